@@ -1,0 +1,2 @@
+//! The reference server.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Puts a RAG pipeline on the wire, live.
