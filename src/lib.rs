@@ -1,1 +1,4 @@
 //! Puts a RAG pipeline on the wire, live.
+
+#[cfg(feature = "rag")]
+pub mod rag;
