@@ -79,6 +79,19 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// A chunk of a store of one's own, without heading and page.
+    pub fn new(document_id: &str, document_name: &str, ordinal: u32, text: &str) -> Self {
+        Self {
+            id: Self::id_of(document_id, ordinal),
+            document_id: document_id.to_owned(),
+            document_name: document_name.to_owned(),
+            heading: None,
+            page: None,
+            ordinal,
+            text: text.to_owned(),
+        }
+    }
+
     /// The id of the chunk at `ordinal` of a document.
     pub fn id_of(document_id: &str, ordinal: u32) -> String {
         format!("{document_id}-{ordinal}")
@@ -90,6 +103,23 @@ impl Chunk {
         // `+3` and `03` parse as numbers but are no ordinals of ours: an id has one spelling.
         let number = ordinal.parse().ok()?;
         (Self::id_of(document_id, number) == chunk_id).then_some((document_id, number))
+    }
+}
+
+/// A chunk that was found.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Hit {
+    /// What was found.
+    pub chunk: Chunk,
+    /// How well it fits, more is better. Comparable within one search only.
+    pub score: f32,
+}
+
+impl Hit {
+    /// A hit of a retriever of one's own.
+    pub fn new(chunk: Chunk, score: f32) -> Self {
+        Self { chunk, score }
     }
 }
 

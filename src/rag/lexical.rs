@@ -5,12 +5,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::sentence::floor;
 use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, Tokenizer};
 
 /// Terms in a usual chunk, stop words left out: 98 in the chunks of "Attention Is All You Need".
 const AVERAGE_TERMS: f32 = 100.0;
 /// Different terms of a query that are looked up; the first ones win. A query costs terms × matching texts.
 pub const MAX_QUERY_TERMS: usize = 32;
+
+/// How much of a query is read, in bytes.
+pub const MAX_QUERY_BYTES: usize = 4_096;
 
 /// Turns text into terms. Costly to make, cheap to use from many threads.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Analyzer {
     }
 
     fn prepare_query(&self, query: &str) -> Embedding {
-        let Prepared(mut embedding) = self.prepare(query);
+        let Prepared(mut embedding) = self.prepare(&query[..floor(query, MAX_QUERY_BYTES)]);
         embedding.0.truncate(MAX_QUERY_TERMS);
         embedding
     }

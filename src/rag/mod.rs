@@ -25,9 +25,10 @@ pub mod lexical;
 pub mod library;
 pub mod parse;
 pub mod sentence;
+mod store;
 #[cfg(test)]
 pub(crate) mod test_data;
 
-pub use document::{Chunk, Document, DocumentKind};
-// pub use library::{Library, LibraryError, LibraryLimits};
+pub use document::{Chunk, Document, DocumentKind, Hit};
+pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
