@@ -1,0 +1,666 @@
+//! The vocabulary: every event that a turn can report, under the field's own names.
+//!
+//! The names and fields are those of the systems that this crate speaks for (ADR 0007, Forge, session chat, Eve, TrustGraph).
+//! An event of the application's own is a [`Custom`]. This module knows no wire, no clock and no queue.
+//!
+//! ```
+//! use ragwire::event::{Event, Search};
+//!
+//! let event = Event::from(Search::new("bm25").query("commit rule").page(2));
+//! assert_eq!(event.name(), "search");
+//! assert_eq!(
+//!     serde_json::to_string(&event).unwrap(),
+//!     r#"{"event":"search","tool":"bm25","query":"commit rule","page":2}"#
+//! );
+//! ```
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::frame::Item;
+use crate::record::{Optional, record};
+
+/// Longest name of a [`Custom`] event, in bytes: it ends up in SSE `event:` lines and in AG-UI names, where nobody expects prose.
+pub const MAX_NAME_BYTES: usize = 128;
+
+/// One row per event: `"name" Type { required: T; optional: T }`. The enum, the names and the conversions follow from it.
+macro_rules! vocabulary {
+    ($(
+        $(#[$meta:meta])*
+        $name:literal $Name:ident { $($fields:tt)* }
+    )*) => {
+        record! { $( $(#[$meta])* $Name { $($fields)* } )* }
+
+        /// One progress record of a turn.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "event")]
+        #[non_exhaustive]
+        pub enum Event {
+            $( $(#[$meta])* #[serde(rename = $name)] $Name($Name), )*
+            /// An event of the application's own.
+            #[serde(untagged)]
+            Custom(Custom),
+        }
+
+        impl Event {
+            /// The names of the typed events; a [`Custom`] event cannot take one of them.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The event's name, as every wire without names of its own spells it.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$Name(_) => $name,)*
+                    Self::Custom(custom) => &custom.name,
+                }
+            }
+        }
+
+        $(impl From<$Name> for Event {
+            fn from(event: $Name) -> Self {
+                Self::$Name(event)
+            }
+        }
+
+        impl From<$Name> for Item<'_> {
+            fn from(event: $Name) -> Self {
+                Self::Event(event.into())
+            }
+        })*
+    };
+}
+
+vocabulary! {
+    /// The agent calls a search tool (ADR 0007 `search`).
+    "search" Search {
+        /// Name of the tool.
+        tool: String;
+        /// What is searched for.
+        query: String,
+        /// Page of the result list, or of the document that is read.
+        page: u32,
+    }
+
+    /// A step of reasoning, said in words (ADR 0007 `reasoning`).
+    "reasoning" Reasoning {
+        /// The step.
+        content: String,
+    }
+
+    /// A judge looked at the evidence or at a draft (ADR 0007 `review`).
+    "review" Review {
+        /// Which review of this turn, counted from 1.
+        iteration: u32,
+        /// What the judge decided.
+        verdict: Verdict;
+        /// Why, or what to do better.
+        feedback: String,
+    }
+
+    /// What the question is taken for (Forge `query_analysis`).
+    "query_analysis" QueryAnalysis {
+        /// The question.
+        query: String,
+        /// How hard it looks.
+        complexity: Complexity,
+        /// Whether it is answered through sub-questions.
+        decomposed: bool,
+        /// How it is going to be answered.
+        estimated_mode: Mode,
+    }
+
+    /// A stored answer fits (Forge `cache_hit`).
+    "cache_hit" CacheHit {
+        /// The question that the stored answer was given to.
+        original_query: String,
+        /// When it was stored, RFC 3339.
+        cached_at: String;
+        /// Cosine similarity of the two questions.
+        similarity: f64,
+    }
+
+    /// No stored answer fits (Forge `cache_miss`).
+    "cache_miss" CacheMiss {}
+
+    /// A retrieval tool begins (Forge `retrieval_start`).
+    "retrieval_start" RetrievalStart {
+        /// Name of the tool.
+        tool: String,
+        /// What is searched for; may differ from the question.
+        query: String,
+        /// Iteration of the agent, counted from 1.
+        iteration: u32,
+    }
+
+    /// A retrieval tool is done (Forge `retrieval_result`).
+    "retrieval_result" RetrievalResult {
+        /// Name of the tool.
+        tool: String,
+        /// How many chunks it found.
+        chunks_found: u32,
+        /// How long it took, in milliseconds.
+        duration_ms: u64;
+        /// Best score among them, on the tool's own scale.
+        top_score: f64,
+        /// How many chunks of each level.
+        levels: Levels,
+    }
+
+    /// A tool is called (Forge `tool_call`, session chat `tool_start`, Eve `agent.tool_call`).
+    "tool_call" ToolCall {
+        /// Name of the tool.
+        tool: String,
+        /// Its arguments.
+        input: Value;
+        /// Ties the call to its result, where calls overlap.
+        call_id: String,
+        /// Iteration of the agent, counted from 1.
+        iteration: u32,
+        /// What the tool is for.
+        description: String,
+        /// JSON schema of the arguments.
+        parameters: Value,
+        /// Round of the turn, counted from 1.
+        round: u32,
+        /// Most rounds that the turn may take.
+        max_rounds: u32,
+    }
+
+    /// A tool answered (Forge `tool_result`, session chat `tool_end`, Eve `agent.tool_result`).
+    "tool_result" ToolResult {
+        /// Name of the tool.
+        tool: String,
+        /// What it returned, or what went wrong.
+        result: Value;
+        /// The call that this answers.
+        call_id: String,
+        /// Whether `result` is an error.
+        is_error: bool,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+        /// Round of the turn, counted from 1.
+        round: u32,
+        /// Most rounds that the turn may take.
+        max_rounds: u32,
+    }
+
+    /// The quality gate judged the retrieved chunks (Forge `crag_evaluation`).
+    "crag_evaluation" CragEvaluation {
+        /// Chunks that answer.
+        correct: u32,
+        /// Chunks that may answer.
+        ambiguous: u32,
+        /// Chunks that do not answer.
+        incorrect: u32,
+        /// What follows from it.
+        action: CragAction,
+        /// How many ambiguous chunks were widened to their parent.
+        expanded: u32,
+        /// The verdict on each chunk.
+        details: [CragDetail],
+    }
+
+    /// The chunks were put into a better order (Forge `rerank_result`).
+    "rerank_result" RerankResult {
+        /// How it was done.
+        method: String,
+        /// Chunks before.
+        input_count: u32,
+        /// Chunks after.
+        output_count: u32,
+        /// How long it took, in milliseconds.
+        duration_ms: u64;
+        /// Best score after, on the method's own scale.
+        top_score: f64,
+    }
+
+    /// The answer is about to be generated (Forge `generation_start`).
+    "generation_start" GenerationStart {
+        /// Chunks in the context.
+        context_chunks: u32,
+        /// Tokens in the context.
+        total_context_tokens: u32,
+        /// Which model.
+        model: String,
+    }
+
+    /// A round of inference begins (session chat `round_start`).
+    "round_start" RoundStart {
+        /// Which round, counted from 1.
+        round: u32,
+        /// Most rounds that the turn may take.
+        max_rounds: u32,
+    }
+
+    /// The model generates in this round (session chat `generating`).
+    "generating" Generating {
+        /// Which round, counted from 1.
+        round: u32,
+        /// Most rounds that the turn may take.
+        max_rounds: u32,
+    }
+
+    /// What the model thought, whole (session chat `thinking`).
+    "thinking" Thinking {
+        /// The thought, never shortened.
+        content: String;
+        /// Which round, counted from 1.
+        round: u32,
+        /// Most rounds that the turn may take.
+        max_rounds: u32,
+    }
+
+    /// The answer was checked claim by claim (Forge `verification`).
+    "verification" Verification {
+        /// Claims looked at.
+        claims_checked: u32,
+        /// Claims that the sources support.
+        claims_supported: u32,
+        /// Claims that the sources support in part.
+        claims_partially_supported: u32,
+        /// Claims that the sources do not support.
+        claims_unsupported: u32,
+        /// The verdict on each claim.
+        details: [ClaimCheck];
+        /// Share of support, 0 to 1.
+        confidence: f64,
+    }
+
+    /// The passages that the answer draws on (Forge `sources`).
+    "sources" Sources {
+        /// The passages, best first.
+        sources: [Source],
+    }
+
+    /// The turn waits for its slot (session chat's queue).
+    "queued" Queued {
+        /// Place in the queue; 1 is next.
+        position: u32,
+        /// Turns before this one, waiting or running.
+        ahead: u32,
+        /// Time waited so far, in milliseconds.
+        waited_ms: u64,
+    }
+
+    /// The turn needs a human's answer (Eve `input.requested`).
+    "input_requested" InputRequested {
+        /// Names the request in the answer.
+        request_id: String,
+        /// What kind of answer: `approval`, `choice`, `text`, …
+        kind: String,
+        /// What the human is asked.
+        prompt: String;
+        /// The answers to choose from.
+        options: [String],
+    }
+
+    /// The human answered (Eve `input.resolved`).
+    "input_resolved" InputResolved {
+        /// The request that was answered.
+        request_id: String;
+        /// The answer.
+        response: Value,
+    }
+
+    /// A connection needs the user's consent (Eve `authorization.required`).
+    "authorization_required" AuthorizationRequired {
+        /// Name of the connection.
+        connection: String,
+        /// Where the user consents.
+        auth_url: String;
+        /// What the consent is for.
+        description: String,
+    }
+
+    /// The consent was given or not (Eve `authorization.granted`, `authorization.completed`).
+    "authorization_completed" AuthorizationCompleted {
+        /// Name of the connection.
+        connection: String,
+        /// How it ended.
+        outcome: AuthorizationOutcome;
+        /// Why, where it was not given.
+        reason: String,
+    }
+
+    /// The answer in the structure that the request asked for (Eve `result.completed`).
+    "structured_result" StructuredResult {
+        /// The result.
+        result: Value,
+    }
+
+    /// Why a graph search went where it went (TrustGraph `explain`).
+    "graph_explanation" GraphExplanation {
+        /// Names the explanation.
+        explain_id: String,
+        /// The graph that holds its triples.
+        graph: String,
+        /// The triples that were followed.
+        triples: [Triple],
+    }
+}
+
+record! {
+    /// How many chunks of each level a retrieval found (Forge).
+    Levels {
+        /// Sections.
+        #[serde(rename = "L1")]
+        l1: u32,
+        /// Passages.
+        #[serde(rename = "L2")]
+        l2: u32,
+        /// Sentences or propositions.
+        #[serde(rename = "L3")]
+        l3: u32,
+    }
+
+    /// The quality gate's verdict on one chunk.
+    CragDetail {
+        /// The chunk.
+        chunk_id: String,
+        /// The verdict.
+        classification: CragClass;
+        /// Score before any widening, 0 to 1.
+        score: f64,
+        /// Whether it was widened to its parent.
+        expanded: bool,
+        /// Score after widening, 0 to 1.
+        new_score: f64,
+    }
+
+    /// One claim of the answer and what the sources say to it.
+    ClaimCheck {
+        /// The claim.
+        claim: String,
+        /// The verdict.
+        verdict: ClaimVerdict,
+    }
+
+    /// One passage behind an answer.
+    Source {
+        /// The passage.
+        chunk_id: String,
+        /// The document that it stands in.
+        document_id: String,
+        /// Its text.
+        text: String,
+        /// The pages that it stands on, counted from 1; empty where the document has none.
+        page_numbers: [u32];
+        /// Name of the document.
+        title: String,
+        /// `L1` section, `L2` passage, `L3` sentence.
+        level: String,
+        /// Score of the search that found it.
+        score: f64,
+        /// The heading that it stands under.
+        heading: String,
+    }
+
+    /// One edge of a knowledge graph.
+    Triple {
+        /// Subject.
+        s: String,
+        /// Predicate.
+        p: String,
+        /// Object.
+        o: String,
+    }
+}
+
+/// `choice! { /// docs  Name { Variant = "spelling" } }`: a closed set of words. An unknown word makes the whole event a
+/// [`Custom`] one when read, so nothing of it is lost.
+macro_rules! choice {
+    ($( $(#[$meta:meta])* $Name:ident { $($(#[$variant_meta:meta])* $Variant:ident = $word:literal),* $(,)? } )*) => { $(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $Name {
+            $($(#[$variant_meta])* #[serde(rename = $word)] $Variant,)*
+        }
+
+        impl $Name {
+            /// The word on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$Variant => $word,)* }
+            }
+        }
+    )* };
+}
+
+choice! {
+    /// A judge's decision.
+    Verdict {
+        /// Good enough.
+        Approved = "approved",
+        /// Not good enough.
+        Rejected = "rejected",
+    }
+
+    /// How hard a question looks.
+    Complexity {
+        /// One search will do.
+        Simple = "simple",
+        /// A few searches.
+        Moderate = "moderate",
+        /// Several steps.
+        Complex = "complex",
+    }
+
+    /// How a question is answered.
+    Mode {
+        /// By an agent that chooses its tools.
+        Agentic = "agentic",
+        /// By a fixed sequence.
+        Direct = "direct",
+    }
+
+    /// What follows from the quality gate.
+    CragAction {
+        /// The chunks will do.
+        Proceed = "proceed",
+        /// Search again.
+        ReRetrieve = "re-retrieve",
+        /// Widen chunks to their parents.
+        Expand = "expand",
+    }
+
+    /// The quality gate's classes.
+    CragClass {
+        /// Answers.
+        Correct = "CORRECT",
+        /// May answer.
+        Ambiguous = "AMBIGUOUS",
+        /// Does not answer.
+        Incorrect = "INCORRECT",
+    }
+
+    /// What the sources say to a claim.
+    ClaimVerdict {
+        /// They support it.
+        Supported = "SUPPORTED",
+        /// They support a part of it.
+        PartiallySupported = "PARTIALLY_SUPPORTED",
+        /// They do not support it.
+        Unsupported = "UNSUPPORTED",
+    }
+
+    /// How a request for consent ended.
+    AuthorizationOutcome {
+        /// Given.
+        Authorized = "authorized",
+        /// Refused.
+        Declined = "declined",
+        /// Something went wrong.
+        Failed = "failed",
+        /// Nobody answered in time.
+        TimedOut = "timed-out",
+    }
+}
+
+impl Optional for Levels {}
+
+/// An event of the application's own: a name and anything that serialises.
+///
+/// On the wire it is `{"event":NAME,"data":…}`. It is serialised where it is made, so an error returns to its producer and a
+/// queue holds finished JSON values only.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Custom {
+    /// The event's name; see [`Custom::new`] for what it may be.
+    #[serde(rename = "event")]
+    pub(crate) name: String,
+    /// The event's data.
+    pub data: Value,
+}
+
+impl Custom {
+    /// Serialises `data` under `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`EventError::Name`] for a name that is empty, longer than [`MAX_NAME_BYTES`], holds a control character or is one of
+    /// [`Event::NAMES`]; [`EventError::Data`] where `data` does not serialise.
+    pub fn new(name: impl Into<String>, data: &impl Serialize) -> Result<Self, EventError> {
+        let name = name.into();
+        if name.is_empty()
+            || name.len() > MAX_NAME_BYTES
+            || name.chars().any(char::is_control)
+            || Event::NAMES.contains(&name.as_str())
+        {
+            return Err(EventError::Name);
+        }
+        Ok(Self {
+            name,
+            data: serde_json::to_value(data).map_err(EventError::Data)?,
+        })
+    }
+
+    /// The event's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl From<Custom> for Item<'_> {
+    fn from(event: Custom) -> Self {
+        Self::Event(event.into())
+    }
+}
+
+impl From<Custom> for Event {
+    fn from(event: Custom) -> Self {
+        Self::Custom(event)
+    }
+}
+
+/// Reads any object with a string `event`: the last resort of [`Event`], so an event of a newer version or of a stranger
+/// is never an error. Members besides a lone `data` become the data themselves.
+impl<'de> Deserialize<'de> for Custom {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut members = Map::deserialize(deserializer)?;
+        let Some(Value::String(name)) = members.shift_remove("event") else {
+            return Err(serde::de::Error::custom("an event needs a string member `event`"));
+        };
+        let data = match members.shift_remove("data") {
+            Some(data) if members.is_empty() => data,
+            Some(data) => {
+                members.insert("data".into(), data);
+                Value::Object(members)
+            }
+            None => Value::Object(members),
+        };
+        Ok(Self { name, data })
+    }
+}
+
+/// Why an event of the application's own was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EventError {
+    /// The name cannot stand on every wire.
+    #[error(
+        "event name must have 1 to {MAX_NAME_BYTES} bytes, no control characters, and not be a built-in name"
+    )]
+    Name,
+    /// The data does not serialise.
+    #[error("event data does not serialise")]
+    Data(#[source] serde_json::Error),
+}
+
+impl EventError {
+    /// Stable machine word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Name => "event_name",
+            Self::Data(_) => "event_data",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn typed_events_keep_their_shape() {
+        for (event, bytes) in [
+            (
+                Event::from(Review::new(1, Verdict::Rejected).feedback("thin")),
+                r#"{"event":"review","iteration":1,"verdict":"rejected","feedback":"thin"}"#,
+            ),
+            (CacheMiss::new().into(), r#"{"event":"cache_miss"}"#),
+            (
+                RetrievalResult::new("bm25", 3, 12)
+                    .top_score(f64::NAN)
+                    .levels(Levels::new(1, 2, 0))
+                    .into(),
+                r#"{"event":"retrieval_result","tool":"bm25","chunks_found":3,"duration_ms":12,"levels":{"L1":1,"L2":2,"L3":0}}"#,
+            ),
+            (
+                Custom::new("my_step", &json!({"n": 1})).unwrap().into(),
+                r#"{"event":"my_step","data":{"n":1}}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&event).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn strangers_become_custom_events() {
+        for (text, name, data) in [
+            (r#"{"event":"x"}"#, "x", json!({})),
+            (r#"{"event":"x","data":[1]}"#, "x", json!([1])),
+            (
+                r#"{"event":"x","data":1,"more":2}"#,
+                "x",
+                json!({"more": 2, "data": 1}),
+            ),
+            (
+                r#"{"event":"review","verdict":"maybe"}"#,
+                "review",
+                json!({"verdict": "maybe"}),
+            ),
+        ] {
+            let event: Event = serde_json::from_str(text).unwrap();
+            assert_eq!(
+                event,
+                Event::Custom(Custom {
+                    name: name.into(),
+                    data
+                }),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_names_are_refused() {
+        let long = "x".repeat(MAX_NAME_BYTES + 1);
+        for name in ["", "a\nb", "a\rb", "nul\0", "search", "next\u{85}line", &long] {
+            assert_eq!(
+                Custom::new(name, &()).unwrap_err().code(),
+                "event_name",
+                "{name:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What closes a turn: citations, tools used, usage, and whatever the application adds.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::record::{Optional, record};
+
+record! {
+    /// One piece of evidence for the answer (ADR 0007).
+    Citation {
+        /// The document.
+        document_id: String,
+        /// The passage within it.
+        chunk_id: String,
+        /// The words that support the answer, as they stand in the document.
+        supporting_quote: String,
+        /// The tool that found them.
+        source_tool: String;
+        /// The page, counted from 1 (0 where the document counts so).
+        page_number: u32,
+        /// Score of the search that found it, on the tool's own scale.
+        score: f64,
+        /// The heading that the passage stands under.
+        heading: String,
+    }
+
+    /// What the turn consumed. Every number is measured or left out.
+    #[derive(Default)]
+    Usage {;
+        /// Tokens of the prompt.
+        input_tokens: u64,
+        /// Tokens of the answer.
+        output_tokens: u64,
+        /// Name of the model.
+        model: String,
+    }
+
+    /// How long the turn waited for its slot (session chat `queue_stats`).
+    QueueStats {
+        /// Whether it waited at all: more than 10 ms.
+        was_queued: bool,
+        /// Place in the queue when it came; 0 is at once.
+        queue_position: u32;
+        /// How long it waited, in milliseconds.
+        queue_wait_ms: f64,
+    }
+}
+
+impl Optional for Usage {}
+impl Optional for QueueStats {}
+
+/// What closes a turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// Evidence for the answer, in the order of its numbers in the text.
+    pub citations: Vec<Citation>,
+    /// How the answer was found, for example `hybrid`.
+    pub mode: Option<String>,
+    /// Names of the tools that took part.
+    pub tools_used: Vec<String>,
+    /// What the turn consumed.
+    pub usage: Option<Usage>,
+    /// How long it waited.
+    pub queue_stats: Option<QueueStats>,
+    /// Members of the application's own. They cannot take a name that the metadata already has: the one of the metadata wins.
+    pub extra: Map<String, Value>,
+    /// Events that a policy or a limit kept off the wire.
+    pub events_dropped: u64,
+    /// Whether citations or late events were cut short to fit the limit of the wire.
+    pub truncated: bool,
+}
+
+impl Metadata {
+    /// Sets the citations.
+    #[must_use]
+    pub fn citations(mut self, citations: Vec<Citation>) -> Self {
+        self.citations = citations;
+        self
+    }
+
+    /// Sets the mode.
+    #[must_use]
+    pub fn mode(mut self, mode: impl Into<String>) -> Self {
+        self.mode = Some(mode.into());
+        self
+    }
+
+    /// Sets the names of the tools.
+    #[must_use]
+    pub fn tools_used(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.tools_used = tools.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets what the turn consumed.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Adds a member of the application's own.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.into(), value.into());
+        self
+    }
+}

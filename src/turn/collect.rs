@@ -1,0 +1,69 @@
+//! The turn as one value: the non-streaming twin of every route.
+
+use std::future::poll_fn;
+
+use super::Turn;
+use crate::event::Event;
+use crate::frame::{End, Frame, Timestamp};
+
+/// Most bytes of text, and most events, that a collected turn holds: a response that nobody streams has to fit in memory whole.
+const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+const MAX_EVENTS: usize = 10_000;
+
+/// A whole turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Collected {
+    /// What was reported, in order.
+    pub events: Vec<(Event, Option<Timestamp>)>,
+    /// The answer. Where the turn failed, what there was of it.
+    pub text: String,
+    /// How it ended.
+    pub end: End,
+}
+
+/// Why a turn was not collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectError {
+    /// The turn is larger than 4 MiB of text or 10,000 events.
+    #[error("turn is too large to be collected")]
+    TooLarge,
+}
+
+impl CollectError {
+    /// Stable machine word for this error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::TooLarge => "turn_too_large",
+        }
+    }
+}
+
+impl Turn {
+    /// Reads the turn to its end instead of streaming it.
+    ///
+    /// A failed turn is collected like any other; look at its `end`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the turn: the orchestrator is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`CollectError::TooLarge`]; the orchestrator is cancelled then.
+    pub async fn collect(self) -> Result<Collected, CollectError> {
+        let mut collected = Collected::default();
+        while let Some(frame) = poll_fn(|cx| self.reader.queue.poll_frame(cx)).await {
+            match frame {
+                Frame::Event { event, timestamp } => collected.events.push((event, timestamp)),
+                Frame::Text(text) => collected.text.push_str(&text),
+                Frame::End(end) => collected.end = end,
+            }
+            if collected.text.len() > MAX_TEXT_BYTES || collected.events.len() > MAX_EVENTS {
+                return Err(CollectError::TooLarge);
+            }
+        }
+        Ok(collected)
+    }
+}

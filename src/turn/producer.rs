@@ -1,0 +1,167 @@
+//! Runs the orchestrator in a task of its own, and makes one end of whatever becomes of it.
+
+use std::error::Error;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::queue::{Queue, overdue};
+use super::{Ending, Hook, Timeouts, TurnId};
+use crate::frame::{End, Failure, Status};
+use crate::metadata::Metadata;
+
+/// Any error of an orchestrator. Where it is a [`Failure`], its words reach the reader; anything else is only logged.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Longest time that the application's hook before the end may take; the reader waits for it.
+const MAX_HOOK_TIME: Duration = Duration::from_secs(10);
+
+/// What the task needs besides the orchestrator.
+#[derive(Debug)]
+pub(super) struct Producer {
+    pub(super) id: TurnId,
+    pub(super) queue: Arc<Queue>,
+    pub(super) started: Instant,
+    pub(super) timeouts: Timeouts,
+    pub(super) mode: Option<String>,
+    pub(super) hook: Option<Hook>,
+    /// Held until the orchestrator is gone.
+    pub(super) membership: Option<super::group::Membership>,
+}
+
+impl Producer {
+    /// Runs `orchestrator` to one end. It is dropped before the end is published, so the reader's decision comes after it.
+    pub(super) fn spawn<F>(self, orchestrator: F, span: tracing::Span)
+    where
+        F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
+    {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that spawns; `Unfinished` accounts for the task"
+        )]
+        tokio::spawn(self.run(orchestrator).instrument(span));
+    }
+
+    async fn run<F>(mut self, orchestrator: F)
+    where
+        F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
+    {
+        let unfinished = Unfinished(Arc::clone(&self.queue), self.mode.clone());
+        let mut end = drive(orchestrator, &self.queue, self.started, &self.timeouts).await;
+        if end.metadata.mode.is_none() {
+            end.metadata.mode.clone_from(&self.mode);
+        }
+        if let Some(hook) = self.hook.take() {
+            let ending = Ending {
+                id: self.id,
+                end: end.clone(),
+                text: self.queue.take_transcript(),
+            };
+            if tokio::time::timeout(MAX_HOOK_TIME, hook.call(ending))
+                .await
+                .is_err()
+            {
+                tracing::warn!("the hook before the end took too long");
+            }
+        }
+        self.queue.finish(end);
+        drop(unfinished);
+        drop(self.membership);
+    }
+}
+
+/// Polls the orchestrator, the cancellation and the clock until one of them makes an end.
+async fn drive<F>(orchestrator: F, queue: &Queue, started: Instant, timeouts: &Timeouts) -> End
+where
+    F: Future<Output = Result<Metadata, BoxError>>,
+{
+    // On the heap, so that it can be dropped under `catch_unwind`, before anybody is told of the end.
+    let mut orchestrator = Box::pin(orchestrator);
+    let mut timer = pin!(tokio::time::sleep_until(started));
+    let end = poll_fn(|cx| {
+        if let Poll::Ready(end) = queue.poll_cancelled(cx) {
+            return Poll::Ready(end);
+        }
+        match catch_unwind(AssertUnwindSafe(|| orchestrator.as_mut().poll(cx))) {
+            Ok(Poll::Ready(returned)) => return Poll::Ready(end_of(returned)),
+            Ok(Poll::Pending) => {}
+            Err(_) => {
+                tracing::error!("orchestrator panicked");
+                return Poll::Ready(End::failed(Failure::default()));
+            }
+        }
+        // Sending does not touch the timer: when it fires it looks how much time is really left.
+        while timer.as_mut().poll(cx).is_ready() {
+            let now = Instant::now().into_std();
+            match overdue(queue.activity(), started.into_std(), timeouts, now) {
+                Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
+                Err(failure) => {
+                    tracing::warn!(code = %failure.code, "turn ran out of time");
+                    return Poll::Ready(End::failed(failure));
+                }
+            }
+        }
+        Poll::Pending
+    })
+    .await;
+    if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
+        tracing::error!("orchestrator panicked while it was dropped");
+    }
+    end
+}
+
+fn end_of(returned: Result<Metadata, BoxError>) -> End {
+    match returned {
+        Ok(metadata) => End::completed(metadata),
+        Err(error) => match error.downcast::<Failure>() {
+            Ok(failure) => End::failed(*failure),
+            Err(error) => {
+                // The one place where the source error is said: in the log of whoever runs this.
+                tracing::error!(error = %Chain(&*error), "orchestrator failed");
+                End::failed(Failure::default())
+            }
+        },
+    }
+}
+
+/// Prints an error with all its sources.
+struct Chain<'a>(&'a (dyn Error + 'static));
+
+impl std::fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
+/// The runtime may drop the task at any await (shutdown): the reader still gets its end.
+struct Unfinished(Arc<Queue>, Option<String>);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let mut end = End::failed(Failure::new(Failure::SHUTTING_DOWN, Failure::DEFAULT_MESSAGE));
+        end.metadata.mode = self.1.take();
+        self.0.finish(end);
+    }
+}
+
+impl Status {
+    /// One word for logs: how the turn ended.
+    pub(super) fn outcome(&self) -> &str {
+        match self {
+            Self::Failed(failure) => &failure.code,
+            status => status.as_str(),
+        }
+    }
+}

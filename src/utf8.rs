@@ -1,0 +1,88 @@
+//! Puts text together whose characters were split anywhere, and lets only whole characters out.
+
+/// Holds the beginning of a character until its rest arrives: at most three bytes.
+///
+/// What is no UTF-8 becomes U+FFFD, one for each maximal part that could have begun a character (the rule of the WHATWG
+/// encoding standard, so a browser's `TextDecoder` shows the same).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Carry {
+    held: [u8; 4],
+    // 0 <= length <= 3 between calls
+    length: usize,
+}
+
+impl Carry {
+    /// Appends all whole characters of what is held and `bytes` to `out`.
+    pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut String) {
+        // The held beginning is completed one byte at a time: at most three rounds, and no copy of `bytes`.
+        while self.length > 0 && !bytes.is_empty() {
+            self.held[self.length] = bytes[0];
+            let tried = self.length + 1;
+            match std::str::from_utf8(&self.held[..tried]) {
+                Ok(character) => {
+                    out.push_str(character);
+                    self.length = 0;
+                    bytes = &bytes[1..];
+                }
+                Err(error) if error.error_len().is_none() => {
+                    self.length = tried;
+                    bytes = &bytes[1..];
+                }
+                // The new byte does not belong to the held ones: they are given up, and it is looked at on its own.
+                Err(_) => self.finish(out),
+            }
+        }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            out.push_str(chunk.valid());
+            let invalid = chunk.invalid();
+            if chunks.peek().is_none() && could_begin(invalid) {
+                self.held[..invalid.len()].copy_from_slice(invalid);
+                self.length = invalid.len();
+            } else if !invalid.is_empty() {
+                out.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+    }
+
+    /// Gives up what is held: an incomplete character becomes U+FFFD.
+    pub(crate) fn finish(&mut self, out: &mut String) {
+        if self.length > 0 {
+            self.length = 0;
+            out.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
+/// Whether more bytes could make a character of `bytes`.
+fn could_begin(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_split_gives_the_lossy_whole() {
+        for bytes in [
+            "a\u{e9}\u{20ac}\u{1f600}z".as_bytes(),
+            b"\x80a\xc0\x80b\xed\xa0\x80c\xf0\x9f\x98",
+            b"\xf0\x9f\x98\xc3\xa9\xe2\x82",
+            b"\xf0\xf0\xf0\x9f\x98\x80",
+            b"",
+        ] {
+            let whole = String::from_utf8_lossy(bytes);
+            for first in 0..=bytes.len() {
+                for second in first..=bytes.len() {
+                    let (mut carry, mut out) = (Carry::default(), String::new());
+                    for part in [&bytes[..first], &bytes[first..second], &bytes[second..]] {
+                        carry.push(part, &mut out);
+                    }
+                    carry.finish(&mut out);
+                    assert_eq!(out, whole, "{bytes:x?} at {first}, {second}");
+                }
+            }
+        }
+    }
+}

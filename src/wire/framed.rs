@@ -1,0 +1,629 @@
+//! The framed wire of ADR 0007: `(JSON-object LF)* 0x1D text* 0x1E JSON-object`, as `text/plain; charset=utf-8`.
+//!
+//! The rules are numbered in `PROTOCOL.md` (`[F-nn]`), the vectors stand in `tests/vectors/framed`.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::event::Search;
+//! use ragwire::wire::{Finish, Wire};
+//! use ragwire::{End, Frame, Framed, Metadata};
+//!
+//! let frames = [
+//!     Frame::Event { event: Search::new("bm25").into(), timestamp: None },
+//!     Frame::Text("Yes.".into()),
+//!     Frame::End(End::completed(Metadata::default())),
+//! ];
+//! let (mut encoder, mut bytes) = (Framed::default().encoder(), BytesMut::new());
+//! for frame in &frames {
+//!     encoder.encode(frame, &mut bytes).unwrap();
+//! }
+//! assert_eq!(&bytes[..], b"{\"event\":\"search\",\"tool\":\"bm25\"}\n\x1dYes.\x1e{\"citations\":[],\"tools_used\":[]}");
+//!
+//! let mut decoder = Framed::default().decoder();
+//! decoder.feed(&bytes);
+//! let decoded: Result<Vec<Frame>, _> = decoder.by_ref().collect();
+//! assert_eq!(decoded.unwrap(), frames);
+//! assert_eq!(decoder.finish(), Finish::Complete);
+//! ```
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
+use crate::event::{Custom, Event};
+use crate::frame::{End, Failure, Frame, FrameKind, Order, Phase, Status, Timestamp};
+use crate::json;
+use crate::metadata::{Citation, Metadata, QueueStats, Usage};
+use crate::utf8::Carry;
+
+/// Before the text.
+const TEXT: u8 = 0x1d;
+/// Before the metadata.
+const TRAILER: u8 = 0x1e;
+
+/// The framed wire. `Framed::default()` is what ADR 0007 describes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Framed {
+    limits: Limits,
+}
+
+impl Framed {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "text/plain; charset=utf-8";
+
+    /// Sets the limits for both directions.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A decoder for one stream.
+    pub fn decoder(&self) -> FramedDecoder {
+        FramedDecoder {
+            limits: self.limits,
+            order: Order::default(),
+            held: Vec::new(),
+            nesting: Nesting::default(),
+            carry: Carry::default(),
+            frames: VecDeque::new(),
+            error: None,
+        }
+    }
+}
+
+impl Wire for Framed {
+    fn name(&self) -> &'static str {
+        "framed"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(FramedSpelling {
+            limits: self.limits,
+            late: BytesMut::new(),
+            late_dropped: 0,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct FramedSpelling {
+    limits: Limits,
+    /// Events after the first text, as the inside of a JSON array; at most `max_trailer_bytes`.
+    late: BytesMut,
+    /// Events that did not fit in there.
+    late_dropped: u64,
+}
+
+impl Spelling for FramedSpelling {
+    fn event(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let line = Line { event, timestamp };
+        if phase == Phase::Events {
+            let from = out.len();
+            json::write(out, &line)?;
+            self.check_line(out.len() - from)?;
+            out.extend_from_slice(b"\n");
+            return Ok(());
+        }
+        let from = self.late.len();
+        if from > 0 {
+            self.late.extend_from_slice(b",");
+        }
+        let written = json::write(&mut self.late, &line).map_err(EncodeError::from);
+        let checked = written.and_then(|()| self.check_line(self.late.len() - from));
+        if checked.is_err() || self.late.len() > self.limits.max_trailer_bytes {
+            self.late.truncate(from);
+            self.late_dropped += u64::from(checked.is_ok());
+        }
+        checked
+    }
+
+    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
+        if phase == Phase::Events {
+            out.extend_from_slice(&[TEXT]);
+        }
+        let mut rest = text.as_bytes();
+        // Both separators are single bytes below 0x80, so they never stand within a character and this filter needs no
+        // memory from one piece to the next.
+        while let Some(at) = memchr::memchr2(TEXT, TRAILER, rest) {
+            out.extend_from_slice(&rest[..at]);
+            out.extend_from_slice(if rest[at] == TEXT { "\u{241d}" } else { "\u{241e}" }.as_bytes());
+            rest = &rest[at + 1..];
+        }
+        out.extend_from_slice(rest);
+    }
+
+    fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
+        let mut phase = phase;
+        if let Status::Failed(failure) = &end.status {
+            if phase == Phase::Text {
+                out.extend_from_slice(b"\n\n");
+            }
+            self.text(phase, &failure.message, out);
+            phase = if failure.message.is_empty() {
+                phase
+            } else {
+                Phase::Text
+            };
+        }
+        if phase == Phase::Events {
+            out.extend_from_slice(&[TEXT]);
+        }
+        out.extend_from_slice(&[TRAILER]);
+        self.trailer(end, out);
+    }
+
+    fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut) {
+        // A blank line is skipped before the text; within the text every byte would be shown.
+        if phase == Phase::Events {
+            out.extend_from_slice(b"\n");
+        }
+    }
+}
+
+impl FramedSpelling {
+    fn check_line(&self, bytes: usize) -> Result<(), EncodeError> {
+        let max_bytes = self.limits.max_line_bytes;
+        if bytes > max_bytes {
+            Err(EncodeError::TooLarge { max_bytes })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so
+    /// on, at last with nothing but how the turn ended.
+    fn trailer(&mut self, end: &End, out: &mut BytesMut) {
+        let from = out.len();
+        let fits = |out: &BytesMut| out.len() - from <= self.limits.max_trailer_bytes;
+        let mut trailer = Trailer::new(end, self.late_dropped);
+        if trailer.write(&self.late, out) && fits(out) {
+            return;
+        }
+        let late = count(&self.late);
+        trailer.events_dropped += late;
+        trailer.truncated = true;
+        let mut citations = trailer.citations.len();
+        loop {
+            out.truncate(from);
+            if trailer.write(&[], out) && fits(out) {
+                return;
+            }
+            if citations == 0 {
+                break;
+            }
+            citations /= 2;
+            trailer.citations = &trailer.citations[..citations];
+        }
+        out.truncate(from);
+        out.extend_from_slice(br#"{"citations":[],"tools_used":["#);
+        out.extend_from_slice(if matches!(end.status, Status::Failed(_)) {
+            br#""chat_failed""#
+        } else {
+            b""
+        });
+        out.extend_from_slice(br#"],"status":""#);
+        out.extend_from_slice(end.status.as_str().as_bytes());
+        out.extend_from_slice(br#"","truncated":true}"#);
+    }
+}
+
+/// How many events the inside of a JSON array holds.
+fn count(late: &[u8]) -> u64 {
+    let mut array = Vec::with_capacity(late.len() + 2);
+    array.push(b'[');
+    array.extend_from_slice(late);
+    array.push(b']');
+    serde_json::from_slice::<Vec<serde::de::IgnoredAny>>(&array).map_or(0, |events| events.len() as u64)
+}
+
+/// One event line.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Timestamp>,
+}
+
+/// The metadata, members in the order of `[F-06]`; `events` goes in between by hand, since it is finished JSON already.
+#[derive(Serialize)]
+struct Trailer<'a> {
+    citations: &'a [Citation],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'a str>,
+    tools_used: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<&'a Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_stats: Option<&'a QueueStats>,
+    #[serde(flatten)]
+    extra: Extra<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+    #[serde(skip)]
+    events_dropped: u64,
+    #[serde(skip)]
+    truncated: bool,
+}
+
+/// Names that the metadata itself has; an application's member of that name is left out.
+const RESERVED: [&str; 10] = [
+    "citations",
+    "mode",
+    "tools_used",
+    "usage",
+    "queue_stats",
+    "status",
+    "error",
+    "events",
+    "events_dropped",
+    "truncated",
+];
+
+struct Extra<'a>(&'a Map<String, Value>);
+
+impl Serialize for Extra<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self
+            .0
+            .iter()
+            .filter(|(name, value)| !RESERVED.contains(&name.as_str()) && !value.is_null());
+        serializer.collect_map(own)
+    }
+}
+
+impl<'a> Trailer<'a> {
+    fn new(end: &'a End, late_dropped: u64) -> Self {
+        let (metadata, error) = (
+            &end.metadata,
+            match &end.status {
+                Status::Failed(failure) => Some(failure),
+                Status::Completed | Status::Stopped => None,
+            },
+        );
+        Self {
+            citations: if error.is_some() { &[] } else { &metadata.citations },
+            mode: metadata.mode.as_deref(),
+            tools_used: if error.is_some() {
+                failed_tools()
+            } else {
+                &metadata.tools_used
+            },
+            usage: metadata.usage.as_ref(),
+            queue_stats: metadata.queue_stats.as_ref(),
+            extra: Extra(&metadata.extra),
+            status: (end.status != Status::Completed).then(|| end.status.as_str()),
+            error,
+            events_dropped: metadata.events_dropped + late_dropped,
+            truncated: metadata.truncated,
+        }
+    }
+
+    /// Appends the object; false where it does not serialise.
+    fn write(&self, late: &[u8], out: &mut BytesMut) -> bool {
+        if json::write(out, self).is_err() {
+            return false;
+        }
+        // The object is never empty, so its closing brace can be taken back for the members that follow.
+        out.truncate(out.len() - 1);
+        if !late.is_empty() {
+            out.extend_from_slice(b",\"events\":[");
+            out.extend_from_slice(late);
+            out.extend_from_slice(b"]");
+        }
+        if self.events_dropped > 0 {
+            out.extend_from_slice(format!(",\"events_dropped\":{}", self.events_dropped).as_bytes());
+        }
+        if self.truncated {
+            out.extend_from_slice(b",\"truncated\":true");
+        }
+        out.extend_from_slice(b"}");
+        true
+    }
+}
+
+/// What a failed turn has in `tools_used`, by ADR 0007 whatever the failure's own code is.
+fn failed_tools() -> &'static [String] {
+    static TOOLS: std::sync::LazyLock<[String; 1]> =
+        std::sync::LazyLock::new(|| [Failure::CHAT_FAILED.to_owned()]);
+    &*TOOLS
+}
+
+/// Reads the framed wire, however its bytes were split.
+///
+/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
+/// go on after `None`. Text comes as it arrives, whole characters only, without ever a byte of the protocol in it.
+///
+/// It holds one unfinished event line or the unfinished metadata, within the limits, and the frames not taken yet.
+#[derive(Debug)]
+pub struct FramedDecoder {
+    limits: Limits,
+    order: Order,
+    /// The unfinished line or metadata.
+    held: Vec<u8>,
+    nesting: Nesting,
+    carry: Carry,
+    frames: VecDeque<Frame>,
+    error: Option<DecodeError>,
+}
+
+impl FramedDecoder {
+    /// Takes the next bytes of the stream. Errors come out of [`Iterator::next`], after the frames before them.
+    pub fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.error.is_none() {
+            let fed = match self.order.phase() {
+                Phase::Events => self.feed_events(bytes),
+                Phase::Text => self.feed_text(bytes),
+                Phase::Trailer => self.feed_trailer(bytes),
+                Phase::Ended => Err(DecodeError::TrailingBytes),
+            };
+            match fed {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(error) => {
+                    self.error = Some(error);
+                    self.held = Vec::new();
+                }
+            }
+        }
+    }
+
+    /// Says that the bytes are over. A character that was still incomplete becomes U+FFFD, so there may be one more frame.
+    pub fn finish(&mut self) -> Finish {
+        match self.order.phase() {
+            Phase::Ended => Finish::Complete,
+            phase => {
+                if self.error.is_none() {
+                    self.close_text();
+                }
+                Finish::Truncated { phase }
+            }
+        }
+    }
+
+    /// How far the stream has come.
+    pub fn phase(&self) -> Phase {
+        self.order.phase()
+    }
+
+    fn feed_events(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
+        let Some(at) = memchr::memchr3(b'\n', TEXT, TRAILER, bytes) else {
+            self.hold(bytes, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
+            return Ok(bytes.len());
+        };
+        match bytes[at] {
+            b'\n' => {
+                self.hold(&bytes[..at], self.limits.max_line_bytes, DecodeError::LineTooLong)?;
+                let line = std::mem::take(&mut self.held);
+                if !line.iter().all(u8::is_ascii_whitespace) {
+                    let frame = read_event(&line).ok_or(DecodeError::BadEvent)?;
+                    self.push(frame);
+                }
+                self.held = line;
+                self.held.clear();
+            }
+            TEXT if at == 0 && self.held.is_empty() => self.order.begin_text(),
+            _ => return Err(DecodeError::StraySeparator),
+        }
+        Ok(at + 1)
+    }
+
+    fn feed_text(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
+        let at = memchr::memchr2(TEXT, TRAILER, bytes);
+        let end = at.unwrap_or(bytes.len());
+        let mut text = String::new();
+        self.carry.push(&bytes[..end], &mut text);
+        self.push_text(text);
+        match at.map(|at| bytes[at]) {
+            None => Ok(end),
+            Some(TRAILER) => {
+                self.close_text();
+                self.order.begin_trailer();
+                Ok(end + 1)
+            }
+            Some(_) => Err(DecodeError::StraySeparator),
+        }
+    }
+
+    fn feed_trailer(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
+        if self.held.is_empty() && bytes[0] != b'{' {
+            return Err(DecodeError::BadTrailer);
+        }
+        let end = self.nesting.scan(bytes);
+        let taken = end.unwrap_or(bytes.len());
+        self.hold(
+            &bytes[..taken],
+            self.limits.max_trailer_bytes,
+            DecodeError::TrailerTooLong,
+        )?;
+        if end.is_some() {
+            let (late, end) = read_trailer(&self.held).ok_or(DecodeError::BadTrailer)?;
+            self.held = Vec::new();
+            late.into_iter().for_each(|frame| self.push(frame));
+            self.push(Frame::End(end));
+        }
+        Ok(taken)
+    }
+
+    fn hold(&mut self, bytes: &[u8], limit: usize, error: DecodeError) -> Result<(), DecodeError> {
+        if self.held.len() + bytes.len() > limit {
+            return Err(error);
+        }
+        self.held.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn close_text(&mut self) {
+        let mut text = String::new();
+        self.carry.finish(&mut text);
+        self.push_text(text);
+    }
+
+    fn push_text(&mut self, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        match self.frames.back_mut() {
+            Some(Frame::Text(last)) => last.push_str(&text),
+            _ => self.push(Frame::Text(text)),
+        }
+    }
+
+    fn push(&mut self, frame: Frame) {
+        // The phases of this wire keep to the table, so the table is only told; a frame it refuses would be a bug here.
+        let told = self.order.accept(frame.kind());
+        debug_assert!(told.is_ok(), "{told:?}");
+        debug_assert!(frame.kind() != FrameKind::Text || self.order.phase() == Phase::Text);
+        self.frames.push_back(frame);
+    }
+}
+
+impl Iterator for FramedDecoder {
+    type Item = Result<Frame, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.frames.pop_front().map(Ok).or_else(|| self.error.map(Err))
+    }
+}
+
+/// Finds where a JSON object closes, byte by byte and without looking back.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: u64,
+    string: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// How many of `bytes` belong to the object, if it closes within them.
+    fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate() {
+            match (self.string, byte) {
+                (true, _) if self.escaped => self.escaped = false,
+                (true, b'\\') => self.escaped = true,
+                (true, b'"') => self.string = false,
+                (true, _) => {}
+                (false, b'"') => self.string = true,
+                (false, b'{' | b'[') => self.depth += 1,
+                (false, b'}' | b']') => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Some(at + 1);
+                    }
+                }
+                (false, _) => {}
+            }
+        }
+        None
+    }
+}
+
+fn read_event(line: &[u8]) -> Option<Frame> {
+    event_frame(serde_json::from_slice(line).ok()?)
+}
+
+/// An object with a string `event`. A timestamp that is none of ours makes it an event of the application's own, so it is kept.
+fn event_frame(mut members: Map<String, Value>) -> Option<Frame> {
+    members.retain(|_, value| !value.is_null());
+    let timestamp = members
+        .get("timestamp")
+        .and_then(Value::as_str)
+        .and_then(Timestamp::parse);
+    if timestamp.is_some() {
+        members.shift_remove("timestamp");
+    }
+    let members = Value::Object(members);
+    let event = if timestamp.is_none() && members.get("timestamp").is_some() {
+        Custom::deserialize(members).ok()?.into()
+    } else {
+        Event::deserialize(members).ok()?
+    };
+    Some(Frame::Event { event, timestamp })
+}
+
+/// The late events and the end.
+fn read_trailer(bytes: &[u8]) -> Option<(Vec<Frame>, End)> {
+    let mut members: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    members.retain(|_, value| !value.is_null());
+    let late = match members.shift_remove("events") {
+        Some(Value::Array(events)) => events
+            .into_iter()
+            .map(|event| match event {
+                Value::Object(members) => event_frame(members),
+                _ => None,
+            })
+            .collect::<Option<_>>()?,
+        Some(_) => return None,
+        None => Vec::new(),
+    };
+    let error = take(&mut members, "error");
+    let status = match members.get("status").and_then(Value::as_str) {
+        Some("failed") => Status::Failed(read_failure(error)),
+        Some("stopped") => Status::Stopped,
+        Some("completed") => Status::Completed,
+        // The ancestor of this wire says so in `tools_used` alone.
+        None if failed_by_tools(&members) => Status::Failed(Failure::default()),
+        _ => Status::Completed,
+    };
+    if members.get("status").is_some_and(Value::is_string) {
+        members.shift_remove("status");
+    }
+    let metadata = Metadata {
+        citations: take(&mut members, "citations").unwrap_or_default(),
+        mode: take(&mut members, "mode"),
+        tools_used: take(&mut members, "tools_used").unwrap_or_default(),
+        usage: take(&mut members, "usage"),
+        queue_stats: take(&mut members, "queue_stats"),
+        events_dropped: take(&mut members, "events_dropped").unwrap_or_default(),
+        truncated: take(&mut members, "truncated").unwrap_or_default(),
+        extra: members,
+    };
+    Some((late, End { status, metadata }))
+}
+
+/// Takes a member of the expected type; one of another type stays among the application's own.
+fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: &str) -> Option<T> {
+    let value = T::deserialize(members.get(name)?).ok()?;
+    members.shift_remove(name);
+    Some(value)
+}
+
+fn failed_by_tools(members: &Map<String, Value>) -> bool {
+    members
+        .get("tools_used")
+        .is_some_and(|tools| *tools == serde_json::json!([Failure::CHAT_FAILED]))
+}
+
+fn read_failure(error: Option<Map<String, Value>>) -> Failure {
+    let default = Failure::default();
+    let error = error.unwrap_or_default();
+    let word = |name| {
+        error
+            .get(name)
+            .and_then(Value::as_str)
+            .map(|word| word.to_owned().into())
+    };
+    Failure {
+        code: word("code").unwrap_or(default.code),
+        message: word("message").unwrap_or(default.message),
+        recoverable: error
+            .get("recoverable")
+            .and_then(Value::as_bool)
+            .unwrap_or(default.recoverable),
+    }
+}

@@ -1,0 +1,257 @@
+//! Wires: how the frames of a turn look as bytes. One file each, encoder beside decoder.
+//!
+//! A wire is sans-IO: frames go in and bytes come out, or the other way round, without a socket, a clock or a task. What may come
+//! when is not decided here but by [`Order`], for every wire alike.
+//!
+//! To add a wire: a new file with a [`Spelling`] and a [`Wire`], one `mod` line here, and vectors in `tests/vectors/<wire>`.
+
+use std::fmt;
+
+use bytes::BytesMut;
+
+use crate::event::Event;
+use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
+
+pub mod framed;
+
+/// One protocol as spelled: its name, its headers, and an encoder for each turn.
+pub trait Wire {
+    /// The wire's name in logs, options and content negotiation.
+    fn name(&self) -> &'static str;
+
+    /// The media type of the response.
+    fn content_type(&self) -> &'static str;
+
+    /// The state of one turn on this wire.
+    fn spelling(&self) -> Box<dyn Spelling>;
+
+    /// An encoder for one turn.
+    fn encoder(&self) -> Encoder {
+        Encoder {
+            order: Order::default(),
+            spelling: self.spelling(),
+        }
+    }
+}
+
+/// How one wire spells the frames of one turn. Called by [`Encoder`] only, which has already checked the order: `phase` is how
+/// far the stream had come *before* this frame.
+pub trait Spelling: fmt::Debug + Send {
+    /// Appends an event. On an error the encoder takes back what was appended.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`] for an event that does not fit this wire.
+    fn event(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError>;
+
+    /// Appends a piece of the answer; never empty.
+    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut);
+
+    /// Appends the terminal. It cannot fail: what does not fit the limits is shortened.
+    fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut);
+
+    /// Appends a filler that readers skip, if the wire has one for this phase.
+    fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut);
+}
+
+/// Turns frames into bytes, in legal order, nothing after the end.
+#[derive(Debug)]
+pub struct Encoder {
+    order: Order,
+    spelling: Box<dyn Spelling>,
+}
+
+impl Encoder {
+    /// Appends `frame` to `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError`]; `out` and the encoder are then as they were.
+    pub fn encode(&mut self, frame: &Frame, out: &mut BytesMut) -> Result<(), EncodeError> {
+        match frame {
+            Frame::Event { event, timestamp } => self.event(event, *timestamp, out),
+            Frame::Text(text) => self.text(text, out),
+            Frame::End(end) => self.end(end, out),
+        }
+    }
+
+    /// [`Encoder::encode`] for an event.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn event(
+        &mut self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let before = (self.order, out.len());
+        self.order.accept(FrameKind::Event)?;
+        self.spelling
+            .event(before.0.phase(), event, timestamp, out)
+            .inspect_err(|_| {
+                self.order = before.0;
+                out.truncate(before.1);
+            })
+    }
+
+    /// [`Encoder::encode`] for a piece of the answer; an empty one is nothing.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn text(&mut self, text: &str, out: &mut BytesMut) -> Result<(), EncodeError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let phase = self.order.phase();
+        self.order.accept(FrameKind::Text)?;
+        self.spelling.text(phase, text, out);
+        Ok(())
+    }
+
+    /// [`Encoder::encode`] for the end.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn end(&mut self, end: &End, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let phase = self.order.phase();
+        self.order.accept(FrameKind::End)?;
+        self.spelling.end(phase, end, out);
+        Ok(())
+    }
+
+    /// Appends a filler that readers skip, where the wire has one and the stream has not ended.
+    pub fn keep_alive(&mut self, out: &mut BytesMut) {
+        if self.order.phase() != Phase::Ended {
+            self.spelling.keep_alive(self.order.phase(), out);
+        }
+    }
+}
+
+/// How large the parts of a stream may be; for encoders and decoders alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Longest event line in bytes, without its line end.
+    pub max_line_bytes: usize,
+    /// Longest metadata in bytes.
+    pub max_trailer_bytes: usize,
+}
+
+impl Limits {
+    /// 256 KiB: a tool result with some pages of text fits; what is larger belongs behind a link.
+    pub const MAX_LINE_BYTES: usize = 256 * 1024;
+    /// 1 MiB: hundreds of citations with their quotes.
+    pub const MAX_TRAILER_BYTES: usize = 1024 * 1024;
+
+    /// Sets the longest event line, in bytes.
+    #[must_use]
+    pub fn max_line_bytes(mut self, bytes: usize) -> Self {
+        self.max_line_bytes = bytes;
+        self
+    }
+
+    /// Sets the longest metadata, in bytes.
+    #[must_use]
+    pub fn max_trailer_bytes(mut self, bytes: usize) -> Self {
+        self.max_trailer_bytes = bytes;
+        self
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_line_bytes: Self::MAX_LINE_BYTES,
+            max_trailer_bytes: Self::MAX_TRAILER_BYTES,
+        }
+    }
+}
+
+/// Why a frame cannot go onto the wire: the caller's fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The frame may not come now.
+    #[error(transparent)]
+    OutOfOrder(#[from] OutOfOrder),
+    /// The event is longer than the wire allows.
+    #[error("event has more than {max_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        max_bytes: usize,
+    },
+    /// The event does not serialise.
+    #[error("event does not serialise")]
+    Json(#[from] serde_json::Error),
+}
+
+impl EncodeError {
+    /// Stable machine word for this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::OutOfOrder(_) => "out_of_order",
+            Self::TooLarge { .. } => "event_too_large",
+            Self::Json(_) => "event_data",
+        }
+    }
+}
+
+/// Why a stream cannot be read on: the peer's fault. It is permanent; what was decoded before stays valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// An event line is longer than the limit.
+    #[error("event line is longer than the limit")]
+    LineTooLong,
+    /// The metadata is longer than the limit.
+    #[error("metadata is longer than the limit")]
+    TrailerTooLong,
+    /// A line is not a JSON object with a string `event`.
+    #[error("line is not an event")]
+    BadEvent,
+    /// The metadata is not a JSON object.
+    #[error("metadata is not a JSON object")]
+    BadTrailer,
+    /// A separator stands where it may not.
+    #[error("separator out of place")]
+    StraySeparator,
+    /// Something follows the end.
+    #[error("bytes after the end of the stream")]
+    TrailingBytes,
+}
+
+impl DecodeError {
+    /// Stable machine word for this error; the same in every language.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::LineTooLong => "line_too_long",
+            Self::TrailerTooLong => "trailer_too_long",
+            Self::BadEvent => "bad_event",
+            Self::BadTrailer => "bad_trailer",
+            Self::StraySeparator => "stray_separator",
+            Self::TrailingBytes => "trailing_bytes",
+        }
+    }
+}
+
+/// What a decoder says when the bytes are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The end was there.
+    Complete,
+    /// The stream broke off.
+    Truncated {
+        /// How far it had come.
+        phase: Phase,
+    },
+}
