@@ -438,6 +438,11 @@ impl Library {
         terms.iter().map(|term| shared.index.weight(term)).collect()
     }
 
+    /// How much a term tells that stands in no document.
+    pub fn unseen_weight(&self) -> f32 {
+        self.read().index.unseen_weight()
+    }
+
     /// Chunks of all documents.
     pub fn chunk_count(&self) -> usize {
         self.read()

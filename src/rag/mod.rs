@@ -21,11 +21,15 @@
 
 pub mod chunk;
 pub mod document;
+pub mod extract;
 pub mod lexical;
 pub mod library;
 pub mod parse;
+pub mod plan;
+mod quantity;
 pub mod sentence;
 mod store;
+pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
 
