@@ -25,6 +25,8 @@ const REPETITION_COST: f32 = 0.5;
 const NUMBER_WORTH: f32 = 0.2;
 /// Worth of standing in the best hit; further ones get less.
 const RANK_WORTH: f32 = 0.08;
+/// From this share of the question's weight on, a word that stands nowhere is worth a remark.
+const UNKNOWN_SHARE: f32 = 0.2;
 /// Worth of the words in the sentence itself, besides their coverage.
 const OWN_WORTH: f32 = 0.25;
 /// What every word costs from here on: a long sentence covers much by chance.
@@ -54,7 +56,7 @@ pub struct Quoted {
 pub struct Extract {
     /// The sentences, best first. Empty: the context does not answer.
     pub quoted: Vec<Quoted>,
-    /// Words of the question that stand nowhere in the library, where there is an answer all the same.
+    /// Telling words of the question that stand nowhere in the library, where there is an answer all the same.
     pub unknown: Vec<String>,
 }
 
@@ -88,11 +90,11 @@ pub fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extract {
         candidate.coverage >= MIN_COVERAGE * MIN_SHARE_OF_BEST && candidate.worth >= least
     });
     let quoted = without_repetition(candidates, least);
+    let all: f32 = terms.iter().map(|term| term.weight).sum();
     let unknown = terms
         .iter()
-        .filter(|term| !term.known)
-        .map(|term| term.word.clone())
-        .collect();
+        .filter(|term| !term.known && term.weight >= all * UNKNOWN_SHARE);
+    let unknown = unknown.map(|term| term.word.clone()).collect();
     Extract { quoted, unknown }
 }
 
