@@ -15,7 +15,11 @@ use super::{Hit, Library};
 pub const MAX_SENTENCES: usize = 3;
 /// Least coverage of a sentence that answers. Tuned on "Attention Is All You Need": see the tests.
 pub const MIN_COVERAGE: f32 = 0.45;
-/// A further sentence has to be worth this share of the first one.
+/// A further sentence has to say this share of the question that no sentence before it said,
+const MIN_GAIN: f32 = 0.1;
+/// or to be worth this share of the first one, repetition counted.
+const NEARLY_BEST_SHARE: f32 = 0.9;
+/// Either way it has to be worth this share of the first one.
 const MIN_SHARE_OF_BEST: f32 = 0.75;
 /// Words of the chunk around a sentence count this much of words in it.
 const AROUND_SHARE: f32 = 0.5;
@@ -65,6 +69,8 @@ struct Candidate<'a> {
     hit: usize,
     sentence: &'a str,
     stems: HashSet<String>,
+    /// Weight of each term of the question that stands in the sentence, as a share; 0 for the others.
+    holds: Vec<f32>,
     coverage: f32,
     worth: f32,
 }
@@ -89,7 +95,7 @@ pub fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extract {
     candidates.retain(|candidate| {
         candidate.coverage >= MIN_COVERAGE * MIN_SHARE_OF_BEST && candidate.worth >= least
     });
-    let quoted = without_repetition(candidates, least);
+    let quoted = without_repetition(candidates);
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     let unknown = terms
         .iter()
@@ -110,6 +116,7 @@ fn add_candidates<'a>(
     let heading = hit.chunk.heading.as_deref().unwrap_or_default();
     let above = stems(heading);
     let around = stems(&hit.chunk.text);
+    let all: f32 = terms.iter().map(|term| term.weight).sum();
     let rank = RANK_WORTH / (1.0 + at as f32);
     let last_heading = heading.rsplit(" > ").next().unwrap_or_default().to_lowercase();
     let share = if matches!(last_heading.as_str(), "references" | "bibliography") {
@@ -131,7 +138,15 @@ fn add_candidates<'a>(
             around.contains(&term.stem) || above.contains(&term.stem)
         });
         // What the sentence itself holds has to be something, or every sentence under a fitting heading would answer.
-        let own = coverage(terms, |term| stems.contains(&term.stem));
+        let own_share = |term: &Term| {
+            if stems.contains(&term.stem) {
+                term.weight / all
+            } else {
+                0.0
+            }
+        };
+        let holds: Vec<f32> = terms.iter().map(own_share).collect();
+        let own: f32 = holds.iter().sum();
         if own == 0.0 {
             continue;
         }
@@ -143,6 +158,7 @@ fn add_candidates<'a>(
             hit: at,
             sentence,
             stems,
+            holds,
             coverage,
             worth,
         });
@@ -150,7 +166,10 @@ fn add_candidates<'a>(
 }
 
 /// Maximal marginal relevance over candidates sorted by worth.
-fn without_repetition(mut candidates: Vec<Candidate<'_>>, least: f32) -> Vec<Quoted> {
+fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<Quoted> {
+    let nearly_best = candidates
+        .first()
+        .map_or(0.0, |best| best.worth * NEARLY_BEST_SHARE);
     let mut chosen: Vec<Candidate<'_>> = Vec::new();
     while chosen.len() < MAX_SENTENCES && !candidates.is_empty() {
         let marginal = |candidate: &Candidate<'_>| {
@@ -169,10 +188,18 @@ fn without_repetition(mut candidates: Vec<Candidate<'_>>, least: f32) -> Vec<Quo
                     if *worth > best.1 { (at, *worth) } else { best }
                 },
             );
-        if !chosen.is_empty() && worth < least {
-            break;
+        let candidate = candidates.remove(best);
+        let said = |term: usize| chosen.iter().any(|other| other.holds[term] > 0.0);
+        let gain: f32 = candidate
+            .holds
+            .iter()
+            .enumerate()
+            .filter(|(term, _)| !said(*term))
+            .map(|(_, share)| share)
+            .sum();
+        if chosen.is_empty() || worth >= nearly_best || gain >= MIN_GAIN {
+            chosen.push(candidate);
         }
-        chosen.push(candidates.remove(best));
     }
     let quoted = |one: Candidate<'_>| Quoted {
         hit: one.hit,

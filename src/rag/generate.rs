@@ -7,6 +7,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::extract::{Extract, extract};
+use super::plan::Plan;
 use super::{Hit, Library};
 use crate::{Citation, SendError, Sink, Usage};
 
@@ -14,6 +15,9 @@ use crate::{Citation, SendError, Sink, Usage};
 pub const NO_ANSWER: &str = "The documents do not answer this question.";
 /// Said where there are no documents.
 pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
+
+/// Most sentences for each question within a question.
+const SENTENCES_PER_PART: usize = 2;
 
 /// What is to be answered, and from what.
 #[derive(Debug, Clone, Copy)]
@@ -134,44 +138,108 @@ impl Extractive {
     }
 
     async fn answer(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
-        // A dozen chunks: a few milliseconds, so it stays on the runtime's thread.
-        let Extract { quoted, unknown } = extract(&self.library, request.question, request.context);
-        if quoted.is_empty() {
-            let said = if self.library.chunk_count() == 0 {
+        let parts = Plan::of(request.question).parts;
+        let mut said = Said {
+            request,
+            sink,
+            citations: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let mut unanswered = Vec::new();
+        for part in &parts {
+            // A dozen chunks: a few milliseconds, so it stays on the runtime's thread.
+            let found = extract(&self.library, part, request.context);
+            if found.quoted.is_empty() {
+                unanswered.push(part.as_str());
+            } else {
+                let most = if parts.len() > 1 {
+                    SENTENCES_PER_PART
+                } else {
+                    usize::MAX
+                };
+                said.extract(found, most).await?;
+            }
+        }
+        if said.citations.is_empty() {
+            let text = if self.library.chunk_count() == 0 {
                 NO_DOCUMENTS
             } else {
                 NO_ANSWER
             };
-            send_words(sink, said).await?;
+            send_words(sink, text).await?;
             return Ok(Generated::not_answered());
         }
-        if !unknown.is_empty() {
+        if !unanswered.is_empty() {
             send_words(
                 sink,
-                &format!("The documents do not mention “{}”. ", unknown.join("”, “")),
+                &format!(" The documents do not answer “{}”.", unanswered.join("”, “")),
             )
             .await?;
-            send_words(sink, "What comes closest: ").await?;
         }
-        let mut citations = Vec::with_capacity(quoted.len());
-        for one in &quoted {
-            let Some(Hit { chunk, score }) = request.context.get(one.hit) else {
+        Ok(Generated::answered(said.citations))
+    }
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+struct Said<'a> {
+    request: GenerateRequest<'a>,
+    sink: &'a Sink,
+    citations: Vec<Citation>,
+    /// Words already named as unknown.
+    unknown: Vec<String>,
+}
+
+impl Said<'_> {
+    async fn extract(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
+        let unknown: Vec<String> = found
+            .unknown
+            .into_iter()
+            .filter(|word| !self.unknown.contains(word))
+            .collect();
+        if !unknown.is_empty() {
+            let space = if self.citations.is_empty() { "" } else { " " };
+            let remark = format!(
+                "{space}The documents do not mention “{}”. What comes closest:",
+                unknown.join("”, “")
+            );
+            send_words(self.sink, &remark).await?;
+        }
+        let mut follows = !self.citations.is_empty() || !unknown.is_empty();
+        self.unknown.extend(unknown);
+        for one in found.quoted.into_iter().take(most) {
+            let Some(hit) = self.request.context.get(one.hit) else {
                 continue;
             };
-            let mut citation = Citation::new(&chunk.document_id, &chunk.id, &one.sentence, request.tool);
-            citation = citation.score(f64::from(*score));
-            if let Some(page) = chunk.page {
-                citation = citation.page_number(page);
+            if self
+                .citations
+                .iter()
+                .any(|said| said.supporting_quote == one.sentence)
+            {
+                continue;
             }
-            if let Some(heading) = &chunk.heading {
-                citation = citation.heading(heading);
-            }
-            citations.push(citation);
-            let space = if citations.len() > 1 { " " } else { "" };
-            send_words(sink, &format!("{space}{} [{}]", one.sentence, citations.len())).await?;
+            let text = format!(
+                "{}{} [{}]",
+                if follows { " " } else { "" },
+                one.sentence,
+                self.citations.len() + 1
+            );
+            send_words(self.sink, &text).await?;
+            follows = true;
+            self.citations
+                .push(citation(hit, one.sentence, self.request.tool));
         }
-        Ok(Generated::answered(citations))
+        Ok(())
     }
+}
+
+fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
+    let chunk = &hit.chunk;
+    let mut citation =
+        Citation::new(&chunk.document_id, &chunk.id, sentence, tool).score(f64::from(hit.score));
+    citation.page_number = chunk.page;
+    citation.heading = chunk.heading.clone();
+    citation
 }
 
 impl Generate for Extractive {

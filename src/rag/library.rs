@@ -303,7 +303,7 @@ impl Library {
             });
         }
         let replaced = old.as_ref().map_or(0, |(_, old)| old.chunks as usize);
-        if shared.index.len() - replaced + chunks > self.limits.max_chunks {
+        if shared.index.len().saturating_sub(replaced) + chunks > self.limits.max_chunks {
             return Err(LibraryError::Full {
                 what: "chunks",
                 limit: self.limits.max_chunks,

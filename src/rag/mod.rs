@@ -10,7 +10,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`parse`] | bytes of a file to blocks of text with headings and pages |
+//! | [`mod@parse`] | bytes of a file to blocks of text with headings and pages |
 //! | [`chunk`] | blocks to chunks of whole sentences |
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |

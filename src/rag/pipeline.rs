@@ -179,7 +179,7 @@ impl Pipeline {
         sink.send(QueryAnalysis::new(
             prompt,
             plan.complexity(),
-            plan.parts > 1,
+            plan.parts.len() > 1,
             Mode::Direct,
         ))
         .await?;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::rag::generate::{NO_ANSWER, NO_DOCUMENTS};
@@ -96,6 +97,24 @@ async fn what_the_documents_do_not_hold_is_refused_in_words() {
 }
 
 #[tokio::test]
+async fn each_question_within_a_question_is_answered_or_not() {
+    let rag = Pipeline::lexical(library("birds.md", BIRDS.as_bytes()));
+    let cases = [
+        (
+            "When does the robin sing and what does a carp eat?",
+            "A robin sings at dawn. [1] A carp eats plants all day. [2]",
+        ),
+        (
+            "When does the robin sing? What is the capital of France?",
+            "A robin sings at dawn. [1] The documents do not answer “What is the capital of France”.",
+        ),
+    ];
+    for (question, text) in cases {
+        assert_eq!(ask(&rag, Question::new(question)).await.text, text);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_word_is_named() {
     let rag = Pipeline::lexical(library("birds.md", BIRDS.as_bytes()));
     let collected = ask(
@@ -112,15 +131,29 @@ async fn an_unknown_word_is_named() {
     );
 }
 
-/// Finds nothing at first, as a retriever with a bad day does.
-struct Forgetful {
+/// A retriever that answers its n-th search, counted from 0, with what a test says; `None` is what the library finds.
+struct Scripted {
     lexical: Lexical,
-    searches: std::sync::atomic::AtomicUsize,
+    searches: AtomicUsize,
+    script: fn(usize) -> Option<Result<Vec<Hit>, RetrieveError>>,
 }
 
-impl Retrieve for Forgetful {
+impl Scripted {
+    fn pipeline(script: fn(usize) -> Option<Result<Vec<Hit>, RetrieveError>>) -> Pipeline {
+        let library = library("birds.md", BIRDS.as_bytes());
+        let retriever = Self {
+            lexical: Lexical::new(Arc::clone(&library)),
+            searches: AtomicUsize::new(0),
+            script,
+        };
+        let reviewer = Arc::new(CoverageReview::new(Arc::clone(&library)));
+        Pipeline::new(Arc::new(retriever), reviewer, Arc::new(Extractive::new(library)))
+    }
+}
+
+impl Retrieve for Scripted {
     fn tool(&self) -> &str {
-        "forgetful"
+        "scripted"
     }
 
     fn mode(&self) -> &str {
@@ -131,26 +164,16 @@ impl Retrieve for Forgetful {
         &'a self,
         request: RetrieveRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
-        let before = self.searches.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        Box::pin(async move {
-            if before < 2 {
-                Ok(Vec::new())
-            } else {
-                self.lexical.retrieve(request).await
-            }
-        })
+        match (self.script)(self.searches.fetch_add(1, Ordering::Relaxed)) {
+            Some(outcome) => Box::pin(std::future::ready(outcome)),
+            None => self.lexical.retrieve(request),
+        }
     }
 }
 
 #[tokio::test]
 async fn thin_evidence_gets_a_second_round() {
-    let library = library("birds.md", BIRDS.as_bytes());
-    let retriever = Forgetful {
-        lexical: Lexical::new(Arc::clone(&library)),
-        searches: 0.into(),
-    };
-    let reviewer = Arc::new(CoverageReview::new(Arc::clone(&library)));
-    let rag = Pipeline::new(Arc::new(retriever), reviewer, Arc::new(Extractive::new(library)));
+    let rag = Scripted::pipeline(|search| (search < 2).then(|| Ok(Vec::new())));
     let collected = ask(&rag, Question::new("When does the robin sing?")).await;
     let verdicts = collected.events.iter().filter_map(|(event, _)| match event {
         Event::Review(review) => Some((review.iteration, review.verdict)),
@@ -171,39 +194,14 @@ async fn thin_evidence_gets_a_second_round() {
     );
 }
 
-struct Broken;
-
-impl Retrieve for Broken {
-    fn tool(&self) -> &str {
-        "broken"
-    }
-
-    fn mode(&self) -> &str {
-        "lexical"
-    }
-
-    fn retrieve<'a>(
-        &'a self,
-        _: RetrieveRequest,
-    ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
-        Box::pin(std::future::ready(Err(RetrieveError::new("disk on fire"))))
-    }
-}
-
 #[tokio::test]
 async fn failures_end_the_turn_and_tell_nothing_of_their_cause() {
-    let library = library("birds.md", BIRDS.as_bytes());
-    let reviewer = Arc::new(CoverageReview::new(Arc::clone(&library)));
-    let broken = Pipeline::new(
-        Arc::new(Broken),
-        reviewer,
-        Arc::new(Extractive::new(Arc::clone(&library))),
-    );
+    let broken = Scripted::pipeline(|_| Some(Err(RetrieveError::new("disk on fire"))));
     let collected = ask(&broken, Question::new("When does the robin sing?")).await;
     assert_ne!(collected.end.status, Status::Completed);
     assert!(!format!("{:?}", collected.events).contains("disk on fire"));
 
-    let rag = Pipeline::lexical(library);
+    let rag = Pipeline::lexical(library("birds.md", BIRDS.as_bytes()));
     for (prompt, code) in [
         ("", "empty_question"),
         (" \n", "empty_question"),

@@ -22,14 +22,14 @@ const FUNCTION_WORDS: [&str; 46] = [
 pub struct Plan {
     /// The queries, the question itself first, no two alike. At least 1, at most [`MAX_QUERIES`].
     pub queries: Vec<String>,
-    /// How many questions were found in the question.
-    pub parts: usize,
+    /// The questions found in the question; itself where it is one. Never empty.
+    pub parts: Vec<String>,
 }
 
 impl Plan {
     /// Plans a question.
     pub fn of(question: &str) -> Self {
-        let parts = parts(question);
+        let mut parts: Vec<String> = parts(question).into_iter().map(str::to_owned).collect();
         let mut queries = vec![question.trim().to_owned()];
         let mut add = |query: String| {
             let alike = |known: &String| words(known).eq(words(&query));
@@ -39,17 +39,18 @@ impl Plan {
         };
         add(keywords(question));
         if parts.len() > 1 {
-            parts.iter().for_each(|part| add((*part).to_owned()));
+            parts.iter().for_each(|part| add(part.clone()));
         }
-        Self {
-            queries,
-            parts: parts.len().max(1),
+        if parts.len() < 2 {
+            parts = vec![question.trim().to_owned()];
         }
+        parts.truncate(MAX_QUERIES);
+        Self { queries, parts }
     }
 
     /// One question is simple, two are moderate, more are complex.
     pub fn complexity(&self) -> Complexity {
-        match self.parts {
+        match self.parts.len() {
             0 | 1 => Complexity::Simple,
             2 => Complexity::Moderate,
             _ => Complexity::Complex,

@@ -29,6 +29,9 @@ const SPELLED: [&str; 12] = [
 /// How many words after a number still tell what it counts: `8 parallel attention layers, or heads`.
 const REACH_WORDS: usize = 5;
 
+/// Fit of a sentence that counts what was asked.
+const COUNTING: f32 = 3.0;
+
 /// What is asked for.
 #[derive(Debug)]
 pub(super) enum Asked {
@@ -54,7 +57,7 @@ impl Asked {
         }
     }
 
-    /// 0 for a sentence without number (or where none is wanted), 1 for one with a number, 2 where it counts what was asked.
+    /// 0 for a sentence without number (or where none is wanted), 1 for one with a number, 3 where it counts what was asked.
     pub(super) fn fit(&self, library: &Library, sentence: &str) -> f32 {
         if matches!(self, Self::Words) {
             return 0.0;
@@ -62,7 +65,8 @@ impl Asked {
         let words: Vec<&str> = sentence.split_whitespace().collect();
         let mut fit: f32 = 0.0;
         for (at, word) in words.iter().enumerate() {
-            let numbered = at > 0 && NUMBERED.contains(&words[at - 1].to_lowercase().as_str());
+            let numbered =
+                at > 0 && NUMBERED.contains(&words[at - 1].trim_start_matches('(').to_lowercase().as_str());
             if numbered || !is_number(word) {
                 continue;
             }
@@ -75,7 +79,7 @@ impl Asked {
                     .collect::<Vec<_>>()
                     .join(" ");
                 if library.terms(&after).iter().any(|stem| counted.contains(stem)) {
-                    return 2.0;
+                    return COUNTING;
                 }
             }
         }
@@ -102,9 +106,9 @@ mod tests {
             (
                 "How many heads are there?",
                 "We employ h = 8 parallel attention layers, or heads.",
-                2.0,
+                COUNTING,
             ),
-            ("How many heads are there?", "There are eight heads.", 2.0),
+            ("How many heads are there?", "There are eight heads.", COUNTING),
             (
                 "How many heads are there?",
                 "It is 0.9 points worse, and quality also drops with many heads.",
