@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use super::sentence::floor;
 use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, Tokenizer};
 
-/// Terms in a usual chunk, stop words left out: 98 in the chunks of "Attention Is All You Need".
-const AVERAGE_TERMS: f32 = 100.0;
+/// Terms in a usual chunk, stop words left out: 77 in the chunks of "Attention Is All You Need".
+const AVERAGE_TERMS: f32 = 80.0;
 /// Different terms of a query that are looked up; the first ones win. A query costs terms × matching texts.
 pub const MAX_QUERY_TERMS: usize = 32;
 
@@ -149,6 +149,11 @@ impl Index {
         matches.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.key.cmp(&b.key)));
         matches.truncate(limit);
         matches
+    }
+
+    /// The weight of a term that no text holds: the highest there is.
+    pub fn unseen_weight(&self) -> f32 {
+        (1.0 + (self.texts.len() as f32 + 0.5) / 0.5).ln()
     }
 
     /// How much a term (as [`Analyzer::terms`] gives it) tells: the inverse document frequency of BM25, highest for a

@@ -303,7 +303,7 @@ impl Library {
             });
         }
         let replaced = old.as_ref().map_or(0, |(_, old)| old.chunks as usize);
-        if shared.index.len() - replaced + chunks > self.limits.max_chunks {
+        if shared.index.len().saturating_sub(replaced) + chunks > self.limits.max_chunks {
             return Err(LibraryError::Full {
                 what: "chunks",
                 limit: self.limits.max_chunks,
@@ -436,6 +436,11 @@ impl Library {
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
         let shared = self.read();
         terms.iter().map(|term| shared.index.weight(term)).collect()
+    }
+
+    /// How much a term tells that stands in no document.
+    pub fn unseen_weight(&self) -> f32 {
+        self.read().index.unseen_weight()
     }
 
     /// Chunks of all documents.

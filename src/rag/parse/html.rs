@@ -1,13 +1,16 @@
 //! HTML through `scraper` (html5ever): what a reader would see, in blocks, with `h1` to `h6` as headings.
 //!
-//! The tree is walked, not recursed into. Nesting is counted before the tree is built, because the tree builder looks
-//! through all open elements for many a tag and so takes time in the square of the depth.
+//! The tree is walked, not recursed into. Its depth is limited while it is built, because the tree builder looks through all
+//! open elements for many a tag and so takes time in the square of the depth.
 
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{ParseOpts, parse_document};
 use scraper::node::Element;
-use scraper::{Html, Node};
+use scraper::{Html, HtmlTreeSink, Node};
 
 use super::blocks::{Blocks, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use crate::rag::sentence::floor;
 
 /// Elements whose text a reader does not see, or that repeat on every page of a site.
 const SKIPPED: [&str; 16] = [
@@ -20,23 +23,13 @@ const INLINE: [&str; 35] = [
     "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
-/// Elements without an end.
-const VOID: [&str; 14] = [
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
-    "wbr",
-];
-/// Elements whose end may be left out: an open one says nothing about depth.
-const ENDS_ITSELF: [&str; 14] = [
-    "p", "li", "dt", "dd", "td", "th", "tr", "thead", "tbody", "tfoot", "option", "optgroup", "rp", "rt",
-];
+/// How much is given to the tree builder between two looks at the tree, in bytes.
+const STEP_BYTES: usize = 1024;
+/// How many of the newest nodes are looked at: after `</body>` the newest alone may stand outside of a deep nest.
+const NODES_LOOKED_AT: usize = 16;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
-    if depth(text, limits.max_html_depth) > limits.max_html_depth {
-        return Err(ParseError::TooDeep {
-            limit: limits.max_html_depth,
-        });
-    }
-    let page = Html::parse_document(text);
+    let page = build(text, limits)?;
     let mut reader = Reader::new(limits);
     for edge in page.tree.root().traverse() {
         match edge {
@@ -59,6 +52,31 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         unread_pages: Vec::new(),
         blocks,
     })
+}
+
+/// Builds the tree step by step, so that a page whose tree is far larger than its text (a thousand open formatting elements
+/// are repeated in every paragraph) or too deep is given up in time.
+fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
+    let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (step, after) = rest.split_at(floor(rest, STEP_BYTES));
+        rest = after;
+        parser.process(StrTendril::from_slice(step));
+        let page = parser.tokenizer.sink.sink.0.borrow();
+        if page.tree.nodes().len() > limits.max_html_nodes {
+            return Err(ParseError::TooManyNodes {
+                limit: limits.max_html_nodes,
+            });
+        }
+        let mut newest = page.tree.nodes().rev().take(NODES_LOOKED_AT);
+        if newest.any(|node| node.ancestors().nth(limits.max_html_depth).is_some()) {
+            return Err(ParseError::TooDeep {
+                limit: limits.max_html_depth,
+            });
+        }
+    }
+    Ok(parser.finish())
 }
 
 #[derive(Debug)]
@@ -167,56 +185,6 @@ fn hides(style: &str) -> bool {
     style.contains("display:none") || style.contains("visibility:hidden")
 }
 
-/// An upper estimate of how deep elements nest, given up as soon as it passes `enough`. Comments and scripts count
-/// nothing.
-fn depth(text: &str, enough: usize) -> usize {
-    let bytes = text.as_bytes();
-    let (mut open, mut deepest, mut at) = (0usize, 0usize, 0usize);
-    while let Some(found) = memchr::memchr(b'<', &bytes[at..]) {
-        at += found + 1;
-        let rest = &bytes[at..];
-        if rest.starts_with(b"!--") {
-            at += memchr::memmem::find(rest, b"-->").unwrap_or(rest.len());
-            continue;
-        }
-        let closes = rest.first() == Some(&b'/');
-        let name = &rest[usize::from(closes)..];
-        let name = &name[..name
-            .iter()
-            .take(16)
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count()];
-        let name = name.to_ascii_lowercase();
-        if !name.first().is_some_and(u8::is_ascii_alphabetic)
-            || is_any_of(&name, &VOID)
-            || is_any_of(&name, &ENDS_ITSELF)
-        {
-            continue;
-        }
-        if closes {
-            open = open.saturating_sub(1);
-        } else if name == b"script" || name == b"style" {
-            let end: &[u8] = if name == b"script" {
-                b"</script"
-            } else {
-                b"</style"
-            };
-            at += memchr::memmem::find(rest, end).map_or(rest.len(), |end_at| end_at + end.len());
-        } else {
-            open += 1;
-            deepest = deepest.max(open);
-            if deepest > enough {
-                break;
-            }
-        }
-    }
-    deepest
-}
-
-fn is_any_of(name: &[u8], names: &[&str]) -> bool {
-    names.iter().any(|known| known.as_bytes() == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,10 +248,19 @@ mod tests {
             }
             assert!(took.as_secs() < 20, "{piece:?} took {took:?}");
         }
-        assert_eq!(
-            parse(&"<div>".repeat(100_000), &limits).unwrap_err().code(),
-            "too_deep"
-        );
+        let formatting: String = (0..400).map(|n| format!("<b id={n}>")).collect();
+        let formatting = format!("<p>{formatting}");
+        let cases = [
+            ("<div>".repeat(100_000), "too_deep"),
+            ("<div></x>".repeat(100_000), "too_deep"),
+            ("<div></body><!-- -->".repeat(100_000), "too_deep"),
+            (formatting + &"<p>x".repeat(100_000), "too_many_nodes"),
+        ];
+        for (page, code) in cases {
+            let start = Instant::now();
+            assert_eq!(parse(&page, &limits).unwrap_err().code(), code);
+            println!("{code} after {:?}", start.elapsed());
+        }
     }
 
     #[test]

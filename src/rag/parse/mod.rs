@@ -85,6 +85,8 @@ pub struct ParseLimits {
     pub max_blocks: usize,
     /// HTML elements open inside each other: the parser's time grows with their square.
     pub max_html_depth: usize,
+    /// Nodes of an HTML page: elements and texts. They cost about 200 bytes each while the page is read.
+    pub max_html_nodes: usize,
 }
 
 impl Default for ParseLimits {
@@ -98,6 +100,8 @@ impl Default for ParseLimits {
             max_blocks: 500_000,
             // Chrome stops at 512.
             max_html_depth: 512,
+            // The HTML standard on one page has about half as many.
+            max_html_nodes: 1_000_000,
         }
     }
 }
@@ -149,6 +153,12 @@ pub enum ParseError {
         /// The limit.
         limit: usize,
     },
+    /// More nodes than [`ParseLimits::max_html_nodes`].
+    #[error("the page has more than {limit} elements and texts")]
+    TooManyNodes {
+        /// The limit.
+        limit: usize,
+    },
     /// Elements nested deeper than [`ParseLimits::max_html_depth`].
     #[error("the file nests more than {limit} elements")]
     TooDeep {
@@ -169,6 +179,7 @@ impl ParseError {
             Self::TooManyPages { .. } => "too_many_pages",
             Self::TooMuchText { .. } => "too_much_text",
             Self::TooManyBlocks { .. } => "too_many_blocks",
+            Self::TooManyNodes { .. } => "too_many_nodes",
             Self::TooDeep { .. } => "too_deep",
         }
     }
