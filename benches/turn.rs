@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -131,11 +132,11 @@ fn hop(criterion: &mut Criterion) {
             });
         });
     });
-    let items = encoded();
+    let items: Arc<[Bytes]> = encoded().into();
     group.bench_function("channel", |bencher| {
         bencher.iter(|| {
             runtime.block_on(async {
-                let mut receiver = send_all(items.clone());
+                let mut receiver = send_all(Arc::clone(&items));
                 while let Some(item) = receiver.recv().await {
                     std::hint::black_box(item);
                 }
@@ -145,14 +146,14 @@ fn hop(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn send_all(items: Vec<Bytes>) -> mpsc::Receiver<Bytes> {
+fn send_all(items: Arc<[Bytes]>) -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(256);
     #[expect(
         clippy::disallowed_methods,
         reason = "the baseline is what one writes by hand"
     )]
     tokio::spawn(async move {
-        for item in items {
+        for item in items.iter().cloned() {
             if sender.send(item).await.is_err() {
                 return;
             }
@@ -179,7 +180,7 @@ impl hyper::body::Body for Received {
 
 type Body = UnsyncBoxBody<Bytes, axum::Error>;
 
-async fn respond(kind: String, items: Vec<Bytes>) -> Response<Body> {
+async fn respond(kind: String, items: Arc<[Bytes]>) -> Response<Body> {
     match kind.as_str() {
         "ragwire" => {
             let turn = Turn::start(answer).commit().await.expect("the workload commits");
@@ -235,13 +236,13 @@ async fn serve(kind: &str) {
         .await
         .expect("a port");
     println!("{}", listener.local_addr().expect("an address").port());
-    let items = encoded();
+    let items: Arc<[Bytes]> = encoded().into();
     loop {
         let (socket, _) = listener.accept().await.expect("a connection");
         socket.set_nodelay(true).expect("a socket");
-        let (kind, items) = (kind.to_owned(), items.clone());
+        let (kind, items) = (kind.to_owned(), Arc::clone(&items));
         let service = service_fn(move |_: Request<hyper::body::Incoming>| {
-            let (kind, items) = (kind.clone(), items.clone());
+            let (kind, items) = (kind.clone(), Arc::clone(&items));
             async move { Ok::<_, Infallible>(respond(kind, items).await) }
         });
         #[expect(clippy::disallowed_methods, reason = "a server of a bench")]

@@ -613,7 +613,7 @@ impl Reader {
     pub(crate) fn check_overdue(&self) -> Instant {
         let now = Instant::now();
         match overdue(
-            self.queue.activity(),
+            self.queue.activity(now.into_std()),
             self.started.into_std(),
             &self.timeouts,
             now.into_std(),
@@ -624,7 +624,7 @@ impl Reader {
                 let late = now.checked_sub(GRACE).map(Instant::into_std);
                 let overdue_for_long = late.is_some_and(|late| {
                     overdue(
-                        self.queue.activity(),
+                        self.queue.activity(late),
                         self.started.into_std(),
                         &self.timeouts,
                         late,

@@ -99,7 +99,7 @@ where
         // Sending does not touch the timer: when it fires it looks how much time is really left.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now().into_std();
-            match overdue(queue.activity(), started.into_std(), timeouts, now) {
+            match overdue(queue.activity(now), started.into_std(), timeouts, now) {
                 Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
                 Err(failure) => {
                     tracing::warn!(code = %failure.code, "turn ran out of time");
