@@ -11,8 +11,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::queue::{Queue, overdue};
-use super::{Ending, Hook, Timeouts, TurnId};
+use super::builder::{Ending, Hook};
+use super::queue::Queue;
+use super::timeouts::overdue;
+use super::{Timeouts, TurnId};
 use crate::frame::{End, Failure, Status};
 use crate::metadata::Metadata;
 

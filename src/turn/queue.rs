@@ -12,68 +12,17 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
+use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
-use crate::frame::{End, Failure, Frame, FrameKind, Order, Status, Timestamp};
+use crate::frame::{End, Frame, FrameKind, Order, Status, Timestamp};
 use crate::json;
 use crate::utf8::Carry;
 use crate::wire::{EncodeError, Encoder};
-
-/// How much may wait for the reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueueLimits {
-    /// Most frames that wait; adjacent texts count as one.
-    pub max_frames: usize,
-    /// Most bytes that wait. A frame is taken while fewer than this wait, so the largest frame comes on top.
-    pub max_bytes: usize,
-    /// Longest event in bytes of JSON while nobody has chosen a wire; after that the wire's own limit holds.
-    pub max_event_bytes: usize,
-}
-
-impl QueueLimits {
-    /// 256 frames: more than the progress of most turns, so retrieval never waits for a slow reader.
-    pub const MAX_FRAMES: usize = 256;
-    /// 64 KiB: a long answer fits, and a thousand stalled readers cost 64 MiB.
-    pub const MAX_BYTES: usize = 64 * 1024;
-    /// 256 KiB: what the framed wire takes as a line.
-    pub const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
-
-    /// Sets how many frames may wait; at least one.
-    #[must_use]
-    pub fn max_frames(mut self, frames: usize) -> Self {
-        self.max_frames = frames.max(1);
-        self
-    }
-
-    /// Sets how many bytes may wait; at least one.
-    #[must_use]
-    pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.max_bytes = bytes.max(1);
-        self
-    }
-
-    /// Sets how long an event may be, in bytes of JSON.
-    #[must_use]
-    pub fn max_event_bytes(mut self, bytes: usize) -> Self {
-        self.max_event_bytes = bytes;
-        self
-    }
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            max_frames: Self::MAX_FRAMES,
-            max_bytes: Self::MAX_BYTES,
-            max_event_bytes: Self::MAX_EVENT_BYTES,
-        }
-    }
-}
 
 /// First size of the shared buffer: a page holds the events of a typical retrieval.
 const FIRST_BUFFER_BYTES: usize = 4096;
@@ -666,34 +615,4 @@ fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
-}
-
-/// What is overdue at `now`, or when to look again.
-pub(crate) fn overdue(
-    activity: Activity,
-    started: Instant,
-    timeouts: &super::Timeouts,
-    now: Instant,
-) -> Result<Instant, Failure> {
-    let mut next = now + Duration::from_secs(24 * 3600);
-    let mut check = |since: Instant, after: Option<Duration>, failure: fn() -> Failure| {
-        let Some(after) = after else { return Ok(()) };
-        match since.checked_add(after) {
-            Some(due) if due <= now => Err(failure()),
-            Some(due) => {
-                next = next.min(due);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    };
-    check(started, timeouts.total, super::total_timeout)?;
-    check(activity.sent, timeouts.idle, super::idle_timeout)?;
-    // A reader that is not behind may fall behind right now.
-    check(
-        activity.behind_since.unwrap_or(now),
-        timeouts.write_stall,
-        super::write_stalled,
-    )?;
-    Ok(next)
 }
