@@ -166,7 +166,10 @@ async fn converse(mut child: Child, bytes: Bytes) -> Result<Parsed, ExtractError
     let ((), read) = tokio::join!(write, stdout.read_to_end(&mut output));
     read.map_err(|error| ExtractError::failed("read", &error))?;
     if output.len() as u64 == MAX_OUTPUT_BYTES {
-        return Err(ExtractError::new("too_much_text", "the document holds too much text"));
+        return Err(ExtractError::new(
+            "too_much_text",
+            "the document holds too much text",
+        ));
     }
     let status = child
         .wait()

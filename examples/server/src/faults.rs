@@ -74,7 +74,9 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send(Reasoning::new(text)).await?;
             sink.send(text).await?;
             let citation = Citation::new("../../etc", "\"><script>", text, "fault");
-            Ok(Metadata::default().citations(vec![citation]).tools_used(["fault"]))
+            Ok(Metadata::default()
+                .citations(vec![citation])
+                .tools_used(["fault"]))
         }
         _ => Err("a failure while the evidence is gathered".into()),
     }

@@ -72,3 +72,18 @@ pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
         .mode(MODE)
         .tools_used(metadata.tools_used)
 }
+
+/// The reference pipeline behind the seam.
+impl Orchestrator for ragwire::rag::Pipeline {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
+        use ragwire::rag::{Question as Asked, ReviewPolicy};
+
+        let review = if question.review {
+            ReviewPolicy::Once
+        } else {
+            ReviewPolicy::Off
+        };
+        let answering = Self::answer(self, Asked::new(question.prompt).review(review), sink);
+        Box::pin(async move { Ok(answering.await?) })
+    }
+}

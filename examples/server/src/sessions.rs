@@ -114,7 +114,9 @@ impl Sessions {
     /// What was said in a session, oldest first; nothing for an unknown one.
     pub fn said(&self, id: &str) -> Vec<Said> {
         let sessions = self.lock();
-        let session = sessions.get(id).filter(|session| !self.is_old(session, Instant::now()));
+        let session = sessions
+            .get(id)
+            .filter(|session| !self.is_old(session, Instant::now()));
         session.map_or_else(Vec::new, |session| session.said.iter().cloned().collect())
     }
 

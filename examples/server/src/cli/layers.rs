@@ -18,7 +18,9 @@ pub const PREFIX: &str = "RAGWIRE_";
 #[non_exhaustive]
 pub enum SettingsError {
     /// A variable that no flag goes by.
-    #[error("unknown environment variable {0}; `ragwire-server --help` lists the flags, and each is a variable")]
+    #[error(
+        "unknown environment variable {0}; `ragwire-server --help` lists the flags, and each is a variable"
+    )]
     UnknownVariable(String),
     /// A variable with a value that its flag would refuse.
     #[error("environment variable {name}: {reason}")]
@@ -106,7 +108,11 @@ pub fn from_environment<A: Args + FromArgMatches>(
         let many = argument
             .get_num_args()
             .is_some_and(|range| range.max_values() > 1);
-        let values = if many { split(&flag, value) } else { vec![value.clone()] };
+        let values = if many {
+            split(&flag, value)
+        } else {
+            vec![value.clone()]
+        };
         let own: Vec<_> = values.iter().map(|value| assignment(&flag, value)).collect();
         // Each by itself first, so that the error can name the variable.
         if let Err(error) = command.clone().try_get_matches_from(&own) {
@@ -142,7 +148,9 @@ fn find_anywhere(command: &Command, flag: &str) -> bool {
 /// A list in one variable: paths as in `PATH`, the rest with commas.
 fn split(flag: &str, value: &OsStr) -> Vec<OsString> {
     if flag == "docs" {
-        return std::env::split_paths(value).map(PathBuf::into_os_string).collect();
+        return std::env::split_paths(value)
+            .map(PathBuf::into_os_string)
+            .collect();
     }
     let text = value.to_string_lossy();
     text.split(',').map(|item| item.trim().into()).collect()

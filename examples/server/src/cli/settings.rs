@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
 use ragwire::turn::Timeouts;
 use serde::Deserialize;
 
@@ -225,6 +226,13 @@ impl Settings {
                 ("turn-timeout", self.turn_timeout),
             );
         }
+        if self.max_question.0 > MAX_QUESTION_BYTES {
+            return Err(Contradiction(format!(
+                "max-question ({}) must not be more than {}, which the pipeline takes",
+                self.max_question,
+                Size(MAX_QUESTION_BYTES)
+            )));
+        }
         if self.session_turns.0 < 2 {
             return Err(Contradiction(
                 "session-turns must be at least 2: a question and its answer".into(),
@@ -271,10 +279,7 @@ mod tests {
     fn contradictions_are_named() {
         let cases: &[(fn(&mut Settings), &str)] = &[
             (|s| s.keep_alive = s.idle_timeout, "keep-alive"),
-            (
-                |s| s.idle_timeout = Span(s.turn_timeout.0 * 2),
-                "idle-timeout",
-            ),
+            (|s| s.idle_timeout = Span(s.turn_timeout.0 * 2), "idle-timeout"),
             (|s| s.session_turns = Count(1), "session-turns"),
             (|s| s.max_question = Size(1 << 30), "max-question"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),

@@ -36,10 +36,11 @@ impl FromStr for Span {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let signed: jiff::SignedDuration = text
-            .trim()
-            .parse()
-            .map_err(|_| BadValue(format!("`{text}` is no length of time; write 10s, 500ms, 2m or 24h")))?;
+        let signed: jiff::SignedDuration = text.trim().parse().map_err(|_| {
+            BadValue(format!(
+                "`{text}` is no length of time; write 10s, 500ms, 2m or 24h"
+            ))
+        })?;
         match Duration::try_from(signed) {
             Ok(span) if !span.is_zero() && span <= MAX_SPAN => Ok(Self(span)),
             _ => Err(BadValue(format!(
@@ -163,7 +164,14 @@ mod tests {
         for text in ["0s", "-1s", "10", "", "soon", "9223372036854775807h", "1e400s"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }
-        for text in ["0", "-1", "1.5", "", "18446744073709551616", "9223372036854775808"] {
+        for text in [
+            "0",
+            "-1",
+            "1.5",
+            "",
+            "18446744073709551616",
+            "9223372036854775808",
+        ] {
             assert!(text.parse::<Count>().is_err(), "{text}");
         }
         for text in ["0", "-1", "", "many", "2TiB", "18446744073709551616"] {

@@ -138,7 +138,9 @@ pub async fn ingest(
 ) -> Summary {
     let (found, skipped) = walk::walk(paths);
     let mut summary = Summary::default();
-    let skipped = skipped.into_iter().map(|Skipped { path, reason }| (path, reason.to_owned()));
+    let skipped = skipped
+        .into_iter()
+        .map(|Skipped { path, reason }| (path, reason.to_owned()));
     summary.skipped.extend(skipped);
     let progress = Progress::new(found.len());
     // Several are read at a time, and added in the order in which they were found.

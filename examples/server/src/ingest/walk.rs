@@ -51,7 +51,11 @@ impl Walk {
             return self.skip(root, "not found, or not readable");
         };
         if metadata.is_file() {
-            let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = root
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             return self.take(root, name);
         }
         if !metadata.is_dir() {

@@ -159,9 +159,8 @@ async fn question(app: &App, session_id: &str, request: Request) -> Result<Quest
     let max_bytes = max_question * ESCAPE_BYTES + ENVELOPE_BYTES;
     let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
     let message: Message = body::json(&head.headers, &bytes)?;
-    let invalid = |message: String| {
-        Refusal::permanent(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
-    };
+    let invalid =
+        |message: String| Refusal::permanent(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message);
     if message.prompt.trim().is_empty() {
         return Err(invalid("The prompt is empty.".into()));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -51,8 +52,9 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
 /// `DELETE /v1/documents/{document_id}`
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
-    Path(document_id): Path<String>,
+    ids: Result<Path<String>, PathRejection>,
 ) -> Result<StatusCode, Refusal> {
+    let Path(document_id) = ids.map_err(|_| no_document())?;
     let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
     match removed.map_err(|error| Refusal::internal(&error))? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -63,8 +65,9 @@ pub(super) async fn remove(
 /// `GET /v1/documents/{document_id}/chunks/{chunk_id}`
 pub(super) async fn chunk(
     State(app): State<Arc<App>>,
-    Path((document_id, chunk_id)): Path<(String, String)>,
+    ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Refusal> {
+    let Path((document_id, chunk_id)) = ids.map_err(|_| no_document())?;
     let found = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
     match found.map_err(|error| Refusal::internal(&error))? {
         Some(chunk) if chunk.document_id == document_id => Ok(Json(chunk).into_response()),
@@ -75,7 +78,7 @@ pub(super) async fn chunk(
 /// `POST /v1/documents`
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
-    query: Option<Query<Named>>,
+    query: Result<Query<Named>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
@@ -200,7 +203,11 @@ async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Ve
 fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal> {
     let header = || {
         let value = headers.get("x-filename")?.to_str().ok()?;
-        Some(percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned())
+        Some(
+            percent_encoding::percent_decode_str(value)
+                .decode_utf8_lossy()
+                .into_owned(),
+        )
     };
     clean_name(&query.or_else(header).unwrap_or_default())
 }

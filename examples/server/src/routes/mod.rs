@@ -30,7 +30,10 @@ use refusal::Refusal;
 pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
     let routes = Router::new()
-        .route("/v1/rag/sessions/{session_id}/messages/stream", post(chat::stream))
+        .route(
+            "/v1/rag/sessions/{session_id}/messages/stream",
+            post(chat::stream),
+        )
         .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))

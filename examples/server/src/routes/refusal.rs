@@ -5,9 +5,9 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ragwire::turn::TurnId;
 use ragwire::Failure;
 use ragwire::http::error_response;
+use ragwire::turn::TurnId;
 
 /// A request that is not served.
 #[derive(Clone, Debug)]
