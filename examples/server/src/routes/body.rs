@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde_json::error::Category;
 use tokio::time::{Instant, timeout_at};
 
@@ -95,7 +95,13 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
             "Send JSON, with the header content-type: application/json.",
         ));
     }
-    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+    // Serde would take an array for a struct, member by member.
+    let read = if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(bytes).and_then(|_| Err(serde_json::Error::custom("an array")))
+    } else {
+        serde_json::from_slice(bytes)
+    };
+    read.map_err(|error| match error.classify() {
         Category::Data => Refusal::permanent(
             StatusCode::UNPROCESSABLE_ENTITY,
             "invalid_request",
