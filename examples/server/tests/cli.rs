@@ -1,5 +1,7 @@
 //! The program as a user runs it: settings, `ingest`, `ask`, signals.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;

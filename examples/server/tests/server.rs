@@ -1,5 +1,7 @@
 //! The server over real sockets, in this process: routes, limits, hostile input, restart, shutdown.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::future::pending;
 use std::io::Write;
 use std::path::Path;
