@@ -253,7 +253,10 @@ fn ingest_fills_the_library_that_serve_answers_from() {
     );
     assert!(stderr.contains("· search"), "{stderr}");
     assert!(stderr.contains("[1] docs/bees.md, Bees: "), "{stderr}");
-    // The library has one owner.
+    // The library has one owner, and a wrong path is no reason to look at it.
+    let missing = ["--docs", "/nowhere", "--data", data.to_str().unwrap()];
+    let (code, _, stderr) = run(&mut program(&missing));
+    assert!(code == 1 && stderr.contains("/nowhere: No such file"), "{stderr}");
     let second = ["--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
     let (code, _, stderr) = run(&mut program(&second));
     assert!(
