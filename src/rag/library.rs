@@ -168,7 +168,7 @@ impl Shared {
 }
 
 impl Library {
-    /// Opens the library of a folder, or makes both. The index is rebuilt: about 0.2 ms for a chunk.
+    /// Opens the library of a folder, or makes both. The index is rebuilt: about 50 µs for a chunk.
     ///
     /// # Errors
     /// `library_in_use`, `library_version`, `library_storage`, `library_damaged`.

@@ -296,7 +296,6 @@ fn figures() {
 
     let folder = Folder::new("figures");
     let library = Library::open(&folder.0, LibraryLimits::default()).unwrap();
-    let before_kib = resident_kib();
     let mut first = None;
     let start = Instant::now();
     for copy in 0..200 {
@@ -307,11 +306,6 @@ fn figures() {
     println!(
         "add: the first in {first:?}, {count} chunks in {took:?}, {:?} a chunk",
         took / count as u32
-    );
-    println!(
-        "memory: {} KiB more, {} bytes a chunk",
-        resident_kib() - before_kib,
-        (resident_kib() - before_kib) * 1024 / count as u64
     );
     let file_bytes = std::fs::metadata(folder.0.join(FILE_NAME)).unwrap().len();
     println!("file: {file_bytes} bytes");
@@ -330,6 +324,30 @@ fn figures() {
     println!(
         "open: {:?}, {:?} a chunk",
         start.elapsed(),
-        start.elapsed() / library.chunk_count() as u32
+        start.elapsed() / count as u32
     );
+
+    // By now the allocator has nothing left over from reading the PDF.
+    let before_kib = resident_kib();
+    for copy in 200..1_000 {
+        library.add(&format!("attention-{copy}.pdf"), &parsed).unwrap();
+    }
+    let more = library.chunk_count() - count;
+    println!(
+        "memory: {} bytes for each of {more} chunks",
+        (resident_kib() - before_kib) * 1024 / more as u64
+    );
+    for query in [
+        "What optimizer was used?",
+        "attention model",
+        "label smoothing value",
+    ] {
+        let start = Instant::now();
+        let found = library.search(query, 10).unwrap().len();
+        println!(
+            "query {query:?} over {} chunks: {found} in {:?}",
+            library.chunk_count(),
+            start.elapsed()
+        );
+    }
 }
