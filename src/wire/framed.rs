@@ -519,8 +519,9 @@ impl Nesting {
                 (true, b'"') => self.string = false,
                 (true, _) => {}
                 (false, b'"') => self.string = true,
-                (false, b'{' | b'[') => self.depth += 1,
-                (false, b'}' | b']') => {
+                // Braces alone [F-07]: brackets that cross them are the parser's business.
+                (false, b'{') => self.depth += 1,
+                (false, b'}') => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 {
                         return Some(at + 1);
