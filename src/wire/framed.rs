@@ -572,18 +572,23 @@ fn read_trailer(bytes: &[u8]) -> Option<(Vec<Frame>, End)> {
         Some(_) => return None,
         None => Vec::new(),
     };
-    let error = take(&mut members, "error");
-    let status = match members.get("status").and_then(Value::as_str) {
-        Some("failed") => Status::Failed(read_failure(error)),
-        Some("stopped") => Status::Stopped,
-        Some("completed") => Status::Completed,
-        // The ancestor of this wire says so in `tools_used` alone.
-        None if failed_by_tools(&members) => Status::Failed(Failure::default()),
-        _ => Status::Completed,
-    };
-    if members.get("status").is_some_and(Value::is_string) {
-        members.shift_remove("status");
+    if ["citations", "tools_used"]
+        .iter()
+        .any(|name| members.get(*name).is_some_and(|list| !list.is_array()))
+    {
+        return None;
     }
+    let error = take(&mut members, "error");
+    let status = match members.shift_remove("status") {
+        None => Status::Completed,
+        Some(status) => match status.as_str() {
+            Some("completed") => Status::Completed,
+            Some("failed") => Status::Failed(read_failure(error)),
+            Some("stopped") => Status::Stopped,
+            // It must not pass for a complete answer.
+            _ => return None,
+        },
+    };
     let metadata = Metadata {
         citations: take(&mut members, "citations").unwrap_or_default(),
         mode: take(&mut members, "mode"),
@@ -602,12 +607,6 @@ fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: 
     let value = T::deserialize(members.get(name)?).ok()?;
     members.shift_remove(name);
     Some(value)
-}
-
-fn failed_by_tools(members: &Map<String, Value>) -> bool {
-    members
-        .get("tools_used")
-        .is_some_and(|tools| *tools == serde_json::json!([Failure::CHAT_FAILED]))
 }
 
 fn read_failure(error: Option<Map<String, Value>>) -> Failure {
