@@ -14,9 +14,21 @@ async fn answer(sink: Sink) -> Result<Metadata, SendError> {
 #[tokio::test(start_paused = true)]
 async fn a_turn_streams() {
     let turn = Turn::start(answer).commit().await.unwrap();
-    let bytes = turn.respond(Framed::default()).into_body().collect().await.unwrap().to_bytes();
+    let bytes = turn
+        .respond(Framed::default())
+        .into_body()
+        .collect()
+        .await
+        .unwrap()
+        .to_bytes();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let (line, rest) = text.split_once('\n').unwrap();
-    assert!(line.starts_with(r#"{"event":"search","tool":"bm25","query":"q","timestamp":""#), "{line}");
-    assert_eq!(rest, "\x1dHi there\x1e{\"citations\":[],\"mode\":\"hybrid\",\"tools_used\":[\"bm25\"]}");
+    assert!(
+        line.starts_with(r#"{"event":"search","tool":"bm25","query":"q","timestamp":""#),
+        "{line}"
+    );
+    assert_eq!(
+        rest,
+        "\x1dHi there\x1e{\"citations\":[],\"mode\":\"hybrid\",\"tools_used\":[\"bm25\"]}"
+    );
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
-use ragwire::wire::{Finish, Limits, Wire};
 use ragwire::wire::framed::FramedDecoder;
+use ragwire::wire::{Finish, Limits, Wire};
 use ragwire::{End, Event, Failure, Frame, Framed, Metadata, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -185,7 +185,11 @@ fn frame(json: &Value) -> Frame {
             .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
         let event: Event = serde_json::from_value(members.into()).unwrap();
         let own = matches!(event, Event::Custom(_));
-        assert_ne!(own, Event::NAMES.contains(&event.name()), "{json} has the wrong shape");
+        assert_ne!(
+            own,
+            Event::NAMES.contains(&event.name()),
+            "{json} has the wrong shape"
+        );
         Frame::Event { event, timestamp }
     } else {
         Frame::End(end(&json["end"]))
@@ -264,14 +268,22 @@ fn check(vector: &Vector) {
         for byte in 0..=u8::MAX {
             let longer = [&bytes[..], &[byte]].concat();
             assert_eq!(decode(&wire, [&longer[..]]), expected, "{id} and {byte:#x}");
-            assert_eq!(decode(&wire, [&bytes[..], &[byte]]), expected, "{id}, then {byte:#x}");
+            assert_eq!(
+                decode(&wire, [&bytes[..], &[byte]]),
+                expected,
+                "{id}, then {byte:#x}"
+            );
         }
         for at in 0..bytes.len() {
             check_prefix(vector, &wire, &bytes[..at]);
         }
     }
     if vector.encode {
-        assert_eq!(encode(&wire, &vector.frames), vector.bytes.as_deref().unwrap(), "{id}");
+        assert_eq!(
+            encode(&wire, &vector.frames),
+            vector.bytes.as_deref().unwrap(),
+            "{id}"
+        );
     }
     if let Some(frames) = &vector.encode_from {
         assert_eq!(encode(&wire, frames), vector.bytes.as_deref().unwrap(), "{id}");
@@ -291,13 +303,22 @@ fn check_prefix(vector: &Vector, wire: &Framed, prefix: &[u8]) {
     let events: Vec<_> = shown.iter().filter(is_event).collect();
     let of_all: Vec<_> = vector.frames.iter().filter(is_event).take(events.len()).collect();
     assert_eq!(events, of_all, "{}", context());
-    assert_eq!(shown.len(), events.len() + usize::from(!text.is_empty()), "{}", context());
+    assert_eq!(
+        shown.len(),
+        events.len() + usize::from(!text.is_empty()),
+        "{}",
+        context()
+    );
 
     let phase = decoder.phase();
     assert_eq!(decoder.finish(), Finish::Truncated { phase }, "{}", context());
     let mut rest = Vec::new();
     take(&mut decoder, &mut rest).unwrap();
-    assert!(rest.is_empty() || rest == [json!({"text": "\u{fffd}"})], "{}", context());
+    assert!(
+        rest.is_empty() || rest == [json!({"text": "\u{fffd}"})],
+        "{}",
+        context()
+    );
 }
 
 #[test]
@@ -307,7 +328,10 @@ fn all_vectors() {
     let mut failed = Vec::new();
     for file in &files {
         let vector = load(file);
-        assert_eq!(Some(vector.id.as_str()), file.file_stem().and_then(|stem| stem.to_str()));
+        assert_eq!(
+            Some(vector.id.as_str()),
+            file.file_stem().and_then(|stem| stem.to_str())
+        );
         match std::panic::catch_unwind(|| check(&vector)) {
             Ok(()) => run += 1,
             Err(_) => failed.push(vector.id),
@@ -328,7 +352,11 @@ fn every_rule_is_covered() {
         .filter(|(name, _)| name.starts_with("F-"))
         .collect();
     let names: Vec<_> = (1..=rules.len()).map(|number| format!("F-{number:02}")).collect();
-    assert_eq!(rules.iter().map(|rule| rule.0).collect::<Vec<_>>(), names, "numbered in order");
+    assert_eq!(
+        rules.iter().map(|rule| rule.0).collect::<Vec<_>>(),
+        names,
+        "numbered in order"
+    );
     assert!(rules.len() >= 19);
 
     let covered: BTreeSet<String> = files().iter().flat_map(|file| load(file).covers).collect();
@@ -337,7 +365,11 @@ fn every_rule_is_covered() {
         .filter(|(_, rule)| rule.contains("(covered by `tests/http.rs`)"))
         .map(|(name, _)| (*name).to_owned())
         .collect();
-    let uncovered: Vec<_> = names.iter().filter(|name| !covered.contains(*name)).cloned().collect();
+    let uncovered: Vec<_> = names
+        .iter()
+        .filter(|name| !covered.contains(*name))
+        .cloned()
+        .collect();
     assert_eq!(uncovered, elsewhere);
     let unknown: Vec<_> = covered.iter().filter(|name| !names.contains(name)).collect();
     assert!(unknown.is_empty(), "{unknown:?} are no rules");
