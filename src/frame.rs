@@ -43,6 +43,10 @@ impl Frame {
 ///
 /// `&str` and `String` are answer text; byte slices are answer text whose characters may be split anywhere.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it passes through once; a box would be an allocation per event"
+)]
 pub enum Item<'a> {
     /// A progress record.
     Event(Event),

@@ -2,6 +2,8 @@
 
 use std::future::poll_fn;
 
+use tokio::time::Instant;
+
 use super::Turn;
 use crate::event::Event;
 use crate::frame::{End, Frame, Timestamp};
@@ -54,7 +56,9 @@ impl Turn {
     /// [`CollectError::TooLarge`]; the orchestrator is cancelled then.
     pub async fn collect(self) -> Result<Collected, CollectError> {
         let mut collected = Collected::default();
-        while let Some(frame) = poll_fn(|cx| self.reader.queue.poll_frame(cx)).await {
+        while let Some(frame) =
+            poll_fn(|cx| self.reader.queue.poll_frame(cx, Instant::now().into_std())).await
+        {
             match frame {
                 Frame::Event { event, timestamp } => collected.events.push((event, timestamp)),
                 Frame::Text(text) => collected.text.push_str(&text),

@@ -11,8 +11,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::queue::{Queue, overdue};
-use super::{Ending, Hook, Timeouts, TurnId};
+use super::builder::{Ending, Hook};
+use super::queue::Queue;
+use super::timeouts::overdue;
+use super::{Timeouts, TurnId};
 use crate::frame::{End, Failure, Status};
 use crate::metadata::Metadata;
 
@@ -99,7 +101,7 @@ where
         // Sending does not touch the timer: when it fires it looks how much time is really left.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now().into_std();
-            match overdue(queue.activity(), started.into_std(), timeouts, now) {
+            match overdue(queue.activity(now), started.into_std(), timeouts, now) {
                 Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
                 Err(failure) => {
                     tracing::warn!(code = %failure.code, "turn ran out of time");

@@ -12,68 +12,17 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
+use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
-use crate::frame::{End, Failure, Frame, FrameKind, Order, Status, Timestamp};
+use crate::frame::{End, Frame, FrameKind, Order, Status, Timestamp};
 use crate::json;
 use crate::utf8::Carry;
 use crate::wire::{EncodeError, Encoder};
-
-/// How much may wait for the reader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct QueueLimits {
-    /// Most frames that wait; adjacent texts count as one.
-    pub max_frames: usize,
-    /// Most bytes that wait. A frame is taken while fewer than this wait, so the largest frame comes on top.
-    pub max_bytes: usize,
-    /// Longest event in bytes of JSON while nobody has chosen a wire; after that the wire's own limit holds.
-    pub max_event_bytes: usize,
-}
-
-impl QueueLimits {
-    /// 256 frames: more than the progress of most turns, so retrieval never waits for a slow reader.
-    pub const MAX_FRAMES: usize = 256;
-    /// 64 KiB: a long answer fits, and a thousand stalled readers cost 64 MiB.
-    pub const MAX_BYTES: usize = 64 * 1024;
-    /// 256 KiB: what the framed wire takes as a line.
-    pub const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
-
-    /// Sets how many frames may wait; at least one.
-    #[must_use]
-    pub fn max_frames(mut self, frames: usize) -> Self {
-        self.max_frames = frames.max(1);
-        self
-    }
-
-    /// Sets how many bytes may wait; at least one.
-    #[must_use]
-    pub fn max_bytes(mut self, bytes: usize) -> Self {
-        self.max_bytes = bytes.max(1);
-        self
-    }
-
-    /// Sets how long an event may be, in bytes of JSON.
-    #[must_use]
-    pub fn max_event_bytes(mut self, bytes: usize) -> Self {
-        self.max_event_bytes = bytes;
-        self
-    }
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            max_frames: Self::MAX_FRAMES,
-            max_bytes: Self::MAX_BYTES,
-            max_event_bytes: Self::MAX_EVENT_BYTES,
-        }
-    }
-}
 
 /// First size of the shared buffer: a page holds the events of a typical retrieval.
 const FIRST_BUFFER_BYTES: usize = 4096;
@@ -125,7 +74,7 @@ pub(crate) struct Figures {
 /// The moments that time-outs are counted from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
-    /// When the producer last sent something.
+    /// When the producer last sent something; later than that by at most the time that it lay here.
     pub(crate) sent: Instant,
     /// Since when something has been ready that the reader did not take; `None` while nothing is, or nobody has chosen a wire.
     pub(crate) behind_since: Option<Instant>,
@@ -154,6 +103,8 @@ struct State {
     ending: Option<End>,
     reader_gone: bool,
     activity: Activity,
+    /// Whether frames came in since the clock was last read.
+    unstamped: bool,
     figures: Figures,
     reader: Option<Waker>,
     producer: Option<Waker>,
@@ -195,6 +146,7 @@ impl Queue {
                     sent: now,
                     behind_since: None,
                 },
+                unstamped: false,
                 figures: Figures::default(),
                 reader: None,
                 producer: None,
@@ -215,28 +167,30 @@ impl Queue {
     /// Queues an event.
     pub(crate) fn push_event(
         &self,
-        event: Event,
+        event: &Event,
         at: Timestamp,
-        now: Instant,
-    ) -> Result<(), (Event, Refused)> {
+        now: impl FnOnce() -> Instant,
+    ) -> Result<(), Refused> {
         let mut state = self.lock();
-        if let Err(refused) = state.admit(&self.limits) {
-            return Err((event, refused));
-        }
+        state.admit(&self.limits)?;
         state.flush_text();
-        if let Err(error) = state.event(&event, at, self.limits.max_event_bytes) {
-            return Err((event, Refused::Invalid(error)));
-        }
+        state
+            .event(event, at, self.limits.max_event_bytes)
+            .map_err(Refused::Invalid)?;
         state.frames += 1;
-        state.figures.first_event.get_or_insert(now);
-        let reader = state.sent(now);
+        let first = state.figures.first_event.is_none();
+        let moment = state.sent(first, now);
+        if first {
+            state.figures.first_event = moment;
+        }
+        let reader = state.reader.take();
         drop(state);
         wake(reader);
         Ok(())
     }
 
     /// Queues a piece of the answer; an empty one is nothing.
-    pub(crate) fn push_text(&self, text: &str, now: Instant) -> Result<(), Refused> {
+    pub(crate) fn push_text(&self, text: &str, now: impl FnOnce() -> Instant) -> Result<(), Refused> {
         self.push_with(now, |carry, out| {
             carry.finish(out);
             out.push_str(text);
@@ -244,11 +198,15 @@ impl Queue {
     }
 
     /// Queues a piece of the answer that may end within a character.
-    pub(crate) fn push_bytes(&self, bytes: &[u8], now: Instant) -> Result<(), Refused> {
+    pub(crate) fn push_bytes(&self, bytes: &[u8], now: impl FnOnce() -> Instant) -> Result<(), Refused> {
         self.push_with(now, |carry, out| carry.push(bytes, out))
     }
 
-    fn push_with(&self, now: Instant, add: impl FnOnce(&mut Carry, &mut String)) -> Result<(), Refused> {
+    fn push_with(
+        &self,
+        now: impl FnOnce() -> Instant,
+        add: impl FnOnce(&mut Carry, &mut String),
+    ) -> Result<(), Refused> {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.admit(&self.limits)?;
@@ -262,11 +220,13 @@ impl Queue {
             let added = &state.text[before..];
             transcript.push_str(&added[..added.floor_char_boundary(room)]);
         }
-        if before == 0 {
-            state.frames += 1;
+        state.frames += usize::from(before == 0);
+        let first = state.figures.first_text.is_none();
+        let moment = state.sent(first, now);
+        if first {
+            state.figures.first_text = moment;
         }
-        state.figures.first_text.get_or_insert(now);
-        let reader = state.sent(now);
+        let reader = state.reader.take();
         drop(guard);
         wake(reader);
         Ok(())
@@ -352,8 +312,12 @@ impl Queue {
         self.lock().transcript.take().unwrap_or_default()
     }
 
-    pub(crate) fn activity(&self) -> Activity {
-        self.lock().activity
+    pub(crate) fn activity(&self, now: Instant) -> Activity {
+        let mut state = self.lock();
+        if state.unstamped {
+            state.stamp(now);
+        }
+        state.activity
     }
 
     pub(crate) fn figures(&self) -> Figures {
@@ -409,7 +373,7 @@ impl Queue {
     }
 
     /// Takes everything that is ready as one chunk, the terminal included; `None` after it.
-    pub(crate) fn poll_bytes(&self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) fn poll_bytes(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.flush_text();
@@ -426,14 +390,14 @@ impl Queue {
         }
         let chunk = buffer.split().freeze();
         state.figures.bytes += chunk.len() as u64;
-        let senders = state.taken();
+        let senders = state.taken(now);
         drop(guard);
         senders.into_iter().for_each(Waker::wake);
         Poll::Ready(Some(chunk))
     }
 
     /// Takes the next frame as it is; `None` after the end. For a reader that wants no wire.
-    pub(crate) fn poll_frame(&self, cx: &Context<'_>) -> Poll<Option<Frame>> {
+    pub(crate) fn poll_frame(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Frame>> {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.flush_text();
@@ -450,7 +414,7 @@ impl Queue {
         };
         if frames.is_empty() {
             *bytes = 0;
-            let senders = state.taken();
+            let senders = state.taken(now);
             drop(guard);
             senders.into_iter().for_each(Waker::wake);
         }
@@ -585,18 +549,33 @@ impl State {
         }
     }
 
-    /// Something was sent: who is to be woken.
-    fn sent(&mut self, now: Instant) -> Option<Waker> {
+    /// Something was sent. The clock is read where the moment matters: for the first frame of a kind, and for the first that
+    /// the reader finds. Reading it for each frame was a tenth of a turn's cost.
+    fn sent(&mut self, first: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
         self.figures.frames += 1;
-        self.activity.sent = now;
+        if !first && self.frames > 1 {
+            self.unstamped = true;
+            return None;
+        }
+        let now = now();
+        self.stamp(now);
         if matches!(self.out, Out::Bytes { .. }) {
             self.activity.behind_since.get_or_insert(now);
         }
-        self.reader.take()
+        Some(now)
+    }
+
+    /// What was sent since the last reading of the clock counts as sent now: a silence is never taken for longer than it was.
+    fn stamp(&mut self, now: Instant) {
+        self.unstamped = false;
+        self.activity.sent = now;
     }
 
     /// Everything was taken: who is to be woken.
-    fn taken(&mut self) -> Vec<Waker> {
+    fn taken(&mut self, now: Instant) -> Vec<Waker> {
+        if self.unstamped {
+            self.stamp(now);
+        }
         self.frames = 0;
         self.activity.behind_since = None;
         std::mem::take(&mut self.senders)
@@ -636,34 +615,4 @@ fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         waker.wake();
     }
-}
-
-/// What is overdue at `now`, or when to look again.
-pub(crate) fn overdue(
-    activity: Activity,
-    started: Instant,
-    timeouts: &super::Timeouts,
-    now: Instant,
-) -> Result<Instant, Failure> {
-    let mut next = now + Duration::from_secs(24 * 3600);
-    let mut check = |since: Instant, after: Option<Duration>, failure: fn() -> Failure| {
-        let Some(after) = after else { return Ok(()) };
-        match since.checked_add(after) {
-            Some(due) if due <= now => Err(failure()),
-            Some(due) => {
-                next = next.min(due);
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    };
-    check(started, timeouts.total, super::total_timeout)?;
-    check(activity.sent, timeouts.idle, super::idle_timeout)?;
-    // A reader that is not behind may fall behind right now.
-    check(
-        activity.behind_since.unwrap_or(now),
-        timeouts.write_stall,
-        super::write_stalled,
-    )?;
-    Ok(next)
 }

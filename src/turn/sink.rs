@@ -76,16 +76,16 @@ impl Sink {
     /// [`SendError`]; nothing of this item was sent, or for a long text the beginning.
     pub async fn send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), SendError> {
         match item.into() {
-            Item::Event(mut event) => loop {
-                match self.try_event(event) {
-                    Err((returned, Refused::Full)) => event = returned,
-                    done => return settle(done.map_err(|(_, refused)| refused)),
+            Item::Event(event) => {
+                while let Err(refused) = self.try_event(&event) {
+                    wait_or_fail(refused)?;
+                    self.room().await;
                 }
-                self.room().await;
-            },
+                Ok(())
+            }
             Item::Text(text) => {
                 for piece in pieces(&text) {
-                    while let Err(refused) = self.queue().push_text(piece, now()) {
+                    while let Err(refused) = self.queue().push_text(piece, now) {
                         wait_or_fail(refused)?;
                         self.room().await;
                     }
@@ -94,7 +94,7 @@ impl Sink {
             }
             Item::Bytes(bytes) => {
                 for piece in bytes.chunks(MAX_PIECE_BYTES) {
-                    while let Err(refused) = self.queue().push_bytes(piece, now()) {
+                    while let Err(refused) = self.queue().push_bytes(piece, now) {
                         wait_or_fail(refused)?;
                         self.room().await;
                     }
@@ -111,13 +111,14 @@ impl Sink {
     /// [`TrySendError::Full`] where [`send`](Self::send) would wait; nothing was sent then.
     pub fn try_send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), TrySendError> {
         let tried = match item.into() {
-            Item::Event(event) => self.try_event(event).map_err(|(_, refused)| refused),
-            Item::Text(text) => self.queue().push_text(&text, now()),
-            Item::Bytes(bytes) => self.queue().push_bytes(&bytes, now()),
+            Item::Event(event) => self.try_event(&event),
+            Item::Text(text) => self.queue().push_text(&text, now),
+            Item::Bytes(bytes) => self.queue().push_bytes(&bytes, now),
         };
         match tried {
             Err(Refused::Full) => Err(TrySendError::Full),
-            tried => Ok(settle(tried)?),
+            Err(refused) => Ok(wait_or_fail(refused)?),
+            Ok(()) => Ok(()),
         }
     }
 
@@ -169,12 +170,12 @@ impl Sink {
         &self.shared.queue
     }
 
-    fn try_event(&self, event: Event) -> Result<(), (Event, Refused)> {
+    fn try_event(&self, event: &Event) -> Result<(), Refused> {
         match self
             .queue()
-            .push_event(event, Timestamp::from(SystemTime::now()), now())
+            .push_event(event, Timestamp::from(SystemTime::now()), now)
         {
-            Err((event, Refused::Full)) if self.droppable.iter().any(|name| name == event.name()) => {
+            Err(Refused::Full) if self.droppable.iter().any(|name| name == event.name()) => {
                 self.queue().count_dropped();
                 Ok(())
             }
@@ -198,13 +199,6 @@ impl Sink {
 
 fn now() -> std::time::Instant {
     Instant::now().into_std()
-}
-
-fn settle(pushed: Result<(), Refused>) -> Result<(), SendError> {
-    match pushed {
-        Ok(()) => Ok(()),
-        Err(refused) => wait_or_fail(refused),
-    }
 }
 
 /// `Ok` where waiting helps.

@@ -70,8 +70,9 @@ impl Stream for TurnStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            if let Poll::Ready(chunk) = self.reader.queue.poll_bytes(cx) {
-                self.last = Instant::now();
+            let now = Instant::now();
+            if let Poll::Ready(chunk) = self.reader.queue.poll_bytes(cx, now.into_std()) {
+                self.last = now;
                 return Poll::Ready(chunk);
             }
             std::task::ready!(self.poll_timer(cx));

@@ -1,0 +1,55 @@
+//! The turn that all benches send: 24 events, 312 texts, 1.6 KB of metadata.
+
+#![allow(dead_code, reason = "each bench uses its own part")]
+
+use ragwire::event::{Event, RetrievalResult, RetrievalStart, Review, Search, Verdict};
+use ragwire::{Citation, End, Metadata};
+
+pub(crate) fn events() -> Vec<Event> {
+    (0..6)
+        .flat_map(|round| {
+            [
+                Search::new("bm25")
+                    .query("how does the commit rule decide between a status and a stream")
+                    .into(),
+                RetrievalStart::new("bm25", "commit rule status stream", round).into(),
+                RetrievalResult::new("bm25", 8, 3).top_score(7.25).into(),
+                Review::new(round, Verdict::Rejected)
+                    .feedback("the evidence names no status code")
+                    .into(),
+            ]
+        })
+        .collect()
+}
+
+/// Tokens of the length that models produce.
+pub(crate) fn texts() -> Vec<&'static str> {
+    [
+        "The", " first", " frame", " decides", ",", " and", " nothing", " after", " it", " can", " fail",
+        ".", " So",
+    ]
+    .into_iter()
+    .cycle()
+    .take(312)
+    .collect()
+}
+
+pub(crate) fn metadata() -> Metadata {
+    let quote =
+        "Headers are sent when the first frame is there; until then a failure is a status. ".repeat(2);
+    let citations = (0..6)
+        .map(|number| {
+            Citation::new("0d9f3c52", format!("0d9f3c52-{number}"), quote.trim(), "bm25")
+                .page_number(number)
+                .score(7.25)
+        })
+        .collect();
+    Metadata::default()
+        .citations(citations)
+        .mode("hybrid")
+        .tools_used(["bm25_search", "review"])
+}
+
+pub(crate) fn end() -> End {
+    End::completed(metadata())
+}

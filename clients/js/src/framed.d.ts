@@ -1,0 +1,116 @@
+/** How far a stream has come. */
+export type Phase = "events" | "text" | "trailer" | "ended";
+
+/** Why a stream was refused; see the table in PROTOCOL.md. */
+export type FramedErrorCode =
+  | "line_too_long"
+  | "trailer_too_long"
+  | "bad_event"
+  | "bad_trailer"
+  | "stray_separator"
+  | "trailing_bytes";
+
+/**
+ * A progress record. Typed names carry their members beside `event`; an event of the application's own is
+ * `{event, data, timestamp?}`.
+ */
+export interface FramedEvent {
+  event: string;
+  /** RFC 3339, UTC. */
+  timestamp?: string;
+  data?: unknown;
+  [member: string]: unknown;
+}
+
+/** The agent calls a search tool. */
+export interface SearchEvent extends FramedEvent {
+  event: "search";
+  tool: string;
+  query?: string;
+  page?: number;
+}
+
+/** A step of reasoning, said in words. */
+export interface ReasoningEvent extends FramedEvent {
+  event: "reasoning";
+  content: string;
+}
+
+/** A judge looked at the evidence or at a draft. */
+export interface ReviewEvent extends FramedEvent {
+  event: "review";
+  iteration: number;
+  verdict: "approved" | "rejected";
+  feedback?: string;
+}
+
+/** One piece of evidence for the answer. */
+export interface Citation {
+  document_id: string;
+  chunk_id: string;
+  page_number?: number;
+  supporting_quote: string;
+  source_tool: string;
+  score?: number;
+  heading?: string;
+}
+
+/** What the trailer says about the answer. */
+export interface Metadata {
+  citations: Citation[];
+  mode?: string;
+  tools_used: string[];
+  usage?: { input_tokens?: number; output_tokens?: number; model?: string };
+  queue_stats?: { was_queued: boolean; queue_position: number; queue_wait_ms?: number };
+  /** How many events were kept off the wire. */
+  events_dropped?: number;
+  /** Citations or late events were cut short to fit the limit. */
+  truncated?: boolean;
+  [member: string]: unknown;
+}
+
+/** What the reader is told about a failure. */
+export interface Failure {
+  code: string;
+  message: string;
+  recoverable: boolean;
+}
+
+export type EventItem = { type: "event"; event: FramedEvent };
+export type TextItem = { type: "text"; text: string };
+export type EndItem =
+  | { type: "end"; status: "completed" | "stopped"; metadata: Metadata; error?: undefined }
+  | { type: "end"; status: "failed"; metadata: Metadata; error: Failure };
+export type Item = EventItem | TextItem | EndItem;
+
+export type Finish =
+  | { items: Item[]; status: "complete" }
+  | { items: Item[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
+
+export interface DecoderOptions {
+  /** Longest event line, in bytes without its line end. */
+  maxLineBytes?: number;
+  /** Longest trailer, in bytes. */
+  maxTrailerBytes?: number;
+}
+
+export const DEFAULT_MAX_LINE_BYTES: 262144;
+export const DEFAULT_MAX_TRAILER_BYTES: 1048576;
+
+/** The peer broke a rule of the wire. Permanent. */
+export class FramedError extends Error {
+  constructor(code: FramedErrorCode);
+  readonly code: FramedErrorCode;
+}
+
+/** Bytes in, items out. */
+export class FramedDecoder {
+  constructor(options?: DecoderOptions);
+  get phase(): Phase;
+  /** What broke the stream, or null; thrown by every call after the `feed` that met it. */
+  get error(): FramedError | null;
+  /** Takes the next bytes and returns what they complete; also what came before an error. */
+  feed(chunk: Uint8Array): Item[];
+  /** Says that no more bytes come. */
+  finish(): Finish;
+}

@@ -1,0 +1,449 @@
+// @ts-check
+/**
+ * Push decoder of the framed wire (PROTOCOL.md, rules F-01 to F-19): bytes in, items out.
+ *
+ * It knows no stream, no fetch and no clock; `stream.js` is the shell for those.
+ *
+ *     const decoder = new FramedDecoder();
+ *     for (const chunk of chunks) {
+ *       for (const item of decoder.feed(chunk)) show(item);
+ *     }
+ *     const { items, status } = decoder.finish();   // throws what went wrong, if anything did
+ *
+ * Every byte is looked at once, and what is held between two calls is one unfinished line or trailer in one buffer:
+ * time is linear in the input, and memory is bounded by the limits, however the input is cut.
+ */
+
+/** @typedef {import("./framed.js").FramedEvent} FramedEvent */
+/** @typedef {import("./framed.js").Item} Item */
+/** @typedef {import("./framed.js").Finish} Finish */
+/** @typedef {import("./framed.js").Phase} Phase */
+/** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
+/** @typedef {import("./framed.js").FramedErrorCode} FramedErrorCode */
+/** @typedef {import("./framed.js").Failure} Failure */
+
+/** Room for a tool result of a few pages; a line is held whole before it is an event. */
+export const DEFAULT_MAX_LINE_BYTES = 262_144;
+
+/** Room for some hundred citations with their quotes. */
+export const DEFAULT_MAX_TRAILER_BYTES = 1_048_576;
+
+const LF = 0x0a;
+const TEXT_BEGINS = 0x1d;
+const TRAILER_BEGINS = 0x1e;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const BRACE_OPEN = 0x7b;
+const BRACE_CLOSE = 0x7d;
+
+/** The names that have a shape of their own (PROTOCOL.md, "Event names"); every other name is the application's. */
+const TYPED_EVENTS = new Set([
+  "search",
+  "reasoning",
+  "review",
+  "query_analysis",
+  "cache_hit",
+  "cache_miss",
+  "retrieval_start",
+  "retrieval_result",
+  "tool_call",
+  "tool_result",
+  "crag_evaluation",
+  "rerank_result",
+  "generation_start",
+  "round_start",
+  "generating",
+  "thinking",
+  "verification",
+  "sources",
+  "queued",
+  "input_requested",
+  "input_resolved",
+  "authorization_required",
+  "authorization_completed",
+  "structured_result",
+  "graph_explanation",
+]);
+
+/** What a failed trailer means where it does not say (F-08). */
+const DEFAULT_FAILURE = {
+  code: "chat_failed",
+  message: "I hit an internal error while gathering evidence. Please retry.",
+  recoverable: true,
+};
+
+/** @type {Record<FramedErrorCode, string>} */
+const MESSAGES = {
+  line_too_long: "an event line is longer than the limit",
+  trailer_too_long: "the trailer is longer than the limit",
+  bad_event: "an event line is not a json object with a string member `event`",
+  bad_trailer: "the trailer is not a json object of the expected shape",
+  stray_separator: "a separator stands where none may",
+  trailing_bytes: "bytes follow the trailer",
+};
+
+/** The peer broke a rule of the wire. Permanent: the decoder takes nothing after it. */
+export class FramedError extends Error {
+  /** @param {FramedErrorCode} code */
+  constructor(code) {
+    super(MESSAGES[code]);
+    this.name = "FramedError";
+    this.code = code;
+  }
+}
+
+export class FramedDecoder {
+  /** @type {Phase} */
+  #phase = "events";
+  /** @type {FramedError | null} */
+  #error = null;
+  #finished = false;
+  /** The unfinished line or trailer. */
+  #held;
+  #maxLineBytes;
+  #maxTrailerBytes;
+  // A mark of order U+FEFF is text like any other: without `ignoreBOM` the decoder would swallow it.
+  #text = new TextDecoder("utf-8", { ignoreBOM: true });
+
+  // Where the trailer's object closes is found while it arrives: braces outside strings, counted.
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+
+  /** @param {DecoderOptions} [options] */
+  constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES } = {}) {
+    for (const limit of [maxLineBytes, maxTrailerBytes]) {
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit is a whole number of bytes, at least 1");
+    }
+    this.#maxLineBytes = maxLineBytes;
+    this.#maxTrailerBytes = maxTrailerBytes;
+    this.#held = new HeldBytes();
+  }
+
+  /** How far the stream has come. */
+  get phase() {
+    return this.#phase;
+  }
+
+  /** What broke the stream, or null. Set by the `feed` that met it; thrown by every call after that one. */
+  get error() {
+    return this.#error;
+  }
+
+  /**
+   * Takes the next bytes and returns what they complete. Items from before an error are returned, not lost: the error
+   * then stands in `error`, and the next `feed` or `finish` throws it.
+   *
+   * @param {Uint8Array} chunk
+   * @returns {Item[]}
+   */
+  feed(chunk) {
+    // The tag instead of `instanceof`: it also knows arrays of another realm (frames, test runners).
+    if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
+      throw new TypeError(
+        "feed takes a Uint8Array: the wire is bytes, and text decoded elsewhere may be cut within a character" +
+          " or at the separators",
+      );
+    }
+    if (this.#error) throw this.#error;
+    if (this.#finished) throw new Error("feed after finish");
+
+    /** @type {Item[]} */
+    const items = [];
+    try {
+      let at = 0;
+      while (at < chunk.length) {
+        switch (this.#phase) {
+          case "events":
+            at = this.#feedEvents(chunk, at, items);
+            break;
+          case "text":
+            at = this.#feedText(chunk, at, items);
+            break;
+          case "trailer":
+            at = this.#feedTrailer(chunk, at, items);
+            break;
+          case "ended":
+            throw new FramedError("trailing_bytes");
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof FramedError)) throw error;
+      this.#error = error;
+      this.#held.clear();
+    }
+    return items;
+  }
+
+  /**
+   * Says that no more bytes come. A text that ends within a character gives one last item; a stream without its whole
+   * trailer is `truncated`, never `complete`.
+   *
+   * @returns {Finish}
+   */
+  finish() {
+    if (this.#error) throw this.#error;
+    /** @type {Item[]} */
+    const items = [];
+    if (this.#phase === "text" && !this.#finished) pushText(items, this.#text.decode());
+    this.#finished = true;
+    this.#held.clear();
+    return this.#phase === "ended"
+      ? { items, status: "complete" }
+      : { items, status: "truncated", phase: this.#phase };
+  }
+
+  /**
+   * Takes one line, a part of one, or the separator that ends the lines. Each `#feed…` returns where it stopped.
+   *
+   * @param {Uint8Array} chunk
+   * @param {number} from
+   * @param {Item[]} items
+   */
+  #feedEvents(chunk, from, items) {
+    const room = this.#maxLineBytes - this.#held.length;
+    let at = from;
+    while (at < chunk.length && chunk[at] !== LF && chunk[at] !== TEXT_BEGINS && chunk[at] !== TRAILER_BEGINS) {
+      if (at - from === room) throw new FramedError("line_too_long");
+      at += 1;
+    }
+    if (at === chunk.length) {
+      this.#held.append(chunk.subarray(from, at), this.#maxLineBytes);
+      return at;
+    }
+    if (chunk[at] === LF) {
+      const event = parseLine(this.#held.take(chunk.subarray(from, at), this.#maxLineBytes));
+      if (event) items.push({ type: "event", event });
+      return at + 1;
+    }
+    const lineIsOpen = this.#held.length > 0 || at > from;
+    if (chunk[at] === TRAILER_BEGINS || lineIsOpen) throw new FramedError("stray_separator");
+    this.#phase = "text";
+    return at + 1;
+  }
+
+  /**
+   * Takes text up to the separator that ends it.
+   *
+   * @param {Uint8Array} chunk
+   * @param {number} from
+   * @param {Item[]} items
+   */
+  #feedText(chunk, from, items) {
+    let at = from;
+    while (at < chunk.length && chunk[at] !== TEXT_BEGINS && chunk[at] !== TRAILER_BEGINS) at += 1;
+    const more = at === chunk.length;
+    // `stream` keeps an unfinished character for the next chunk; at a separator it can no longer be finished.
+    pushText(items, this.#text.decode(chunk.subarray(from, at), { stream: more }));
+    if (more) return at;
+    if (chunk[at] === TEXT_BEGINS) throw new FramedError("stray_separator");
+    this.#phase = "trailer";
+    return at + 1;
+  }
+
+  /**
+   * Takes the trailer up to where its object closes.
+   *
+   * @param {Uint8Array} chunk
+   * @param {number} from
+   * @param {Item[]} items
+   */
+  #feedTrailer(chunk, from, items) {
+    if (this.#held.length === 0 && chunk[from] !== BRACE_OPEN) throw new FramedError("bad_trailer");
+    const room = this.#maxTrailerBytes - this.#held.length;
+    for (let at = from; at < chunk.length; at += 1) {
+      if (at - from === room) throw new FramedError("trailer_too_long");
+      if (this.#closesTrailer(chunk[at])) {
+        const { events, end } = parseTrailer(this.#held.take(chunk.subarray(from, at + 1), this.#maxTrailerBytes));
+        for (const event of events) items.push({ type: "event", event });
+        items.push(end);
+        this.#phase = "ended";
+        return at + 1;
+      }
+    }
+    this.#held.append(chunk.subarray(from), this.#maxTrailerBytes);
+    return chunk.length;
+  }
+
+  /** @param {number} byte */
+  #closesTrailer(byte) {
+    if (this.#inString) {
+      if (this.#escaped) this.#escaped = false;
+      else if (byte === BACKSLASH) this.#escaped = true;
+      else if (byte === QUOTE) this.#inString = false;
+    } else if (byte === QUOTE) {
+      this.#inString = true;
+    } else if (byte === BRACE_OPEN) {
+      this.#depth += 1;
+    } else if (byte === BRACE_CLOSE) {
+      this.#depth -= 1;
+      return this.#depth === 0;
+    }
+    return false;
+  }
+}
+
+/**
+ * The bytes of an unfinished line or trailer. They are copied, since a reader may use its chunk again, into one buffer
+ * that doubles: a list of fragments would cost a hundred times the limit where bytes arrive one at a time.
+ */
+class HeldBytes {
+  #buffer = new Uint8Array(0);
+  length = 0;
+
+  /**
+   * @param {Uint8Array} bytes
+   * @param {number} limit the caller has seen to it that length + bytes.length <= limit
+   */
+  append(bytes, limit) {
+    const length = this.length + bytes.length;
+    if (length > this.#buffer.length) {
+      const grown = new Uint8Array(Math.min(limit, Math.max(length, 2 * this.#buffer.length, 256)));
+      grown.set(this.#buffer.subarray(0, this.length));
+      this.#buffer = grown;
+    }
+    this.#buffer.set(bytes, this.length);
+    this.length = length;
+  }
+
+  /**
+   * Everything held plus `last`, to be used before the next `append`; holds nothing afterwards.
+   *
+   * @param {Uint8Array} last
+   * @param {number} limit as for `append`
+   */
+  take(last, limit) {
+    // The usual case: the whole line came in one chunk, and nothing is copied.
+    if (this.length === 0) return last;
+    this.append(last, limit);
+    const whole = this.#buffer.subarray(0, this.length);
+    this.length = 0;
+    return whole;
+  }
+
+  clear() {
+    this.#buffer = new Uint8Array(0);
+    this.length = 0;
+  }
+}
+
+/**
+ * @param {Uint8Array} line
+ * @returns {FramedEvent | null} null for a keep-alive
+ */
+function parseLine(line) {
+  const text = decodeJson(line, "bad_event");
+  // JSON whitespace only; `trim` would also take U+00A0 and its like for nothing.
+  if (/^[ \t\r]*$/.test(text)) return null;
+  const event = toEvent(parseJson(text, "bad_event"));
+  if (!event) throw new FramedError("bad_event");
+  return event;
+}
+
+/** @param {Uint8Array} bytes */
+function parseTrailer(bytes) {
+  const trailer = parseJson(decodeJson(bytes, "bad_trailer"), "bad_trailer");
+  if (!isObject(trailer)) throw new FramedError("bad_trailer");
+  dropNulls(trailer);
+  const { status = "completed", error, events: late = [], ...members } = trailer;
+  const metadata = { citations: [], tools_used: [], ...members };
+  for (const list of [metadata.citations, metadata.tools_used, late]) {
+    if (!Array.isArray(list)) throw new FramedError("bad_trailer");
+  }
+
+  /** @type {FramedEvent[]} */
+  const events = [];
+  for (const value of /** @type {unknown[]} */ (late)) {
+    const event = toEvent(value);
+    if (!event) throw new FramedError("bad_trailer");
+    events.push(event);
+  }
+
+  // An unknown status must not pass for an answer that is complete.
+  if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
+  /** @type {Item} */
+  const end = status === "failed" ? { type: "end", status, metadata, error: toFailure(error) } : { type: "end", status, metadata };
+  return { events, end };
+}
+
+/**
+ * Brings an event into the shape that the application sees: typed ones as they are, the application's own as
+ * `{event, data, timestamp?}` however a foreign encoder laid them out (F-12).
+ *
+ * @param {unknown} value
+ * @returns {FramedEvent | null}
+ */
+function toEvent(value) {
+  if (!isObject(value) || typeof value.event !== "string") return null;
+  dropNulls(value);
+  const { event, timestamp, ...members } = value;
+  if (TYPED_EVENTS.has(event)) return /** @type {FramedEvent} */ (value);
+  const names = Object.keys(members);
+  const data = names.length === 1 && names[0] === "data" ? members.data : members;
+  return /** @type {FramedEvent} */ (timestamp === undefined ? { event, data } : { event, data, timestamp });
+}
+
+/**
+ * @param {unknown} error
+ * @returns {Failure}
+ */
+function toFailure(error) {
+  const { code, message, recoverable } = isObject(error) ? error : {};
+  return {
+    code: typeof code === "string" ? code : DEFAULT_FAILURE.code,
+    message: typeof message === "string" ? message : DEFAULT_FAILURE.message,
+    recoverable: typeof recoverable === "boolean" ? recoverable : DEFAULT_FAILURE.recoverable,
+  };
+}
+
+/**
+ * @param {Item[]} items
+ * @param {string} text
+ */
+function pushText(items, text) {
+  if (text !== "") items.push({ type: "text", text });
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @param {FramedErrorCode} code
+ */
+function decodeJson(bytes, code) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new FramedError(code);
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {FramedErrorCode} code
+ * @returns {unknown}
+ */
+function parseJson(text, code) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new FramedError(code);
+  }
+}
+
+/**
+ * @param {unknown} value
+ * @returns {value is Record<string, unknown>}
+ */
+function isObject(value) {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Null means absent (F-03). In place: a copy member by member would let `__proto__` set the prototype.
+ *
+ * @param {Record<string, unknown>} object
+ */
+function dropNulls(object) {
+  for (const name of Object.keys(object)) {
+    if (object[name] === null) delete object[name];
+  }
+}

@@ -1,0 +1,21 @@
+import type { DecoderOptions, Item, Phase } from "./framed.js";
+
+/** The stream ended before its trailer did: what was shown is not the whole answer. */
+export type TruncatedItem = { type: "truncated"; phase: Exclude<Phase, "ended"> };
+export type StreamItem = Item | TruncatedItem;
+
+/**
+ * Yields the items of a stream as they arrive, and a `truncated` item last where the trailer is missing.
+ * Throws a `FramedError` where the stream breaks the rules. Leaving the loop early cancels the stream.
+ */
+export function decodeFramed(
+  readable: ReadableStream<Uint8Array>,
+  options?: DecoderOptions,
+): AsyncGenerator<StreamItem, void, void>;
+
+/** The same as a pair for `pipeThrough`. */
+export class FramedDecoderStream {
+  constructor(options?: DecoderOptions);
+  readonly writable: WritableStream<Uint8Array>;
+  readonly readable: ReadableStream<StreamItem>;
+}

@@ -1,0 +1,122 @@
+// @ts-check
+/**
+ * Shells over `framed.js` for web streams: an async iterable and a stream transformer. They only forward.
+ *
+ *     for await (const item of decodeFramed(response.body)) show(item);
+ */
+
+import { FramedDecoder } from "./framed.js";
+
+/** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
+/** @typedef {import("./stream.js").StreamItem} StreamItem */
+
+/**
+ * Yields the items of a stream as they arrive. A stream that ends without its trailer yields
+ * `{type: "truncated", phase}` last, so that it cannot pass for a complete one; one that breaks the rules throws a
+ * `FramedError` after the items before it. Leaving the loop early cancels the stream.
+ *
+ * @param {ReadableStream<Uint8Array>} readable
+ * @param {DecoderOptions} [options]
+ * @returns {AsyncGenerator<StreamItem, void, void>}
+ */
+export async function* decodeFramed(readable, options) {
+  const source = new ItemSource(readable, options);
+  try {
+    for (let item = await source.next(); item; item = await source.next()) yield item;
+  } finally {
+    await source.cancel();
+  }
+}
+
+/**
+ * The same as a pair for `pipeThrough`.
+ *
+ * Not a `TransformStream` underneath: that one forgets the items in its queue at the moment it errors or, at the end of
+ * its input, without asking whether they were read. Here an item is made when it is asked for.
+ */
+export class FramedDecoderStream {
+  /** @param {DecoderOptions} [options] */
+  constructor(options) {
+    /** @type {TransformStream<Uint8Array, Uint8Array>} */
+    const bytes = new TransformStream();
+    const source = new ItemSource(bytes.readable, options);
+    this.writable = bytes.writable;
+    /** @type {ReadableStream<StreamItem>} */
+    this.readable = new ReadableStream(
+      {
+        async pull(controller) {
+          const item = await source.next();
+          if (item) controller.enqueue(item);
+          else controller.close();
+        },
+        cancel: (reason) => source.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+}
+
+/** Pulls items one at a time out of a stream of bytes. */
+class ItemSource {
+  #reader;
+  #decoder;
+  /**
+   * Items that are decoded but not asked for yet, the last one first.
+   *
+   * @type {StreamItem[]}
+   */
+  #ready = [];
+  #done = false;
+
+  /**
+   * @param {ReadableStream<Uint8Array>} readable
+   * @param {DecoderOptions} [options]
+   */
+  constructor(readable, options) {
+    if (typeof readable?.getReader !== "function") {
+      throw new TypeError("a readable stream of bytes is needed, such as the body of a response");
+    }
+    this.#decoder = new FramedDecoder(options);
+    this.#reader = readable.getReader();
+  }
+
+  /** @returns {Promise<StreamItem | undefined>} undefined at the end */
+  async next() {
+    while (this.#ready.length === 0 && !this.#done) {
+      try {
+        await this.#read();
+      } catch (error) {
+        await this.cancel(error);
+        throw error;
+      }
+    }
+    return this.#ready.pop();
+  }
+
+  async #read() {
+    // At once, not with the next chunk: that one may never come.
+    if (this.#decoder.error) throw this.#decoder.error;
+    const { done, value } = await this.#reader.read();
+    if (done) {
+      const finish = this.#decoder.finish();
+      this.#ready = finish.items;
+      if (finish.status === "truncated") this.#ready.push({ type: "truncated", phase: finish.phase });
+      this.#done = true;
+    } else {
+      this.#ready = this.#decoder.feed(value);
+    }
+    this.#ready.reverse();
+  }
+
+  /** @param {unknown} [reason] */
+  async cancel(reason) {
+    if (this.#done) return;
+    this.#done = true;
+    this.#ready = [];
+    try {
+      await this.#reader.cancel(reason);
+    } catch {
+      // The stream had failed by itself; its reader has been told by `read`.
+    }
+  }
+}

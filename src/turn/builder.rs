@@ -1,0 +1,213 @@
+//! Everything about a turn that is not the orchestrator, and the start of both.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::queue::Queue;
+use super::reader::Reader;
+use super::{
+    BoxError, Commit, Pending, QueueLimits, Sink, Timeouts, TurnGroup, TurnHandle, TurnId, producer,
+};
+use crate::frame::{End, Status};
+use crate::metadata::Metadata;
+
+/// How a turn ended, told to the application before the reader learns it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ending {
+    /// The turn.
+    pub id: TurnId,
+    /// Its end. A reader that went away counts as stopped.
+    pub end: End,
+    /// The answer so far, at most 1 MiB of it.
+    pub text: String,
+}
+
+impl Ending {
+    /// What the reader of a text wire has in the end: the answer, and the completing sentence where the turn failed.
+    pub fn answer(&self) -> String {
+        match &self.end.status {
+            Status::Failed(failure) if self.text.is_empty() => failure.message.clone().into_owned(),
+            Status::Failed(failure) => format!("{}\n\n{}", self.text, failure.message),
+            Status::Completed | Status::Stopped => self.text.clone(),
+        }
+    }
+}
+
+type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The application's own work before the end.
+pub(super) struct Hook(Box<dyn FnOnce(Ending) -> HookFuture + Send>);
+
+impl Hook {
+    pub(super) async fn call(self, ending: Ending) {
+        (self.0)(ending).await;
+    }
+}
+
+impl fmt::Debug for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+/// Everything about a turn that is not the orchestrator.
+#[derive(Debug, Default)]
+pub struct TurnBuilder {
+    commit: Commit,
+    limits: QueueLimits,
+    timeouts: Timeouts,
+    mode: Option<String>,
+    hook: Option<Hook>,
+    group: Option<TurnGroup>,
+}
+
+impl TurnBuilder {
+    /// Sets when the response begins.
+    #[must_use]
+    pub fn commit_on(mut self, commit: Commit) -> Self {
+        self.commit = commit;
+        self
+    }
+
+    /// Sets how much may wait for the reader.
+    #[must_use]
+    pub fn queue(mut self, limits: QueueLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the limits in time.
+    #[must_use]
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Sets the mode that the metadata names, also where the turn fails and the orchestrator cannot say it.
+    #[must_use]
+    pub fn mode(mut self, mode: impl Into<String>) -> Self {
+        self.mode = Some(mode.into());
+        self
+    }
+
+    /// Calls `hook` exactly once, after the orchestrator is gone and before the reader learns of the end, however the turn
+    /// ended: to remember the answer, for example. It has 10 seconds.
+    #[must_use]
+    pub fn before_end<F, H>(mut self, hook: H) -> Self
+    where
+        H: FnOnce(Ending) -> F + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.hook = Some(Hook(Box::new(|ending| Box::pin(hook(ending)))));
+        self
+    }
+
+    /// Makes the turn one of a group: counted against its limit, and ended by its shutdown.
+    #[must_use]
+    pub fn group(mut self, group: &TurnGroup) -> Self {
+        self.group = Some(group.clone());
+        self
+    }
+
+    /// Runs `orchestrator` in a task of its own. It gets the sink; what it returns is the end of the turn.
+    ///
+    /// An error that is a [`Failure`] is shown to the reader in its own words, any other only logged.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    pub fn start<O, F, E>(self, orchestrator: O) -> Pending
+    where
+        O: FnOnce(Sink) -> F,
+        F: Future<Output = Result<Metadata, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        self.run(false, |sink| {
+            let orchestrator = orchestrator(sink);
+            async move { orchestrator.await.map_err(Into::into) }
+        })
+    }
+
+    /// Gives the sink away instead of running something: for producers that have a thread or a task already. The turn ends
+    /// with [`Sink::finish`] or [`Sink::fail`]; it fails when the last sink is dropped without.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    pub fn channel(self) -> (Sink, Pending) {
+        let mut kept = None;
+        let pending = self.run(true, |sink| {
+            kept = Some(sink);
+            std::future::pending()
+        });
+        let Some(sink) = kept else {
+            unreachable!("the closure above has run")
+        };
+        (sink, pending)
+    }
+
+    fn run<O, F>(self, ends_turn: bool, orchestrator: O) -> Pending
+    where
+        O: FnOnce(Sink) -> F,
+        F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
+    {
+        let id = TurnId::random();
+        let started = Instant::now();
+        let span = tracing::info_span!(
+            target: "ragwire",
+            "turn",
+            %id,
+            wire = tracing::field::Empty,
+            first_event_ms = tracing::field::Empty,
+            first_text_ms = tracing::field::Empty,
+            frames = tracing::field::Empty,
+            bytes = tracing::field::Empty,
+            outcome = tracing::field::Empty,
+        );
+        let queue = Arc::new(Queue::new(self.limits, self.hook.is_some(), started.into_std()));
+        let handle = TurnHandle {
+            id,
+            queue: Arc::clone(&queue),
+        };
+        let membership = self.group.as_ref().map(|group| group.join(&handle)).transpose();
+        let mut reader = Reader {
+            id,
+            queue: Arc::clone(&queue),
+            started,
+            timeouts: self.timeouts,
+            membership: None,
+            span: span.clone(),
+        };
+        let refused = match membership {
+            Ok(membership) => {
+                reader.membership.clone_from(&membership);
+                let producer = producer::Producer {
+                    id,
+                    queue: Arc::clone(&queue),
+                    started,
+                    timeouts: self.timeouts,
+                    mode: self.mode,
+                    hook: self.hook,
+                    membership,
+                };
+                let orchestrator = span.in_scope(|| orchestrator(Sink::new(queue, ends_turn)));
+                producer.spawn(orchestrator, span);
+                None
+            }
+            // Nothing is spent on a turn that cannot run: the orchestrator is not even called.
+            Err(refusal) => {
+                drop(orchestrator);
+                Some(refusal)
+            }
+        };
+        Pending {
+            reader,
+            commit: self.commit,
+            refused,
+        }
+    }
+}
