@@ -33,6 +33,8 @@ pub mod wire;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "rag")]
+pub mod rag;
 #[cfg(feature = "turn")]
 pub mod turn;
 
