@@ -44,7 +44,7 @@ const CHUNKS_PER_LOCK: usize = 256;
 pub struct LibraryLimits {
     /// Documents.
     pub max_documents: usize,
-    /// Chunks of all documents; each costs about 2.5 KiB of memory in the index.
+    /// Chunks of all documents; each costs about 2.3 KiB of memory in the index.
     pub max_chunks: usize,
 }
 
