@@ -150,6 +150,7 @@ vocabulary! {
         /// Name of the tool.
         tool: String,
         /// Its arguments.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
         input: Value;
         /// Ties the call to its result, where calls overlap.
         call_id: String,
@@ -170,6 +171,7 @@ vocabulary! {
         /// Name of the tool.
         tool: String,
         /// What it returned, or what went wrong.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value;
         /// The call that this answers.
         call_id: String,
@@ -324,6 +326,7 @@ vocabulary! {
     /// The answer in the structure that the request asked for (Eve `result.completed`).
     "structured_result" StructuredResult {
         /// The result.
+        #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
     }
 
@@ -507,6 +510,7 @@ pub struct Custom {
     #[serde(rename = "event")]
     pub(crate) name: String,
     /// The event's data.
+    #[serde(skip_serializing_if = "Value::is_null")]
     pub data: Value,
 }
 

@@ -61,8 +61,8 @@ macro_rules! record {
 
 pub(crate) use {field_argument, field_type, record};
 
-/// Whether an optional field stays out of the JSON. A number that is none (NaN, infinite) counts as absent: JSON
-/// would spell it `null`, which several clients refuse.
+/// Whether an optional field stays out of the JSON. A number that is none (NaN, infinite) counts as absent,
+/// and so does `null`: JSON would spell both `null`, which several clients refuse.
 pub(crate) fn absent<T: Optional>(field: &Option<T>) -> bool {
     field.as_ref().is_none_or(|value| !value.has_json())
 }
@@ -83,5 +83,9 @@ impl Optional for String {}
 impl Optional for bool {}
 impl Optional for u32 {}
 impl Optional for u64 {}
-impl Optional for serde_json::Value {}
+impl Optional for serde_json::Value {
+    fn has_json(&self) -> bool {
+        !self.is_null()
+    }
+}
 impl<T> Optional for Vec<T> {}

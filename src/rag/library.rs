@@ -44,7 +44,7 @@ const CHUNKS_PER_LOCK: usize = 256;
 pub struct LibraryLimits {
     /// Documents.
     pub max_documents: usize,
-    /// Chunks of all documents; each costs about 2.5 KiB of memory in the index.
+    /// Chunks of all documents; each costs about 2.3 KiB of memory in the index.
     pub max_chunks: usize,
 }
 
@@ -168,7 +168,7 @@ impl Shared {
 }
 
 impl Library {
-    /// Opens the library of a folder, or makes both. The index is rebuilt: about 0.2 ms for a chunk.
+    /// Opens the library of a folder, or makes both. The index is rebuilt: about 50 µs for a chunk.
     ///
     /// # Errors
     /// `library_in_use`, `library_version`, `library_storage`, `library_damaged`.

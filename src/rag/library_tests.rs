@@ -271,3 +271,83 @@ fn a_real_paper_is_found_by_its_words() {
     }
     println!("a query took {:?}", start.elapsed() / cases.len() as u32);
 }
+
+/// Prints what the documentation claims: `cargo test --release --features rag --lib figures -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement, and only in release mode one that counts"]
+fn figures() {
+    let Some(bytes) = test_data::attention_paper() else {
+        return;
+    };
+    let resident_kib = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .map(str::trim);
+        line.and_then(|line| line.trim_end_matches(" kB").parse::<u64>().ok())
+            .unwrap_or(0)
+    };
+    let start = Instant::now();
+    let parsed = parse("attention.pdf", &bytes, &ParseLimits::default()).unwrap();
+    println!("parse: {:?}", start.elapsed());
+    let start = Instant::now();
+    println!("cut: {} chunks in {:?}", chunks(&parsed).len(), start.elapsed());
+
+    let folder = Folder::new("figures");
+    let library = Library::open(&folder.0, LibraryLimits::default()).unwrap();
+    let mut first = None;
+    let start = Instant::now();
+    for copy in 0..200 {
+        library.add(&format!("attention-{copy}.pdf"), &parsed).unwrap();
+        first.get_or_insert_with(|| start.elapsed());
+    }
+    let (count, took) = (library.chunk_count(), start.elapsed());
+    println!(
+        "add: the first in {first:?}, {count} chunks in {took:?}, {:?} a chunk",
+        took / count as u32
+    );
+    let file_bytes = std::fs::metadata(folder.0.join(FILE_NAME)).unwrap().len();
+    println!("file: {file_bytes} bytes");
+    for query in [
+        "What optimizer was used?",
+        "attention model",
+        "label smoothing value",
+    ] {
+        let start = Instant::now();
+        let found = library.search(query, 10).unwrap().len();
+        println!("query {query:?}: {found} in {:?}", start.elapsed());
+    }
+    drop(library);
+    let start = Instant::now();
+    let library = Library::open(&folder.0, LibraryLimits::default()).unwrap();
+    println!(
+        "open: {:?}, {:?} a chunk",
+        start.elapsed(),
+        start.elapsed() / count as u32
+    );
+
+    // By now the allocator has nothing left over from reading the PDF.
+    let before_kib = resident_kib();
+    for copy in 200..1_000 {
+        library.add(&format!("attention-{copy}.pdf"), &parsed).unwrap();
+    }
+    let more = library.chunk_count() - count;
+    println!(
+        "memory: {} bytes for each of {more} chunks",
+        (resident_kib() - before_kib) * 1024 / more as u64
+    );
+    for query in [
+        "What optimizer was used?",
+        "attention model",
+        "label smoothing value",
+    ] {
+        let start = Instant::now();
+        let found = library.search(query, 10).unwrap().len();
+        println!(
+            "query {query:?} over {} chunks: {found} in {:?}",
+            library.chunk_count(),
+            start.elapsed()
+        );
+    }
+}

@@ -91,9 +91,7 @@ pub fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             known: weight < unseen,
         }
     };
-    let terms: Vec<Term> = found.into_iter().zip(weights).map(term).collect();
-    // Only asking words: then they are what is asked for.
-    terms
+    found.into_iter().zip(weights).map(term).collect()
 }
 
 /// How much of the weight of all terms falls on those that `holds` accepts, 0 to 1; 0 where there is no term.

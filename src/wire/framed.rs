@@ -119,11 +119,10 @@ impl Spelling for FramedSpelling {
             return Ok(());
         }
         let from = self.late.len();
-        if from > 0 {
-            self.late.extend_from_slice(b",");
-        }
+        let comma = usize::from(from > 0);
+        self.late.extend_from_slice(&b","[..comma]);
         let written = json::write(&mut self.late, &line).map_err(EncodeError::from);
-        let checked = written.and_then(|()| self.check_line(self.late.len() - from));
+        let checked = written.and_then(|()| self.check_line(self.late.len() - from - comma));
         if checked.is_err() || self.late.len() > self.limits.max_trailer_bytes {
             self.late.truncate(from);
             self.late_dropped += u64::from(checked.is_ok());
@@ -148,16 +147,14 @@ impl Spelling for FramedSpelling {
 
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
         let mut phase = phase;
-        if let Status::Failed(failure) = &end.status {
+        if let Status::Failed(failure) = &end.status
+            && !failure.message.is_empty()
+        {
             if phase == Phase::Text {
                 out.extend_from_slice(b"\n\n");
             }
             self.text(phase, &failure.message, out);
-            phase = if failure.message.is_empty() {
-                phase
-            } else {
-                Phase::Text
-            };
+            phase = Phase::Text;
         }
         if phase == Phase::Events {
             out.extend_from_slice(&[TEXT]);
@@ -402,22 +399,24 @@ impl FramedDecoder {
     }
 
     fn feed_events(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
-        let Some(at) = memchr::memchr3(b'\n', TEXT, TRAILER, bytes) else {
-            self.hold(bytes, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
+        let at = memchr::memchr3(b'\n', TEXT, TRAILER, bytes);
+        // The limit comes first, so that what a separator cuts off is judged alike however it arrived.
+        let line = &bytes[..at.unwrap_or(bytes.len())];
+        self.hold(line, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
+        let Some(at) = at else {
             return Ok(bytes.len());
         };
         match bytes[at] {
             b'\n' => {
-                self.hold(&bytes[..at], self.limits.max_line_bytes, DecodeError::LineTooLong)?;
                 let line = std::mem::take(&mut self.held);
-                if !line.iter().all(u8::is_ascii_whitespace) {
+                if !line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
                     let frame = read_event(&line).ok_or(DecodeError::BadEvent)?;
                     self.push(frame);
                 }
                 self.held = line;
                 self.held.clear();
             }
-            TEXT if at == 0 && self.held.is_empty() => self.order.begin_text(),
+            TEXT if self.held.is_empty() => self.order.begin_text(),
             _ => return Err(DecodeError::StraySeparator),
         }
         Ok(at + 1)
@@ -519,8 +518,9 @@ impl Nesting {
                 (true, b'"') => self.string = false,
                 (true, _) => {}
                 (false, b'"') => self.string = true,
-                (false, b'{' | b'[') => self.depth += 1,
-                (false, b'}' | b']') => {
+                // Braces alone [F-07]: brackets that cross them are the parser's business.
+                (false, b'{') => self.depth += 1,
+                (false, b'}') => {
                     self.depth = self.depth.saturating_sub(1);
                     if self.depth == 0 {
                         return Some(at + 1);
@@ -571,18 +571,23 @@ fn read_trailer(bytes: &[u8]) -> Option<(Vec<Frame>, End)> {
         Some(_) => return None,
         None => Vec::new(),
     };
-    let error = take(&mut members, "error");
-    let status = match members.get("status").and_then(Value::as_str) {
-        Some("failed") => Status::Failed(read_failure(error)),
-        Some("stopped") => Status::Stopped,
-        Some("completed") => Status::Completed,
-        // The ancestor of this wire says so in `tools_used` alone.
-        None if failed_by_tools(&members) => Status::Failed(Failure::default()),
-        _ => Status::Completed,
-    };
-    if members.get("status").is_some_and(Value::is_string) {
-        members.shift_remove("status");
+    if ["citations", "tools_used"]
+        .iter()
+        .any(|name| members.get(*name).is_some_and(|list| !list.is_array()))
+    {
+        return None;
     }
+    let error = take(&mut members, "error");
+    let status = match members.shift_remove("status") {
+        None => Status::Completed,
+        Some(status) => match status.as_str() {
+            Some("completed") => Status::Completed,
+            Some("failed") => Status::Failed(read_failure(error)),
+            Some("stopped") => Status::Stopped,
+            // It must not pass for a complete answer.
+            _ => return None,
+        },
+    };
     let metadata = Metadata {
         citations: take(&mut members, "citations").unwrap_or_default(),
         mode: take(&mut members, "mode"),
@@ -603,12 +608,6 @@ fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: 
     Some(value)
 }
 
-fn failed_by_tools(members: &Map<String, Value>) -> bool {
-    members
-        .get("tools_used")
-        .is_some_and(|tools| *tools == serde_json::json!([Failure::CHAT_FAILED]))
-}
-
 fn read_failure(error: Option<Map<String, Value>>) -> Failure {
     let default = Failure::default();
     let error = error.unwrap_or_default();
@@ -625,5 +624,134 @@ fn read_failure(error: Option<Map<String, Value>>) -> Failure {
             .get("recoverable")
             .and_then(Value::as_bool)
             .unwrap_or(default.recoverable),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::{CacheMiss, InputResolved, StructuredResult, ToolCall, ToolResult};
+
+    /// Decodes `bytes` whole and byte by byte; both have to end with `error`.
+    fn check_error(wire: Framed, bytes: &[u8], error: DecodeError) {
+        for size in [bytes.len(), 1] {
+            let mut decoder = wire.decoder();
+            for chunk in bytes.chunks(size) {
+                decoder.feed(chunk);
+            }
+            let last = decoder.find(Result::is_err);
+            assert_eq!(
+                last,
+                Some(Err(error)),
+                "{:?} by {size}",
+                bytes.escape_ascii().to_string()
+            );
+        }
+    }
+
+    #[test]
+    fn rules_are_broken_alike_however_the_bytes_are_cut() {
+        let narrow = Framed::default().limits(Limits::default().max_line_bytes(4).max_trailer_bytes(4));
+        for (wire, bytes, error) in [
+            // The limit is passed before the separator is reached.
+            (narrow, &b"12345\x1d"[..], DecodeError::LineTooLong),
+            (narrow, b"12345\x1e", DecodeError::LineTooLong),
+            (narrow, b"1234\x1d", DecodeError::StraySeparator),
+            (narrow, b"\x1d\x1e{\"a\":", DecodeError::TrailerTooLong),
+            // JSON knows no form feed.
+            (Framed::default(), b"\x0c\n", DecodeError::BadEvent),
+        ] {
+            check_error(wire, bytes, error);
+        }
+    }
+
+    /// Encodes `frames`; `None` where one of them was refused.
+    fn encode(wire: Framed, frames: impl IntoIterator<Item = Frame>) -> Option<String> {
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+        for frame in frames {
+            encoder.encode(&frame, &mut out).ok()?;
+        }
+        String::from_utf8(out.to_vec()).ok()
+    }
+
+    fn event(event: impl Into<Event>) -> Frame {
+        Frame::Event {
+            event: event.into(),
+            timestamp: None,
+        }
+    }
+
+    #[test]
+    fn a_failure_without_words_adds_no_text() {
+        let end = Frame::End(End::failed(Failure::new("x", "")));
+        let trailer = "\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\
+                       \"error\":{\"code\":\"x\",\"message\":\"\",\"recoverable\":true}}";
+        for (before, text) in [(None, "\x1d"), (Some("Hi"), "\x1dHi")] {
+            let frames = before
+                .map(|text| Frame::Text(text.into()))
+                .into_iter()
+                .chain([end.clone()]);
+            assert_eq!(
+                encode(Framed::default(), frames),
+                Some(format!("{text}{trailer}"))
+            );
+        }
+    }
+
+    #[test]
+    fn late_events_have_the_limit_of_lines() {
+        let line = r#"{"event":"cache_miss"}"#;
+        for (limit, fits) in [(line.len(), true), (line.len() - 1, false)] {
+            let wire = Framed::default().limits(Limits::default().max_line_bytes(limit));
+            let frames = [
+                Frame::Text("A".into()),
+                event(CacheMiss::new()),
+                event(CacheMiss::new()),
+                Frame::End(End::default()),
+            ];
+            let bytes = format!("\x1dA\x1e{{\"citations\":[],\"tools_used\":[],\"events\":[{line},{line}]}}");
+            assert_eq!(encode(wire, frames), fits.then_some(bytes));
+        }
+    }
+
+    #[test]
+    fn null_is_left_out_and_comes_back() {
+        for (sent, line) in [
+            (
+                Event::from(ToolCall::new("t", Value::Null).parameters(Value::Null)),
+                r#"{"event":"tool_call","tool":"t"}"#,
+            ),
+            (
+                ToolResult::new("t", Value::Null).into(),
+                r#"{"event":"tool_result","tool":"t"}"#,
+            ),
+            (
+                InputResolved::new("r").response(Value::Null).into(),
+                r#"{"event":"input_resolved","request_id":"r"}"#,
+            ),
+            (
+                StructuredResult::new(Value::Null).into(),
+                r#"{"event":"structured_result"}"#,
+            ),
+            (Custom::new("own", &()).unwrap().into(), r#"{"event":"own"}"#),
+        ] {
+            let bytes = encode(Framed::default(), [event(sent.clone())]).unwrap();
+            assert_eq!(bytes, format!("{line}\n"));
+            let mut decoder = Framed::default().decoder();
+            decoder.feed(bytes.as_bytes());
+            let expected = match sent {
+                Event::Custom(_) => Custom::new("own", &json!({})).unwrap().into(),
+                Event::ToolCall(call) => ToolCall {
+                    parameters: None,
+                    ..call
+                }
+                .into(),
+                Event::InputResolved(resolved) => InputResolved::new(resolved.request_id).into(),
+                sent => sent,
+            };
+            assert_eq!(decoder.next(), Some(Ok(event(expected))));
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! PDF: the text of every page with its places, through `pdf-extract`, then laid out by `pdf_layout`.
 //!
 //! A pure function of the bytes. Panics of the reader are caught page by page, so that one bad page does not cost the
-//! others. What can not be caught here is time, memory and stack: a Flate bomb is inflated in full, a cycle in the page
-//! tree's `Parent` entries overflows the stack. Whoever takes PDF from strangers calls this in a process of its own.
+//! others. What can not be caught here is time, memory and stack: a Flate bomb is inflated in full, forms that
+//! draw each other overflow the stack. Whoever takes PDF from strangers calls this in a process of its own.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,6 +10,9 @@ use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform,
 
 use super::pdf_layout::{Line, Page, lay_out};
 use super::{ParseError, ParseLimits, Parsed};
+
+/// Most parents of a page. A balanced tree of a million pages has a handful.
+const MAX_PARENTS: usize = 64;
 
 /// Reads a PDF.
 ///
@@ -22,6 +25,16 @@ pub fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseError> {
         return Err(ParseError::TooManyPages {
             pages: count,
             limit: limits.max_pages,
+        });
+    }
+    if !guard(|| {
+        document
+            .page_iter()
+            .take(count)
+            .all(|page| parents_end(&document, page))
+    })? {
+        return Err(ParseError::BadPdf {
+            reason: "the page tree does not end".to_owned(),
         });
     }
     let mut pages = Vec::new();
@@ -67,7 +80,8 @@ pub fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseError> {
 fn open(bytes: &[u8]) -> Result<pdf_extract::Document, ParseError> {
     let mut document = pdf_extract::Document::load_mem(bytes).map_err(|error| bad_or_encrypted(&error))?;
     // Many PDFs are encrypted with an empty password, which every viewer tries first.
-    if document.is_encrypted() {
+    // (`is_encrypted` overlooks a dictionary that stands in the trailer itself.)
+    if document.trailer.get(b"Encrypt").is_ok() {
         document.decrypt("").map_err(|_| ParseError::Encrypted)?;
     }
     Ok(document)
@@ -82,6 +96,19 @@ fn bad_or_encrypted(error: &pdf_extract::Error) -> ParseError {
             reason: other.to_string(),
         },
     }
+}
+
+/// Whether the parents of a page come to an end: the reader follows them by recursion.
+fn parents_end(document: &pdf_extract::Document, page: pdf_extract::ObjectId) -> bool {
+    let mut at = Some(page);
+    for _ in 0..MAX_PARENTS {
+        let Some(id) = at else { return true };
+        let parent = document
+            .get_dictionary(id)
+            .and_then(|dictionary| dictionary.get(b"Parent"));
+        at = parent.and_then(pdf_extract::Object::as_reference).ok();
+    }
+    false
 }
 
 /// Runs what may panic. The reader holds no state between two calls, so nothing torn is seen afterwards.
@@ -234,6 +261,105 @@ mod tests {
         for bytes in cases {
             let error = parse(bytes, &ParseLimits::default()).unwrap_err();
             assert_eq!(error.code(), "bad_pdf", "{:?}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    /// A PDF of numbered objects, the first of them the catalog.
+    fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
+        let mut text = "%PDF-1.4\n".to_owned();
+        let mut offsets = Vec::new();
+        for (number, object) in (1..).zip(objects) {
+            offsets.push(text.len());
+            text.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
+        }
+        let table_at = text.len();
+        text.push_str(&format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1));
+        for offset in offsets {
+            text.push_str(&format!("{offset:010} 00000 n \n"));
+        }
+        let size = objects.len() + 1;
+        text.push_str(&format!(
+            "trailer\n<</Size {size}/Root 1 0 R{trailer}>>\nstartxref\n{table_at}\n%%EOF\n"
+        ));
+        text.into_bytes()
+    }
+
+    const PAGE: &str =
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 5 0 R/Resources<</Font<</F 6 0 R>>>>>>";
+    const TEXT: &str = "<</Length 44>>stream\nBT /F 12 Tf 72 700 Td (A robin sings.) Tj ET\nendstream";
+    const FONT: &str = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>";
+
+    #[test]
+    fn a_bad_page_does_not_cost_the_others() {
+        let catalog = "<</Type/Catalog/Pages 2 0 R>>";
+        let pages = "<</Type/Pages/Count 2/Kids[3 0 R 4 0 R]>>";
+        let cases: &[(&str, &[u32])] = &[
+            (PAGE, &[]),
+            // Each of these makes the reader panic or give up.
+            ("<</Type/Page/Parent 2 0 R>>", &[1]),
+            ("<</Type/Page/Parent 2 0 R/MediaBox[0 0]/Contents 5 0 R>>", &[1]),
+            (
+                "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 5 0 R>>",
+                &[1],
+            ),
+        ];
+        for (first, unread) in cases {
+            let bytes = pdf(&[catalog, pages, first, PAGE, TEXT, FONT], "");
+            let parsed = parse(&bytes, &ParseLimits::default()).unwrap();
+            assert_eq!(parsed.unread_pages, *unread, "{first}");
+            let last = parsed.blocks.last().unwrap();
+            assert_eq!(
+                (last.text.as_str(), parsed.pages),
+                ("A robin sings.", Some(2)),
+                "{first}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_encrypted_pdf_says_so() {
+        let objects = [
+            "<</Type/Catalog/Pages 2 0 R>>",
+            "<</Type/Pages/Count 1/Kids[3 0 R]>>",
+            PAGE,
+            "null",
+            TEXT,
+            FONT,
+        ];
+        let locks = [
+            "/Encrypt<</Filter/Strange/V 9>>",
+            "/Encrypt<</Filter/Standard/V 1/R 2/O(x)/U(y)/P -4>>/ID[(a)(b)]",
+        ];
+        for lock in locks {
+            let error = parse(&pdf(&objects, lock), &ParseLimits::default()).unwrap_err();
+            assert_eq!(error.code(), "encrypted", "{lock}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_page_tree_that_bites_its_tail_is_an_error() {
+        let catalog = "<</Type/Catalog/Pages 2 0 R>>";
+        let downwards = [
+            catalog,
+            "<</Type/Pages/Count 9/Kids[2 0 R 3 0 R 2 0 R]>>",
+            PAGE,
+            "null",
+            TEXT,
+            FONT,
+        ];
+        // The reader would look for the resources in one parent after the other until the stack is full.
+        let bare = "<</Type/Page/Parent 2 0 R/Contents 5 0 R>>";
+        let upwards = [
+            catalog,
+            "<</Type/Pages/Count 1/Kids[3 0 R]/Parent 2 0 R>>",
+            bare,
+            "null",
+            TEXT,
+            FONT,
+        ];
+        for objects in [downwards, upwards] {
+            let error = parse(&pdf(&objects, ""), &ParseLimits::default()).unwrap_err();
+            assert_eq!(error.code(), "bad_pdf", "{objects:?}");
         }
     }
 

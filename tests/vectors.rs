@@ -1,0 +1,376 @@
+//! Runs `tests/vectors/framed` through the decoder, cut in every way, and through the encoder. The schema stands in
+//! `tests/vectors/README.md`; the JavaScript runner does the same with the same files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use bytes::BytesMut;
+use ragwire::wire::framed::FramedDecoder;
+use ragwire::wire::{Finish, Limits, Wire};
+use ragwire::{End, Event, Failure, Frame, Framed, Metadata, Status, Timestamp};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Every stream is cut at every place, so vectors are meant to be short.
+const MAX_BYTES: usize = 4096;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vector {
+    id: String,
+    why: String,
+    covers: Vec<String>,
+    bytes: Option<String>,
+    bytes_hex: Option<String>,
+    #[serde(default)]
+    limits: VectorLimits,
+    frames: Vec<Value>,
+    finish: String,
+    #[serde(default)]
+    encode: bool,
+    encode_from: Option<Vec<Value>>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VectorLimits {
+    max_line_bytes: Option<usize>,
+    max_trailer_bytes: Option<usize>,
+}
+
+impl Vector {
+    fn bytes(&self) -> Vec<u8> {
+        match (&self.bytes, &self.bytes_hex) {
+            (Some(text), None) => text.clone().into_bytes(),
+            (None, Some(hex)) => (0..hex.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+                .collect(),
+            _ => panic!("{}: a vector has either bytes or bytes_hex", self.id),
+        }
+    }
+
+    fn wire(&self) -> Framed {
+        let mut limits = Limits::default();
+        if let Some(bytes) = self.limits.max_line_bytes {
+            limits = limits.max_line_bytes(bytes);
+        }
+        if let Some(bytes) = self.limits.max_trailer_bytes {
+            limits = limits.max_trailer_bytes(bytes);
+        }
+        Framed::default().limits(limits)
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(root().join("tests/vectors/framed"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn load(file: &Path) -> Vector {
+    serde_json::from_slice(&std::fs::read(file).unwrap())
+        .unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// What decoding yields, as a vector writes it down: adjacent texts merged.
+#[derive(Debug, PartialEq)]
+struct Decoded {
+    frames: Vec<Value>,
+    finish: String,
+}
+
+/// Takes what is ready; the code where the stream broke a rule.
+fn take(decoder: &mut FramedDecoder, frames: &mut Vec<Value>) -> Result<(), &'static str> {
+    for frame in decoder {
+        add(frames, &frame.map_err(|error| error.code())?);
+    }
+    Ok(())
+}
+
+fn decode<'a>(wire: &Framed, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+    let (mut decoder, mut frames) = (wire.decoder(), Vec::new());
+    let mut outcome = Ok(());
+    for chunk in chunks {
+        decoder.feed(chunk);
+        outcome = take(&mut decoder, &mut frames);
+    }
+    let finish = decoder.finish();
+    let finish = match outcome.and_then(|()| take(&mut decoder, &mut frames)) {
+        Err(code) => format!("error:{code}"),
+        Ok(()) => match finish {
+            Finish::Complete => "complete".into(),
+            Finish::Truncated { phase } => format!("truncated:{}", phase.as_str()),
+        },
+    };
+    Decoded { frames, finish }
+}
+
+fn add(frames: &mut Vec<Value>, frame: &Frame) {
+    match frame {
+        Frame::Event { event, timestamp } => frames.push(json!({ "event": event_json(event, *timestamp) })),
+        Frame::End(end) => frames.push(json!({ "end": end_json(end) })),
+        Frame::Text(text) => {
+            assert_ne!(text, "", "an empty text is no frame");
+            match frames.last_mut().and_then(|last| last.get_mut("text")) {
+                Some(Value::String(last)) => last.push_str(text),
+                _ => frames.push(json!({ "text": text })),
+            }
+        }
+    }
+}
+
+fn event_json(event: &Event, timestamp: Option<Timestamp>) -> Value {
+    let mut json = match event {
+        // An event of a known name and another shape: PROTOCOL.md leaves open which way it is handed on.
+        Event::Custom(custom) if Event::NAMES.contains(&custom.name()) => {
+            let mut members = custom.data.clone();
+            members["event"] = custom.name().into();
+            members
+        }
+        event => serde_json::to_value(event).unwrap(),
+    };
+    if let Some(timestamp) = timestamp {
+        json["timestamp"] = timestamp.to_string().into();
+    }
+    json
+}
+
+fn end_json(end: &End) -> Value {
+    let metadata = &end.metadata;
+    let mut members = Map::new();
+    members.insert("citations".into(), json!(metadata.citations));
+    members.insert("tools_used".into(), json!(metadata.tools_used));
+    for (name, value) in [
+        ("mode", json!(metadata.mode)),
+        ("usage", json!(metadata.usage)),
+        ("queue_stats", json!(metadata.queue_stats)),
+    ] {
+        if !value.is_null() {
+            members.insert(name.into(), value);
+        }
+    }
+    if metadata.events_dropped > 0 {
+        members.insert("events_dropped".into(), metadata.events_dropped.into());
+    }
+    if metadata.truncated {
+        members.insert("truncated".into(), true.into());
+    }
+    for (name, value) in &metadata.extra {
+        assert!(!members.contains_key(name), "{name} twice");
+        members.insert(name.clone(), value.clone());
+    }
+    let mut json = json!({ "status": end.status.as_str(), "metadata": members });
+    if let Status::Failed(failure) = &end.status {
+        json["error"] = json!(failure);
+    }
+    json
+}
+
+/// A frame that a vector writes down, to be encoded.
+fn frame(json: &Value) -> Frame {
+    if let Some(text) = json.get("text") {
+        Frame::Text(text.as_str().unwrap().into())
+    } else if let Some(event) = json.get("event") {
+        let mut members = event.as_object().unwrap().clone();
+        let timestamp = members
+            .shift_remove("timestamp")
+            .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
+        let event: Event = serde_json::from_value(members.into()).unwrap();
+        let own = matches!(event, Event::Custom(_));
+        assert_ne!(
+            own,
+            Event::NAMES.contains(&event.name()),
+            "{json} has the wrong shape"
+        );
+        Frame::Event { event, timestamp }
+    } else {
+        Frame::End(end(&json["end"]))
+    }
+}
+
+fn end(json: &Value) -> End {
+    let mut extra = json["metadata"].as_object().unwrap().clone();
+    let mut take = |name: &str| extra.shift_remove(name).unwrap_or_default();
+    let citations = serde_json::from_value(take("citations")).unwrap();
+    let mut metadata = Metadata::default().citations(citations);
+    metadata.tools_used = serde_json::from_value(take("tools_used")).unwrap();
+    metadata.mode = serde_json::from_value(take("mode")).unwrap();
+    metadata.usage = serde_json::from_value(take("usage")).unwrap();
+    metadata.queue_stats = serde_json::from_value(take("queue_stats")).unwrap();
+    metadata.events_dropped = take("events_dropped").as_u64().unwrap_or_default();
+    metadata.truncated = take("truncated").as_bool().unwrap_or_default();
+    metadata.extra = extra;
+    let status = match json["status"].as_str().unwrap() {
+        "completed" => Status::Completed,
+        "stopped" => Status::Stopped,
+        "failed" => {
+            let word = |name: &str| json["error"][name].as_str().unwrap().to_owned();
+            let failure = Failure::new(word("code"), word("message"));
+            let recoverable = json["error"]["recoverable"].as_bool().unwrap();
+            Status::Failed(if recoverable { failure } else { failure.permanent() })
+        }
+        status => panic!("no such status: {status}"),
+    };
+    End { status, metadata }
+}
+
+fn encode(wire: &Framed, frames: &[Value]) -> String {
+    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+    for json in frames {
+        encoder.encode(&frame(json), &mut out).unwrap();
+    }
+    String::from_utf8(out.to_vec()).unwrap()
+}
+
+fn text_of(frames: &[Value]) -> String {
+    frames.iter().filter_map(|frame| frame["text"].as_str()).collect()
+}
+
+/// Everything that is asked of one vector; what is wrong with it, if anything.
+fn check(vector: &Vector) {
+    let (bytes, wire, id) = (vector.bytes(), vector.wire(), &vector.id);
+    assert!(bytes.len() <= MAX_BYTES, "{id} is too long to be cut everywhere");
+    assert_ne!(vector.why, "");
+    let (kind, prefix) = (
+        id.split('_').next().unwrap(),
+        vector.finish.split(':').next().unwrap(),
+    );
+    assert!(
+        [("ok", "complete"), ("bad", "error"), ("cut", "truncated")].contains(&(kind, prefix)),
+        "{id}: {}",
+        vector.finish
+    );
+
+    let expected = Decoded {
+        frames: vector.frames.clone(),
+        finish: vector.finish.clone(),
+    };
+    assert_eq!(decode(&wire, [&bytes[..]]), expected, "{id}, whole");
+    assert_eq!(decode(&wire, bytes.chunks(1)), expected, "{id}, byte by byte");
+    for at in 0..=bytes.len() {
+        let (first, second) = bytes.split_at(at);
+        assert_eq!(decode(&wire, [first, b"", second]), expected, "{id}, cut at {at}");
+    }
+
+    if kind == "ok" {
+        let expected = Decoded {
+            finish: "error:trailing_bytes".into(),
+            ..expected
+        };
+        for byte in 0..=u8::MAX {
+            let longer = [&bytes[..], &[byte]].concat();
+            assert_eq!(decode(&wire, [&longer[..]]), expected, "{id} and {byte:#x}");
+            assert_eq!(
+                decode(&wire, [&bytes[..], &[byte]]),
+                expected,
+                "{id}, then {byte:#x}"
+            );
+        }
+        for at in 0..bytes.len() {
+            check_prefix(vector, &wire, &bytes[..at]);
+        }
+    }
+    if vector.encode {
+        assert_eq!(
+            encode(&wire, &vector.frames),
+            vector.bytes.as_deref().unwrap(),
+            "{id}"
+        );
+    }
+    if let Some(frames) = &vector.encode_from {
+        assert_eq!(encode(&wire, frames), vector.bytes.as_deref().unwrap(), "{id}");
+    }
+}
+
+/// A reader that sees only the first bytes knows that they are not all, and has shown nothing but events and text that
+/// the whole stream shows too.
+fn check_prefix(vector: &Vector, wire: &Framed, prefix: &[u8]) {
+    let context = || format!("{}, the first {} bytes", vector.id, prefix.len());
+    let (mut decoder, mut shown) = (wire.decoder(), Vec::new());
+    decoder.feed(prefix);
+    take(&mut decoder, &mut shown).unwrap();
+    let text = text_of(&shown);
+    assert!(text_of(&vector.frames).starts_with(&text), "{}", context());
+    let is_event = |frame: &&Value| frame.get("event").is_some();
+    let events: Vec<_> = shown.iter().filter(is_event).collect();
+    let of_all: Vec<_> = vector.frames.iter().filter(is_event).take(events.len()).collect();
+    assert_eq!(events, of_all, "{}", context());
+    assert_eq!(
+        shown.len(),
+        events.len() + usize::from(!text.is_empty()),
+        "{}",
+        context()
+    );
+
+    let phase = decoder.phase();
+    assert_eq!(decoder.finish(), Finish::Truncated { phase }, "{}", context());
+    let mut rest = Vec::new();
+    take(&mut decoder, &mut rest).unwrap();
+    assert!(
+        rest.is_empty() || rest == [json!({"text": "\u{fffd}"})],
+        "{}",
+        context()
+    );
+}
+
+#[test]
+fn all_vectors() {
+    let files = files();
+    let mut run = 0;
+    let mut failed = Vec::new();
+    for file in &files {
+        let vector = load(file);
+        assert_eq!(
+            Some(vector.id.as_str()),
+            file.file_stem().and_then(|stem| stem.to_str())
+        );
+        match std::panic::catch_unwind(|| check(&vector)) {
+            Ok(()) => run += 1,
+            Err(_) => failed.push(vector.id),
+        }
+    }
+    assert_eq!(failed, [""; 0], "these vectors fail, for the reasons above");
+    assert_eq!(run, files.len());
+    assert!(run > 100, "only {run} vectors were found");
+    println!("vectors: {run}");
+}
+
+#[test]
+fn every_rule_is_covered() {
+    let protocol = std::fs::read_to_string(root().join("PROTOCOL.md")).unwrap();
+    let rules: Vec<(&str, &str)> = protocol
+        .lines()
+        .filter_map(|line| line.strip_prefix("**[")?.split_once("]**"))
+        .filter(|(name, _)| name.starts_with("F-"))
+        .collect();
+    let names: Vec<_> = (1..=rules.len()).map(|number| format!("F-{number:02}")).collect();
+    assert_eq!(
+        rules.iter().map(|rule| rule.0).collect::<Vec<_>>(),
+        names,
+        "numbered in order"
+    );
+    assert!(rules.len() >= 19);
+
+    let covered: BTreeSet<String> = files().iter().flat_map(|file| load(file).covers).collect();
+    let elsewhere: Vec<_> = rules
+        .iter()
+        .filter(|(_, rule)| rule.contains("(covered by `tests/http.rs`)"))
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    let uncovered: Vec<_> = names
+        .iter()
+        .filter(|name| !covered.contains(*name))
+        .cloned()
+        .collect();
+    assert_eq!(uncovered, elsewhere);
+    let unknown: Vec<_> = covered.iter().filter(|name| !names.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?} are no rules");
+}
