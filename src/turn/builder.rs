@@ -181,6 +181,7 @@ impl TurnBuilder {
             timeouts: self.timeouts,
             membership: None,
             span: span.clone(),
+            rejected: None,
         };
         let refused = match membership {
             Ok(membership) => {
