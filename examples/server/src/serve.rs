@@ -131,28 +131,34 @@ impl Server {
             self.app.turns.drained().await;
             let _ = self.app.uploads.acquire_many(all_uploads).await;
         });
-        loop {
+        let mut out_of_time = pin!(async {
+            tokio::select! {
+                () = sleep_until(deadline) => {}
+                () = &mut kill => {}
+            }
+        });
+        let in_time = loop {
             tokio::select! {
                 (socket, place) = connections.accept(&self.listener) => {
                     tasks.spawn(connections.hold(socket, place));
                 }
                 Some(joined) = tasks.join_next() => note(joined),
-                () = &mut idle => break,
-                () = sleep_until(deadline) => break,
-                () = &mut kill => break,
+                () = &mut idle => break true,
+                () = &mut out_of_time => break false,
             }
-        }
+        };
         drop(self.listener);
 
         connections.closing.send_replace(true);
-        loop {
+        if in_time {
+            let finish = async {
+                while let Some(joined) = tasks.join_next().await {
+                    note(joined);
+                }
+            };
             tokio::select! {
-                joined = tasks.join_next() => match joined {
-                    Some(joined) => note(joined),
-                    None => return Ended::Drained,
-                },
-                () = sleep_until(deadline) => break,
-                () = &mut kill => break,
+                () = finish => return Ended::Drained,
+                () = &mut out_of_time => {}
             }
         }
         let cut = tasks.len();

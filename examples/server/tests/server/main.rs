@@ -1,0 +1,8 @@
+//! The server over real sockets, in this process: routes, limits, hostile input, restart, shutdown.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod chat;
+mod connections;
+mod documents;
+mod support;
