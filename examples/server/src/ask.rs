@@ -56,10 +56,10 @@ pub struct AskFlags {
     #[arg(long, value_name = "EFFORT")]
     effort: Option<String>,
     /// Have the evidence judged before it is used
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     review: Option<bool>,
     /// Wait for the whole answer
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     no_streaming: Option<bool>,
 }
 

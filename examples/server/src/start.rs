@@ -165,6 +165,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 
 /// What a newcomer needs next. On stderr, like everything that is not an answer.
 fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketAddr) {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
         sample::QUESTION
     } else {

@@ -51,6 +51,10 @@ enum Subcommands {
     /// Index documents into --data and exit
     Ingest(IngestArgs),
     /// Ask a running server; steps go to stderr, the answer to stdout
+    #[command(
+        after_help = "Exit status: 0 the turn completed, 1 it failed, 2 the question was refused or the server not \
+                      reached, 3 the turn was stopped, 4 the answer broke off."
+    )]
     Ask(AskOptions),
     /// Read one document from stdin; how the server starts itself
     #[command(hide = true)]
@@ -94,12 +98,14 @@ pub fn main() -> ExitCode {
 /// The command line with the defaults in its help.
 fn command() -> clap::Command {
     let with_defaults = |command: clap::Command| {
-        Settings::defaults()
+        Settings::shown()
             .into_iter()
-            .fold(command, |command, (name, default)| {
+            .fold(command, |command, (name, kind, default)| {
                 command.mut_arg(name, |argument| {
                     let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-                    argument.help(format!("{help} [default: {default}]"))
+                    argument
+                        .value_name(kind)
+                        .help(format!("{help} [default: {default}]"))
                 })
             })
     };

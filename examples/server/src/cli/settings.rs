@@ -52,10 +52,10 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Each value's default, as the help shows it.
-            pub fn defaults() -> Vec<(&'static str, String)> {
+            /// Of each value its name, the name of its kind, and its default, as the help shows them.
+            pub fn shown() -> Vec<(&'static str, &'static str, String)> {
                 let defaults = Self::default();
-                vec![$((stringify!($name), Shown::shown(&defaults.$name))),*]
+                vec![$((stringify!($name), $Type::KIND, Shown::shown(&defaults.$name))),*]
             }
         }
     };
@@ -64,10 +64,8 @@ macro_rules! settings {
 settings! {
     values {
         /// Address and port to listen on; port 0 takes a free one
-        #[arg(value_name = "ADDRESS")]
         listen: SocketAddr = LISTEN;
         /// Folder that holds the indexed documents
-        #[arg(value_name = "DIR")]
         data: PathBuf = PathBuf::from(DATA);
         /// How long open answers may take to end after Ctrl-C or SIGTERM
         drain: Span = DRAIN;
@@ -172,22 +170,28 @@ impl Default for Settings {
     }
 }
 
-/// How the help shows a default.
+/// How the help shows a value.
 trait Shown {
+    const KIND: &'static str;
+
     fn shown(&self) -> String;
 }
 
 macro_rules! shown {
-    ($($Type:ident)*) => { $(impl Shown for $Type {
+    ($($Type:ident $kind:literal)*) => { $(impl Shown for $Type {
+        const KIND: &'static str = $kind;
+
         fn shown(&self) -> String {
             self.to_string()
         }
     })* };
 }
 
-shown! { SocketAddr Count Size Span bool }
+shown! { SocketAddr "ADDRESS" Count "NUMBER" Size "BYTES" Span "TIME" bool "BOOL" }
 
 impl Shown for PathBuf {
+    const KIND: &'static str = "DIR";
+
     fn shown(&self) -> String {
         self.display().to_string()
     }

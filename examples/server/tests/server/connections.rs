@@ -118,7 +118,9 @@ async fn connections_are_limited_and_silent_ones_are_closed() {
         settings.header_timeout = Span(Duration::from_millis(300));
     })
     .await;
-    for opening in [&b""[..], b"P", b"GET / HTTP/1.1\r\nhost:"] {
+    let whole = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    let openings = [&b""[..], b"P", b"GET / HTTP/1.1\r\nhost:", whole.as_bytes()];
+    for opening in openings {
         let mut silent = TcpStream::connect(server.address()).await.unwrap();
         silent.write_all(opening).await.unwrap();
         // There is one place, and the silent one has it; this waits, and then is served.
