@@ -1,4 +1,26 @@
-#![doc = include_str!("../README.md")]
+//! Puts a RAG pipeline on the wire, live.
+//!
+//! ```text
+//!  orchestrator ──► sink ──► queue ──► turn ──► wire ──► body ──► hyper / axum
+//!  (your code)      typed     bounded   orders,   spells   http_body::Body
+//!                   events    by frames commits,  bytes    Error = Infallible
+//!                             and bytes completes
+//! ```
+//!
+//! Start with [`Turn::start`]: it wraps a retrieval function that takes a [`Sink`], and gives a response that streams what the
+//! function sends while it runs. After the response has begun nothing can fail any more: an error, a panic or a time-out ends in
+//! a complete stream.
+//!
+//! Four layers, each knowing only those before it:
+//!
+//! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
+//!    `default-features = false`.
+//! 2. [`turn`] (feature `turn`): sink, queue, producer task, commit, completion.
+//! 3. [`mod@http`] (features `http` and `axum`): bodies, headers, JSON errors.
+//! 4. `rag` (feature `rag`, off by default): the reference pipeline. It uses the public API only.
+//!
+//! The bytes are specified in `PROTOCOL.md`, the design in `ARCHITECTURE.md`.
+
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod event;
@@ -11,6 +33,8 @@ pub mod wire;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "rag")]
+pub mod rag;
 #[cfg(feature = "turn")]
 pub mod turn;
 
@@ -20,3 +44,9 @@ pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::framed::Framed;
+
+/// The README, so that its examples are compiled and run.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+#[derive(Debug)]
+pub struct Readme;

@@ -115,7 +115,7 @@ impl TurnBuilder {
 
     /// Runs `orchestrator` in a task of its own. It gets the sink; what it returns is the end of the turn.
     ///
-    /// An error that is a [`Failure`] is shown to the reader in its own words, any other only logged.
+    /// An error that is a [`Failure`](crate::Failure) is shown to the reader in its own words, any other only logged.
     ///
     /// # Panics
     ///
@@ -181,6 +181,7 @@ impl TurnBuilder {
             timeouts: self.timeouts,
             membership: None,
             span: span.clone(),
+            rejected: None,
         };
         let refused = match membership {
             Ok(membership) => {

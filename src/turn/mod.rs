@@ -149,25 +149,25 @@ impl Pending {
     ///
     /// [`Rejected`] where the turn failed, was stopped or was refused before that; as HTTP it is a complete JSON response.
     pub async fn commit(self) -> Result<Turn, Rejected> {
+        let (mut reader, commit) = (self.reader, self.commit);
         if let Some(rejected) = self.refused {
+            reader.rejected = Some(rejected.failure.clone());
             return Err(rejected);
         }
-        let (reader, commit) = (self.reader, self.commit);
         let deadline = commit.after.and_then(|after| Instant::now().checked_add(after));
         let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
         let committed = poll_fn(|cx| {
-            let now = Instant::now();
-            let overdue = deadline.is_some_and(|deadline| deadline <= now);
-            if let Poll::Ready(decided) = reader.queue.poll_commit(cx, commit.on, overdue) {
-                return Poll::Ready(decided);
-            }
-            while timer.as_mut().poll(cx).is_ready() {
+            loop {
+                let overdue = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                if let Poll::Ready(decided) = reader.queue.poll_commit(cx, commit.on, overdue) {
+                    return Poll::Ready(decided);
+                }
+                std::task::ready!(timer.as_mut().poll(cx));
                 let check = reader.check_overdue();
                 timer
                     .as_mut()
                     .reset(deadline.map_or(check, |deadline| deadline.min(check)));
             }
-            Poll::Pending
         });
         match committed.await {
             Ok(()) => Ok(Turn { reader }),
@@ -176,7 +176,7 @@ impl Pending {
                     Status::Failed(failure) => failure,
                     _ => Failure::new(Failure::STOPPED, "The turn was stopped."),
                 };
-                reader.span.record("outcome", &*failure.code);
+                reader.rejected = Some(failure.clone());
                 Err(Rejected {
                     id: reader.id,
                     failure,

@@ -147,12 +147,12 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// The runtime may drop the task at any await (shutdown): the reader still gets its end.
+/// The runtime may drop the task at any await (shutdown), and the hook may panic: the reader still gets its end.
 struct Unfinished(Arc<Queue>, Option<String>);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        let mut end = End::failed(Failure::new(Failure::SHUTTING_DOWN, Failure::DEFAULT_MESSAGE));
+        let mut end = End::failed(Failure::default());
         end.metadata.mode = self.1.take();
         self.0.finish(end);
     }

@@ -9,7 +9,7 @@ use super::group::Membership;
 use super::queue::Queue;
 use super::timeouts::overdue;
 use super::{Timeouts, TurnHandle, TurnId};
-use crate::frame::{End, Status};
+use crate::frame::{End, Failure};
 
 /// How much longer than its time-out a turn may take to notice it. Only an orchestrator that blocks its thread is late.
 const GRACE: Duration = Duration::from_secs(1);
@@ -24,6 +24,8 @@ pub(crate) struct Reader {
     /// Held until the reader is gone.
     pub(super) membership: Option<Membership>,
     pub(crate) span: tracing::Span,
+    /// Set where the turn was rejected, so that nobody takes it for a lost connection.
+    pub(super) rejected: Option<Failure>,
 }
 
 impl Reader {
@@ -82,7 +84,11 @@ impl Drop for Reader {
         self.span.record("first_text_ms", since(figures.first_text));
         self.span.record("frames", figures.frames);
         self.span.record("bytes", figures.bytes);
-        let outcome = told.as_ref().map_or("disconnected", Status::outcome);
+        let outcome = match (&self.rejected, &told) {
+            (Some(failure), _) => &failure.code,
+            (None, Some(status)) => status.outcome(),
+            (None, None) => "disconnected",
+        };
         if !self.span.is_disabled() {
             self.span.record("outcome", outcome);
             self.span

@@ -1,2 +1,7 @@
-//! The reference server.
-fn main() {}
+//! The reference server; everything is in the library, so that tests can run it in their own process.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ragwire_server::cli::main()
+}

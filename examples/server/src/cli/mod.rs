@@ -1,0 +1,166 @@
+//! The command line: `serve` (what runs without a command), `ingest`, `ask`.
+//!
+//! | status | meaning |
+//! |---|---|
+//! | 0 | done; `ask`: the turn completed |
+//! | 1 | failed; `ask`: the turn failed |
+//! | 2 | wrong usage or settings; `ask`: refused by the server, or it was not reached |
+//! | 3 | `ask`: the turn was stopped |
+//! | 4 | `ask`: the answer broke off |
+
+pub mod layers;
+pub mod settings;
+pub mod values;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+use crate::ask::{self, AskOptions};
+use crate::extract::{self, ChildOptions};
+use crate::start;
+use layers::SettingsError;
+use settings::{Options, Settings};
+
+/// Wrong usage, as clap's own errors.
+const USAGE: u8 = 2;
+
+/// Answers questions about your documents, live, with citations
+#[derive(Debug, Parser)]
+#[command(
+    name = "ragwire-server",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Every flag is also an environment variable (RAGWIRE_MAX_TURNS=8) and a key of the settings file \
+                  (max-turns = 8). A flag wins over the environment, which wins over the file."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Subcommands>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Subcommands {
+    /// Serve questions and uploads over HTTP; the same as no command
+    Serve(ServeArgs),
+    /// Index documents into --data and exit
+    Ingest(IngestArgs),
+    /// Ask a running server; steps go to stderr, the answer to stdout
+    Ask(AskOptions),
+    /// Read one document from stdin; how the server starts itself
+    #[command(hide = true)]
+    Extract(ChildOptions),
+}
+
+#[derive(Debug, Default, Args)]
+struct ServeArgs {
+    /// Settings file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Args)]
+struct IngestArgs {
+    /// Files and folders, as --docs
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let command = command();
+    let cli = Cli::from_arg_matches(&command.clone().get_matches()).unwrap_or_else(|error| error.exit());
+    let done = match cli.command {
+        Some(Subcommands::Extract(options)) => return extract::child(&options),
+        Some(Subcommands::Ask(options)) => ask_with_environment(options, &command),
+        Some(Subcommands::Ingest(args)) => ingest(args, &command),
+        Some(Subcommands::Serve(args)) => serve(args, &command),
+        None => serve(cli.serve, &command),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(USAGE)
+    })
+}
+
+/// The command line with the defaults in its help.
+fn command() -> clap::Command {
+    let with_defaults = |command: clap::Command| {
+        Settings::defaults()
+            .into_iter()
+            .fold(command, |command, (name, default)| {
+                command.mut_arg(name, |argument| {
+                    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                    argument.help(format!("{help} [default: {default}]"))
+                })
+            })
+    };
+    with_defaults(Cli::command())
+        .mut_subcommand("serve", with_defaults)
+        .mut_subcommand("ingest", with_defaults)
+}
+
+fn settle(args: ServeArgs, command: &clap::Command) -> Result<Settings, SettingsError> {
+    let environment: ServeArgs = layers::from_environment(&layers::variables(), command)?;
+    let config = args.config.or(environment.config);
+    layers::settle(args.options, config.as_deref(), environment.options)
+}
+
+fn serve(args: ServeArgs, command: &clap::Command) -> Result<ExitCode, SettingsError> {
+    let settings = settle(args, command)?;
+    log();
+    Ok(with_runtime(start::serve(settings)))
+}
+
+fn ingest(args: IngestArgs, command: &clap::Command) -> Result<ExitCode, SettingsError> {
+    let mut settings = settle(args.serve, command)?;
+    settings.docs.extend(args.paths);
+    log();
+    Ok(with_runtime(start::ingest(settings)))
+}
+
+fn ask_with_environment(options: AskOptions, command: &clap::Command) -> Result<ExitCode, SettingsError> {
+    let environment = layers::from_environment(&layers::variables(), command)?;
+    Ok(with_runtime(ask::run(options.over(environment))))
+}
+
+fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => {
+            let code = runtime.block_on(work);
+            // A parser or an index that still computes must not hold up the end of the program.
+            runtime.shutdown_background();
+            code
+        }
+        Err(error) => {
+            eprintln!("error: no runtime: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs to stderr: `RUST_LOG`, or what matters.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

@@ -1,0 +1,295 @@
+//! Every setting of the server, in one table: a row gives the flag, the environment variable, the key of the file, the default
+//! and the help. How the sources are laid over each other stands in `layers.rs`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
+use ragwire::turn::Timeouts;
+use serde::Deserialize;
+
+use super::values::{Count, Size, Span};
+
+macro_rules! settings {
+    (
+        values { $($(#[doc = $doc:literal])+ $(#[arg($($arg:tt)*)])? $name:ident : $Type:ident = $default:expr;)* }
+        lists { $($(#[doc = $list_doc:literal])+ $(#[arg($($list_arg:tt)*)])? $list:ident : $Item:ident;)* }
+    ) => {
+        /// What one source says: what it does not say is left to the next.
+        #[derive(Clone, Debug, Default, Deserialize, clap::Args)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Options {
+            $($(#[doc = $list_doc])+ #[arg(long, num_args = 1.. $(, $($list_arg)*)?)] pub $list: Option<Vec<$Item>>,)*
+            $($(#[doc = $doc])+ #[arg(long $(, $($arg)*)?)] pub $name: Option<$Type>,)*
+        }
+
+        impl Options {
+            /// What is not said here is taken from `lower`. Lists are not joined: the higher one stands alone.
+            #[must_use]
+            pub fn over(self, lower: Self) -> Self {
+                Self {
+                    $($list: self.$list.or(lower.$list),)*
+                    $($name: self.$name.or(lower.$name),)*
+                }
+            }
+        }
+
+        /// What the server runs with.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $($(#[doc = $list_doc])+ pub $list: Vec<$Item>,)*
+            $($(#[doc = $doc])+ pub $name: $Type,)*
+        }
+
+        impl From<Options> for Settings {
+            fn from(options: Options) -> Self {
+                Self {
+                    $($list: options.$list.unwrap_or_default(),)*
+                    $($name: options.$name.unwrap_or_else(|| $default),)*
+                }
+            }
+        }
+
+        impl Settings {
+            /// Each value's default, as the help shows it.
+            pub fn defaults() -> Vec<(&'static str, String)> {
+                let defaults = Self::default();
+                vec![$((stringify!($name), Shown::shown(&defaults.$name))),*]
+            }
+        }
+    };
+}
+
+settings! {
+    values {
+        /// Address and port to listen on; port 0 takes a free one
+        #[arg(value_name = "ADDRESS")]
+        listen: SocketAddr = LISTEN;
+        /// Folder that holds the indexed documents
+        #[arg(value_name = "DIR")]
+        data: PathBuf = PathBuf::from(DATA);
+        /// How long open answers may take to end after Ctrl-C or SIGTERM
+        drain: Span = DRAIN;
+        /// Most questions answered at a time
+        max_turns: Count = MAX_TURNS;
+        /// Most uploads taken at a time
+        max_uploads: Count = MAX_UPLOADS;
+        /// Most connections at a time; more wait
+        max_connections: Count = MAX_CONNECTIONS;
+        /// Largest file, and largest body of an upload
+        max_upload_size: Size = MAX_UPLOAD_SIZE;
+        /// Most files in one upload
+        max_upload_files: Count = MAX_UPLOAD_FILES;
+        /// Longest question, in bytes of UTF-8
+        max_question: Size = MAX_QUESTION;
+        /// Most documents in the library
+        max_documents: Count = MAX_DOCUMENTS;
+        /// Most chunks of all documents in the library
+        max_chunks: Count = MAX_CHUNKS;
+        /// Most sessions remembered; the one unused for longest goes first
+        max_sessions: Count = MAX_SESSIONS;
+        /// Most turns remembered of a session, questions and answers counted each
+        session_turns: Count = SESSION_TURNS;
+        /// Most text remembered of a session
+        session_size: Size = SESSION_SIZE;
+        /// How long an unused session is remembered
+        session_age: Span = SESSION_AGE;
+        /// Longest wait for the head of a request
+        header_timeout: Span = HEADER_TIMEOUT;
+        /// Longest silence while the body of a request arrives
+        body_timeout: Span = BODY_TIMEOUT;
+        /// How long a reader may take nothing before its connection is cut
+        write_timeout: Span = WRITE_TIMEOUT;
+        /// Silence after which an event stream gets a blank line
+        keep_alive: Span = Span(Timeouts::KEEP_ALIVE);
+        /// Longest silence of the pipeline before a turn fails
+        idle_timeout: Span = Span(Timeouts::IDLE);
+        /// Longest turn
+        turn_timeout: Span = Span(Timeouts::TOTAL);
+        /// Longest time to read one document
+        extract_timeout: Span = EXTRACT_TIMEOUT;
+        /// Most memory of the process that reads a document (unix only)
+        extract_memory: Size = EXTRACT_MEMORY;
+        /// Answer questions such as `fault:text` with that fault, for tests
+        #[arg(hide = true, num_args = 0..=1, default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+        test_faults: bool = false;
+    }
+    lists {
+        /// Files and folders to index at start: Markdown, text, HTML, PDF
+        #[arg(value_name = "PATH")]
+        docs: PathBuf;
+        /// Host names that requests may carry besides the address listened on
+        #[arg(value_name = "HOST")]
+        allow_host: String;
+        /// Web origins whose pages may call this server
+        #[arg(value_name = "ORIGIN")]
+        allow_origin: String;
+    }
+}
+
+/// Loopback: what listens to the whole network without a login has to be asked for. 8787 is registered to nobody that is
+/// commonly run beside it.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
+/// In the working folder and printed at start, so that it is found and thrown away without a manual.
+const DATA: &str = "data";
+/// Kubernetes kills after 30 seconds; an answer that is being ended needs far less.
+const DRAIN: Span = Span(Duration::from_secs(10));
+/// The pipeline computes on each of them; a queue of more would only make all of them late.
+const MAX_TURNS: Count = Count(64);
+/// Each holds one body in memory, and one process that reads it.
+const MAX_UPLOADS: Count = Count(4);
+/// The usual soft limit on open files is 1,024; some are needed for the rest.
+const MAX_CONNECTIONS: Count = Count(900);
+/// A book with pictures. The parser's own limit is the same.
+const MAX_UPLOAD_SIZE: Size = Size(32 << 20);
+/// A folder dropped on the page.
+const MAX_UPLOAD_FILES: Count = Count(64);
+/// More than a page of text is no question.
+const MAX_QUESTION: Size = Size(8 << 10);
+/// The library's own defaults.
+const MAX_DOCUMENTS: Count = Count(10_000);
+const MAX_CHUNKS: Count = Count(500_000);
+/// With `SESSION_SIZE` 64 MiB for all of them.
+const MAX_SESSIONS: Count = Count(1_000);
+const SESSION_TURNS: Count = Count(50);
+const SESSION_SIZE: Size = Size(64 << 10);
+/// A working day and the night after it.
+const SESSION_AGE: Span = Span(Duration::from_secs(24 * 3600));
+/// A head is one packet; nginx waits 60, Apache 20.
+const HEADER_TIMEOUT: Span = Span(Duration::from_secs(10));
+/// As long as a phone takes from one network to the next.
+const BODY_TIMEOUT: Span = Span(Duration::from_secs(30));
+const WRITE_TIMEOUT: Span = Span(Timeouts::WRITE_STALL);
+/// A book of 1,000 pages takes some seconds.
+const EXTRACT_TIMEOUT: Span = Span(Duration::from_secs(30));
+/// Ten times what the largest of our test documents needs.
+const EXTRACT_MEMORY: Size = Size(1 << 30);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Options::default().into()
+    }
+}
+
+/// How the help shows a default.
+trait Shown {
+    fn shown(&self) -> String;
+}
+
+macro_rules! shown {
+    ($($Type:ident)*) => { $(impl Shown for $Type {
+        fn shown(&self) -> String {
+            self.to_string()
+        }
+    })* };
+}
+
+shown! { SocketAddr Count Size Span bool }
+
+impl Shown for PathBuf {
+    fn shown(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// Why settings that are each legal cannot hold together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(String);
+
+impl Settings {
+    /// Looks for settings that contradict each other.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Contradiction`].
+    pub fn check(&self) -> Result<(), Contradiction> {
+        let less = |low: (&str, Span), high: (&str, Span)| {
+            if low.1 < high.1 {
+                Ok(())
+            } else {
+                Err(Contradiction(format!(
+                    "{} ({}) must be less than {} ({})",
+                    low.0, low.1, high.0, high.1
+                )))
+            }
+        };
+        less(
+            ("keep-alive", self.keep_alive),
+            ("idle-timeout", self.idle_timeout),
+        )?;
+        // Equal is legal here: then only the longer one matters.
+        if self.idle_timeout > self.turn_timeout {
+            return less(
+                ("idle-timeout", self.idle_timeout),
+                ("turn-timeout", self.turn_timeout),
+            );
+        }
+        if self.max_question.0 > MAX_QUESTION_BYTES {
+            return Err(Contradiction(format!(
+                "max-question ({}) must not be more than {}, which the pipeline takes",
+                self.max_question,
+                Size(MAX_QUESTION_BYTES)
+            )));
+        }
+        if self.session_turns.0 < 2 {
+            return Err(Contradiction(
+                "session-turns must be at least 2: a question and its answer".into(),
+            ));
+        }
+        if self.max_question > self.session_size {
+            return Err(Contradiction(format!(
+                "max-question ({}) must not be more than session-size ({}): the question is remembered",
+                self.max_question, self.session_size
+            )));
+        }
+        for origin in &self.allow_origin {
+            let authority = origin
+                .strip_prefix("http://")
+                .or_else(|| origin.strip_prefix("https://"));
+            let plain = |authority: &str| !authority.is_empty() && !authority.contains(['/', '*', ' ']);
+            if !authority.is_some_and(plain) {
+                return Err(Contradiction(format!(
+                    "allow-origin `{origin}` is no origin; write https://example.org"
+                )));
+            }
+        }
+        for host in &self.allow_host {
+            if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
+                return Err(Contradiction(format!(
+                    "allow-host `{host}` is no host name; write example.org"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_hold_together() {
+        assert_eq!(Settings::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        let cases: &[(fn(&mut Settings), &str)] = &[
+            (|s| s.keep_alive = s.idle_timeout, "keep-alive"),
+            (|s| s.idle_timeout = Span(s.turn_timeout.0 * 2), "idle-timeout"),
+            (|s| s.session_turns = Count(1), "session-turns"),
+            (|s| s.max_question = Size(1 << 30), "max-question"),
+            (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
+            (|s| s.allow_host = vec!["http://a".into()], "allow-host"),
+        ];
+        for (change, named) in cases {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            let error = settings.check().unwrap_err();
+            assert!(error.to_string().starts_with(named), "{error}");
+        }
+    }
+}

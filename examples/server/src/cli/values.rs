@@ -1,0 +1,181 @@
+//! The kinds of values that settings have. Each is read from the same text on the command line, in the environment and in the
+//! file, and none can be zero or so large that arithmetic with it overflows.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+
+/// Longest time that may be configured: a year.
+const MAX_SPAN: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Largest count: tokio's semaphores and our tables are far from their limits there.
+const MAX_COUNT: usize = 1_000_000;
+/// Largest size in bytes: 1 TiB.
+const MAX_BYTES: u64 = 1 << 40;
+
+/// A length of time: `10s`, `500ms`, `2m`, `24h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub Duration);
+
+/// A number of things, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Count(pub usize);
+
+/// A number of bytes: `8KiB`, `32MiB`, `4096`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub usize);
+
+/// Why a value was refused, in words for whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadValue(String);
+
+impl FromStr for Span {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let signed: jiff::SignedDuration = text.trim().parse().map_err(|_| {
+            BadValue(format!(
+                "`{text}` is no length of time; write 10s, 500ms, 2m or 24h"
+            ))
+        })?;
+        match Duration::try_from(signed) {
+            Ok(span) if !span.is_zero() && span <= MAX_SPAN => Ok(Self(span)),
+            _ => Err(BadValue(format!(
+                "`{text}` is out of range: more than zero, at most a year"
+            ))),
+        }
+    }
+}
+
+impl FromStr for Count {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim().parse() {
+            Ok(count) if (1..=MAX_COUNT).contains(&count) => Ok(Self(count)),
+            _ => Err(BadValue(format!(
+                "`{text}` is no count: a whole number from 1 to {MAX_COUNT}"
+            ))),
+        }
+    }
+}
+
+impl FromStr for Size {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let size: bytesize::ByteSize = text.trim().parse().map_err(|_| {
+            BadValue(format!(
+                "`{text}` is no number of bytes; write 4096, 8KiB or 32MiB"
+            ))
+        })?;
+        match usize::try_from(size.as_u64()) {
+            Ok(bytes) if (1..=MAX_BYTES).contains(&size.as_u64()) => Ok(Self(bytes)),
+            _ => Err(BadValue(format!(
+                "`{text}` is out of range: more than zero, at most 1 TiB"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.as_secs(), self.0.subsec_millis()) {
+            (secs, 0) if secs % 3600 == 0 => write!(f, "{}h", secs / 3600),
+            (secs, 0) if secs % 60 == 0 => write!(f, "{}m", secs / 60),
+            (secs, 0) => write!(f, "{secs}s"),
+            _ => write!(f, "{}ms", self.0.as_millis()),
+        }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match UNITS.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// In a file a value may be a number or a string; both are read as their text is.
+struct AsText<T>(std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err = BadValue>> Visitor<'_> for AsText<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number or a string")
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<T, E> {
+        self.visit_str(&number.to_string())
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+macro_rules! deserialize {
+    ($($Name:ident)*) => { $(
+        impl<'de> Deserialize<'de> for $Name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(AsText(std::marker::PhantomData))
+            }
+        }
+    )* };
+}
+
+deserialize! { Span Count Size }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_and_shown_alike() {
+        for text in ["10s", "500ms", "2m", "24h", "90s"] {
+            assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
+        }
+        for text in ["4096", "8KiB", "32MiB", "1GiB", "1000"] {
+            let size: Size = text.parse().unwrap();
+            assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
+        }
+        assert_eq!("7".parse::<Count>().unwrap(), Count(7));
+    }
+
+    #[test]
+    fn zero_negative_and_huge_values_are_refused() {
+        for text in ["0s", "-1s", "10", "", "soon", "9223372036854775807h", "1e400s"] {
+            assert!(text.parse::<Span>().is_err(), "{text}");
+        }
+        for text in [
+            "0",
+            "-1",
+            "1.5",
+            "",
+            "18446744073709551616",
+            "9223372036854775808",
+        ] {
+            assert!(text.parse::<Count>().is_err(), "{text}");
+        }
+        for text in ["0", "-1", "", "many", "2TiB", "18446744073709551616"] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Questions that fail on purpose, in a phase of one's choice, so that clients can be tested against a real server.
+//!
+//! Off unless the server is started with `--test-faults`. Every other question goes to the orchestrator underneath.
+//!
+//! | question | what happens |
+//! |---|---|
+//! | `fault:reject` | fails before the first event: an HTTP error |
+//! | `fault:retrieval` | one event, then a failure |
+//! | `fault:text` | one event, some text, then a failure |
+//! | `fault:panic` | one event, then a panic |
+//! | `fault:silent` | one event, then nothing until a time-out |
+//! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
+//! | `fault:hostile` | events and text full of markup and separators, then a normal end |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ragwire::event::{Reasoning, Search};
+use ragwire::turn::BoxError;
+use ragwire::{Citation, Metadata, Sink};
+
+use crate::orchestrator::{Answering, Orchestrator, Question};
+
+const STEP: Duration = Duration::from_millis(100);
+
+/// An orchestrator that fails when it is asked to.
+#[derive(Debug)]
+pub struct Faults {
+    inner: Arc<dyn Orchestrator>,
+}
+
+impl Faults {
+    /// Around another one.
+    pub fn new(inner: Arc<dyn Orchestrator>) -> Self {
+        Self { inner }
+    }
+}
+
+impl Orchestrator for Faults {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
+        match question.prompt.trim().strip_prefix("fault:") {
+            Some(fault) => Box::pin(play(fault.to_owned(), sink)),
+            None => self.inner.answer(question, sink),
+        }
+    }
+}
+
+async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
+    if fault == "reject" {
+        return Err("a failure before the first event".into());
+    }
+    sink.send(Search::new("fault").query(&fault)).await?;
+    match fault.as_str() {
+        "text" => {
+            sink.send("The first half of an answer ").await?;
+            sink.send("that breaks ").await?;
+            Err("a failure between two tokens".into())
+        }
+        "panic" => panic!("a panic on purpose"),
+        "silent" => std::future::pending().await,
+        "slow" => {
+            for step in 1..=10 {
+                tokio::time::sleep(STEP).await;
+                sink.send(Reasoning::new(format!("Step {step} of 10."))).await?;
+            }
+            for word in 1..=40 {
+                tokio::time::sleep(STEP).await;
+                sink.send(format!("word{word} ")).await?;
+            }
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
+        "hostile" => {
+            let text = "<img src=x onerror=\"document.title='owned'\"> \u{1e}{\"citations\":[]} \u{1d} [1] </script>";
+            sink.send(Reasoning::new(text)).await?;
+            sink.send(text).await?;
+            let citation = Citation::new("../../etc", "\"><script>", text, "fault");
+            Ok(Metadata::default()
+                .citations(vec![citation])
+                .tools_used(["fault"]))
+        }
+        _ => Err("a failure while the evidence is gathered".into()),
+    }
+}

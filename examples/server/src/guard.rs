@@ -1,0 +1,142 @@
+//! Who may call: nobody through a browser that was led here by a stranger's page.
+//!
+//! A server on loopback has no login, yet every page that its user opens can send requests to it. Two checks keep them out. The
+//! `Host` has to be this server's own, so that a name that a stranger points at 127.0.0.1 (DNS rebinding) does not make their page
+//! same-origin; and what changes something must not come from a page of another origin, since uploads and plain posts need no
+//! permission of the browser. There is no CORS unless an origin was allowed by name.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
+use http::uri::Authority;
+use http::{HeaderMap, Method, StatusCode};
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use crate::cli::settings::Settings;
+use crate::routes::refusal::Refusal;
+
+const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// What the checks need.
+#[derive(Debug)]
+pub struct Guard {
+    /// Whether only known hosts are served.
+    only_known_hosts: bool,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+impl Guard {
+    /// For a server that listens on `address`.
+    pub fn new(settings: &Settings, address: SocketAddr) -> Self {
+        let mut hosts: Vec<_> = settings
+            .allow_host
+            .iter()
+            .map(|host| host.to_ascii_lowercase())
+            .collect();
+        let only_known_hosts = address.ip().is_loopback() || !hosts.is_empty();
+        hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+        hosts.push(host_of(address));
+        Self {
+            only_known_hosts,
+            hosts,
+            origins: settings.allow_origin.clone(),
+        }
+    }
+
+    /// The permission for pages of the allowed origins, where there are any.
+    pub fn cors(&self) -> Option<CorsLayer> {
+        let origins: Vec<_> = self
+            .origins
+            .iter()
+            .filter_map(|origin| HeaderValue::from_str(origin).ok())
+            .collect();
+        (!origins.is_empty()).then(|| {
+            CorsLayer::new()
+                .allow_origin(AllowOrigin::list(origins))
+                .allow_methods([Method::GET, Method::POST, Method::DELETE])
+                .allow_headers([CONTENT_TYPE])
+                .expose_headers([ragwire::http::TURN_HEADER])
+        })
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let Some(authority) = authority(request) else {
+            return Err(Refusal::permanent(
+                StatusCode::BAD_REQUEST,
+                "bad_host",
+                "The request needs one valid Host header.",
+            ));
+        };
+        let host = authority.host().to_ascii_lowercase();
+        if self.only_known_hosts && !self.hosts.contains(&host) {
+            return Err(Refusal::permanent(
+                StatusCode::MISDIRECTED_REQUEST,
+                "foreign_host",
+                "This server does not go by that host name. Start it with --allow-host to let it.",
+            ));
+        }
+        if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
+            || self.is_own_origin(request.headers(), &authority)
+        {
+            return Ok(());
+        }
+        Err(Refusal::permanent(
+            StatusCode::FORBIDDEN,
+            "foreign_origin",
+            "Pages of other origins may not call this server. Start it with --allow-origin to let them.",
+        ))
+    }
+
+    /// Clients that are no browser send no `Origin` and are not meant here.
+    fn is_own_origin(&self, headers: &HeaderMap, authority: &Authority) -> bool {
+        headers.get_all(ORIGIN).iter().all(|origin| {
+            let Ok(origin) = origin.to_str() else {
+                return false;
+            };
+            let own = origin
+                .strip_prefix("http://")
+                .or_else(|| origin.strip_prefix("https://"))
+                .is_some_and(|origin| origin.eq_ignore_ascii_case(authority.as_str()));
+            own || self.origins.iter().any(|allowed| allowed == origin)
+        })
+    }
+}
+
+/// The host that the request is for: HTTP/2 says it in its target, HTTP/1 in exactly one header.
+fn authority(request: &Request) -> Option<Authority> {
+    if let Some(authority) = request.uri().authority() {
+        return Some(authority.clone());
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let host = hosts.next()?;
+    if hosts.next().is_some() {
+        return None;
+    }
+    Authority::try_from(host.as_bytes())
+        .ok()
+        .filter(|authority| !authority.as_str().contains('@'))
+}
+
+fn host_of(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) => address.ip().to_string(),
+        SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    }
+}
+
+/// Runs the checks before a request.
+pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let mut response = match guard.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    // Text of documents is sent as what it is, never as what a browser takes it for.
+    let nosniff = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(NOSNIFF, nosniff);
+    response
+}

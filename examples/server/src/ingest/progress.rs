@@ -1,0 +1,43 @@
+//! How far the work is: a bar on a terminal, a line for each file elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Told of each file.
+#[derive(Debug)]
+pub(super) enum Progress {
+    Bar(ProgressBar),
+    Lines,
+}
+
+impl Progress {
+    pub(super) fn new(files: usize) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self::Lines;
+        }
+        let bar = ProgressBar::new(files as u64);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self::Bar(bar)
+    }
+
+    pub(super) fn done(&self, name: &str, outcome: &str) {
+        match self {
+            Self::Bar(bar) => {
+                bar.set_message(name.to_owned());
+                bar.inc(1);
+            }
+            Self::Lines => eprintln!("{name}: {outcome}"),
+        }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The reference server of ragwire: questions about your own documents, answered live.
+//!
+//! ```text
+//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire::rag::Pipeline
+//!  flags    library,     sockets,     Host and     HTTP to     the seam: a         or faults.rs around it
+//!           documents    shutdown     Origin       Turn        question, a sink
+//! ```
+//!
+//! | to change | look at |
+//! |---|---|
+//! | a flag or a default | `cli/settings.rs`, one row each |
+//! | what answers | `orchestrator.rs` |
+//! | a route | `routes/` |
+//! | what is remembered of a session | `sessions.rs` |
+//! | how files are found and read | `ingest/`, `extract.rs` |
+//! | how connections are held and cut | `serve.rs` |
+
+pub mod app;
+pub mod ask;
+pub mod cli;
+pub mod extract;
+pub mod faults;
+pub mod guard;
+pub mod ingest;
+pub mod orchestrator;
+pub mod routes;
+pub mod sample;
+pub mod serve;
+pub mod sessions;
+pub mod start;

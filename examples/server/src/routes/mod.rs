@@ -1,0 +1,84 @@
+//! The routes, and what they have in common.
+//!
+//! | route | file |
+//! |---|---|
+//! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
+//! | `/v1/documents…` | `documents.rs` |
+//! | `GET /`, `/client/…` | `page.rs` |
+//! | `GET /healthz` | here |
+
+mod body;
+mod chat;
+mod documents;
+mod page;
+pub mod refusal;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use http::StatusCode;
+
+use crate::app::App;
+use crate::guard::{Guard, guard};
+use refusal::Refusal;
+
+/// All routes, behind the guard. `address` is the one listened on.
+pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
+    let guarding = Arc::new(Guard::new(&app.settings, address));
+    let routes = Router::new()
+        .route(
+            "/v1/rag/sessions/{session_id}/messages/stream",
+            post(chat::stream),
+        )
+        .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
+        .route("/v1/documents", get(documents::list).post(documents::upload))
+        .route("/v1/documents/{document_id}", delete(documents::remove))
+        .route(
+            "/v1/documents/{document_id}/chunks/{chunk_id}",
+            get(documents::chunk),
+        )
+        .route("/healthz", get(health))
+        .merge(page::routes())
+        .method_not_allowed_fallback(async || {
+            Refusal::permanent(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "method_not_allowed",
+                "This route does not take that method.",
+            )
+        })
+        .fallback(async || Refusal::permanent(StatusCode::NOT_FOUND, "not_found", "There is no such route."))
+        .with_state(Arc::clone(app));
+    let routes = match guarding.cors() {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    routes.layer(axum::middleware::from_fn_with_state(guarding, guard))
+}
+
+/// 200 while the server takes questions, 503 while it goes down. A full server is healthy.
+async fn health(State(app): State<Arc<App>>) -> Response {
+    let closed = app
+        .turns
+        .check()
+        .is_err_and(|rejected| rejected.failure.code != ragwire::Failure::BUSY);
+    let status = if closed {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
+    let word = if closed { "shutting_down" } else { "ok" };
+    (
+        status,
+        axum::Json(serde_json::json!({
+            "status": word,
+            "documents": app.library.list().len(),
+            "chunks": app.library.chunk_count(),
+            "active_turns": app.turns.active(),
+        })),
+    )
+        .into_response()
+}

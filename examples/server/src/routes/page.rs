@@ -1,0 +1,59 @@
+//! The web page, and the project's own parser that it imports. All of it is in the program.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+
+use crate::app::App;
+
+/// Everything comes from here and nothing may be embedded: a document that smuggles markup into the page gets nowhere.
+const POLICY: &str =
+    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+const FILES: [(&str, &str, &str); 6] = [
+    ("/", HTML, include_str!("../../page/index.html")),
+    ("/page.js", SCRIPT, include_str!("../../page/page.js")),
+    ("/page.css", STYLE, include_str!("../../page/page.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("../../page/icon.svg")),
+    (
+        "/client/framed.js",
+        SCRIPT,
+        include_str!("../../../../clients/js/src/framed.js"),
+    ),
+    (
+        "/client/stream.js",
+        SCRIPT,
+        include_str!("../../../../clients/js/src/stream.js"),
+    ),
+];
+
+/// One route for each file.
+pub(super) fn routes() -> Router<Arc<App>> {
+    FILES
+        .into_iter()
+        .fold(Router::new(), |router, (path, media_type, text)| {
+            router.route(path, get(async move || file(media_type, text)))
+        })
+}
+
+fn file(media_type: &'static str, text: &'static str) -> Response {
+    (
+        [
+            (CONTENT_TYPE, HeaderValue::from_static(media_type)),
+            (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+            (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+            // A new build has to show at the next reload.
+            (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        ],
+        text,
+    )
+        .into_response()
+}

@@ -1,0 +1,202 @@
+//! What the commands do: open the library, index, serve.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ragwire::rag::{Library, LibraryError, Pipeline};
+
+use crate::app::{App, library_limits};
+use crate::cli::settings::Settings;
+use crate::extract::Extractor;
+use crate::ingest::{Summary, ingest as ingest_files};
+use crate::sample;
+use crate::serve::{Ended, Server};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The library could not be opened or filled.
+    #[error("library in {}: {source}{}", folder.display(), hint(source))]
+    Library {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why.
+        source: LibraryError,
+    },
+    /// The address cannot be used.
+    #[error("cannot listen on {address}: {source}; choose another with --listen")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The program cannot find itself.
+    #[error("cannot start the process that reads documents: {0}")]
+    Extractor(#[source] std::io::Error),
+    /// The system gives no signals.
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// `ingest` without anything to do.
+    #[error("nothing to index; name files or folders")]
+    NoPaths,
+}
+
+fn hint(error: &LibraryError) -> &'static str {
+    match error {
+        LibraryError::InUse => "; stop it, or choose another folder with --data",
+        _ => "",
+    }
+}
+
+/// Opens the library, indexes what the settings name, and the sample documents where there is nothing else.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub async fn open_library(settings: &Settings, extractor: &Extractor) -> Result<Arc<Library>, StartError> {
+    let folder = settings.data.clone();
+    let limits = library_limits(settings);
+    let opening = tokio::task::spawn_blocking({
+        let folder = folder.clone();
+        move || Library::open(&folder, limits)
+    });
+    let failed = |source| StartError::Library {
+        folder: folder.clone(),
+        source,
+    };
+    let library = match opening.await {
+        Ok(opened) => Arc::new(opened.map_err(failed)?),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    };
+    if settings.docs.is_empty() {
+        if library.chunk_count() == 0 {
+            sample::add(&library).map_err(failed)?;
+            eprintln!("no documents yet: indexed the sample library; name your own with --docs PATH");
+        }
+    } else {
+        let started = Instant::now();
+        index(settings, &library, extractor).await.print();
+        eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
+        // The sample stands in for documents of the user's own, not among them.
+        sample::remove(&library).map_err(failed)?;
+    }
+    Ok(library)
+}
+
+async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extractor) -> Summary {
+    ingest_files(library, extractor, &settings.docs, settings.max_upload_size.0).await
+}
+
+/// The command `ingest`. It fails where files were named and none of them is in the library then.
+pub async fn ingest(settings: Settings) -> ExitCode {
+    if settings.docs.is_empty() {
+        return fail(&StartError::NoPaths);
+    }
+    let extractor = match Extractor::this_program(&settings) {
+        Ok(extractor) => extractor,
+        Err(error) => return fail(&StartError::Extractor(error)),
+    };
+    match open_library(&settings, &extractor).await {
+        Ok(library) if library.chunk_count() == 0 => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+/// The command `serve`.
+pub async fn serve(settings: Settings) -> ExitCode {
+    match try_serve(settings).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &StartError) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
+async fn try_serve(settings: Settings) -> Result<(), StartError> {
+    let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
+    let library = open_library(&settings, &extractor).await?;
+    let pipeline = Arc::new(Pipeline::lexical(Arc::clone(&library)));
+    let address = settings.listen;
+    let data = settings.data.clone();
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "everybody who reaches this address can read and change the library");
+    }
+    if settings.test_faults {
+        tracing::warn!("test faults are on: questions that begin with `fault:` fail on purpose");
+    }
+    let app = Arc::new(App::new(settings, Arc::clone(&library), pipeline, extractor));
+    let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
+    let mut first = Signals::new().map_err(StartError::Signals)?;
+    let mut second = Signals::new().map_err(StartError::Signals)?;
+    welcome(&library, &data, server.address());
+    let kill = async {
+        // Each listener hears every signal: the first one it hears is the other's.
+        second.next().await;
+        second.next().await;
+    };
+    match server.run(first.next(), kill).await {
+        Ended::Drained => tracing::info!("all connections were done"),
+        Ended::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
+    }
+    Ok(())
+}
+
+/// What a newcomer needs next. On stderr, like everything that is not an answer.
+fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketAddr) {
+    let question = if sample::is_all_of(library) {
+        sample::QUESTION
+    } else {
+        "What is this about?"
+    };
+    eprintln!(
+        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n\n  \
+         curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
+         -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
+        library.list().len(),
+        library.chunk_count(),
+        data.display(),
+    );
+}
+
+/// Ctrl-C and, on unix, SIGTERM: the first asks the server to end, the second ends it at once.
+struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, reason = "the unix one can fail")]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

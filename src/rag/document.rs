@@ -1,0 +1,150 @@
+//! What the layer talks about: documents and the chunks that they were cut into.
+//!
+//! Plain data, the same in memory, on disk and in a child process's answer. Nothing here reads a file or an index.
+
+use serde::{Deserialize, Serialize};
+
+/// What a document was read as. It follows the content first and the file name second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DocumentKind {
+    /// CommonMark with tables and footnotes.
+    Markdown,
+    /// Text without markup.
+    Text,
+    /// HTML, of any age.
+    Html,
+    /// PDF; its chunks have page numbers.
+    Pdf,
+}
+
+impl DocumentKind {
+    /// The name on the wire and on disk: `markdown`, `text`, `html`, `pdf`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Markdown => "markdown",
+            Self::Text => "text",
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+        }
+    }
+}
+
+/// One document of a library, without its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Document {
+    /// 16 hexadecimal digits, from the name and the content: another content under the same name has another id, so
+    /// that a citation kept from before never points at changed text.
+    pub id: String,
+    /// The file's name, unique in a library.
+    pub name: String,
+    /// What it was read as.
+    pub kind: DocumentKind,
+    /// Its own title, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How many pages it has, where the kind has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u32>,
+    /// How many chunks it was cut into; their ordinals are `0..chunks`.
+    pub chunks: u32,
+    /// Length of its text in bytes of UTF-8, after cleaning.
+    pub text_bytes: u64,
+    /// When it was added, in milliseconds since 1970-01-01T00:00:00Z.
+    pub added_ms: u64,
+}
+
+/// A piece of a document: whole sentences of one section and one page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Chunk {
+    /// `<document id>-<ordinal>`.
+    pub id: String,
+    /// The id of its document.
+    pub document_id: String,
+    /// The name of its document.
+    pub document_name: String,
+    /// The headings above it, outermost first: `Guide > Install`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heading: Option<String>,
+    /// The page it stands on, counted from 1, where the document has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// Its place in the document, counted from 0.
+    pub ordinal: u32,
+    /// The sentences: one space between two of a paragraph, a line feed between two paragraphs.
+    pub text: String,
+}
+
+impl Chunk {
+    /// A chunk of a store of one's own, without heading and page.
+    pub fn new(document_id: &str, document_name: &str, ordinal: u32, text: &str) -> Self {
+        Self {
+            id: Self::id_of(document_id, ordinal),
+            document_id: document_id.to_owned(),
+            document_name: document_name.to_owned(),
+            heading: None,
+            page: None,
+            ordinal,
+            text: text.to_owned(),
+        }
+    }
+
+    /// The id of the chunk at `ordinal` of a document.
+    pub fn id_of(document_id: &str, ordinal: u32) -> String {
+        format!("{document_id}-{ordinal}")
+    }
+
+    /// The two halves of a chunk id, or nothing for what is none.
+    pub fn split_id(chunk_id: &str) -> Option<(&str, u32)> {
+        let (document_id, ordinal) = chunk_id.rsplit_once('-')?;
+        // `+3` and `03` parse as numbers but are no ordinals of ours: an id has one spelling.
+        let number = ordinal.parse().ok()?;
+        (Self::id_of(document_id, number) == chunk_id).then_some((document_id, number))
+    }
+}
+
+/// A chunk that was found.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Hit {
+    /// What was found.
+    pub chunk: Chunk,
+    /// How well it fits, more is better. Comparable within one search only.
+    pub score: f32,
+}
+
+impl Hit {
+    /// A hit of a retriever of one's own.
+    pub fn new(chunk: Chunk, score: f32) -> Self {
+        Self { chunk, score }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_ids_have_one_spelling() {
+        assert_eq!(Chunk::split_id(&Chunk::id_of("ab12", 7)), Some(("ab12", 7)));
+        for bad in [
+            "",
+            "-",
+            "ab12",
+            "ab12-",
+            "ab12-+7",
+            "ab12-07",
+            "ab12--7",
+            "ab12-4294967296",
+        ] {
+            let split = Chunk::split_id(bad);
+            assert!(
+                split.is_none_or(|(document, _)| document != "ab12"),
+                "{bad}: {split:?}"
+            );
+        }
+    }
+}

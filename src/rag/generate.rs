@@ -1,0 +1,274 @@
+//! Writing the answer: the seam [`Generate`] and its extractive implementation, which quotes and invents nothing.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::extract::{Extract, extract};
+use super::plan::Plan;
+use super::{Hit, Library};
+use crate::{Citation, SendError, Sink, Usage};
+
+/// Said where the documents hold no answer.
+pub const NO_ANSWER: &str = "The documents do not answer this question.";
+/// Said where there are no documents.
+pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
+
+/// Most sentences for each question within a question.
+const SENTENCES_PER_PART: usize = 2;
+
+/// What is to be answered, and from what.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct GenerateRequest<'a> {
+    /// The question.
+    pub question: &'a str,
+    /// The evidence, best first; empty where nothing was found.
+    pub context: &'a [Hit],
+    /// The tool that found the evidence, for the citations.
+    pub tool: &'a str,
+}
+
+impl<'a> GenerateRequest<'a> {
+    /// Answers `question` from `context`, which `tool` found.
+    pub fn new(question: &'a str, context: &'a [Hit], tool: &'a str) -> Self {
+        Self {
+            question,
+            context,
+            tool,
+        }
+    }
+}
+
+/// What stands beside the text that was sent.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Generated {
+    /// Evidence for the answer; the n-th is `[n]` in the text.
+    pub citations: Vec<Citation>,
+    /// Whether the evidence answers. Where it does not, the text says so and there are no citations.
+    pub answered: bool,
+    /// What it consumed, where that was measured.
+    pub usage: Option<Usage>,
+}
+
+impl Generated {
+    /// An answer with its evidence.
+    pub fn answered(citations: Vec<Citation>) -> Self {
+        Self {
+            citations,
+            answered: true,
+            usage: None,
+        }
+    }
+
+    /// The text said that there is no answer.
+    pub fn not_answered() -> Self {
+        Self {
+            citations: Vec::new(),
+            answered: false,
+            usage: None,
+        }
+    }
+
+    /// Says what it consumed.
+    #[must_use]
+    pub fn usage(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+}
+
+/// An answer was not finished.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// The turn is over: nobody reads any more.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The generator failed.
+    #[error("the answer could not be generated")]
+    Failed(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl GenerateError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Send(_) => "turn_over",
+            Self::Failed(_) => "generation_failed",
+        }
+    }
+}
+
+/// Writes an answer into a sink.
+pub trait Generate: Send + Sync + 'static {
+    /// The model's name in events.
+    fn model(&self) -> &str;
+
+    /// How many tokens the evidence has, as the model counts them.
+    fn context_tokens(&self, context: &[Hit]) -> u32;
+
+    /// Sends the answer piece by piece, and returns its citations.
+    ///
+    /// # Back-pressure
+    /// It waits with the sink.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the answer after the last piece that was sent.
+    fn generate<'a>(
+        &'a self,
+        request: GenerateRequest<'a>,
+        sink: &'a Sink,
+    ) -> Pin<Box<dyn Future<Output = Result<Generated, GenerateError>> + Send + 'a>>;
+}
+
+/// Answers with sentences of the evidence, each followed by its number, word by word.
+#[derive(Debug, Clone)]
+pub struct Extractive {
+    library: Arc<Library>,
+}
+
+impl Extractive {
+    /// Weighs words as `library` does.
+    pub fn new(library: Arc<Library>) -> Self {
+        Self { library }
+    }
+
+    async fn answer(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
+        let parts = Plan::of(request.question).parts;
+        let mut said = Said {
+            request,
+            sink,
+            citations: Vec::new(),
+            unknown: Vec::new(),
+        };
+        let mut unanswered = Vec::new();
+        for part in &parts {
+            // A dozen chunks: a few milliseconds, so it stays on the runtime's thread.
+            let found = extract(&self.library, part, request.context);
+            if found.quoted.is_empty() {
+                unanswered.push(part.as_str());
+            } else {
+                let most = if parts.len() > 1 {
+                    SENTENCES_PER_PART
+                } else {
+                    usize::MAX
+                };
+                said.extract(found, most).await?;
+            }
+        }
+        if said.citations.is_empty() {
+            let text = if self.library.chunk_count() == 0 {
+                NO_DOCUMENTS
+            } else {
+                NO_ANSWER
+            };
+            send_words(sink, text).await?;
+            return Ok(Generated::not_answered());
+        }
+        if !unanswered.is_empty() {
+            send_words(
+                sink,
+                &format!(" The documents do not answer “{}”.", unanswered.join("”, “")),
+            )
+            .await?;
+        }
+        Ok(Generated::answered(said.citations))
+    }
+}
+
+/// An answer on its way.
+#[derive(Debug)]
+struct Said<'a> {
+    request: GenerateRequest<'a>,
+    sink: &'a Sink,
+    citations: Vec<Citation>,
+    /// Words already named as unknown.
+    unknown: Vec<String>,
+}
+
+impl Said<'_> {
+    async fn extract(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
+        let unknown: Vec<String> = found
+            .unknown
+            .into_iter()
+            .filter(|word| !self.unknown.contains(word))
+            .collect();
+        if !unknown.is_empty() {
+            let space = if self.citations.is_empty() { "" } else { " " };
+            let remark = format!(
+                "{space}The documents do not mention “{}”. What comes closest:",
+                unknown.join("”, “")
+            );
+            send_words(self.sink, &remark).await?;
+        }
+        let mut follows = !self.citations.is_empty() || !unknown.is_empty();
+        self.unknown.extend(unknown);
+        for one in found.quoted.into_iter().take(most) {
+            let Some(hit) = self.request.context.get(one.hit) else {
+                continue;
+            };
+            if self
+                .citations
+                .iter()
+                .any(|said| said.supporting_quote == one.sentence)
+            {
+                continue;
+            }
+            let text = format!(
+                "{}{} [{}]",
+                if follows { " " } else { "" },
+                one.sentence,
+                self.citations.len() + 1
+            );
+            send_words(self.sink, &text).await?;
+            follows = true;
+            self.citations
+                .push(citation(hit, one.sentence, self.request.tool));
+        }
+        Ok(())
+    }
+}
+
+fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
+    let chunk = &hit.chunk;
+    let mut citation =
+        Citation::new(&chunk.document_id, &chunk.id, sentence, tool).score(f64::from(hit.score));
+    citation.page_number = chunk.page;
+    citation.heading = chunk.heading.clone();
+    citation
+}
+
+impl Generate for Extractive {
+    fn model(&self) -> &str {
+        "extractive"
+    }
+
+    /// Words by Unicode's rules: there is no tokenizer.
+    fn context_tokens(&self, context: &[Hit]) -> u32 {
+        let words: usize = context
+            .iter()
+            .map(|hit| hit.chunk.text.unicode_words().count())
+            .sum();
+        u32::try_from(words).unwrap_or(u32::MAX)
+    }
+
+    fn generate<'a>(
+        &'a self,
+        request: GenerateRequest<'a>,
+        sink: &'a Sink,
+    ) -> Pin<Box<dyn Future<Output = Result<Generated, GenerateError>> + Send + 'a>> {
+        Box::pin(self.answer(request, sink))
+    }
+}
+
+/// Each word with the space after it, as a model would send tokens.
+async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError> {
+    for word in text.split_inclusive(' ') {
+        sink.send(word).await?;
+    }
+    Ok(())
+}

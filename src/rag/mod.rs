@@ -1,0 +1,53 @@
+//! The reference pipeline: documents in, streamed answers with citations out, without any model.
+//!
+//! It is the part that a user replaces. What it shows is how a pipeline speaks through a [`Sink`](crate::Sink): every
+//! step is an event while it happens, every figure in an event was measured, and an answer that the documents do not
+//! hold is refused in words.
+//!
+//! ```text
+//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► review ─► generate ─► sink
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`mod@parse`] | bytes of a file to blocks of text with headings and pages |
+//! | [`chunk`] | blocks to chunks of whole sentences |
+//! | [`sentence`] | where sentences end |
+//! | [`lexical`] | BM25 over chunks |
+//! | [`library`] | the durable set of documents and its index |
+//! | [`plan`] | a question to the queries that are searched for |
+//! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
+//! | [`terms`] | the telling words of a question and their weights |
+//! | [`review`] | the seam for judging evidence |
+//! | [`extract`] | the sentences that answer |
+//! | [`generate`] | the seam for writing the answer |
+//! | [`pipeline`] | all of it for one question, step by step into a sink |
+//!
+//! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
+//! that takes files from strangers calls them in a process of their own, with limits on time and memory.
+
+pub mod chunk;
+pub mod document;
+pub mod extract;
+pub mod generate;
+pub mod lexical;
+pub mod library;
+pub mod parse;
+pub mod pipeline;
+pub mod plan;
+mod quantity;
+pub mod retrieve;
+pub mod review;
+pub mod sentence;
+mod store;
+pub mod terms;
+#[cfg(test)]
+pub(crate) mod test_data;
+
+pub use document::{Chunk, Document, DocumentKind, Hit};
+pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
+pub use library::{Library, LibraryError, LibraryLimits};
+pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
+pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
+pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
+pub use review::{CoverageReview, Judgement, Review};

@@ -1,0 +1,424 @@
+//! Lines of PDF pages to paragraphs under headings.
+//!
+//! A PDF says where characters stand and how large they are, and nothing about what they are. Headings are guessed from
+//! size and numbering, paragraphs from gaps. A wrong guess costs a heading in a citation; it never loses text, except
+//! page numbers and lines that most pages repeat at their edges.
+
+use std::collections::{HashMap, HashSet};
+
+use super::blocks::Blocks;
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+
+/// A running head has to stand on this many pages before it is dropped.
+const MIN_REPEATS: usize = 4;
+/// Longest line taken for a heading, in characters.
+const MAX_HEADING_CHARS: usize = 100;
+/// Headings that papers leave without number, and often in the size of the text.
+const PLAIN_HEADINGS: [&str; 8] = [
+    "abstract",
+    "introduction",
+    "conclusion",
+    "conclusions",
+    "references",
+    "acknowledgements",
+    "acknowledgments",
+    "appendix",
+];
+
+/// Characters on one base line.
+#[derive(Debug, Clone)]
+pub(super) struct Line {
+    pub(super) text: String,
+    /// Height of the largest character, in points.
+    pub(super) size: f64,
+    /// Where it begins, in points from the left.
+    pub(super) x: f64,
+    /// The base line, in points from the bottom.
+    pub(super) y: f64,
+    /// It does not run to the right: a stamp in the margin, or a page in landscape.
+    pub(super) turned: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Counted from 1.
+    pub(super) number: u32,
+    pub(super) lines: Vec<Line>,
+}
+
+pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let style = Style::of(pages);
+    let mut writer = Writer {
+        blocks: Blocks::new(limits),
+        words: words(pages),
+        open: None,
+    };
+    let mut title: Option<(f64, String)> = None;
+    for page in pages {
+        let mut before: Option<&Line> = None;
+        for line in page.lines.iter().filter(|line| !style.is_furniture(line)) {
+            let fall = before.map(|before| before.y - line.y);
+            if page.number == 1 && line.size >= style.title_size && !line.turned {
+                match &mut title {
+                    Some((_, text)) => *text = format!("{text} {}", line.text.trim()),
+                    None => title = Some((line.size, line.text.trim().to_owned())),
+                }
+                writer.close()?;
+            } else if let Some(level) = style.heading_level(line, fall) {
+                writer.close()?;
+                writer.blocks.heading(level, &line.text);
+            } else {
+                if !style.continues(before, line, fall, writer.open.as_ref()) {
+                    writer.close()?;
+                }
+                writer.add(page.number, &line.text);
+            }
+            before = Some(line);
+        }
+    }
+    writer.close()?;
+    let title = title
+        .map(|(_, text)| super::blocks::prose(&text))
+        .filter(|text| !text.is_empty());
+    let (_, blocks) = writer.blocks.finish();
+    Ok(Parsed {
+        kind: DocumentKind::Pdf,
+        title,
+        pages: None,
+        unread_pages: Vec::new(),
+        blocks,
+    })
+}
+
+/// What is usual in this document.
+#[derive(Debug)]
+struct Style {
+    /// Size of most characters, in points.
+    body_size: f64,
+    /// Usual distance of two base lines, in points.
+    leading: f64,
+    /// From this size on, a line of the first page belongs to the title. Infinite where there is none.
+    title_size: f64,
+    /// Lines at the edges of pages, digits replaced, that stand on most pages.
+    furniture: HashSet<String>,
+}
+
+impl Style {
+    fn of(pages: &[Page]) -> Self {
+        let lines = || pages.iter().flat_map(|page| &page.lines);
+        let mut chars_by_size: HashMap<u64, usize> = HashMap::new();
+        for line in lines() {
+            *chars_by_size.entry(halves(line.size)).or_default() += line.text.len();
+        }
+        // Of two equally frequent sizes the smaller: the result must not depend on the order of a hash map.
+        let body = chars_by_size
+            .iter()
+            .max_by_key(|(size, chars)| (**chars, std::cmp::Reverse(**size)));
+        let body_size = body.map_or(10.0, |(size, _)| *size as f64 / 2.0).max(1.0);
+        let mut falls: Vec<f64> = pages
+            .iter()
+            .flat_map(|page| page.lines.windows(2).map(|pair| pair[0].y - pair[1].y))
+            .filter(|fall| (0.9..2.5).contains(&(fall / body_size)))
+            .collect();
+        falls.sort_by(f64::total_cmp);
+        let leading = falls
+            .get(falls.len().saturating_sub(1) / 2)
+            .copied()
+            .unwrap_or(body_size * 1.2);
+        let first = pages
+            .iter()
+            .filter(|page| page.number == 1)
+            .flat_map(|page| &page.lines);
+        let largest = first
+            .filter(|line| letters(&line.text) >= 3 && !line.turned)
+            .map(|line| line.size)
+            .fold(0.0, f64::max);
+        let title_size = if largest >= body_size * 1.3 {
+            largest * 0.95
+        } else {
+            f64::INFINITY
+        };
+        Self {
+            body_size,
+            leading,
+            title_size,
+            furniture: furniture(pages),
+        }
+    }
+
+    /// Page numbers and running heads.
+    fn is_furniture(&self, line: &Line) -> bool {
+        let text = line.text.trim();
+        let page_number = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+        page_number || self.furniture.contains(&without_digits(text))
+    }
+
+    fn heading_level(&self, line: &Line, fall: Option<f64>) -> Option<u8> {
+        let text = line.text.trim();
+        let chars = text.chars().count();
+        if line.turned {
+            return None;
+        }
+        if line.turned
+            || chars > MAX_HEADING_CHARS
+            || letters(text) < 3
+            || text.ends_with(['.', ',', ';', ':', '-'])
+        {
+            return None;
+        }
+        let apart = fall.is_none_or(|fall| fall > self.leading * 1.2 || fall < 0.0);
+        let numbered = numbering_depth(text).filter(|_| apart && line.size >= self.body_size * 0.95);
+        if numbered.is_some() {
+            return numbered;
+        }
+        let plain = apart && PLAIN_HEADINGS.contains(&text.to_lowercase().as_str());
+        // Mathematics is set larger than it is: a heading is mostly letters.
+        let large = line.size >= self.body_size * 1.15 && apart && letters(text) * 10 >= chars * 7;
+        (plain || large).then_some(1)
+    }
+
+    /// Whether a line goes on with the open paragraph.
+    fn continues(
+        &self,
+        before: Option<&Line>,
+        line: &Line,
+        fall: Option<f64>,
+        open: Option<&Paragraph>,
+    ) -> bool {
+        let Some(open) = open else { return false };
+        let text = line.text.trim_start();
+        let ended = open.text.trim_end().ends_with(['.', '!', '?', ':', '"', '”']);
+        let goes_on = !ended && text.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
+        let (Some(before), Some(fall)) = (before, fall) else {
+            // The first line of a page.
+            return goes_on;
+        };
+        if (line.size - before.size).abs() > self.body_size * 0.15 && !goes_on {
+            return false;
+        }
+        if fall < 0.0 {
+            // Up: the next column.
+            return !ended;
+        }
+        let indented = line.x > before.x + self.body_size * 0.8;
+        if ended && indented {
+            return false;
+        }
+        fall <= self.leading * 1.35 || (goes_on && fall <= self.leading * 2.2)
+    }
+}
+
+fn furniture(pages: &[Page]) -> HashSet<String> {
+    let mut pages_with: HashMap<String, usize> = HashMap::new();
+    for page in pages {
+        let count = page.lines.len();
+        let edges = page
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at < 2 || at + 2 >= count);
+        let edges: HashSet<String> = edges.map(|(_, line)| without_digits(line.text.trim())).collect();
+        for edge in edges {
+            *pages_with.entry(edge).or_default() += 1;
+        }
+    }
+    let needed = MIN_REPEATS.max(pages.len() / 2);
+    pages_with
+        .into_iter()
+        .filter(|(_, count)| *count >= needed)
+        .map(|(edge, _)| edge)
+        .collect()
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect()
+}
+
+fn halves(size: f64) -> u64 {
+    // The cast saturates, and NaN becomes 0: a hostile size is only an odd size.
+    (size * 2.0).round() as u64
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphabetic()).count()
+}
+
+/// `3.2 Attention` has depth 2. A year or a price at the start of a line is no numbering.
+fn numbering_depth(text: &str) -> Option<u8> {
+    let (number, title) = text.split_once(char::is_whitespace)?;
+    let number = number.strip_suffix('.').unwrap_or(number);
+    let parts: Vec<&str> = number.split('.').collect();
+    let counted = parts
+        .iter()
+        .all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
+    let appendix = parts[0].len() == 1 && parts[0].bytes().all(|b| b.is_ascii_uppercase()) && parts.len() > 1;
+    let titled = title.trim_start().starts_with(char::is_uppercase);
+    ((counted || appendix) && titled && parts.len() <= 4).then_some(parts.len() as u8)
+}
+
+/// Every word that stands unbroken somewhere (and second halves of broken ones, which seldom are words), to tell `atten-tion` from `self-attention`.
+fn words(pages: &[Page]) -> HashSet<String> {
+    let mut words = HashSet::new();
+    for line in pages.iter().flat_map(|page| &page.lines) {
+        for word in line.text.split_whitespace() {
+            // The first half of a broken word is none.
+            if !word.ends_with('-') {
+                words.insert(word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase());
+            }
+        }
+    }
+    words
+}
+
+#[derive(Debug)]
+struct Paragraph {
+    page: u32,
+    text: String,
+}
+
+#[derive(Debug)]
+struct Writer {
+    blocks: Blocks,
+    words: HashSet<String>,
+    open: Option<Paragraph>,
+}
+
+impl Writer {
+    fn add(&mut self, page: u32, line: &str) {
+        let line = line.trim();
+        let Some(open) = &mut self.open else {
+            self.open = Some(Paragraph {
+                page,
+                text: line.to_owned(),
+            });
+            return;
+        };
+        let broken = open.text.ends_with('-') && line.starts_with(char::is_lowercase);
+        if !broken {
+            open.text.push(' ');
+        } else if !keeps_hyphen(&self.words, &open.text, line) {
+            open.text.pop();
+        }
+        open.text.push_str(line);
+    }
+
+    fn close(&mut self) -> Result<(), ParseError> {
+        match self.open.take() {
+            Some(open) => self.blocks.push(BlockKind::Prose, Some(open.page), &open.text),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `self-` + `attention`: the document's own words decide. Where it joins them elsewhere, the hyphen was the printer's;
+/// where it spells the hyphen elsewhere, or both halves are words, it was the author's.
+fn keeps_hyphen(words: &HashSet<String>, before: &str, after: &str) -> bool {
+    let clean = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    let head = clean(before.rsplit(char::is_whitespace).next().unwrap_or(before));
+    let tail = clean(after.split_whitespace().next().unwrap_or(after));
+    !words.contains(&format!("{head}{tail}"))
+        && (words.contains(&format!("{head}-{tail}")) || (words.contains(&head) && words.contains(&tail)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(number: u32, lines: &[(&str, f64, f64)]) -> Page {
+        let lines = lines.iter().map(|(text, size, y)| Line {
+            text: (*text).to_owned(),
+            size: *size,
+            x: 72.0,
+            y: *y,
+            turned: false,
+        });
+        Page {
+            number,
+            lines: lines.collect(),
+        }
+    }
+
+    #[test]
+    fn numbered_lines_are_headings() {
+        let cases = [
+            ("1 Introduction", Some(1)),
+            ("3.2 Attention", Some(2)),
+            ("3.2.1. Scaled", Some(3)),
+            ("A.1 Proofs", Some(2)),
+            ("2017 Was a year", None),
+            ("28.4 on the test", None),
+            ("A Tale", None),
+            ("3", None),
+        ];
+        for (text, depth) in cases {
+            assert_eq!(numbering_depth(text), depth, "{text}");
+        }
+    }
+
+    #[test]
+    fn paragraphs_are_joined_and_hyphens_mended() {
+        let pages = [page(
+            1,
+            &[
+                ("A Long Title", 17.0, 700.0),
+                ("1 Intro", 12.0, 660.0),
+                (
+                    "The model uses self-attention and attention, and its atten-",
+                    10.0,
+                    640.0,
+                ),
+                ("tion differs from the self-", 10.0, 628.0),
+                ("attention before.", 10.0, 616.0),
+                ("Another paragraph here.", 10.0, 596.0),
+                ("7", 10.0, 40.0),
+            ],
+        )];
+        let parsed = lay_out(&pages, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("A Long Title"));
+        let got: Vec<_> = parsed
+            .blocks
+            .iter()
+            .map(|b| (b.heading.as_deref(), b.page, b.text.as_str()))
+            .collect();
+        let first = "The model uses self-attention and attention, and its attention differs from the self-attention before.";
+        assert_eq!(
+            got,
+            [
+                (Some("1 Intro"), Some(1), first),
+                (Some("1 Intro"), Some(1), "Another paragraph here.")
+            ]
+        );
+    }
+
+    #[test]
+    fn running_heads_are_dropped_and_sentences_cross_pages() {
+        let pages: Vec<Page> = (1..=4)
+            .map(|number| {
+                let head = format!("Journal of Tests, page {number}");
+                let text = ["a sentence goes", "on and", "on until it", "ends."][number as usize - 1];
+                page(number, &[(&head, 10.0, 780.0), (text, 10.0, 700.0)])
+            })
+            .collect();
+        let parsed = lay_out(&pages, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.blocks.len(), 1);
+        assert_eq!(parsed.blocks[0].page, Some(1));
+        assert_eq!(parsed.blocks[0].text, "a sentence goes on and on until it ends.");
+    }
+
+    #[test]
+    fn odd_numbers_are_only_odd() {
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e300];
+        let lines: Vec<_> = odd
+            .iter()
+            .flat_map(|a| odd.iter().map(|b| ("Some words", *a, *b)))
+            .collect();
+        assert!(
+            !lay_out(&[page(1, &lines)], &ParseLimits::default())
+                .unwrap()
+                .blocks
+                .is_empty()
+        );
+    }
+}

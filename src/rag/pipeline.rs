@@ -1,0 +1,316 @@
+//! One question through all steps, each reported while it happens.
+//!
+//! ```no_run
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use ragwire::Turn;
+//! use ragwire::rag::{Library, LibraryLimits, Pipeline, Question};
+//!
+//! let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
+//! let rag = Pipeline::lexical(library);
+//! let question = Question::new("How do I install it?");
+//! let turn = Turn::start(|sink| rag.answer(question, sink)).commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::generate::{Extractive, Generate, GenerateError, GenerateRequest};
+use super::plan::Plan;
+use super::retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest, fuse};
+use super::review::{CoverageReview, Judgement, Review};
+use super::{Hit, Library};
+use crate::event;
+use crate::event::{
+    GenerationStart, Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search, Source,
+    Sources, Verdict,
+};
+use crate::{Metadata, SendError, Sink};
+
+/// Longest question, in bytes.
+pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
+/// Hits taken from each search.
+const HITS_PER_QUERY: usize = 10;
+/// Chunks that the answer is written from.
+const CONTEXT_CHUNKS: usize = 8;
+
+/// A question and how it is to be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Question {
+    /// What is asked.
+    pub prompt: String,
+    /// Whether the evidence is judged, with a second round of searches where it is thin.
+    pub review: ReviewPolicy,
+}
+
+/// Whether the evidence is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ReviewPolicy {
+    /// It is used as it was found.
+    Off,
+    /// It is judged, and searched for once more where it is thin.
+    #[default]
+    Once,
+}
+
+impl Question {
+    /// A question whose evidence is reviewed.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            review: ReviewPolicy::default(),
+        }
+    }
+
+    /// Sets whether the evidence is reviewed.
+    #[must_use]
+    pub fn review(mut self, review: ReviewPolicy) -> Self {
+        self.review = review;
+        self
+    }
+}
+
+/// Why a question was not answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PipelineError {
+    /// The question is empty.
+    #[error("the question is empty")]
+    EmptyQuestion,
+    /// The question is longer than [`MAX_QUESTION_BYTES`].
+    #[error("the question is longer than {MAX_QUESTION_BYTES} bytes")]
+    QuestionTooLong,
+    /// A search failed.
+    #[error(transparent)]
+    Retrieve(#[from] RetrieveError),
+    /// The answer was not finished.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// The turn is over: nobody reads any more.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+impl PipelineError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::EmptyQuestion => "empty_question",
+            Self::QuestionTooLong => "question_too_long",
+            Self::Retrieve(error) => error.code(),
+            Self::Generate(error) => error.code(),
+            Self::Send(_) => "turn_over",
+        }
+    }
+}
+
+/// The steps, each of them replaceable. Clones share them.
+#[derive(Clone)]
+pub struct Pipeline {
+    retriever: Arc<dyn Retrieve>,
+    reviewer: Arc<dyn Review>,
+    generator: Arc<dyn Generate>,
+}
+
+impl std::fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("Pipeline");
+        debug
+            .field("tool", &self.retriever.tool())
+            .field("model", &self.generator.model())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// A pipeline of one's own parts.
+    pub fn new(
+        retriever: Arc<dyn Retrieve>,
+        reviewer: Arc<dyn Review>,
+        generator: Arc<dyn Generate>,
+    ) -> Self {
+        Self {
+            retriever,
+            reviewer,
+            generator,
+        }
+    }
+
+    /// BM25, coverage review and quoted sentences: no model.
+    pub fn lexical(library: Arc<Library>) -> Self {
+        let retriever = Arc::new(Lexical::new(Arc::clone(&library)));
+        let reviewer = Arc::new(CoverageReview::new(Arc::clone(&library)));
+        Self::new(retriever, reviewer, Arc::new(Extractive::new(library)))
+    }
+
+    /// Answers a question into a sink. The future owns all it needs.
+    ///
+    /// # Back-pressure
+    /// It waits with the sink.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the answer; nothing else changes.
+    ///
+    /// # Errors
+    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the
+    /// metadata's member `answered` is false.
+    pub fn answer(
+        &self,
+        question: Question,
+        sink: Sink,
+    ) -> impl Future<Output = Result<Metadata, PipelineError>> + Send + use<> {
+        let pipeline = self.clone();
+        async move { pipeline.run(&question, &sink).await }
+    }
+
+    async fn run(&self, question: &Question, sink: &Sink) -> Result<Metadata, PipelineError> {
+        let prompt = question.prompt.trim();
+        if prompt.is_empty() {
+            return Err(PipelineError::EmptyQuestion);
+        }
+        if prompt.len() > MAX_QUESTION_BYTES {
+            return Err(PipelineError::QuestionTooLong);
+        }
+        let plan = Plan::of(prompt);
+        sink.send(QueryAnalysis::new(
+            prompt,
+            plan.complexity(),
+            plan.parts.len() > 1,
+            Mode::Direct,
+        ))
+        .await?;
+
+        let mut lists = Vec::new();
+        self.search(&plan.queries, 1, &mut lists, sink).await?;
+        let mut context = fuse_and_tell(&lists, sink).await?;
+        if question.review == ReviewPolicy::Once {
+            context = self.review(prompt, context, &mut lists, sink).await?;
+        }
+
+        if !context.is_empty() {
+            sink.send(Sources::new(context.iter().map(source).collect()))
+                .await?;
+        }
+        let tokens = self.generator.context_tokens(&context);
+        sink.send(GenerationStart::new(
+            count(context.len()),
+            tokens,
+            self.generator.model(),
+        ))
+        .await?;
+        let request = GenerateRequest::new(prompt, &context, self.retriever.tool());
+        let generated = self.generator.generate(request, sink).await?;
+
+        let mut metadata = Metadata::default()
+            .citations(generated.citations)
+            .mode(self.retriever.mode())
+            .tools_used([self.retriever.tool()])
+            .with("answered", generated.answered);
+        if let Some(usage) = generated.usage {
+            metadata = metadata.usage(usage);
+        }
+        Ok(metadata)
+    }
+
+    /// Searches for each query, one after the other, so that each is seen when it happens.
+    async fn search(
+        &self,
+        queries: &[String],
+        iteration: u32,
+        lists: &mut Vec<Vec<Hit>>,
+        sink: &Sink,
+    ) -> Result<(), PipelineError> {
+        let tool = self.retriever.tool();
+        for query in queries {
+            sink.send(Search::new(tool).query(query).page(1u32)).await?;
+            sink.send(RetrievalStart::new(tool, query, iteration)).await?;
+            let start = Instant::now();
+            let hits = self
+                .retriever
+                .retrieve(RetrieveRequest::new(query, HITS_PER_QUERY))
+                .await?;
+            let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
+            if let Some(best) = hits.first() {
+                result = result.top_score(f64::from(best.score));
+            }
+            sink.send(result).await?;
+            lists.push(hits);
+        }
+        Ok(())
+    }
+
+    /// Judges the evidence; where it is thin, searches once more and judges again.
+    async fn review(
+        &self,
+        prompt: &str,
+        context: Vec<Hit>,
+        lists: &mut Vec<Vec<Hit>>,
+        sink: &Sink,
+    ) -> Result<Vec<Hit>, PipelineError> {
+        let queries = match self.reviewer.review(prompt, &context).await {
+            Judgement::Approved { feedback } => {
+                sink.send(event::Review::new(1u32, Verdict::Approved).feedback(feedback))
+                    .await?;
+                return Ok(context);
+            }
+            Judgement::Rejected { feedback, queries } => {
+                sink.send(event::Review::new(1u32, Verdict::Rejected).feedback(feedback))
+                    .await?;
+                queries
+            }
+        };
+        if queries.is_empty() {
+            return Ok(context);
+        }
+        self.search(&queries, 2, lists, sink).await?;
+        let context = fuse_and_tell(lists, sink).await?;
+        let (verdict, feedback) = match self.reviewer.review(prompt, &context).await {
+            Judgement::Approved { feedback } => (Verdict::Approved, feedback),
+            Judgement::Rejected { feedback, .. } => (Verdict::Rejected, feedback),
+        };
+        sink.send(event::Review::new(2u32, verdict).feedback(feedback))
+            .await?;
+        Ok(context)
+    }
+}
+
+async fn fuse_and_tell(lists: &[Vec<Hit>], sink: &Sink) -> Result<Vec<Hit>, SendError> {
+    let start = Instant::now();
+    let context = fuse(lists, CONTEXT_CHUNKS);
+    let found = lists.iter().map(Vec::len).sum();
+    let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
+    if let Some(best) = context.first() {
+        result = result.top_score(f64::from(best.score));
+    }
+    sink.send(result).await?;
+    Ok(context)
+}
+
+fn source(hit: &Hit) -> Source {
+    let chunk = &hit.chunk;
+    let pages = chunk.page.into_iter().collect();
+    let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)
+        .title(&chunk.document_name)
+        .level("L2")
+        .score(f64::from(hit.score));
+    match &chunk.heading {
+        Some(heading) => source.heading(heading),
+        None => source,
+    }
+}
+
+fn count(items: usize) -> u32 {
+    u32::try_from(items).unwrap_or(u32::MAX)
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+#[path = "pipeline_tests.rs"]
+mod tests;

@@ -1,0 +1,170 @@
+//! Judging the evidence before it is used: the seam [`Review`] and its lexical implementation.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::terms::{Term, coverage, question_terms};
+use super::{Hit, Library};
+
+/// Least share of the question's weight that the evidence has to hold.
+pub const ENOUGH: f32 = 0.75;
+/// Hits that count as evidence: an answer is written from the first few.
+const JUDGED_HITS: usize = 5;
+/// Most queries asked for in a second round.
+const MAX_QUERIES: usize = 3;
+
+/// What a judge says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Judgement {
+    /// The evidence will do.
+    Approved {
+        /// Why.
+        feedback: String,
+    },
+    /// It will not.
+    Rejected {
+        /// What is missing.
+        feedback: String,
+        /// What to search for next; empty where a further search would find nothing new.
+        queries: Vec<String>,
+    },
+}
+
+/// Judges evidence. A judge that cannot judge approves.
+pub trait Review: Send + Sync + 'static {
+    /// Judges the hits for a question, best hit first.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    fn review<'a>(
+        &'a self,
+        question: &'a str,
+        hits: &'a [Hit],
+    ) -> Pin<Box<dyn Future<Output = Judgement> + Send + 'a>>;
+}
+
+/// Rejects evidence that misses telling words of the question, and asks for those that the library does hold.
+#[derive(Debug, Clone)]
+pub struct CoverageReview {
+    library: Arc<Library>,
+}
+
+impl CoverageReview {
+    /// Weighs words as `library` does.
+    pub fn new(library: Arc<Library>) -> Self {
+        Self { library }
+    }
+
+    fn judge(&self, question: &str, hits: &[Hit]) -> Judgement {
+        let terms = question_terms(&self.library, question);
+        let mut held: HashSet<String> = HashSet::new();
+        for hit in hits.iter().take(JUDGED_HITS) {
+            held.extend(self.library.terms(&hit.chunk.text));
+            held.extend(
+                self.library
+                    .terms(hit.chunk.heading.as_deref().unwrap_or_default()),
+            );
+        }
+        let covered = coverage(&terms, |term| held.contains(&term.stem));
+        let percent = (covered * 100.0).round();
+        if covered >= ENOUGH {
+            return Judgement::Approved {
+                feedback: format!("the evidence covers {percent}% of the question"),
+            };
+        }
+        let missing: Vec<&Term> = terms.iter().filter(|term| !held.contains(&term.stem)).collect();
+        if missing.is_empty() {
+            return Judgement::Rejected {
+                feedback: "the question names nothing to search for".to_owned(),
+                queries: Vec::new(),
+            };
+        }
+        let words: Vec<&str> = missing.iter().map(|term| term.word.as_str()).collect();
+        let feedback = format!(
+            "the evidence covers {percent}% of the question; missing: {}",
+            words.join(", ")
+        );
+        Judgement::Rejected {
+            feedback,
+            queries: next_queries(&terms, &missing),
+        }
+    }
+}
+
+/// The missing words together, then each beside the rarest word that was found.
+fn next_queries(terms: &[Term], missing: &[&Term]) -> Vec<String> {
+    let findable: Vec<&str> = missing
+        .iter()
+        .filter(|term| term.known)
+        .map(|term| term.word.as_str())
+        .collect();
+    if findable.is_empty() {
+        return Vec::new();
+    }
+    let found = terms
+        .iter()
+        .filter(|term| term.known && !findable.contains(&term.word.as_str()));
+    let anchor = found
+        .max_by(|a, b| a.weight.total_cmp(&b.weight))
+        .map(|term| term.word.as_str());
+    let mut queries = vec![findable.join(" ")];
+    if let Some(anchor) = anchor {
+        queries.extend(findable.iter().map(|word| format!("{word} {anchor}")));
+    }
+    queries.truncate(MAX_QUERIES);
+    queries
+}
+
+impl Review for CoverageReview {
+    fn review<'a>(
+        &'a self,
+        question: &'a str,
+        hits: &'a [Hit],
+    ) -> Pin<Box<dyn Future<Output = Judgement> + Send + 'a>> {
+        // Five chunks: less than a millisecond, so it stays on the runtime's thread.
+        Box::pin(std::future::ready(self.judge(question, hits)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rag::{LibraryLimits, ParseLimits, parse};
+
+    fn judge(question: &str) -> Judgement {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = b"# Birds\n\nA robin sings at dawn.\n\n# Fish\n\nA carp eats plants all day.";
+        library
+            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
+            .unwrap();
+        // Only the birds were found.
+        let hits = library.search("robin", 1).unwrap();
+        CoverageReview::new(Arc::new(library)).judge(question, &hits)
+    }
+
+    #[test]
+    fn missing_words_are_named_and_asked_for_if_they_can_be_found() {
+        let approved = Judgement::Approved {
+            feedback: "the evidence covers 100% of the question".to_owned(),
+        };
+        assert_eq!(judge("When does the robin sing?"), approved);
+        let cases: [(&str, &str, &[&str]); 3] = [
+            (
+                "robin or carp, who eats plants?",
+                "missing: carp, eats, plants",
+                &["carp eats plants", "carp robin", "eats robin"],
+            ),
+            ("capital of France", "missing: capital, France", &[]),
+            ("the of and", "names nothing to search for", &[]),
+        ];
+        for (question, wanted, next) in cases {
+            let Judgement::Rejected { feedback, queries } = judge(question) else {
+                panic!("{question}")
+            };
+            assert!(feedback.ends_with(wanted), "{question}: {feedback}");
+            assert_eq!(queries, next, "{question}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// The web page in a real Chromium.
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { after, before, beforeEach, afterEach, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { chromium } from "playwright-core";
+import { startProxy, startServer } from "./harness.js";
+
+const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
+// Without these Chromium looks for its maker's servers, which a closed network refuses one by one.
+const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+  "--disable-background-networking", "--disable-component-update"];
+
+let server, browser, page, problems;
+before(async () => {
+  mkdirSync(SHOTS, { recursive: true });
+  server = await startServer();
+  browser = await chromium.launch({ executablePath: process.env.RAGWIRE_CHROMIUM ?? "/usr/bin/chromium", args: QUIET });
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+beforeEach(async () => {
+  page = await browser.newPage();
+  problems = [];
+  page.on("pageerror", (error) => problems.push(String(error)));
+  await page.goto(server.url);
+});
+afterEach(async () => {
+  assert.deepEqual(problems, []);
+  await page.close();
+});
+
+const state = (name) => page.waitForSelector(`#status[data-state=${name}]`, { timeout: 30_000 });
+
+async function askOnPage(question) {
+  await page.fill("#prompt", question);
+  await page.click("#ask");
+}
+
+test("a question is answered with steps, text and citations that open", async () => {
+  await askOnPage("When does the response begin?");
+  await state("completed");
+  assert.ok((await page.locator("#steps li").count()) >= 3);
+  assert.match(await page.textContent("#answer"), /\[1\]/);
+  await page.locator("#citations").getByRole("button").first().click();
+  await page.waitForFunction(() => document.querySelector("#citations").innerText.length > 80);
+  await page.screenshot({ path: `${SHOTS}answered.png`, fullPage: true });
+});
+
+test("each step shows while retrieval runs, and text while it is written", async () => {
+  await askOnPage("fault:slow");
+  await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
+  assert.equal(await page.textContent("#answer").then((text) => text.trim()), "", "the answer came before the steps were over");
+  await state("running");
+  await page.screenshot({ path: `${SHOTS}running.png`, fullPage: true });
+  await page.waitForFunction(() => document.querySelector("#answer").innerText.includes("word3"));
+  assert.doesNotMatch(await page.textContent("#answer"), /word40/, "the text came at once");
+  await state("completed");
+  assert.match(await page.textContent("#answer"), /word40/);
+});
+
+test("a failed turn says so and keeps what there was", async () => {
+  await askOnPage("fault:text");
+  await state("failed");
+  assert.match(await page.textContent("#answer"), /The first half of an answer/);
+  await page.screenshot({ path: `${SHOTS}failed.png`, fullPage: true });
+  await askOnPage("fault:reject");
+  await state("failed");
+});
+
+test("a stream that breaks off says so", async () => {
+  // Long enough for some steps and words of the slow answer, far from its end.
+  const proxy = await startProxy(server.url);
+  const cut = await startProxy(server.url, { cutAfter: 1_500 });
+  try {
+    await page.goto(proxy.url);
+    await page.route("**/messages/stream", (route) => route.continue({ url: route.request().url().replace(proxy.url, cut.url) }));
+    await askOnPage("fault:slow");
+    await state("truncated");
+    await page.screenshot({ path: `${SHOTS}truncated.png`, fullPage: true });
+  } finally {
+    await page.close();
+    page = await browser.newPage();
+    await Promise.all([proxy.stop(), cut.stop()]);
+  }
+});
+
+test("nothing in an answer or a document becomes markup", async () => {
+  await askOnPage("fault:hostile");
+  await state("completed");
+  assert.match(await page.textContent("#answer"), /<img src=x/);
+  assert.equal(await page.locator("#answer img, #steps img, #citations script").count(), 0);
+  assert.notEqual(await page.title(), "owned");
+});
