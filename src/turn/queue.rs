@@ -386,6 +386,14 @@ impl Queue {
                 return Poll::Ready(None);
             }
             register(&mut state.reader, cx);
+            // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
+            let senders = if state.frames > 0 {
+                state.taken(now)
+            } else {
+                Vec::new()
+            };
+            drop(guard);
+            senders.into_iter().for_each(Waker::wake);
             return Poll::Pending;
         }
         let chunk = buffer.split().freeze();
