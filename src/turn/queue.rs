@@ -363,7 +363,11 @@ impl Queue {
         for frame in std::mem::take(frames) {
             // The queue checked the order; an event that is too long for this wire is the one thing that can be refused.
             if encoder.encode(&frame, &mut buffer).is_err() {
-                state.figures.dropped += 1;
+                match &mut state.end {
+                    // Already summed up.
+                    Some(end) => end.metadata.events_dropped += 1,
+                    None => state.figures.dropped += 1,
+                }
             }
         }
         state.out = Out::Bytes { encoder, buffer };
