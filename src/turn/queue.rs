@@ -102,6 +102,8 @@ struct State {
     /// Asked for, not there yet: the producer finishes by it at its next step.
     ending: Option<End>,
     reader_gone: bool,
+    /// Why nothing more is taken; the first reason stays.
+    closed: Option<Closed>,
     activity: Activity,
     /// Whether frames came in since the clock was last read.
     unstamped: bool,
@@ -142,6 +144,7 @@ impl Queue {
                 end_taken: false,
                 ending: None,
                 reader_gone: false,
+                closed: None,
                 activity: Activity {
                     sent: now,
                     behind_since: None,
@@ -252,9 +255,10 @@ impl Queue {
     /// Asks for an end: the producer's task makes it one, after the application's hook. The first to ask wins.
     pub(crate) fn request_end(&self, end: End) -> Result<(), Closed> {
         let mut state = self.lock();
-        if let Some(closed) = state.closed() {
+        if let Some(closed) = state.closed {
             return Err(closed);
         }
+        state.closed = Some(Closed::Ended);
         state.ending = Some(end);
         let (producer, senders) = (state.producer.take(), std::mem::take(&mut state.senders));
         drop(state);
@@ -278,6 +282,7 @@ impl Queue {
             state.frames += 1;
         }
         state.end = Some(end);
+        state.closed.get_or_insert(Closed::Ended);
         let (reader, producer) = (state.reader.take(), state.producer.take());
         let senders = std::mem::take(&mut state.senders);
         drop(guard);
@@ -304,7 +309,7 @@ impl Queue {
 
     /// Why nothing more is taken, if so.
     pub(crate) fn closed(&self) -> Option<Closed> {
-        self.lock().closed()
+        self.lock().closed
     }
 
     /// The answer so far, if it was asked for; it is kept no longer.
@@ -466,6 +471,7 @@ impl Queue {
     pub(crate) fn disconnect(&self) {
         let mut state = self.lock();
         state.reader_gone = true;
+        state.closed.get_or_insert(Closed::Disconnected);
         state.activity.behind_since = None;
         // A sink may live on for a long time; what nobody will read does not.
         state.text = String::new();
@@ -482,19 +488,9 @@ impl Queue {
 }
 
 impl State {
-    fn closed(&self) -> Option<Closed> {
-        if self.end.is_some() || self.ending.is_some() {
-            Some(Closed::Ended)
-        } else if self.reader_gone {
-            Some(Closed::Disconnected)
-        } else {
-            None
-        }
-    }
-
     /// Whether one more frame may come in.
     fn admit(&self, limits: &QueueLimits) -> Result<(), Refused> {
-        if let Some(closed) = self.closed() {
+        if let Some(closed) = self.closed {
             return Err(Refused::Closed(closed));
         }
         if self.frames >= limits.max_frames || self.bytes() >= limits.max_bytes {
