@@ -104,6 +104,8 @@ struct State {
     reader_gone: bool,
     /// Why nothing more is taken; the first reason stays.
     closed: Option<Closed>,
+    /// The end is known and only waits for the application's hook.
+    decided: bool,
     activity: Activity,
     /// Whether frames came in since the clock was last read.
     unstamped: bool,
@@ -145,6 +147,7 @@ impl Queue {
                 ending: None,
                 reader_gone: false,
                 closed: None,
+                decided: false,
                 activity: Activity {
                     sent: now,
                     behind_since: None,
@@ -265,6 +268,21 @@ impl Queue {
         wake(producer);
         senders.into_iter().for_each(Waker::wake);
         Ok(())
+    }
+
+    /// The end is known and comes after the application's hook: until then nothing is added, so the hook is told the whole
+    /// answer, and time changes nothing about it.
+    pub(crate) fn decide(&self) {
+        let mut state = self.lock();
+        state.decided = true;
+        state.closed.get_or_insert(Closed::Ended);
+        let senders = std::mem::take(&mut state.senders);
+        drop(state);
+        senders.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_decided(&self) -> bool {
+        self.lock().decided
     }
 
     /// The turn is over. The first end wins; what is sent after it is refused. True where this was the first.
