@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::queue::Queue;
 use super::reader::Reader;
 use super::{
-    BoxError, Commit, Pending, QueueLimits, Sink, Timeouts, TurnGroup, TurnHandle, TurnId, producer,
+    BoxError, Commit, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup, TurnHandle, TurnId, producer,
 };
 use crate::frame::{End, Status};
 use crate::metadata::Metadata;
@@ -144,9 +144,8 @@ impl TurnBuilder {
             kept = Some(sink);
             std::future::pending()
         });
-        let Some(sink) = kept else {
-            unreachable!("the closure above has run")
-        };
+        // A group that refuses the turn does not call the closure: the sink is then one of a turn that is over.
+        let sink = kept.unwrap_or_else(|| Sink::new(Arc::clone(&pending.reader.queue), true));
         (sink, pending)
     }
 
@@ -202,7 +201,8 @@ impl TurnBuilder {
             // Nothing is spent on a turn that cannot run: the orchestrator is not even called.
             Err(refusal) => {
                 drop(orchestrator);
-                Some(refusal)
+                queue.finish(End::failed(refusal.failure.clone()));
+                Some(Rejected { id, ..refusal })
             }
         };
         Pending {

@@ -60,6 +60,7 @@ impl Producer {
             end.metadata.mode.clone_from(&self.mode);
         }
         if let Some(hook) = self.hook.take() {
+            self.queue.decide();
             let ending = Ending {
                 id: self.id,
                 end: end.clone(),

@@ -102,6 +102,10 @@ struct State {
     /// Asked for, not there yet: the producer finishes by it at its next step.
     ending: Option<End>,
     reader_gone: bool,
+    /// Why nothing more is taken; the first reason stays.
+    closed: Option<Closed>,
+    /// The end is known and only waits for the application's hook.
+    decided: bool,
     activity: Activity,
     /// Whether frames came in since the clock was last read.
     unstamped: bool,
@@ -142,6 +146,8 @@ impl Queue {
                 end_taken: false,
                 ending: None,
                 reader_gone: false,
+                closed: None,
+                decided: false,
                 activity: Activity {
                     sent: now,
                     behind_since: None,
@@ -252,15 +258,31 @@ impl Queue {
     /// Asks for an end: the producer's task makes it one, after the application's hook. The first to ask wins.
     pub(crate) fn request_end(&self, end: End) -> Result<(), Closed> {
         let mut state = self.lock();
-        if let Some(closed) = state.closed() {
+        if let Some(closed) = state.closed {
             return Err(closed);
         }
+        state.closed = Some(Closed::Ended);
         state.ending = Some(end);
         let (producer, senders) = (state.producer.take(), std::mem::take(&mut state.senders));
         drop(state);
         wake(producer);
         senders.into_iter().for_each(Waker::wake);
         Ok(())
+    }
+
+    /// The end is known and comes after the application's hook: until then nothing is added, so the hook is told the whole
+    /// answer, and time changes nothing about it.
+    pub(crate) fn decide(&self) {
+        let mut state = self.lock();
+        state.decided = true;
+        state.closed.get_or_insert(Closed::Ended);
+        let senders = std::mem::take(&mut state.senders);
+        drop(state);
+        senders.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn is_decided(&self) -> bool {
+        self.lock().decided
     }
 
     /// The turn is over. The first end wins; what is sent after it is refused. True where this was the first.
@@ -278,6 +300,7 @@ impl Queue {
             state.frames += 1;
         }
         state.end = Some(end);
+        state.closed.get_or_insert(Closed::Ended);
         let (reader, producer) = (state.reader.take(), state.producer.take());
         let senders = std::mem::take(&mut state.senders);
         drop(guard);
@@ -304,7 +327,7 @@ impl Queue {
 
     /// Why nothing more is taken, if so.
     pub(crate) fn closed(&self) -> Option<Closed> {
-        self.lock().closed()
+        self.lock().closed
     }
 
     /// The answer so far, if it was asked for; it is kept no longer.
@@ -363,7 +386,11 @@ impl Queue {
         for frame in std::mem::take(frames) {
             // The queue checked the order; an event that is too long for this wire is the one thing that can be refused.
             if encoder.encode(&frame, &mut buffer).is_err() {
-                state.figures.dropped += 1;
+                match &mut state.end {
+                    // Already summed up.
+                    Some(end) => end.metadata.events_dropped += 1,
+                    None => state.figures.dropped += 1,
+                }
             }
         }
         state.out = Out::Bytes { encoder, buffer };
@@ -386,6 +413,14 @@ impl Queue {
                 return Poll::Ready(None);
             }
             register(&mut state.reader, cx);
+            // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
+            let senders = if state.frames > 0 {
+                state.taken(now)
+            } else {
+                Vec::new()
+            };
+            drop(guard);
+            senders.into_iter().for_each(Waker::wake);
             return Poll::Pending;
         }
         let chunk = buffer.split().freeze();
@@ -454,6 +489,7 @@ impl Queue {
     pub(crate) fn disconnect(&self) {
         let mut state = self.lock();
         state.reader_gone = true;
+        state.closed.get_or_insert(Closed::Disconnected);
         state.activity.behind_since = None;
         // A sink may live on for a long time; what nobody will read does not.
         state.text = String::new();
@@ -470,19 +506,9 @@ impl Queue {
 }
 
 impl State {
-    fn closed(&self) -> Option<Closed> {
-        if self.end.is_some() || self.ending.is_some() {
-            Some(Closed::Ended)
-        } else if self.reader_gone {
-            Some(Closed::Disconnected)
-        } else {
-            None
-        }
-    }
-
     /// Whether one more frame may come in.
     fn admit(&self, limits: &QueueLimits) -> Result<(), Refused> {
-        if let Some(closed) = self.closed() {
+        if let Some(closed) = self.closed {
             return Err(Refused::Closed(closed));
         }
         if self.frames >= limits.max_frames || self.bytes() >= limits.max_bytes {

@@ -59,7 +59,7 @@ impl Reader {
                     )
                     .is_err()
                 });
-                if overdue_for_long {
+                if overdue_for_long && !self.queue.is_decided() {
                     self.queue.finish(End::failed(failure));
                 }
                 now + GRACE
