@@ -2,7 +2,11 @@
 //!
 //! A package of its own, so that nothing else is built for it twice. `cargo test -p ragwire-loom` runs the models.
 #![cfg(test)]
-#![allow(dead_code, reason = "the models use a part of what is included")]
+#![allow(
+    dead_code,
+    clippy::wrong_self_convention,
+    reason = "the models use a part of what is included"
+)]
 
 #[path = "../../../src/event.rs"]
 mod event;
