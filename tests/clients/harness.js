@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const BINARY = process.env.RAGWIRE_SERVER ?? join(ROOT, "target/debug/ragwire-server");
+const BINARY = process.env.TEST_SERVER ?? join(ROOT, "target/debug/ragwire-server");
 
 /** Starts a server of its own on a free port, with the sample library; `stop()` ends it and removes its data. */
 export async function startServer({ args = [] } = {}) {
@@ -53,13 +53,15 @@ export function ask(prompt) {
 
 /**
  * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer on its own; `cutAfter` breaks the connection after so many
- * bytes of the answer, headers included.
+ * bytes of the answer, headers included; `cut()` breaks all connections at once.
  */
 export async function startProxy(url, { byteAtATime = false, cutAfter = Infinity } = {}) {
   const { hostname, port } = new URL(url);
+  const open = new Set();
   const server = net.createServer((client) => {
     const upstream = net.connect(Number(port), hostname);
     let passed = 0;
+    open.add(client);
     client.setNoDelay(true);
     client.pipe(upstream);
     upstream.on("data", async (bytes) => {
@@ -81,10 +83,12 @@ export async function startProxy(url, { byteAtATime = false, cutAfter = Infinity
     });
     upstream.on("end", () => client.end());
     for (const socket of [client, upstream]) socket.on("error", () => (client.destroy(), upstream.destroy()));
-    client.on("close", () => upstream.destroy());
+    client.on("close", () => (open.delete(client), upstream.destroy()));
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const proxied = new URL(url);
   proxied.port = server.address().port;
-  return { url: proxied.href.replace(/\/$/, ""), stop: () => new Promise((resolve) => server.close(resolve)) };
+  const cut = () => open.forEach((client) => client.destroy());
+  const stop = () => (cut(), new Promise((resolve) => server.close(resolve)));
+  return { url: proxied.href.replace(/\/$/, ""), cut, stop };
 }

@@ -5,7 +5,7 @@ import { decodeFramed } from "/client/stream.js";
 
 const element = (id) => document.getElementById(id);
 const [prompt, ask, stop, retry, review] = ["prompt", "ask", "stop", "retry", "review"].map(element);
-const [status, statusText, steps, answer, citations] = ["status", "status-text", "steps", "answer", "citations"].map(element);
+const [status, steps, answer, citations] = ["status", "steps", "answer", "citations"].map(element);
 const [documents, upload, uploadStatus, drop] = ["documents", "upload", "upload-status", "drop"].map(element);
 
 /** One session for each tab. `randomUUID` is missing where the page is not on loopback and has no TLS. */
@@ -24,7 +24,7 @@ function make(tag, text, attributes = {}) {
 
 function show(state, text) {
   status.dataset.state = state;
-  statusText.textContent = text;
+  status.textContent = text;
   const busy = state === "running";
   answer.setAttribute("aria-busy", String(busy));
   ask.disabled = busy;
@@ -117,7 +117,7 @@ async function read(body, sources) {
       case "text":
         if (answer.textContent === "") {
           endStep("done");
-          statusText.textContent = "Answering…";
+          status.textContent = "Answering…";
         }
         answer.append(item.text);
         break;

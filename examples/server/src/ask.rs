@@ -149,7 +149,7 @@ pub async fn run(options: AskOptions) -> ExitCode {
 }
 
 async fn ask(options: AskOptions) -> Result<Status, AskError> {
-    let prompt = prompt(options.prompt)?;
+    let prompt = prompt(&options.prompt)?;
     let flags = options.flags;
     let streaming = !flags.no_streaming.unwrap_or(false);
     let session = flags.session.unwrap_or_else(|| "cli".to_owned());
@@ -197,7 +197,7 @@ async fn ask(options: AskOptions) -> Result<Status, AskError> {
     }
 }
 
-fn prompt(words: Vec<String>) -> Result<String, AskError> {
+fn prompt(words: &[String]) -> Result<String, AskError> {
     let prompt = if words.is_empty() || words == ["-"] {
         if io::stdin().is_terminal() {
             return Err(AskError::Usage("no question; write it after `ask`".into()));

@@ -13,16 +13,17 @@ pub const QUESTION: &str = "What happens when a turn fails after the commit?";
 
 macro_rules! documents {
     ($($name:literal)*) => {
-        [$((concat!("sample/", $name), include_str!(concat!("../library/", $name)))),*]
+        [$((concat!("sample/", $name), include_bytes!(concat!("../library/", $name)).as_slice())),*]
     };
 }
 
-const DOCUMENTS: [(&str, &str); 8] = documents! {
+const DOCUMENTS: [(&str, &[u8]); 9] = documents! {
     "back-pressure.md"
     "chunking.md"
     "citations.md"
     "commit-rule.md"
     "framed-wire.md"
+    "glossary.pdf"
     "operations.md"
     "retrieval.md"
     "time-outs.html"
@@ -34,8 +35,8 @@ const DOCUMENTS: [(&str, &str); 8] = documents! {
 ///
 /// Where the library cannot be written.
 pub fn add(library: &Library) -> Result<(), LibraryError> {
-    for (name, text) in DOCUMENTS {
-        match parse(name, text.as_bytes(), &ParseLimits::default()) {
+    for (name, bytes) in DOCUMENTS {
+        match parse(name, bytes, &ParseLimits::default()) {
             Ok(parsed) => {
                 library.add(name, &parsed)?;
             }
@@ -79,6 +80,11 @@ mod tests {
         assert!(
             hits.iter()
                 .any(|hit| hit.chunk.document_name == "sample/commit-rule.md")
+        );
+        let hits = library.search("What is truncation?", 1).unwrap();
+        assert_eq!(
+            (hits[0].chunk.document_name.as_str(), hits[0].chunk.page),
+            ("sample/glossary.pdf", Some(2))
         );
         remove(&library).unwrap();
         assert!(library.list().is_empty());

@@ -40,6 +40,14 @@ pub enum StartError {
     /// The system gives no signals.
     #[error("cannot listen to signals: {0}")]
     Signals(#[source] std::io::Error),
+    /// A path that the user named is not there: a mistake in the name, not one bad file among many.
+    #[error("{}: {reason}", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
     /// `ingest` without anything to do.
     #[error("nothing to index; name files or folders")]
     NoPaths,
@@ -58,6 +66,12 @@ fn hint(error: &LibraryError) -> &'static str {
 ///
 /// [`StartError`].
 pub async fn open_library(settings: &Settings, extractor: &Extractor) -> Result<Arc<Library>, StartError> {
+    for path in &settings.docs {
+        std::fs::metadata(path).map_err(|reason| StartError::Path {
+            path: path.clone(),
+            reason,
+        })?;
+    }
     let folder = settings.data.clone();
     let limits = library_limits(settings);
     let opening = tokio::task::spawn_blocking({

@@ -277,7 +277,8 @@ mod tests {
 
     #[test]
     fn contradictions_are_named() {
-        let cases: &[(fn(&mut Settings), &str)] = &[
+        type Change = fn(&mut Settings);
+        let cases: &[(Change, &str)] = &[
             (|s| s.keep_alive = s.idle_timeout, "keep-alive"),
             (|s| s.idle_timeout = Span(s.turn_timeout.0 * 2), "idle-timeout"),
             (|s| s.session_turns = Count(1), "session-turns"),

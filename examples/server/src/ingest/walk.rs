@@ -56,7 +56,7 @@ impl Walk {
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
-            return self.take(root, name);
+            return self.take(root, &name);
         }
         if !metadata.is_dir() {
             return self.skip(root, "neither a file nor a folder");
@@ -104,10 +104,10 @@ impl Walk {
         let parts: Vec<_> = std::iter::once(prefix.into())
             .chain(below.iter().map(|part| part.to_string_lossy()))
             .collect();
-        self.take(path, parts.join("/"));
+        self.take(path, &parts.join("/"));
     }
 
-    fn take(&mut self, path: &Path, name: String) {
+    fn take(&mut self, path: &Path, name: &str) {
         let name = name.replace(|letter: char| letter.is_control(), "\u{fffd}");
         if !self.names.insert(name.clone()) {
             return self.skip(path, "another file has the same name");

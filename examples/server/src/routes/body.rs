@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error, IgnoredAny};
 use serde_json::error::Category;
 use tokio::time::{Instant, timeout_at};
 
@@ -31,7 +31,7 @@ pub(super) async fn read(
         .get(CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|bytes| bytes > max_bytes as u64) {
-        linger(body).await;
+        linger(headers, body).await;
         return Err(too_large(max_bytes));
     }
     let end = Instant::now() + silence * SILENCES;
@@ -43,7 +43,7 @@ pub(super) async fn read(
             Ok(Some(Ok(frame))) => {
                 let data = frame.into_data().unwrap_or_default();
                 if bytes.len() + data.len() > max_bytes {
-                    linger(body).await;
+                    linger(headers, body).await;
                     return Err(too_large(max_bytes));
                 }
                 bytes.extend_from_slice(&data);
@@ -74,8 +74,11 @@ fn too_large(max_bytes: usize) -> Refusal {
     )
 }
 
-/// Reads on without keeping anything.
-pub(super) async fn linger(mut body: Body) {
+/// Reads on without keeping anything, unless the client still waits to be told to send it.
+pub(super) async fn linger(headers: &HeaderMap, mut body: Body) {
+    if headers.contains_key(EXPECT) {
+        return;
+    }
     let mut left = LINGER_BYTES;
     let end = Instant::now() + LINGER;
     while let Ok(Some(Ok(frame))) = timeout_at(end, body.frame()).await {
@@ -95,7 +98,13 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
             "Send JSON, with the header content-type: application/json.",
         ));
     }
-    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+    // Serde would take an array for a struct, member by member.
+    let read = if bytes.trim_ascii_start().starts_with(b"[") {
+        serde_json::from_slice::<IgnoredAny>(bytes).and_then(|_| Err(serde_json::Error::custom("an array")))
+    } else {
+        serde_json::from_slice(bytes)
+    };
+    read.map_err(|error| match error.classify() {
         Category::Data => Refusal::permanent(
             StatusCode::UNPROCESSABLE_ENTITY,
             "invalid_request",

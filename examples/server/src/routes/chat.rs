@@ -107,7 +107,8 @@ pub(super) async fn whole(State(app): State<Arc<App>>, id: SessionId, request: R
 async fn start(app: &Arc<App>, id: SessionId, request: Request) -> Result<(String, Turn), Response> {
     // First what costs nothing: a server that is full does not read the question.
     if let Err(rejected) = app.turns.check() {
-        body::linger(request.into_body()).await;
+        let (head, body) = request.into_parts();
+        body::linger(&head.headers, body).await;
         return Err(rejected.into_response());
     }
     let session_id = id

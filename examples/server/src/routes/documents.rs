@@ -83,7 +83,7 @@ pub(super) async fn upload(
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let Ok(_place) = Arc::clone(&app.uploads).try_acquire_owned() else {
-        body::linger(body).await;
+        body::linger(&head.headers, body).await;
         return Err(Refusal::passing(
             StatusCode::SERVICE_UNAVAILABLE,
             "busy",
@@ -99,7 +99,7 @@ pub(super) async fn upload(
         0
     };
     if !multipart && !is_document(media_type.as_deref()) {
-        body::linger(body).await;
+        body::linger(&head.headers, body).await;
         return Err(Refusal::permanent(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",

@@ -1,0 +1,398 @@
+//! The program as a user runs it: settings, `ingest`, `ask`, signals.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use ragwire_server::ask::AskFlags;
+use ragwire_server::cli::layers::{self, SettingsError, Variables};
+use ragwire_server::cli::settings::Options;
+use ragwire_server::cli::values::{Count, Span};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ragwire-server");
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env("RUST_LOG", "warn");
+    for (name, _) in layers::variables() {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+/// A server of the program's own, ended when it is dropped.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Served {
+    fn start(data: &Path, more: &[&str]) -> Self {
+        let mut arguments = vec![
+            "--listen",
+            "127.0.0.1:0",
+            "--test-faults",
+            "--data",
+            data.to_str().unwrap(),
+        ];
+        arguments.extend(more);
+        let mut child = program(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find_map(|line| Some(line.split_once("answers at ")?.1.trim_end_matches('/').to_owned()))
+            .expect("the address is printed");
+        // Else the server would block, or fail, when it logs.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address }
+    }
+
+    fn ask(&self, arguments: &[&str]) -> (i32, String, String) {
+        run(program(&["ask", "--server", &self.address]).args(arguments))
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn variables(pairs: &[(&str, &str)]) -> Variables {
+    pairs
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect()
+}
+
+fn from(pairs: &[(&str, &str)]) -> Result<Options, SettingsError> {
+    #[derive(Debug, clap::Parser)]
+    struct Others {
+        #[command(flatten)]
+        ask: AskFlags,
+    }
+    let others = <Others as clap::CommandFactory>::command();
+    layers::from_environment(&variables(pairs), &others)
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_which_wins_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("settings.toml");
+    std::fs::write(
+        &file,
+        "max-turns = 3\nmax-uploads = 3\nmax-connections = 3\ndrain = \"3s\"\ndocs = [\"file\"]\nmax-upload-size = 4096\n",
+    )
+    .unwrap();
+    let environment = from(&[
+        ("RAGWIRE_MAX_TURNS", "2"),
+        ("RAGWIRE_MAX_UPLOADS", "2"),
+        ("RAGWIRE_ALLOW_HOST", "a.example, b.example"),
+        ("RAGWIRE_TEST_FAULTS", "1"),
+        ("RAGWIRE_SESSION", "belongs to another command"),
+    ])
+    .unwrap();
+    let flags = Options {
+        max_turns: Some(Count(1)),
+        ..Options::default()
+    };
+    let settings = layers::settle(flags, Some(&file), environment).unwrap();
+    assert_eq!(
+        (settings.max_turns, settings.max_uploads, settings.max_connections),
+        (Count(1), Count(2), Count(3))
+    );
+    assert_eq!(settings.drain, Span(Duration::from_secs(3)));
+    assert_eq!(settings.docs, [Path::new("file")]);
+    assert_eq!(settings.max_upload_size.0, 4096);
+    assert_eq!(settings.allow_host, ["a.example", "b.example"]);
+    assert!(settings.test_faults);
+    assert_eq!(settings.listen.port(), 8787, "the default");
+
+    let paths = std::env::join_paths(["a", "b c"]).unwrap();
+    let docs = from(&[("RAGWIRE_DOCS", paths.to_str().unwrap())]).unwrap().docs;
+    assert_eq!(docs.unwrap(), [Path::new("a"), Path::new("b c")]);
+}
+
+#[test]
+fn wrong_settings_are_refused_at_start_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let file = |text: &str| {
+        let path = folder
+            .path()
+            .join(format!("{}.toml", text.replace(['\n', '"', ' '], "_")));
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let unknown_key = file("max-turn = 3\n");
+    let zero = file("max-turns = 0\n");
+    let twice = file("max-turns = 1\nmax-turns = 2\n");
+    let negative = file("drain = \"-1s\"\n");
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+    let cases: &[Case<'_>] = &[
+        (&["--config", &unknown_key], &[], "unknown field `max-turn`"),
+        (&["--config", &zero], &[], "`0` is no count"),
+        (&["--config", &twice], &[], "duplicate key"),
+        (&["--config", &negative], &[], "out of range"),
+        (&["--config", "/nowhere.toml"], &[], "No such file"),
+        (
+            &[],
+            &[("RAGWIRE_CONFIG", &unknown_key)],
+            "unknown field `max-turn`",
+        ),
+        (
+            &[],
+            &[("RAGWIRE_MAX_TURN", "1")],
+            "unknown environment variable RAGWIRE_MAX_TURN",
+        ),
+        (
+            &[],
+            &[("RAGWIRE_max_turns", "1")],
+            "unknown environment variable RAGWIRE_max_turns",
+        ),
+        (
+            &[],
+            &[("RAGWIRE_MAX_TURNS", "0")],
+            "RAGWIRE_MAX_TURNS: invalid value '0'",
+        ),
+        (
+            &[],
+            &[("RAGWIRE_LISTEN", "here")],
+            "RAGWIRE_LISTEN: invalid value",
+        ),
+        (&["--max-turns", "0"], &[], "`0` is no count"),
+        (&["--max-turns", "9223372036854775808"], &[], "is no count"),
+        (&["--drain", "0s"], &[], "out of range"),
+        (
+            &["--keep-alive", "3m"],
+            &[],
+            "keep-alive (3m) must be less than idle-timeout (2m)",
+        ),
+        (&["--max-question", "1MiB"], &[], "max-question"),
+        (&["--nonsense"], &[], "unexpected argument"),
+        (
+            &["ask", "--server", "https://a.example", "x"],
+            &[],
+            "does not begin with http://",
+        ),
+        (
+            &["ask", "x"],
+            &[("RAGWIRE_SERVER", "ftp://a")],
+            "does not begin with http://",
+        ),
+    ];
+    for (arguments, environment, said) in cases {
+        let mut command = program(arguments);
+        let (code, _, stderr) = run(command
+            .envs(environment.iter().copied())
+            .env_remove("X")
+            .current_dir(folder.path()));
+        assert_eq!(code, 2, "{arguments:?} {environment:?}: {stderr}");
+        assert!(stderr.contains(said), "{arguments:?} {environment:?}: {stderr}");
+    }
+    assert!(!data.exists(), "nothing was begun");
+}
+
+#[test]
+fn ingest_fills_the_library_that_serve_answers_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let (docs, data) = (folder.path().join("docs"), folder.path().join("data"));
+    std::fs::create_dir_all(&docs).unwrap();
+    std::fs::write(
+        docs.join("bees.md"),
+        "# Bees\n\nA bee dances to tell where the nectar is.",
+    )
+    .unwrap();
+    std::fs::write(docs.join("broken.pdf"), "%PDF-1.4 nothing").unwrap();
+    let arguments = ["ingest", docs.to_str().unwrap(), "--data", data.to_str().unwrap()];
+    let (code, _, stderr) = run(&mut program(&arguments));
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("docs/bees.md: 1 chunks"), "{stderr}");
+    assert!(stderr.contains("broken.pdf: the pdf is damaged"), "{stderr}");
+    assert!(stderr.contains("1 indexed, 0 unchanged, 1 skipped"), "{stderr}");
+    let (_, _, stderr) = run(&mut program(&arguments));
+    assert!(stderr.contains("0 indexed, 1 unchanged, 1 skipped"), "{stderr}");
+    assert_eq!(
+        run(&mut program(&["ingest", "--data", data.to_str().unwrap()])).0,
+        1
+    );
+
+    let server = Served::start(&data, &[]);
+    let (code, stdout, stderr) = server.ask(&["Why", "does", "a", "bee", "dance?"]);
+    assert_eq!(
+        (code, stdout.trim()),
+        (0, "A bee dances to tell where the nectar is. [1]"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("· search"), "{stderr}");
+    assert!(stderr.contains("[1] docs/bees.md, Bees: "), "{stderr}");
+    // The library has one owner, and a wrong path is no reason to look at it.
+    let missing = ["--docs", "/nowhere", "--data", data.to_str().unwrap()];
+    let (code, _, stderr) = run(&mut program(&missing));
+    assert!(code == 1 && stderr.contains("/nowhere: No such file"), "{stderr}");
+    let second = ["--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+    let (code, _, stderr) = run(&mut program(&second));
+    assert!(
+        code == 1 && stderr.contains("in use by another process"),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn the_status_of_ask_says_how_the_turn_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Served::start(folder.path(), &[]);
+    for (arguments, code) in [
+        (&["What is BM25?"][..], 0),
+        (&["--no-streaming", "What is BM25?"], 0),
+        (
+            &[
+                "--review",
+                "--effort",
+                "high",
+                "--session",
+                "a.b-c_d",
+                "What is BM25?",
+            ],
+            0,
+        ),
+        (&["fault:text"], 1),
+        (&["fault:reject"], 1),
+        (&["--no-streaming", "fault:text"], 1),
+        (&["--effort", "huge", "x"], 2),
+        (&["--session", "a/b", "x"], 2),
+        (&[], 2),
+    ] {
+        let (status, stdout, stderr) = server.ask(arguments);
+        assert_eq!(status, code, "{arguments:?}: {stderr}");
+        assert_eq!(stdout.is_empty(), stdout.trim().is_empty(), "{stdout:?}");
+    }
+    let hostile = server.ask(&["fault:hostile"]);
+    assert!(!hostile.1.contains(['\u{1d}', '\u{1e}', '\u{1b}']) && !hostile.2.contains('\u{1b}'));
+    let address = server.address.clone();
+    drop(server);
+    let gone = run(&mut program(&["ask", "--server", &address, "x"]));
+    assert!(gone.0 == 2 && gone.2.contains("cannot reach"), "{}", gone.2);
+}
+
+/// A server that says `bytes`, once.
+fn says(bytes: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = socket.read(&mut request).unwrap();
+        socket.write_all(bytes).unwrap();
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn ask_tells_a_stop_and_a_broken_answer_from_a_complete_one() {
+    macro_rules! response {
+        ($body:literal) => {
+            concat!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n",
+                $body
+            )
+            .as_bytes()
+        };
+    }
+    let cases: [(&[u8], i32, &str); 7] = [
+        (
+            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[]}"),
+            0,
+            "Hi\n",
+        ),
+        (
+            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[],\"status\":\"stopped\"}"),
+            3,
+            "Hi\n",
+        ),
+        (
+            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[]"),
+            4,
+            "Hi",
+        ),
+        (response!("\x1dHi"), 4, "Hi"),
+        (response!("{\"event\":\"search\",\"tool\":\"a\"}\n"), 4, ""),
+        (response!("<html>"), 4, ""),
+        (
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n\x1dHi\r\n",
+            4,
+            "Hi",
+        ),
+    ];
+    for (bytes, code, printed) in cases {
+        let server = says(bytes);
+        let (status, stdout, stderr) = run(&mut program(&["ask", "--server", &server, "x"]));
+        assert_eq!(
+            (status, &*stdout),
+            (code, printed),
+            "{:?}: {stderr}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_in_mid_answer_completes_it_and_ends_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, code) in [("TERM", 0), ("INT", 0)] {
+        let mut server = Served::start(folder.path(), &[]);
+        let asking = program(&["ask", "--server", &server.address, "fault:slow"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        let started = Instant::now();
+        server.signal(name);
+        let answered = asking.wait_with_output().unwrap();
+        let (stdout, stderr) = (
+            String::from_utf8(answered.stdout).unwrap(),
+            String::from_utf8(answered.stderr).unwrap(),
+        );
+        assert_eq!(answered.status.code(), Some(1), "{stderr}");
+        assert!(
+            stdout.starts_with("word1 ") && stdout.contains("restarting"),
+            "{stdout}"
+        );
+        assert!(stderr.contains("shutting_down"), "{stderr}");
+        assert_eq!(server.child.wait().unwrap().code(), Some(code));
+        assert!(
+            started.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            started.elapsed()
+        );
+    }
+}
