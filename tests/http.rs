@@ -517,7 +517,7 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
         .await;
         assert!(gone.try_recv().is_err(), "not yet");
         println!("{server:?}: {before} KiB went into sockets and buffers");
-        // Linux grows both socket buffers to some megabytes; ours is 64 KiB of it.
+        // Linux grows both socket buffers to some megabytes; ours is 48 KiB of it.
         assert!(before < 16 * 1024, "{before} KiB");
         soon(&mut gone).await.unwrap();
         drop(socket);

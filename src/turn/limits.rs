@@ -15,8 +15,8 @@ pub struct QueueLimits {
 impl QueueLimits {
     /// 256 frames: more than the progress of most turns, so retrieval never waits for a slow reader.
     pub const MAX_FRAMES: usize = 256;
-    /// 64 KiB: a long answer fits, and a thousand stalled readers cost 64 MiB.
-    pub const MAX_BYTES: usize = 64 * 1024;
+    /// 48 KiB: a long answer fits, and with one more frame it still fits an allocation of 64 KiB.
+    pub const MAX_BYTES: usize = 48 * 1024;
     /// 256 KiB: what the framed wire takes as a line.
     pub const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
 
