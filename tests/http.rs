@@ -1,6 +1,7 @@
 //! Turns over real sockets: hyper with HTTP/1 and HTTP/2, and axum. Order is proved by handshakes; the clock only gives upper bounds.
 #![cfg(feature = "axum")]
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
 //! What holds for every turn on the framed wire: any events, any text, any end, cut anywhere. The numbers are those of the
 //! invariants in `ARCHITECTURE.md`.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use bytes::BytesMut;
 use proptest::collection::vec;

@@ -1,5 +1,6 @@
 //! What a turn does, on a paused clock. Orchestrators are scripts, expected bytes are literal; only time stamps are taken out.
 #![cfg(feature = "http")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -779,7 +780,10 @@ async fn pairs() {
 
 /// What the hook was told, and when.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(&'static str, String, String)>>>);
+struct Told(Arc<Mutex<Vec<Ended>>>);
+
+/// The status, the text and the answer.
+type Ended = (&'static str, String, String);
 
 impl Told {
     fn hook(
@@ -800,7 +804,7 @@ impl Told {
         }
     }
 
-    fn all(&self) -> Vec<(&'static str, String, String)> {
+    fn all(&self) -> Vec<Ended> {
         self.0.lock().unwrap().clone()
     }
 }

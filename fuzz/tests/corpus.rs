@@ -1,0 +1,26 @@
+//! Runs the committed corpus through the fuzz targets.
+
+use std::path::Path;
+
+fn check(target: fn(&[u8]), name: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert!(files.len() >= 20, "{name} has only {} files", files.len());
+    for file in files {
+        println!("{}", file.display());
+        target(&std::fs::read(file).unwrap());
+    }
+}
+
+#[test]
+fn framed_decode() {
+    check(ragwire_fuzz::framed_decode, "framed_decode");
+}
+
+#[test]
+fn framed_roundtrip() {
+    check(ragwire_fuzz::framed_roundtrip, "framed_roundtrip");
+}

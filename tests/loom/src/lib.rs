@@ -1,0 +1,26 @@
+//! The queue, from the very source that ships, with loom's locks in the place of the standard library's.
+//!
+//! A package of its own, so that nothing else is built for it twice. `cargo test -p ragwire-loom` runs the models.
+#![cfg(test)]
+#![allow(
+    dead_code,
+    clippy::wrong_self_convention,
+    reason = "the models use a part of what is included"
+)]
+
+#[path = "../../../src/event.rs"]
+mod event;
+#[path = "../../../src/frame.rs"]
+mod frame;
+#[path = "../../../src/json.rs"]
+mod json;
+#[path = "../../../src/metadata.rs"]
+mod metadata;
+mod models;
+#[path = "../../../src/record.rs"]
+mod record;
+mod turn;
+#[path = "../../../src/utf8.rs"]
+mod utf8;
+#[path = "../../../src/wire/mod.rs"]
+mod wire;

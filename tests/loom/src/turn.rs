@@ -1,0 +1,10 @@
+//! As much of `src/turn` as the queue needs.
+
+#[path = "../../../src/turn/limits.rs"]
+pub(crate) mod limits;
+#[path = "../../../src/turn/queue.rs"]
+pub(crate) mod queue;
+
+mod sync {
+    pub(super) use loom::sync::{Mutex, MutexGuard};
+}
