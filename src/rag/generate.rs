@@ -221,7 +221,7 @@ impl Said<'_> {
             let text = format!(
                 "{}{} [{}]",
                 if follows { " " } else { "" },
-                one.sentence,
+                without_numbers(&one.sentence),
                 self.citations.len() + 1
             );
             send_words(self.sink, &text).await?;
@@ -231,6 +231,31 @@ impl Said<'_> {
         }
         Ok(())
     }
+}
+
+/// A sentence with its own `[1]` or `[2, 3]` in parentheses, so that the numbers in brackets are those of the citations alone.
+fn without_numbers(sentence: &str) -> String {
+    let mut plain = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('[') {
+        let inside = after.split_once(']').filter(|(inside, _)| {
+            inside.contains(|c: char| c.is_ascii_digit())
+                && inside.chars().all(|c| c.is_ascii_digit() || ", -–".contains(c))
+        });
+        plain.push_str(before);
+        match inside {
+            Some((numbers, after)) => {
+                plain.extend(["(", numbers, ")"]);
+                rest = after;
+            }
+            None => {
+                plain.push('[');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
 }
 
 fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
@@ -271,4 +296,21 @@ async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError> {
         sink.send(word).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_document_are_not_ours() {
+        for (sentence, plain) in [
+            ("As in [12] and [3, 4].", "As in (12) and (3, 4)."),
+            ("An array a[i] or [], [1", "An array a[i] or [], [1"),
+            ("[[7]]", "[(7)]"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(sentence), plain);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What is searched for: the question itself, its telling words alone, and each question within it.
+//! What is searched for: the question itself, its most telling words alone, and each question within it.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -8,6 +8,8 @@ use crate::event::Complexity;
 pub const MAX_QUERIES: usize = 6;
 /// Fewest words of a part that is searched for on its own.
 const MIN_PART_WORDS: usize = 2;
+/// Most telling words that are searched for alone: the longest, which as a rule are the rarest.
+const FOCUS_WORDS: usize = 3;
 /// Words left out of the keywords; the index has a longer list of its own.
 const FUNCTION_WORDS: [&str; 46] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "had", "has",
@@ -32,12 +34,13 @@ impl Plan {
         let mut parts: Vec<String> = parts(question).into_iter().map(str::to_owned).collect();
         let mut queries = vec![question.trim().to_owned()];
         let mut add = |query: String| {
-            let alike = |known: &String| words(known).eq(words(&query));
-            if queries.len() < MAX_QUERIES && words(&query).next().is_some() && !queries.iter().any(alike) {
+            // The index leaves function words out, so queries with the same telling words are the same search.
+            let alike = |known: &String| telling(known).eq(telling(&query));
+            if queries.len() < MAX_QUERIES && telling(&query).next().is_some() && !queries.iter().any(alike) {
                 queries.push(query);
             }
         };
-        add(keywords(question));
+        add(focus(question));
         if parts.len() > 1 {
             parts.iter().for_each(|part| add(part.clone()));
         }
@@ -69,12 +72,24 @@ fn parts(question: &str) -> Vec<&str> {
         .collect()
 }
 
-fn keywords(question: &str) -> String {
-    let telling: Vec<&str> = question
-        .unicode_words()
-        .filter(|word| !is_function_word(&word.to_lowercase()))
-        .collect();
-    telling.join(" ")
+/// The longest telling words, at least one fewer than there are, in the order of the question: a wider search, for passages
+/// that miss a word of the question.
+fn focus(question: &str) -> String {
+    let telling = || {
+        question
+            .unicode_words()
+            .filter(|word| !is_function_word(&word.to_lowercase()))
+    };
+    let mut longest: Vec<&str> = telling().collect();
+    // Of words of one length the first: sorting is stable.
+    longest.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
+    longest.truncate(FOCUS_WORDS.min(longest.len().saturating_sub(1)));
+    let focus: Vec<&str> = telling().filter(|word| longest.contains(word)).collect();
+    focus.join(" ")
+}
+
+fn telling(text: &str) -> impl Iterator<Item = String> {
+    words(text).filter(|word| !is_function_word(word))
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {
@@ -92,17 +107,17 @@ mod tests {
     #[test]
     fn questions_are_planned() {
         let cases: &[(&str, &[&str], Complexity)] = &[
-            ("attention heads", &["attention heads"], Complexity::Simple),
             (
-                "What is attention?",
-                &["What is attention?", "attention"],
+                "attention heads",
+                &["attention heads", "attention"],
                 Complexity::Simple,
             ),
+            ("What is attention?", &["What is attention?"], Complexity::Simple),
             (
                 "What optimizer was used and how long did training take?",
                 &[
                     "What optimizer was used and how long did training take?",
-                    "optimizer used long training take",
+                    "optimizer used training",
                     "What optimizer was used",
                     "how long did training take",
                 ],
@@ -110,7 +125,12 @@ mod tests {
             ),
             (
                 "salt and pepper",
-                &["salt and pepper", "salt pepper"],
+                &["salt and pepper", "pepper"],
+                Complexity::Simple,
+            ),
+            (
+                "How many heads does the base model have?",
+                &["How many heads does the base model have?", "many heads model"],
                 Complexity::Simple,
             ),
             ("???", &["???"], Complexity::Simple),
