@@ -192,6 +192,15 @@ impl Failure {
         }
     }
 
+    /// What a response without a stream says of a turn that ended so; `None` where it completed.
+    pub fn of(status: &Status) -> Option<Self> {
+        match status {
+            Status::Completed => None,
+            Status::Failed(failure) => Some(failure.clone()),
+            Status::Stopped => Some(Self::new(Self::STOPPED, "The turn was stopped.")),
+        }
+    }
+
     /// Says that asking again will not help.
     #[must_use]
     pub fn permanent(mut self) -> Self {

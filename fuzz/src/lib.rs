@@ -61,7 +61,7 @@ pub fn framed_decode(data: &[u8]) {
         let whole = decode(&wire, [stream]);
         assert_eq!(decode(&wire, stream.chunks(usize::from(*size).max(1))), whole);
         let ended = matches!(whole.frames.last(), Some(Frame::End(_)));
-        assert_eq!(whole.finish == Finish::Complete, ended);
+        assert_eq!(whole.finish == Finish::Complete, ended && whole.error.is_none());
         assert!(
             whole
                 .frames

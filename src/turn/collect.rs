@@ -4,24 +4,44 @@ use std::future::poll_fn;
 
 use tokio::time::Instant;
 
-use super::Turn;
+use super::{Rejected, Turn, TurnId};
 use crate::event::Event;
-use crate::frame::{End, Frame, Timestamp};
+use crate::frame::{End, Failure, Frame, Timestamp};
 
 /// Most bytes of text, and most events, that a collected turn holds: a response that nobody streams has to fit in memory whole.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_EVENTS: usize = 10_000;
 
 /// A whole turn.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Collected {
+    /// The turn.
+    pub id: TurnId,
     /// What was reported, in order.
     pub events: Vec<(Event, Option<Timestamp>)>,
     /// The answer. Where the turn failed, what there was of it.
     pub text: String,
     /// How it ended.
     pub end: End,
+}
+
+impl Collected {
+    /// The turn, if it completed; else what a response without a stream says of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Rejected`] for a turn that failed or was stopped.
+    pub fn into_result(self) -> Result<Self, Rejected> {
+        match Failure::of(&self.end.status) {
+            None => Ok(self),
+            Some(failure) => Err(Rejected {
+                id: self.id,
+                failure,
+                retry_after: None,
+            }),
+        }
+    }
 }
 
 /// Why a turn was not collected.
@@ -55,7 +75,12 @@ impl Turn {
     ///
     /// [`CollectError::TooLarge`]; the orchestrator is cancelled then.
     pub async fn collect(self) -> Result<Collected, CollectError> {
-        let mut collected = Collected::default();
+        let mut collected = Collected {
+            id: self.id(),
+            events: Vec::new(),
+            text: String::new(),
+            end: End::default(),
+        };
         while let Some(frame) =
             poll_fn(|cx| self.reader.queue.poll_frame(cx, Instant::now().into_std())).await
         {

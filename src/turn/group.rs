@@ -140,7 +140,9 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.group.lock().turns.remove(&self.id);
+        let turn = self.group.lock().turns.remove(&self.id);
+        // Outside of the lock: it may be the last to hold the turn's queue.
+        drop(turn);
         self.group.shared.changed.notify_waiters();
     }
 }

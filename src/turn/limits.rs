@@ -6,7 +6,8 @@
 pub struct QueueLimits {
     /// Most frames that wait; adjacent texts count as one.
     pub max_frames: usize,
-    /// Most bytes that wait. A frame is taken while fewer than this wait, so the largest frame comes on top.
+    /// Most bytes that wait. A frame is taken while fewer than this wait, so the largest frame comes on top; so do, on the
+    /// framed wire, events that come after the first text, which wait for the metadata within its own limit.
     pub max_bytes: usize,
     /// Longest event in bytes of JSON while nobody has chosen a wire; after that the wire's own limit holds.
     pub max_event_bytes: usize,

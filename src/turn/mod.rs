@@ -46,7 +46,7 @@ pub use sink::{SendError, Sink, TrySendError};
 pub use stream::TurnStream;
 pub use timeouts::Timeouts;
 
-use crate::frame::{End, Failure, Status};
+use crate::frame::{End, Failure};
 use crate::metadata::Metadata;
 use queue::{CommitOn, Queue};
 use reader::Reader;
@@ -172,10 +172,7 @@ impl Pending {
         match committed.await {
             Ok(()) => Ok(Turn { reader }),
             Err(end) => {
-                let failure = match end.status {
-                    Status::Failed(failure) => failure,
-                    _ => Failure::new(Failure::STOPPED, "The turn was stopped."),
-                };
+                let failure = Failure::of(&end.status).unwrap_or_default();
                 reader.rejected = Some(failure.clone());
                 Err(Rejected {
                     id: reader.id,

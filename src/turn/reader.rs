@@ -11,7 +11,8 @@ use super::timeouts::overdue;
 use super::{Timeouts, TurnHandle, TurnId};
 use crate::frame::{End, Failure};
 
-/// How much longer than its time-out a turn may take to notice it. Only an orchestrator that blocks its thread is late.
+/// How much longer than its time-out a turn may take to notice it. Only an orchestrator that blocks its thread is late, and
+/// only where the runtime has another thread to look at the clock.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The reading end of a turn. Dropping it disconnects.

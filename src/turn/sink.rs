@@ -83,6 +83,7 @@ impl Sink {
                 }
                 Ok(())
             }
+            Item::Text(text) if text.is_empty() => self.closed().map_or(Ok(()), Err),
             Item::Text(text) => {
                 for piece in pieces(&text) {
                     while let Err(refused) = self.queue().push_text(piece, now) {

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
@@ -9,6 +10,9 @@ use tokio::time::{Instant, Sleep};
 
 use super::{Reader, Turn};
 use crate::wire::Wire;
+
+/// Shortest keep-alive interval: anything less would be busy with nothing but fillers.
+const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
 
 /// The bytes of a turn on one wire: a stream that cannot fail and always ends with the wire's terminal.
 ///
@@ -44,7 +48,11 @@ impl TurnStream {
     }
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let keep_alive = self.reader.timeouts.keep_alive;
+        let keep_alive = self
+            .reader
+            .timeouts
+            .keep_alive
+            .map(|interval| interval.max(MIN_KEEP_ALIVE));
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.last)));

@@ -71,6 +71,7 @@ impl Framed {
             carry: Carry::default(),
             frames: VecDeque::new(),
             error: None,
+            error_taken: false,
         }
     }
 }
@@ -358,10 +359,13 @@ pub struct FramedDecoder {
     carry: Carry,
     frames: VecDeque<Frame>,
     error: Option<DecodeError>,
+    /// Whether the error was handed out: it comes once.
+    error_taken: bool,
 }
 
 impl FramedDecoder {
-    /// Takes the next bytes of the stream. Errors come out of [`Iterator::next`], after the frames before them.
+    /// Takes the next bytes of the stream. An error comes out of [`Iterator::next`] once, after the frames before it;
+    /// what is fed after it is not looked at.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.error.is_none() {
             let fed = match self.order.phase() {
@@ -382,12 +386,11 @@ impl FramedDecoder {
 
     /// Says that the bytes are over. A character that was still incomplete becomes U+FFFD, so there may be one more frame.
     pub fn finish(&mut self) -> Finish {
-        match self.order.phase() {
-            Phase::Ended => Finish::Complete,
-            phase => {
-                if self.error.is_none() {
-                    self.close_text();
-                }
+        match (self.error, self.order.phase()) {
+            (Some(error), _) => Finish::Invalid(error),
+            (None, Phase::Ended) => Finish::Complete,
+            (None, phase) => {
+                self.close_text();
                 Finish::Truncated { phase }
             }
         }
@@ -496,7 +499,12 @@ impl Iterator for FramedDecoder {
     type Item = Result<Frame, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.frames.pop_front().map(Ok).or_else(|| self.error.map(Err))
+        if let Some(frame) = self.frames.pop_front() {
+            return Some(Ok(frame));
+        }
+        let error = self.error.filter(|_| !self.error_taken)?;
+        self.error_taken = true;
+        Some(Err(error))
     }
 }
 

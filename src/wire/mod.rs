@@ -247,11 +247,13 @@ impl DecodeError {
 /// What a decoder says when the bytes are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The end was there.
+    /// The end was there, and nothing after it.
     Complete,
     /// The stream broke off.
     Truncated {
         /// How far it had come.
         phase: Phase,
     },
+    /// The stream broke the rules.
+    Invalid(DecodeError),
 }

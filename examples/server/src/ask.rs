@@ -256,6 +256,7 @@ async fn stream(response: Response<Incoming>) -> Result<Status, AskError> {
             Some(Err(_)) | None => {
                 return match decoder.finish() {
                     Finish::Complete => Ok(Status::Completed),
+                    Finish::Invalid(error) => Err(error.into()),
                     Finish::Truncated { .. } => match printer.print_all(&mut decoder)? {
                         Some(status) => Ok(status),
                         None => Err(AskError::Truncated),

@@ -2,7 +2,7 @@
 
 #[path = "../../../src/turn/limits.rs"]
 pub(crate) mod limits;
-#[path = "../../../src/turn/queue.rs"]
+#[path = "../../../src/turn/queue/mod.rs"]
 pub(crate) mod queue;
 
 mod sync {

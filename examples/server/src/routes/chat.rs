@@ -8,7 +8,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::turn::{BoxError, Ending};
-use ragwire::{Citation, Failure, Framed, Rejected, Status, Turn};
+use ragwire::{Citation, Framed, Turn};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,22 +64,15 @@ pub(super) async fn whole(State(app): State<Arc<App>>, id: SessionId, request: R
         Ok(started) => started,
         Err(refused) => return refused,
     };
-    let turn_id = turn.id();
-    let rejected = |failure: Failure| {
-        let mut rejected = Rejected::new(failure);
-        rejected.id = turn_id;
-        rejected.into_response()
-    };
     let collected = match turn.collect().await {
         Ok(collected) => collected,
         Err(error) => return Refusal::internal(&error).into_response(),
     };
     // Nothing was sent yet, so a failure is an HTTP status here, however late it came.
-    match collected.end.status {
-        Status::Failed(failure) => return rejected(failure),
-        Status::Stopped => return rejected(Failure::new(Failure::STOPPED, "The turn was stopped.")),
-        Status::Completed => {}
-    }
+    let collected = match collected.into_result() {
+        Ok(collected) => collected,
+        Err(rejected) => return rejected.into_response(),
+    };
     let metadata = collected.end.metadata;
     let events = collected.events.into_iter().map(|(event, timestamp)| {
         let mut record = Map::new();

@@ -1,0 +1,164 @@
+//! The reader's side of the queue.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::state::{Out, first_buffer};
+use super::{Closed, CommitOn, Queue, Refused, register, wake};
+use crate::frame::{End, Frame, Status};
+use crate::wire::Encoder;
+
+impl Queue {
+    /// Waits until the response has begun or the turn failed before that: one decision, under one lock. `overdue` says that the
+    /// caller's patience is over, which begins the response whatever there is.
+    pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
+        let mut state = self.lock();
+        let begun = match on {
+            CommitOn::Frame => state.figures.frames > 0,
+            CommitOn::Text => state.figures.first_text.is_some(),
+            CommitOn::End => false,
+        };
+        // A full queue cannot get any nearer to what is waited for.
+        if begun || overdue || matches!(state.admit(&self.limits), Err(Refused::Full)) {
+            return Poll::Ready(Ok(()));
+        }
+        match &state.end {
+            Some(End {
+                status: Status::Completed,
+                ..
+            }) => Poll::Ready(Ok(())),
+            Some(end) => Poll::Ready(Err(end.clone())),
+            None => {
+                register(&mut state.reader, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// A wire is chosen: what was kept is encoded, and from now on everything at once.
+    pub(crate) fn attach(&self, mut encoder: Encoder, now: Instant) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let Out::Frames { frames, .. } = &mut state.out else {
+            return;
+        };
+        let mut buffer = first_buffer();
+        for frame in std::mem::take(frames) {
+            // The queue checked the order; an event that is too long for this wire is the one thing that can be refused.
+            if encoder.encode(&frame, &mut buffer).is_err() {
+                match &mut state.end {
+                    // Already summed up.
+                    Some(end) => end.metadata.events_dropped += 1,
+                    None => state.figures.dropped += 1,
+                }
+            }
+        }
+        state.out = Out::Bytes { encoder, buffer };
+        if state.frames > 0 {
+            state.activity.behind_since = Some(now);
+        }
+    }
+
+    /// Takes everything that is ready as one chunk, the terminal included; `None` after it.
+    pub(crate) fn poll_bytes(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.flush_text();
+        state.take_end();
+        let Out::Bytes { buffer, .. } = &mut state.out else {
+            return Poll::Ready(None);
+        };
+        if buffer.is_empty() {
+            if state.end_taken {
+                return Poll::Ready(None);
+            }
+            register(&mut state.reader, cx);
+            // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
+            let senders = if state.frames > 0 {
+                state.taken(now)
+            } else {
+                Vec::new()
+            };
+            drop(guard);
+            senders.into_iter().for_each(Waker::wake);
+            return Poll::Pending;
+        }
+        let chunk = buffer.split().freeze();
+        state.figures.bytes += chunk.len() as u64;
+        let senders = state.taken(now);
+        drop(guard);
+        senders.into_iter().for_each(Waker::wake);
+        Poll::Ready(Some(chunk))
+    }
+
+    /// Takes the next frame as it is; `None` after the end. For a reader that wants no wire.
+    pub(crate) fn poll_frame(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Frame>> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.flush_text();
+        state.take_end();
+        let Out::Frames { frames, bytes, .. } = &mut state.out else {
+            return Poll::Ready(None);
+        };
+        let Some(frame) = frames.pop_front() else {
+            if state.end_taken {
+                return Poll::Ready(None);
+            }
+            register(&mut state.reader, cx);
+            return Poll::Pending;
+        };
+        if frames.is_empty() {
+            *bytes = 0;
+            let senders = state.taken(now);
+            drop(guard);
+            senders.into_iter().for_each(Waker::wake);
+        }
+        Poll::Ready(Some(frame))
+    }
+
+    /// Writes the wire's filler, if it has one now and nothing else is ready.
+    pub(crate) fn keep_alive(&self) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        if let Out::Bytes { encoder, buffer } = &mut state.out
+            && buffer.is_empty()
+            && state.text.is_empty()
+            && state.end.is_none()
+        {
+            encoder.keep_alive(buffer);
+        }
+    }
+
+    /// Whether the terminal was handed out and nothing is left.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.lock();
+        state.end_taken && state.is_empty()
+    }
+
+    /// How the turn ended, once the reader has been told.
+    pub(crate) fn end_taken(&self) -> Option<Status> {
+        let state = self.lock();
+        state
+            .end
+            .as_ref()
+            .filter(|_| state.end_taken)
+            .map(|end| end.status.clone())
+    }
+
+    /// The reader is gone: whoever sends is told, and the producer gives up.
+    pub(crate) fn disconnect(&self) {
+        let mut state = self.lock();
+        state.reader_gone = true;
+        state.closed.get_or_insert(Closed::Disconnected);
+        state.activity.behind_since = None;
+        // A sink may live on for a long time; what nobody will read does not.
+        state.text = String::new();
+        state.out = Out::nothing();
+        let (producer, senders) = (state.producer.take(), std::mem::take(&mut state.senders));
+        drop(state);
+        wake(producer);
+        senders.into_iter().for_each(Waker::wake);
+    }
+}
