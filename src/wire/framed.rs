@@ -29,14 +29,11 @@
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+use super::object::{self, Late};
 use super::{DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
-use crate::event::{Custom, Event};
-use crate::frame::{End, Failure, Frame, FrameKind, Order, Phase, Status, Timestamp};
-use crate::json;
-use crate::metadata::{Citation, Metadata, QueueStats, Usage};
+use crate::event::Event;
+use crate::frame::{End, Frame, FrameKind, Order, Phase, Status, Timestamp};
 use crate::utf8::Carry;
 
 /// Before the text.
@@ -88,8 +85,7 @@ impl Wire for Framed {
     fn spelling(&self) -> Box<dyn Spelling> {
         Box::new(FramedSpelling {
             limits: self.limits,
-            late: BytesMut::new(),
-            late_dropped: 0,
+            late: Late::default(),
         })
     }
 }
@@ -97,10 +93,8 @@ impl Wire for Framed {
 #[derive(Debug)]
 struct FramedSpelling {
     limits: Limits,
-    /// Events after the first text, as the inside of a JSON array; at most `max_trailer_bytes`.
-    late: BytesMut,
-    /// Events that did not fit in there.
-    late_dropped: u64,
+    /// Events after the first text; at most `max_trailer_bytes`.
+    late: Late,
 }
 
 impl Spelling for FramedSpelling {
@@ -111,22 +105,23 @@ impl Spelling for FramedSpelling {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let line = Line { event, timestamp };
         if phase == Phase::Events {
             let from = out.len();
-            json::write(out, &line)?;
+            object::write_event(event, timestamp, out)?;
             self.check_line(out.len() - from)?;
             out.extend_from_slice(b"\n");
             return Ok(());
         }
-        let from = self.late.len();
+        let from = self.late.json.len();
         let comma = usize::from(from > 0);
-        self.late.extend_from_slice(&b","[..comma]);
-        let written = json::write(&mut self.late, &line).map_err(EncodeError::from);
-        let checked = written.and_then(|()| self.check_line(self.late.len() - from - comma));
-        if checked.is_err() || self.late.len() > self.limits.max_trailer_bytes {
-            self.late.truncate(from);
-            self.late_dropped += u64::from(checked.is_ok());
+        self.late.json.extend_from_slice(&b","[..comma]);
+        let written = object::write_event(event, timestamp, &mut self.late.json).map_err(EncodeError::from);
+        let checked = written.and_then(|()| self.check_line(self.late.json.len() - from - comma));
+        if checked.is_err() || self.late.json.len() > self.limits.max_trailer_bytes {
+            self.late.json.truncate(from);
+            self.late.dropped += u64::from(checked.is_ok());
+        } else {
+            self.late.count += 1;
         }
         checked
     }
@@ -161,7 +156,7 @@ impl Spelling for FramedSpelling {
             out.extend_from_slice(&[TEXT]);
         }
         out.extend_from_slice(&[TRAILER]);
-        self.trailer(end, out);
+        object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
     }
 
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut) {
@@ -181,166 +176,6 @@ impl FramedSpelling {
             Ok(())
         }
     }
-
-    /// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so
-    /// on, at last with nothing but how the turn ended.
-    fn trailer(&mut self, end: &End, out: &mut BytesMut) {
-        let from = out.len();
-        let fits = |out: &BytesMut| out.len() - from <= self.limits.max_trailer_bytes;
-        let mut trailer = Trailer::new(end, self.late_dropped);
-        if trailer.write(&self.late, out) && fits(out) {
-            return;
-        }
-        let late = count(&self.late);
-        trailer.events_dropped += late;
-        trailer.truncated = true;
-        let mut citations = trailer.citations.len();
-        loop {
-            out.truncate(from);
-            if trailer.write(&[], out) && fits(out) {
-                return;
-            }
-            if citations == 0 {
-                break;
-            }
-            citations /= 2;
-            trailer.citations = &trailer.citations[..citations];
-        }
-        out.truncate(from);
-        out.extend_from_slice(br#"{"citations":[],"tools_used":["#);
-        out.extend_from_slice(if matches!(end.status, Status::Failed(_)) {
-            br#""chat_failed""#
-        } else {
-            b""
-        });
-        out.extend_from_slice(br#"],"status":""#);
-        out.extend_from_slice(end.status.as_str().as_bytes());
-        out.extend_from_slice(br#"","truncated":true}"#);
-    }
-}
-
-/// How many events the inside of a JSON array holds.
-fn count(late: &[u8]) -> u64 {
-    let mut array = Vec::with_capacity(late.len() + 2);
-    array.push(b'[');
-    array.extend_from_slice(late);
-    array.push(b']');
-    serde_json::from_slice::<Vec<serde::de::IgnoredAny>>(&array).map_or(0, |events| events.len() as u64)
-}
-
-/// One event line.
-#[derive(Serialize)]
-struct Line<'a> {
-    #[serde(flatten)]
-    event: &'a Event,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp: Option<Timestamp>,
-}
-
-/// The metadata, members in the order of `[F-06]`; `events` goes in between by hand, since it is finished JSON already.
-#[derive(Serialize)]
-struct Trailer<'a> {
-    citations: &'a [Citation],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<&'a str>,
-    tools_used: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage: Option<&'a Usage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queue_stats: Option<&'a QueueStats>,
-    #[serde(flatten)]
-    extra: Extra<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a Failure>,
-    #[serde(skip)]
-    events_dropped: u64,
-    #[serde(skip)]
-    truncated: bool,
-}
-
-/// Names that the metadata itself has; an application's member of that name is left out.
-const RESERVED: [&str; 10] = [
-    "citations",
-    "mode",
-    "tools_used",
-    "usage",
-    "queue_stats",
-    "status",
-    "error",
-    "events",
-    "events_dropped",
-    "truncated",
-];
-
-struct Extra<'a>(&'a Map<String, Value>);
-
-impl Serialize for Extra<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self
-            .0
-            .iter()
-            .filter(|(name, value)| !RESERVED.contains(&name.as_str()) && !value.is_null());
-        serializer.collect_map(own)
-    }
-}
-
-impl<'a> Trailer<'a> {
-    fn new(end: &'a End, late_dropped: u64) -> Self {
-        let (metadata, error) = (
-            &end.metadata,
-            match &end.status {
-                Status::Failed(failure) => Some(failure),
-                Status::Completed | Status::Stopped => None,
-            },
-        );
-        Self {
-            citations: if error.is_some() { &[] } else { &metadata.citations },
-            mode: metadata.mode.as_deref(),
-            tools_used: if error.is_some() {
-                failed_tools()
-            } else {
-                &metadata.tools_used
-            },
-            usage: metadata.usage.as_ref(),
-            queue_stats: metadata.queue_stats.as_ref(),
-            extra: Extra(&metadata.extra),
-            status: (end.status != Status::Completed).then(|| end.status.as_str()),
-            error,
-            events_dropped: metadata.events_dropped + late_dropped,
-            truncated: metadata.truncated,
-        }
-    }
-
-    /// Appends the object; false where it does not serialise.
-    fn write(&self, late: &[u8], out: &mut BytesMut) -> bool {
-        if json::write(out, self).is_err() {
-            return false;
-        }
-        // The object is never empty, so its closing brace can be taken back for the members that follow.
-        out.truncate(out.len() - 1);
-        if !late.is_empty() {
-            out.extend_from_slice(b",\"events\":[");
-            out.extend_from_slice(late);
-            out.extend_from_slice(b"]");
-        }
-        if self.events_dropped > 0 {
-            out.extend_from_slice(format!(",\"events_dropped\":{}", self.events_dropped).as_bytes());
-        }
-        if self.truncated {
-            out.extend_from_slice(b",\"truncated\":true");
-        }
-        out.extend_from_slice(b"}");
-        true
-    }
-}
-
-/// What a failed turn has in `tools_used`, by ADR 0007 whatever the failure's own code is.
-fn failed_tools() -> &'static [String] {
-    static TOOLS: std::sync::LazyLock<[String; 1]> =
-        std::sync::LazyLock::new(|| [Failure::CHAT_FAILED.to_owned()]);
-    &*TOOLS
 }
 
 /// Reads the framed wire, however its bytes were split.
@@ -413,7 +248,8 @@ impl FramedDecoder {
             b'\n' => {
                 let line = std::mem::take(&mut self.held);
                 if !line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
-                    let frame = read_event(&line).ok_or(DecodeError::BadEvent)?;
+                    let object = serde_json::from_slice(&line).ok();
+                    let frame = object.and_then(object::read_event).ok_or(DecodeError::BadEvent)?;
                     self.push(frame);
                 }
                 self.held = line;
@@ -454,7 +290,10 @@ impl FramedDecoder {
             DecodeError::TrailerTooLong,
         )?;
         if end.is_some() {
-            let (late, end) = read_trailer(&self.held).ok_or(DecodeError::BadTrailer)?;
+            let members = serde_json::from_slice(&self.held).ok();
+            let (late, end) = members
+                .and_then(object::read_end)
+                .ok_or(DecodeError::BadTrailer)?;
             self.held = Vec::new();
             late.into_iter().for_each(|frame| self.push(frame));
             self.push(Frame::End(end));
@@ -541,106 +380,13 @@ impl Nesting {
     }
 }
 
-fn read_event(line: &[u8]) -> Option<Frame> {
-    event_frame(serde_json::from_slice(line).ok()?)
-}
-
-/// An object with a string `event`. A timestamp that is none of ours makes it an event of the application's own, so it is kept.
-fn event_frame(mut members: Map<String, Value>) -> Option<Frame> {
-    members.retain(|_, value| !value.is_null());
-    let timestamp = members
-        .get("timestamp")
-        .and_then(Value::as_str)
-        .and_then(Timestamp::parse);
-    if timestamp.is_some() {
-        members.shift_remove("timestamp");
-    }
-    let members = Value::Object(members);
-    let event = if timestamp.is_none() && members.get("timestamp").is_some() {
-        Custom::deserialize(members).ok()?.into()
-    } else {
-        Event::deserialize(members).ok()?
-    };
-    Some(Frame::Event { event, timestamp })
-}
-
-/// The late events and the end.
-fn read_trailer(bytes: &[u8]) -> Option<(Vec<Frame>, End)> {
-    let mut members: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
-    members.retain(|_, value| !value.is_null());
-    let late = match members.shift_remove("events") {
-        Some(Value::Array(events)) => events
-            .into_iter()
-            .map(|event| match event {
-                Value::Object(members) => event_frame(members),
-                _ => None,
-            })
-            .collect::<Option<_>>()?,
-        Some(_) => return None,
-        None => Vec::new(),
-    };
-    if ["citations", "tools_used"]
-        .iter()
-        .any(|name| members.get(*name).is_some_and(|list| !list.is_array()))
-    {
-        return None;
-    }
-    let error = take(&mut members, "error");
-    let status = match members.shift_remove("status") {
-        None => Status::Completed,
-        Some(status) => match status.as_str() {
-            Some("completed") => Status::Completed,
-            Some("failed") => Status::Failed(read_failure(error)),
-            Some("stopped") => Status::Stopped,
-            // It must not pass for a complete answer.
-            _ => return None,
-        },
-    };
-    let metadata = Metadata {
-        citations: take(&mut members, "citations").unwrap_or_default(),
-        mode: take(&mut members, "mode"),
-        tools_used: take(&mut members, "tools_used").unwrap_or_default(),
-        usage: take(&mut members, "usage"),
-        queue_stats: take(&mut members, "queue_stats"),
-        events_dropped: take(&mut members, "events_dropped").unwrap_or_default(),
-        truncated: take(&mut members, "truncated").unwrap_or_default(),
-        extra: members,
-    };
-    Some((late, End { status, metadata }))
-}
-
-/// Takes a member of the expected type; one of another type stays among the application's own.
-fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: &str) -> Option<T> {
-    let value = T::deserialize(members.get(name)?).ok()?;
-    members.shift_remove(name);
-    Some(value)
-}
-
-fn read_failure(error: Option<Map<String, Value>>) -> Failure {
-    let default = Failure::default();
-    let error = error.unwrap_or_default();
-    let word = |name| {
-        error
-            .get(name)
-            .and_then(Value::as_str)
-            .map(|word| word.to_owned().into())
-    };
-    Failure {
-        code: word("code").unwrap_or(default.code),
-        message: word("message").unwrap_or(default.message),
-        recoverable: error
-            .get("recoverable")
-            .and_then(Value::as_bool)
-            .unwrap_or(default.recoverable),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::event::{CacheMiss, InputResolved, StructuredResult, ToolCall, ToolResult};
+    use crate::event::{CacheMiss, Custom, InputResolved, StructuredResult, ToolCall, ToolResult};
+    use crate::frame::Failure;
 
     /// Decodes `bytes` whole and byte by byte; both have to end with `error`.
     fn check_error(wire: Framed, bytes: &[u8], error: DecodeError) {

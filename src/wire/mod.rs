@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
 pub mod framed;
+mod object;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
 pub trait Wire {

@@ -4,11 +4,12 @@
 #![cfg(test)]
 #![allow(
     dead_code,
+    unused_imports,
     clippy::wrong_self_convention,
     reason = "the models use a part of what is included"
 )]
 
-#[path = "../../../src/event.rs"]
+#[path = "../../../src/event/mod.rs"]
 mod event;
 #[path = "../../../src/frame.rs"]
 mod frame;

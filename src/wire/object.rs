@@ -1,0 +1,271 @@
+//! Events and ends as JSON objects: what the wires of our own have in common.
+//!
+//! `[F-02]`, `[F-03]`, `[F-06]`, `[F-11]` and `[F-12]` of `PROTOCOL.md`.
+
+use bytes::BytesMut;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::event::{Custom, Event};
+use crate::frame::{End, Failure, Frame, Status, Timestamp};
+use crate::json;
+use crate::metadata::{Citation, Metadata, QueueStats, Usage};
+
+/// Appends an event. On an error `out` may hold a part of it.
+pub(super) fn write_event(
+    event: &Event,
+    timestamp: Option<Timestamp>,
+    out: &mut BytesMut,
+) -> serde_json::Result<()> {
+    json::write(out, &Line { event, timestamp })
+}
+
+/// Events that wait for the end, because the wire has no place for them before it.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    /// The inside of a JSON array.
+    pub(super) json: BytesMut,
+    /// How many events that is.
+    pub(super) count: u64,
+    /// How many more there were no room for.
+    pub(super) dropped: u64,
+}
+
+/// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so
+/// on, at last with nothing but how the turn ended.
+pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut BytesMut) {
+    let from = out.len();
+    let fits = |out: &BytesMut| out.len() - from <= max_bytes;
+    let mut trailer = Trailer::new(end, late.dropped);
+    if trailer.write(&late.json, out) && fits(out) {
+        return;
+    }
+    trailer.events_dropped += late.count;
+    trailer.truncated = true;
+    let mut citations = trailer.citations.len();
+    loop {
+        out.truncate(from);
+        if trailer.write(&[], out) && fits(out) {
+            return;
+        }
+        if citations == 0 {
+            break;
+        }
+        citations /= 2;
+        trailer.citations = &trailer.citations[..citations];
+    }
+    out.truncate(from);
+    out.extend_from_slice(br#"{"citations":[],"tools_used":["#);
+    out.extend_from_slice(if matches!(end.status, Status::Failed(_)) {
+        br#""chat_failed""#
+    } else {
+        b""
+    });
+    out.extend_from_slice(br#"],"status":""#);
+    out.extend_from_slice(end.status.as_str().as_bytes());
+    out.extend_from_slice(br#"","truncated":true}"#);
+}
+
+/// One event line.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Timestamp>,
+}
+
+/// The metadata, members in the order of `[F-06]`; `events` goes in between by hand, since it is finished JSON already.
+#[derive(Serialize)]
+struct Trailer<'a> {
+    citations: &'a [Citation],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'a str>,
+    tools_used: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<&'a Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue_stats: Option<&'a QueueStats>,
+    #[serde(flatten)]
+    extra: Extra<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+    #[serde(skip)]
+    events_dropped: u64,
+    #[serde(skip)]
+    truncated: bool,
+}
+
+/// Names that the metadata itself has; an application's member of that name is left out.
+const RESERVED: [&str; 10] = [
+    "citations",
+    "mode",
+    "tools_used",
+    "usage",
+    "queue_stats",
+    "status",
+    "error",
+    "events",
+    "events_dropped",
+    "truncated",
+];
+
+struct Extra<'a>(&'a Map<String, Value>);
+
+impl Serialize for Extra<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self
+            .0
+            .iter()
+            .filter(|(name, value)| !RESERVED.contains(&name.as_str()) && !value.is_null());
+        serializer.collect_map(own)
+    }
+}
+
+impl<'a> Trailer<'a> {
+    fn new(end: &'a End, late_dropped: u64) -> Self {
+        let (metadata, error) = (
+            &end.metadata,
+            match &end.status {
+                Status::Failed(failure) => Some(failure),
+                Status::Completed | Status::Stopped => None,
+            },
+        );
+        Self {
+            citations: if error.is_some() { &[] } else { &metadata.citations },
+            mode: metadata.mode.as_deref(),
+            tools_used: if error.is_some() {
+                failed_tools()
+            } else {
+                &metadata.tools_used
+            },
+            usage: metadata.usage.as_ref(),
+            queue_stats: metadata.queue_stats.as_ref(),
+            extra: Extra(&metadata.extra),
+            status: (end.status != Status::Completed).then(|| end.status.as_str()),
+            error,
+            events_dropped: metadata.events_dropped + late_dropped,
+            truncated: metadata.truncated,
+        }
+    }
+
+    /// Appends the object; false where it does not serialise.
+    fn write(&self, late: &[u8], out: &mut BytesMut) -> bool {
+        if json::write(out, self).is_err() {
+            return false;
+        }
+        // The object is never empty, so its closing brace can be taken back for the members that follow.
+        out.truncate(out.len() - 1);
+        if !late.is_empty() {
+            out.extend_from_slice(b",\"events\":[");
+            out.extend_from_slice(late);
+            out.extend_from_slice(b"]");
+        }
+        if self.events_dropped > 0 {
+            out.extend_from_slice(format!(",\"events_dropped\":{}", self.events_dropped).as_bytes());
+        }
+        if self.truncated {
+            out.extend_from_slice(b",\"truncated\":true");
+        }
+        out.extend_from_slice(b"}");
+        true
+    }
+}
+
+/// What a failed turn has in `tools_used`, by ADR 0007 whatever the failure's own code is.
+fn failed_tools() -> &'static [String] {
+    static TOOLS: std::sync::LazyLock<[String; 1]> =
+        std::sync::LazyLock::new(|| [Failure::CHAT_FAILED.to_owned()]);
+    &*TOOLS
+}
+
+/// An object with a string `event`. A timestamp that is none of ours makes it an event of the application's own, so it is kept.
+pub(super) fn read_event(mut members: Map<String, Value>) -> Option<Frame> {
+    members.retain(|_, value| !value.is_null());
+    let timestamp = members
+        .get("timestamp")
+        .and_then(Value::as_str)
+        .and_then(Timestamp::parse);
+    if timestamp.is_some() {
+        members.shift_remove("timestamp");
+    }
+    let members = Value::Object(members);
+    let event = if timestamp.is_none() && members.get("timestamp").is_some() {
+        Custom::deserialize(members).ok()?.into()
+    } else {
+        Event::deserialize(members).ok()?
+    };
+    Some(Frame::Event { event, timestamp })
+}
+
+/// The late events and the end, out of the object that [`write_end`] writes; `None` where it does not say how the turn ended.
+pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, End)> {
+    members.retain(|_, value| !value.is_null());
+    let late = match members.shift_remove("events") {
+        Some(Value::Array(events)) => events
+            .into_iter()
+            .map(|event| match event {
+                Value::Object(members) => read_event(members),
+                _ => None,
+            })
+            .collect::<Option<_>>()?,
+        Some(_) => return None,
+        None => Vec::new(),
+    };
+    if ["citations", "tools_used"]
+        .iter()
+        .any(|name| members.get(*name).is_some_and(|list| !list.is_array()))
+    {
+        return None;
+    }
+    let error = take(&mut members, "error");
+    let status = match members.shift_remove("status") {
+        None => Status::Completed,
+        Some(status) => match status.as_str() {
+            Some("completed") => Status::Completed,
+            Some("failed") => Status::Failed(read_failure(error)),
+            Some("stopped") => Status::Stopped,
+            // It must not pass for a complete answer.
+            _ => return None,
+        },
+    };
+    let metadata = Metadata {
+        citations: take(&mut members, "citations").unwrap_or_default(),
+        mode: take(&mut members, "mode"),
+        tools_used: take(&mut members, "tools_used").unwrap_or_default(),
+        usage: take(&mut members, "usage"),
+        queue_stats: take(&mut members, "queue_stats"),
+        events_dropped: take(&mut members, "events_dropped").unwrap_or_default(),
+        truncated: take(&mut members, "truncated").unwrap_or_default(),
+        extra: members,
+    };
+    Some((late, End { status, metadata }))
+}
+
+/// Takes a member of the expected type; one of another type stays among the application's own.
+fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: &str) -> Option<T> {
+    let value = T::deserialize(members.get(name)?).ok()?;
+    members.shift_remove(name);
+    Some(value)
+}
+
+fn read_failure(error: Option<Map<String, Value>>) -> Failure {
+    let default = Failure::default();
+    let error = error.unwrap_or_default();
+    let word = |name| {
+        error
+            .get(name)
+            .and_then(Value::as_str)
+            .map(|word| word.to_owned().into())
+    };
+    Failure {
+        code: word("code").unwrap_or(default.code),
+        message: word("message").unwrap_or(default.message),
+        recoverable: error
+            .get("recoverable")
+            .and_then(Value::as_bool)
+            .unwrap_or(default.recoverable),
+    }
+}
