@@ -6,7 +6,7 @@ mod workload;
 
 use bytes::BytesMut;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ragwire::wire::Wire;
+use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Timestamp};
 
 fn frames() -> Vec<Frame> {

@@ -99,14 +99,25 @@ pub struct End {
     pub status: Status,
     /// Citations, tools, figures.
     pub metadata: Metadata,
+    /// When it ended, where somebody looked at a clock. Only wires that have a place for it say so.
+    pub timing: Option<Timing>,
+}
+
+/// When a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The moment.
+    pub timestamp: Timestamp,
+    /// Milliseconds since the turn began.
+    pub elapsed_ms: u64,
 }
 
 impl End {
     /// The turn did what it was asked for.
     pub fn completed(metadata: Metadata) -> Self {
         Self {
-            status: Status::Completed,
             metadata,
+            ..Self::default()
         }
     }
 
@@ -114,7 +125,7 @@ impl End {
     pub fn failed(failure: Failure) -> Self {
         Self {
             status: Status::Failed(failure),
-            metadata: Metadata::default(),
+            ..Self::default()
         }
     }
 
@@ -122,7 +133,7 @@ impl End {
     pub fn stopped() -> Self {
         Self {
             status: Status::Stopped,
-            metadata: Metadata::default(),
+            ..Self::default()
         }
     }
 }

@@ -39,7 +39,7 @@ pub mod rag;
 pub mod turn;
 
 pub use event::Event;
-pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp};
+pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp, Timing};
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};

@@ -9,7 +9,7 @@ use ragwire::event::{
     ClaimCheck, ClaimVerdict, Custom, Levels, Reasoning, RetrievalResult, Review, Search, Source, Sources,
     ToolCall, ToolResult, Verdict, Verification,
 };
-use ragwire::wire::{DecodeError, Finish, Limits, Wire};
+use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{
     Citation, End, Event, Failure, Frame, Framed, Metadata, Phase, QueueStats, Status, Timestamp, Usage,
 };
@@ -156,6 +156,7 @@ fn end() -> impl Strategy<Value = End> {
                 Some(Some(failure)) => Status::Failed(failure),
             },
             metadata,
+            timing: None,
         })
 }
 

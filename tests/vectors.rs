@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
 use ragwire::wire::framed::FramedDecoder;
-use ragwire::wire::{Finish, Limits, Wire};
+use ragwire::wire::{Decode, Finish, Limits, Wire};
 use ragwire::{End, Event, Failure, Frame, Framed, Metadata, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -216,7 +216,11 @@ fn end(json: &Value) -> End {
         }
         status => panic!("no such status: {status}"),
     };
-    End { status, metadata }
+    End {
+        status,
+        metadata,
+        timing: None,
+    }
 }
 
 fn encode(wire: &Framed, frames: &[Value]) -> String {

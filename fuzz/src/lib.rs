@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use ragwire::event::{Custom, Reasoning, Search, ToolResult};
 use ragwire::wire::framed::FramedDecoder;
-use ragwire::wire::{DecodeError, Finish, Limits, Wire};
+use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
@@ -81,9 +81,11 @@ pub fn framed_decode(data: &[u8]) {
                 Frame::End(End {
                     status: Status::Failed(_),
                     metadata,
+                    ..
                 }) => Frame::End(End {
                     status: Status::Stopped,
                     metadata,
+                    timing: None,
                 }),
                 frame => frame,
             })

@@ -54,6 +54,12 @@ impl Turn {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        for (name, value) in wire.headers() {
+            // `from_static` would panic on a name that a wire of somebody else's gets wrong.
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(*name), HeaderValue::try_from(*value)) {
+                headers.insert(name, value);
+            }
+        }
         if let Ok(id) = HeaderValue::try_from(id.to_string()) {
             headers.insert(TURN_HEADER, id);
         }

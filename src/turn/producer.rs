@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -15,7 +15,7 @@ use super::builder::{Ending, Hook};
 use super::queue::Queue;
 use super::timeouts::overdue;
 use super::{Timeouts, TurnId};
-use crate::frame::{End, Failure, Status};
+use crate::frame::{End, Failure, Status, Timestamp, Timing};
 use crate::metadata::Metadata;
 
 /// Any error of an orchestrator. Where it is a [`Failure`], its words reach the reader; anything else is only logged.
@@ -54,11 +54,12 @@ impl Producer {
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
-        let unfinished = Unfinished(Arc::clone(&self.queue), self.mode.clone());
+        let unfinished = Unfinished(Arc::clone(&self.queue), self.mode.clone(), self.started);
         let mut end = drive(orchestrator, &self.queue, self.started, &self.timeouts).await;
         if end.metadata.mode.is_none() {
             end.metadata.mode.clone_from(&self.mode);
         }
+        end.timing = Some(timing(self.started));
         if let Some(hook) = self.hook.take() {
             self.queue.decide();
             let ending = Ending {
@@ -119,6 +120,14 @@ where
     end
 }
 
+fn timing(started: Instant) -> Timing {
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Timing {
+        timestamp: Timestamp::from(SystemTime::now()),
+        elapsed_ms,
+    }
+}
+
 fn end_of(returned: Result<Metadata, BoxError>) -> End {
     match returned {
         Ok(metadata) => End::completed(metadata),
@@ -149,12 +158,13 @@ impl std::fmt::Display for Chain<'_> {
 }
 
 /// The runtime may drop the task at any await (shutdown), and the hook may panic: the reader still gets its end.
-struct Unfinished(Arc<Queue>, Option<String>);
+struct Unfinished(Arc<Queue>, Option<String>, Instant);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
         let mut end = End::failed(Failure::default());
         end.metadata.mode = self.1.take();
+        end.timing = Some(timing(self.2));
         self.0.finish(end);
     }
 }

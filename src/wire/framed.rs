@@ -5,7 +5,7 @@
 //! ```
 //! use bytes::BytesMut;
 //! use ragwire::event::Search;
-//! use ragwire::wire::{Finish, Wire};
+//! use ragwire::wire::{Decode, Finish, Wire};
 //! use ragwire::{End, Frame, Framed, Metadata};
 //!
 //! let frames = [
@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use super::object::{self, Late};
-use super::{DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
 use crate::event::Event;
 use crate::frame::{End, Frame, FrameKind, Order, Phase, Status, Timestamp};
 use crate::utf8::Carry;
@@ -199,38 +199,6 @@ pub struct FramedDecoder {
 }
 
 impl FramedDecoder {
-    /// Takes the next bytes of the stream. An error comes out of [`Iterator::next`] once, after the frames before it;
-    /// what is fed after it is not looked at.
-    pub fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.error.is_none() {
-            let fed = match self.order.phase() {
-                Phase::Events => self.feed_events(bytes),
-                Phase::Text => self.feed_text(bytes),
-                Phase::Trailer => self.feed_trailer(bytes),
-                Phase::Ended => Err(DecodeError::TrailingBytes),
-            };
-            match fed {
-                Ok(taken) => bytes = &bytes[taken..],
-                Err(error) => {
-                    self.error = Some(error);
-                    self.held = Vec::new();
-                }
-            }
-        }
-    }
-
-    /// Says that the bytes are over. A character that was still incomplete becomes U+FFFD, so there may be one more frame.
-    pub fn finish(&mut self) -> Finish {
-        match (self.error, self.order.phase()) {
-            (Some(error), _) => Finish::Invalid(error),
-            (None, Phase::Ended) => Finish::Complete,
-            (None, phase) => {
-                self.close_text();
-                Finish::Truncated { phase }
-            }
-        }
-    }
-
     /// How far the stream has come.
     pub fn phase(&self) -> Phase {
         self.order.phase()
@@ -331,6 +299,37 @@ impl FramedDecoder {
         debug_assert!(told.is_ok(), "{told:?}");
         debug_assert!(frame.kind() != FrameKind::Text || self.order.phase() == Phase::Text);
         self.frames.push_back(frame);
+    }
+}
+
+impl Decode for FramedDecoder {
+    fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.error.is_none() {
+            let fed = match self.order.phase() {
+                Phase::Events => self.feed_events(bytes),
+                Phase::Text => self.feed_text(bytes),
+                Phase::Trailer => self.feed_trailer(bytes),
+                Phase::Ended => Err(DecodeError::TrailingBytes),
+            };
+            match fed {
+                Ok(taken) => bytes = &bytes[taken..],
+                Err(error) => {
+                    self.error = Some(error);
+                    self.held = Vec::new();
+                }
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Finish {
+        match (self.error, self.order.phase()) {
+            (Some(error), _) => Finish::Invalid(error),
+            (None, Phase::Ended) => Finish::Complete,
+            (None, phase) => {
+                self.close_text();
+                Finish::Truncated { phase }
+            }
+        }
     }
 }
 

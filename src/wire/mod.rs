@@ -23,6 +23,11 @@ pub trait Wire {
     /// The media type of the response.
     fn content_type(&self) -> &'static str;
 
+    /// Headers that this wire needs besides the media type and those of every stream; names in lower case.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// The state of one turn on this wire.
     fn spelling(&self) -> Box<dyn Spelling>;
 
@@ -136,6 +141,18 @@ impl Encoder {
             self.spelling.keep_alive(self.order.phase(), out);
         }
     }
+}
+
+/// Turns the bytes of one stream back into frames, however they were split.
+///
+/// Feed it bytes, then take frames until there are none left. `None` means that more bytes are needed, so the iterator may go on
+/// after `None`; an error comes once, after the frames before it.
+pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Send {
+    /// Takes the next bytes of the stream; after an error or the end they are not looked at, except to report that there are any.
+    fn feed(&mut self, bytes: &[u8]);
+
+    /// Says that the bytes are over; there may be one more frame after it.
+    fn finish(&mut self) -> Finish;
 }
 
 /// How large the parts of a stream may be; for encoders and decoders alike.

@@ -241,7 +241,14 @@ pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, E
         truncated: take(&mut members, "truncated").unwrap_or_default(),
         extra: members,
     };
-    Some((late, End { status, metadata }))
+    Some((
+        late,
+        End {
+            status,
+            metadata,
+            timing: None,
+        },
+    ))
 }
 
 /// Takes a member of the expected type; one of another type stays among the application's own.

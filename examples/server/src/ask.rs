@@ -15,7 +15,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use ragwire::event::{Event, Source};
 use ragwire::wire::framed::FramedDecoder;
-use ragwire::wire::{DecodeError, Finish};
+use ragwire::wire::{Decode, DecodeError, Finish};
 use ragwire::{Citation, End, Frame, Framed, Status};
 use serde_json::{Value, json};
 
@@ -300,7 +300,7 @@ impl Printer {
             match frame? {
                 Frame::Event { event, .. } => self.event(&event),
                 Frame::Text(text) => self.text(&text)?,
-                Frame::End(End { status, metadata }) => {
+                Frame::End(End { status, metadata, .. }) => {
                     self.citations(metadata.citations)?;
                     return Ok(Some(status));
                 }

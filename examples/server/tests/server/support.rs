@@ -11,6 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::{Library, Pipeline};
+use ragwire::wire::Decode;
 use ragwire::{Frame, Framed};
 use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
