@@ -2,15 +2,18 @@
 //! `tests/vectors/README.md`; the JavaScript runner does the same with the same files.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
+mod written;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
 use ragwire::wire::framed::FramedDecoder;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
-use ragwire::{End, Event, Failure, Frame, Framed, Metadata, Status, Timestamp};
+use ragwire::{End, Event, Frame, Framed, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use written::frame;
 
 /// Every stream is cut at every place, so vectors are meant to be short.
 const MAX_BYTES: usize = 4096;
@@ -169,58 +172,6 @@ fn end_json(end: &End) -> Value {
         json["error"] = json!(failure);
     }
     json
-}
-
-/// A frame that a vector writes down, to be encoded.
-fn frame(json: &Value) -> Frame {
-    if let Some(text) = json.get("text") {
-        Frame::Text(text.as_str().unwrap().into())
-    } else if let Some(event) = json.get("event") {
-        let mut members = event.as_object().unwrap().clone();
-        let timestamp = members
-            .shift_remove("timestamp")
-            .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
-        let event: Event = serde_json::from_value(members.into()).unwrap();
-        let own = matches!(event, Event::Custom(_));
-        assert_ne!(
-            own,
-            Event::NAMES.contains(&event.name()),
-            "{json} has the wrong shape"
-        );
-        Frame::Event { event, timestamp }
-    } else {
-        Frame::End(end(&json["end"]))
-    }
-}
-
-fn end(json: &Value) -> End {
-    let mut extra = json["metadata"].as_object().unwrap().clone();
-    let mut take = |name: &str| extra.shift_remove(name).unwrap_or_default();
-    let citations = serde_json::from_value(take("citations")).unwrap();
-    let mut metadata = Metadata::default().citations(citations);
-    metadata.tools_used = serde_json::from_value(take("tools_used")).unwrap();
-    metadata.mode = serde_json::from_value(take("mode")).unwrap();
-    metadata.usage = serde_json::from_value(take("usage")).unwrap();
-    metadata.queue_stats = serde_json::from_value(take("queue_stats")).unwrap();
-    metadata.events_dropped = take("events_dropped").as_u64().unwrap_or_default();
-    metadata.truncated = take("truncated").as_bool().unwrap_or_default();
-    metadata.extra = extra;
-    let status = match json["status"].as_str().unwrap() {
-        "completed" => Status::Completed,
-        "stopped" => Status::Stopped,
-        "failed" => {
-            let word = |name: &str| json["error"][name].as_str().unwrap().to_owned();
-            let failure = Failure::new(word("code"), word("message"));
-            let recoverable = json["error"]["recoverable"].as_bool().unwrap();
-            Status::Failed(if recoverable { failure } else { failure.permanent() })
-        }
-        status => panic!("no such status: {status}"),
-    };
-    End {
-        status,
-        metadata,
-        timing: None,
-    }
 }
 
 fn encode(wire: &Framed, frames: &[Value]) -> String {
