@@ -6,7 +6,7 @@ mod written;
 use std::path::Path;
 
 use bytes::BytesMut;
-use ragwire::wire::{Encoder, Wire};
+use ragwire::wire::Encoder;
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -1,0 +1,40 @@
+// The bytes of tests/vectors, served to published clients as they stand.
+import { readdirSync, readFileSync } from "node:fs";
+import http from "node:http";
+
+const VECTORS = new URL("../../vectors/", import.meta.url);
+
+/** All vectors of a wire, by id. */
+export function vectors(wire) {
+  const folder = new URL(`${wire}/`, VECTORS);
+  const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
+  const read = files.map((name) => JSON.parse(readFileSync(new URL(name, folder), "utf8")));
+  return new Map(read.map((vector) => [vector.id, vector]));
+}
+
+/**
+ * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` breaks off after so many chunks.
+ * `requests` holds what was asked.
+ */
+export async function serve(chunks, { headers = {}, status = 200, byteAtATime = false, cutAfter = Infinity } = {}) {
+  const requests = [];
+  const server = http.createServer(async (request, response) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    requests.push({ method: request.method, url: request.url, headers: request.headers, body: Buffer.concat(parts).toString() });
+    response.writeHead(status, headers);
+    for (const [index, chunk] of chunks.entries()) {
+      if (index >= cutAfter) return response.destroy();
+      const bytes = Buffer.from(chunk);
+      const size = byteAtATime ? 1 : Math.max(1, bytes.length);
+      for (let at = 0; at < bytes.length; at += size) {
+        response.write(bytes.subarray(at, at + size));
+        await new Promise(setImmediate);
+      }
+    }
+    response.end();
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  return { url, requests, stop: () => (server.closeAllConnections(), new Promise((resolve) => server.close(resolve))) };
+}
