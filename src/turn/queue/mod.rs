@@ -191,10 +191,7 @@ impl Queue {
         }
         state.closed = Some(Closed::Ended);
         state.ending = Some(end);
-        let (producer, senders) = (state.producer.take(), std::mem::take(&mut state.senders));
-        drop(state);
-        wake(producer);
-        senders.into_iter().for_each(Waker::wake);
+        wake_all(state);
         Ok(())
     }
 
@@ -204,9 +201,7 @@ impl Queue {
         let mut state = self.lock();
         state.decided = true;
         state.closed.get_or_insert(Closed::Ended);
-        let senders = std::mem::take(&mut state.senders);
-        drop(state);
-        senders.into_iter().for_each(Waker::wake);
+        wake_all(state);
     }
 
     pub(crate) fn is_decided(&self) -> bool {
@@ -229,22 +224,15 @@ impl Queue {
         }
         state.end = Some(end);
         state.closed.get_or_insert(Closed::Ended);
-        let (reader, producer) = (state.reader.take(), state.producer.take());
-        let senders = std::mem::take(&mut state.senders);
-        drop(guard);
-        wake(reader);
-        wake(producer);
-        senders.into_iter().for_each(Waker::wake);
+        wake_all(guard);
         true
     }
 
     /// Whether the producer should give up now, and how the turn then ends.
     pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<End> {
         let mut state = self.lock();
-        if let Some(end) = state.ending.take().or_else(|| state.end.clone()) {
-            // Kept, so that a sink used meanwhile is still refused.
-            state.ending = Some(end.clone());
-            return Poll::Ready(end);
+        if let Some(end) = state.ending.as_ref().or(state.end.as_ref()) {
+            return Poll::Ready(end.clone());
         }
         if state.reader_gone {
             return Poll::Ready(End::stopped());
@@ -281,6 +269,16 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
         Some(waker) => waker.clone_from(cx.waker()),
         None => *slot = Some(cx.waker().clone()),
     }
+}
+
+/// Lets go of the lock, then wakes whoever waits for anything: each looks for itself what has changed.
+fn wake_all(mut state: MutexGuard<'_, State>) {
+    let (reader, producer) = (state.reader.take(), state.producer.take());
+    let senders = std::mem::take(&mut state.senders);
+    drop(state);
+    wake(reader);
+    wake(producer);
+    senders.into_iter().for_each(Waker::wake);
 }
 
 fn wake(waker: Option<Waker>) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::state::{Out, first_buffer};
-use super::{Closed, CommitOn, Queue, Refused, register, wake};
+use super::{Closed, CommitOn, Queue, Refused, register, wake_all};
 use crate::frame::{End, Frame, Status};
 use crate::wire::Encoder;
 
@@ -156,9 +156,6 @@ impl Queue {
         // A sink may live on for a long time; what nobody will read does not.
         state.text = String::new();
         state.out = Out::nothing();
-        let (producer, senders) = (state.producer.take(), std::mem::take(&mut state.senders));
-        drop(state);
-        wake(producer);
-        senders.into_iter().for_each(Waker::wake);
+        wake_all(state);
     }
 }
