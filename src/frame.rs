@@ -190,6 +190,8 @@ impl Failure {
     pub const BUSY: &'static str = "busy";
     /// Somebody stopped the turn before its response began.
     pub const STOPPED: &'static str = "stopped";
+    /// The reader accepts none of the wires that are offered.
+    pub const NOT_ACCEPTABLE: &'static str = "not_acceptable";
     /// The sentence of ADR 0007.
     pub const DEFAULT_MESSAGE: &'static str =
         "I hit an internal error while gathering evidence. Please retry.";

@@ -3,6 +3,7 @@
 //! [`Turn::respond`] makes the response; [`Rejected`] becomes one too, as complete JSON. This layer knows no runtime.
 
 mod body;
+mod negotiate;
 #[cfg(feature = "axum")]
 mod rejection;
 
@@ -14,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 
 pub use body::TurnBody;
+pub use negotiate::{AnyWire, negotiate};
 
 use crate::frame::Failure;
 use crate::json;
@@ -69,11 +71,12 @@ impl Turn {
 
 impl Rejected {
     /// The status that says what kind of rejection this is: 503 where the server is full or going down, 504 where time ran
-    /// out, 500 for the rest.
+    /// out, 406 where the reader accepts no wire that is offered, 500 for the rest.
     pub fn status(&self) -> StatusCode {
         match &*self.failure.code {
             Failure::BUSY | Failure::SHUTTING_DOWN => StatusCode::SERVICE_UNAVAILABLE,
             Failure::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
+            Failure::NOT_ACCEPTABLE => StatusCode::NOT_ACCEPTABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -16,7 +16,7 @@ pub mod framed;
 mod object;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
-pub trait Wire {
+pub trait Wire: fmt::Debug {
     /// The wire's name in logs, options and content negotiation.
     fn name(&self) -> &'static str;
 
@@ -37,6 +37,24 @@ pub trait Wire {
             order: Order::default(),
             spelling: self.spelling(),
         }
+    }
+}
+
+impl<W: Wire + ?Sized> Wire for Box<W> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn content_type(&self) -> &'static str {
+        (**self).content_type()
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        (**self).headers()
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        (**self).spelling()
     }
 }
 
