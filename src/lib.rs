@@ -43,6 +43,7 @@ pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, 
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
+pub use wire::ai_sdk::AiSdk;
 pub use wire::framed::Framed;
 
 /// The README, so that its examples are compiled and run.

@@ -6,7 +6,8 @@ mod written;
 use std::path::Path;
 
 use bytes::BytesMut;
-use ragwire::wire::Encoder;
+use ragwire::AiSdk;
+use ragwire::wire::{Encoder, Wire};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,7 +25,6 @@ struct Vector {
 }
 
 /// Encodes each frame of each vector of a wire; every vector is used, and there is at least one.
-#[allow(dead_code, reason = "used by each wire that is only written")]
 fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/vectors")
@@ -44,4 +44,14 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     }
     assert!(run > 0, "{wire} has no vectors");
     println!("{wire} vectors: {run}");
+}
+
+#[test]
+fn ai_sdk() {
+    check("ai_sdk", |wire| {
+        let message_id = wire.get("message_id").and_then(Value::as_str);
+        message_id
+            .map_or_else(AiSdk::default, |id| AiSdk::default().message_id(id))
+            .encoder()
+    });
 }

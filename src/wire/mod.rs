@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use crate::event::Event;
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
+pub mod ai_sdk;
 pub mod framed;
 mod object;
 

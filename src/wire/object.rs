@@ -68,11 +68,11 @@ pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut Byte
 
 /// One event line.
 #[derive(Serialize)]
-struct Line<'a> {
+pub(super) struct Line<'a> {
     #[serde(flatten)]
-    event: &'a Event,
+    pub(super) event: &'a Event,
     #[serde(skip_serializing_if = "Option::is_none")]
-    timestamp: Option<Timestamp>,
+    pub(super) timestamp: Option<Timestamp>,
 }
 
 /// The metadata, members in the order of `[F-06]`; `events` goes in between by hand, since it is finished JSON already.

@@ -1,0 +1,587 @@
+//! The AI SDK's UI message stream, version 1: what `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`.
+//!
+//! Written, not read. Only parts that all three know are sent, since an unknown part ends the stream in the client; which event
+//! becomes which part stands in `PROTOCOL.md`. This file owns what is open at the client: the text part and the tool calls.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{AiSdk, End, Metadata};
+//!
+//! let (mut encoder, mut bytes) = (AiSdk::default().message_id("m-1").encoder(), BytesMut::new());
+//! encoder.text("Yes.", &mut bytes).unwrap();
+//! encoder.end(&End::completed(Metadata::default()), &mut bytes).unwrap();
+//! assert_eq!(
+//!     String::from_utf8(bytes.to_vec()).unwrap(),
+//!     concat!(
+//!         "data: {\"type\":\"start\",\"messageId\":\"m-1\"}\n\n",
+//!         "data: {\"type\":\"text-start\",\"id\":\"text-1\"}\n\n",
+//!         "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"Yes.\"}\n\n",
+//!         "data: {\"type\":\"text-end\",\"id\":\"text-1\"}\n\n",
+//!         "data: {\"type\":\"finish\",\"finishReason\":\"stop\",\"messageMetadata\":{\"citations\":[],\"tools_used\":[]}}\n\n",
+//!         "data: [DONE]\n\n",
+//!     )
+//! );
+//! ```
+
+mod part;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
+use super::object::{self, Late, Line};
+use super::{EncodeError, Limits, Spelling, Wire};
+use crate::event::{Event, Sources, ToolCall, ToolResult};
+use crate::frame::{End, Phase, Status, Timestamp};
+use crate::json;
+
+/// The AI SDK's UI message stream.
+#[derive(Clone, Debug, Default)]
+pub struct AiSdk {
+    limits: Limits,
+    message_id: Option<Arc<str>>,
+}
+
+impl AiSdk {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "text/event-stream";
+
+    /// Sets the id of the message that the client builds; without one the client makes it up.
+    #[must_use]
+    pub fn message_id(mut self, id: impl Into<Arc<str>>) -> Self {
+        self.message_id = Some(id.into());
+        self
+    }
+
+    /// Sets the limits: a line is the JSON of one part, the trailer is the message's metadata.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+impl Wire for AiSdk {
+    fn name(&self) -> &'static str {
+        "ai_sdk"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[("x-vercel-ai-ui-message-stream", "v1")]
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(AiSdkSpelling {
+            wire: self.clone(),
+            marks: Marks::default(),
+            calls: Vec::new(),
+            documents: HashSet::new(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct AiSdkSpelling {
+    wire: AiSdk,
+    marks: Marks,
+    /// Calls without a result yet, oldest first.
+    calls: Vec<Call>,
+    /// Ids of the documents that were said to be sources.
+    documents: HashSet<String>,
+}
+
+/// The part of the state that an event may change before it turns out not to fit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    started: bool,
+    text_open: bool,
+    texts: u64,
+    reasonings: u64,
+    /// Calls that came without an id.
+    unnamed_calls: u64,
+}
+
+#[derive(Debug)]
+struct Call {
+    tool: String,
+    id: String,
+    /// Whether the id is ours, so that a result with an id of its own may answer it.
+    unnamed: bool,
+}
+
+impl Spelling for AiSdkSpelling {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let before = self.marks;
+        self.write_event(event, timestamp, out)
+            .inspect_err(|_| self.marks = before)
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        self.start(out);
+        if !self.marks.text_open {
+            self.marks.text_open = true;
+            self.marks.texts += 1;
+            write(&Part::TextStart { id: self.text_id() }, out);
+        }
+        let id = self.text_id();
+        write(&Part::TextDelta { id, delta: text }, out);
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        self.start(out);
+        self.close_text(out);
+        self.close_calls(&end.status, out);
+        match &end.status {
+            Status::Completed => self.write_metadata(r#""finish","finishReason":"stop""#, end, out),
+            Status::Stopped => self.write_metadata(r#""finish","finishReason":"other""#, end, out),
+            Status::Failed(failure) => {
+                // `useChat` stops reading at the error, so the metadata stands before it.
+                self.write_metadata(r#""message-metadata""#, end, out);
+                write(
+                    &Part::Error {
+                        error_text: &failure.message,
+                    },
+                    out,
+                );
+                write(
+                    &Part::Finish {
+                        finish_reason: "error",
+                    },
+                    out,
+                );
+            }
+        }
+        out.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+}
+
+impl AiSdkSpelling {
+    fn start(&mut self, out: &mut BytesMut) {
+        if !self.marks.started {
+            self.marks.started = true;
+            let message_id = self.wire.message_id.as_deref();
+            write(&Part::Start { message_id }, out);
+        }
+    }
+
+    fn text_id(&self) -> Numbered {
+        Numbered("text", self.marks.texts)
+    }
+
+    /// The client shows parts in the order in which they began: what has a place of its own in the answer ends the text part, so
+    /// that the text after it is shown after it.
+    fn close_text(&mut self, out: &mut BytesMut) {
+        if self.marks.text_open {
+            self.marks.text_open = false;
+            write(&Part::TextEnd { id: self.text_id() }, out);
+        }
+    }
+
+    /// A call that stays open looks busy forever, and cannot be sent back to a model.
+    fn close_calls(&mut self, status: &Status, out: &mut BytesMut) {
+        for call in self.calls.drain(..) {
+            let error_text = match status {
+                Status::Completed => None,
+                Status::Failed(failure) => Some(failure.message.as_ref()),
+                Status::Stopped => Some("The turn was stopped."),
+            };
+            match error_text {
+                Some(error_text) => write(
+                    &Part::ToolOutputError {
+                        tool_call_id: &call.id,
+                        error_text,
+                        dynamic: true,
+                        provider_metadata: None,
+                    },
+                    out,
+                ),
+                None => write(
+                    &Part::ToolOutputAvailable {
+                        tool_call_id: &call.id,
+                        output: Json(&Value::Null),
+                        dynamic: true,
+                        provider_metadata: None,
+                    },
+                    out,
+                ),
+            }
+        }
+    }
+
+    /// Writes the part that begins with `kind` and ends with the metadata.
+    fn write_metadata(&self, kind: &str, end: &End, out: &mut BytesMut) {
+        out.extend_from_slice(br#"data: {"type":"#);
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(br#","messageMetadata":"#);
+        object::write_end(end, &Late::default(), self.wire.limits.max_trailer_bytes, out);
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    fn write_event(
+        &mut self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.start(out);
+        let about = About {
+            event: event.name(),
+            timestamp,
+            ..About::default()
+        };
+        match event {
+            Event::Reasoning(reasoning) => self.write_reasoning(&reasoning.content, &about, out),
+            Event::Thinking(thinking) => {
+                let about = About {
+                    round: thinking.round,
+                    max_rounds: thinking.max_rounds,
+                    ..about
+                };
+                self.write_reasoning(&thinking.content, &about, out)
+            }
+            Event::ToolCall(call) => self.write_call(call, about, out),
+            Event::ToolResult(result) => self.write_result(result, about, out),
+            Event::Sources(sources) => self.write_sources(event, sources, timestamp, out),
+            Event::Custom(custom) => self.write_data(event, &CustomData { custom, timestamp }, out),
+            _ => self.write_data(event, &Line { event, timestamp }, out),
+        }
+    }
+
+    fn write_reasoning(
+        &mut self,
+        content: &str,
+        about: &About<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.close_text(out);
+        self.marks.reasonings += 1;
+        let id = Numbered("reasoning", self.marks.reasonings);
+        self.check(
+            &Part::ReasoningStart {
+                id,
+                provider_metadata: Aside { ragwire: about },
+            },
+            out,
+        )?;
+        self.check(&Part::ReasoningDelta { id, delta: content }, out)?;
+        self.check(&Part::ReasoningEnd { id }, out)
+    }
+
+    fn write_call(
+        &mut self,
+        call: &ToolCall,
+        about: About<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.close_text(out);
+        let id = self.call_id(call.call_id.as_deref());
+        let about = About {
+            iteration: call.iteration,
+            description: call.description.as_deref(),
+            parameters: call
+                .parameters
+                .as_ref()
+                .filter(|parameters| !parameters.is_null()),
+            round: call.round,
+            max_rounds: call.max_rounds,
+            ..about
+        };
+        self.open_call(&id, &call.tool, &call.input, Some(&about), out)?;
+        // The same id again is the same call, said anew.
+        self.calls.retain(|open| open.id != id);
+        self.calls.push(Call {
+            tool: call.tool.clone(),
+            unnamed: call.call_id.is_none(),
+            id: id.into_owned(),
+        });
+        Ok(())
+    }
+
+    fn write_result(
+        &mut self,
+        result: &ToolResult,
+        about: About<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let answered = self.calls.iter().position(|call| match &result.call_id {
+            Some(id) => call.id == *id,
+            None => call.tool == result.tool,
+        });
+        let answered = answered.or_else(|| {
+            let mut calls = self.calls.iter();
+            calls.position(|call| call.unnamed && call.tool == result.tool)
+        });
+        let id = match answered {
+            Some(at) => Cow::Owned(self.calls[at].id.clone()),
+            None => {
+                self.close_text(out);
+                let id = self.call_id(result.call_id.as_deref());
+                self.open_call(&id, &result.tool, &Value::Null, None, out)?;
+                id
+            }
+        };
+        let about = About {
+            duration_ms: result.duration_ms,
+            round: result.round,
+            max_rounds: result.max_rounds,
+            ..about
+        };
+        let provider_metadata = Some(Aside { ragwire: &about });
+        if result.is_error == Some(true) {
+            let error_text: &str = &match &result.result {
+                Value::String(text) => Cow::Borrowed(text.as_str()),
+                Value::Null => Cow::Borrowed("The tool failed."),
+                value => Cow::Owned(value.to_string()),
+            };
+            self.check(
+                &Part::ToolOutputError {
+                    tool_call_id: &id,
+                    error_text,
+                    dynamic: true,
+                    provider_metadata,
+                },
+                out,
+            )?;
+        } else {
+            self.check(
+                &Part::ToolOutputAvailable {
+                    tool_call_id: &id,
+                    output: Json(&result.result),
+                    dynamic: true,
+                    provider_metadata,
+                },
+                out,
+            )?;
+        }
+        if let Some(at) = answered {
+            self.calls.remove(at);
+        }
+        Ok(())
+    }
+
+    /// The caller's id, or one that no caller is likely to have.
+    fn call_id<'a>(&mut self, id: Option<&'a str>) -> Cow<'a, str> {
+        if let Some(id) = id {
+            return Cow::Borrowed(id);
+        }
+        self.marks.unnamed_calls += 1;
+        Cow::Owned(format!("ragwire-call-{}", self.marks.unnamed_calls))
+    }
+
+    fn open_call(
+        &self,
+        id: &str,
+        tool: &str,
+        input: &Value,
+        about: Option<&About<'_>>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.check(
+            &Part::ToolInputStart {
+                tool_call_id: id,
+                tool_name: tool,
+                dynamic: true,
+                provider_executed: true,
+            },
+            out,
+        )?;
+        self.check(
+            &Part::ToolInputAvailable {
+                tool_call_id: id,
+                tool_name: tool,
+                input: Json(input),
+                dynamic: true,
+                provider_executed: true,
+                provider_metadata: about.map(|ragwire| Aside { ragwire }),
+            },
+            out,
+        )
+    }
+
+    fn write_sources(
+        &mut self,
+        event: &Event,
+        sources: &Sources,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let mut new: Vec<&str> = Vec::new();
+        for source in &sources.sources {
+            let id = source.document_id.as_str();
+            if self.documents.contains(id) || new.contains(&id) {
+                continue;
+            }
+            let title = title(source);
+            let part = Part::SourceDocument {
+                source_id: id,
+                media_type: media_type(title),
+                title,
+            };
+            self.check(&part, out)?;
+            new.push(id);
+        }
+        self.write_data(event, &Line { event, timestamp }, out)?;
+        self.documents.extend(new.into_iter().map(str::to_owned));
+        Ok(())
+    }
+
+    fn write_data(
+        &self,
+        event: &Event,
+        data: &impl Serialize,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        // A part with the id of an earlier one of its type takes that one's place.
+        let id = match event {
+            Event::Queued(_) => Some("queued"),
+            Event::InputRequested(request) => Some(request.request_id.as_str()),
+            Event::AuthorizationRequired(request) => Some(request.connection.as_str()),
+            _ => None,
+        };
+        let kind = DataType(event.name());
+        self.check(&Data { kind, id, data }, out)
+    }
+
+    /// Writes a part that may be too large.
+    fn check(&self, part: &impl Serialize, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let max_bytes = self.wire.limits.max_line_bytes;
+        out.extend_from_slice(b"data: ");
+        let from = out.len();
+        json::write(out, part)?;
+        if out.len() - from > max_bytes {
+            return Err(EncodeError::TooLarge { max_bytes });
+        }
+        out.extend_from_slice(b"\n\n");
+        Ok(())
+    }
+}
+
+/// Writes a part that is made of strings only, so that it always serialises.
+fn write(part: &Part<'_>, out: &mut BytesMut) {
+    let from = out.len();
+    out.extend_from_slice(b"data: ");
+    match json::write(out, part) {
+        Ok(()) => out.extend_from_slice(b"\n\n"),
+        Err(_) => out.truncate(from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::{Reasoning, Source};
+    use crate::frame::Failure;
+    use crate::metadata::{Citation, Metadata};
+    use crate::wire::Encoder;
+
+    fn small() -> Encoder {
+        let limits = Limits::default().max_line_bytes(200).max_trailer_bytes(200);
+        AiSdk::default().limits(limits).encoder()
+    }
+
+    fn encode(encoder: &mut Encoder, event: &Event) -> String {
+        let mut out = BytesMut::new();
+        encoder.event(event, None, &mut out).unwrap();
+        String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    fn refuse(encoder: &mut Encoder, event: &Event) {
+        let mut out = BytesMut::from("before");
+        let error = encoder.event(event, None, &mut out).unwrap_err();
+        assert_eq!(error.code(), "event_too_large");
+        assert_eq!(out, "before");
+    }
+
+    #[test]
+    fn an_event_that_is_too_large_leaves_no_trace() {
+        let long = "x".repeat(201);
+        let thought = |content: &str| Event::from(Reasoning::new(content));
+        let result = |result: &str| Event::from(ToolResult::new("t", result));
+        let source = |text: &str| Event::from(Sources::new(vec![Source::new("c", "d", text, Vec::new())]));
+        let first = [thought(""), ToolCall::new("t", json!({})).into(), source("")];
+        let large = [
+            thought(&long),
+            ToolCall::new("t", long.as_str()).into(),
+            source(&long),
+            result(&long),
+        ];
+        // Neither the start, nor a number, nor a document was taken.
+        for event in &first {
+            let mut encoder = small();
+            for large in &large {
+                refuse(&mut encoder, large);
+            }
+            assert_eq!(encode(&mut encoder, event), encode(&mut small(), event));
+        }
+        // The text is still open, and the call still waits for its result.
+        let (mut encoder, mut out) = (small(), BytesMut::new());
+        encode(&mut encoder, &ToolCall::new("t", json!({})).into());
+        encoder.text("a", &mut out).unwrap();
+        for large in &large {
+            refuse(&mut encoder, large);
+        }
+        out.clear();
+        encoder.text("b", &mut out).unwrap();
+        assert_eq!(
+            out,
+            "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"b\"}\n\n"
+        );
+        assert_eq!(
+            encode(&mut encoder, &result("r")),
+            concat!(
+                "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"ragwire-call-1\",\"output\":\"r\",\"dynamic\":true,",
+                "\"providerMetadata\":{\"ragwire\":{\"event\":\"tool_result\"}}}\n\n"
+            )
+        );
+    }
+
+    #[test]
+    fn the_end_always_fits() {
+        let citation = Citation::new("d", "c", "x".repeat(201), "bm25");
+        let end = End::completed(Metadata::default().citations(vec![citation]));
+        let mut out = BytesMut::new();
+        small().end(&end, &mut out).unwrap();
+        assert_eq!(
+            out,
+            concat!(
+                "data: {\"type\":\"start\"}\n\n",
+                "data: {\"type\":\"finish\",\"finishReason\":\"stop\",",
+                "\"messageMetadata\":{\"citations\":[],\"tools_used\":[],\"truncated\":true}}\n\n",
+                "data: [DONE]\n\n",
+            )
+        );
+    }
+
+    #[test]
+    fn keep_alives_are_comments_until_the_end() {
+        let (mut encoder, mut out) = (AiSdk::default().encoder(), BytesMut::new());
+        encoder.keep_alive(&mut out);
+        assert_eq!(out, ": keep-alive\n\n");
+        encoder.end(&End::failed(Failure::default()), &mut out).unwrap();
+        let length = out.len();
+        encoder.keep_alive(&mut out);
+        assert_eq!(out.len(), length);
+    }
+}

@@ -1,0 +1,197 @@
+//! The parts of the stream as JSON. Which comes when is not decided here.
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::event::{Custom, Source};
+use crate::frame::Timestamp;
+
+/// The parts that all clients know, of those that are sent.
+///
+/// A tool is `dynamic`, since the page does not know it by name (`ai` 5 wants that said of outputs too), and
+/// `providerExecuted`: otherwise `onToolCall` asks the page to run it, and `sendAutomaticallyWhen` sends its result as a new turn.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
+pub(super) enum Part<'a> {
+    Start {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message_id: Option<&'a str>,
+    },
+    TextStart {
+        id: Numbered,
+    },
+    TextDelta {
+        id: Numbered,
+        delta: &'a str,
+    },
+    TextEnd {
+        id: Numbered,
+    },
+    ReasoningStart {
+        id: Numbered,
+        provider_metadata: Aside<'a>,
+    },
+    ReasoningDelta {
+        id: Numbered,
+        delta: &'a str,
+    },
+    ReasoningEnd {
+        id: Numbered,
+    },
+    ToolInputStart {
+        tool_call_id: &'a str,
+        tool_name: &'a str,
+        dynamic: bool,
+        provider_executed: bool,
+    },
+    ToolInputAvailable {
+        tool_call_id: &'a str,
+        tool_name: &'a str,
+        input: Json<'a>,
+        dynamic: bool,
+        provider_executed: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_metadata: Option<Aside<'a>>,
+    },
+    ToolOutputAvailable {
+        tool_call_id: &'a str,
+        output: Json<'a>,
+        dynamic: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_metadata: Option<Aside<'a>>,
+    },
+    ToolOutputError {
+        tool_call_id: &'a str,
+        error_text: &'a str,
+        dynamic: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        provider_metadata: Option<Aside<'a>>,
+    },
+    SourceDocument {
+        source_id: &'a str,
+        media_type: &'static str,
+        title: &'a str,
+    },
+    Error {
+        error_text: &'a str,
+    },
+    Finish {
+        finish_reason: &'static str,
+    },
+}
+
+/// A part of the application's own: `data-` and the event's name.
+#[derive(Serialize)]
+pub(super) struct Data<'a, T> {
+    #[serde(rename = "type")]
+    pub(super) kind: DataType<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<&'a str>,
+    pub(super) data: &'a T,
+}
+
+pub(super) struct DataType<'a>(pub(super) &'a str);
+
+impl Serialize for DataType<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("data-{}", self.0))
+    }
+}
+
+/// `text-1`, `text-2`, …
+#[derive(Clone, Copy)]
+pub(super) struct Numbered(pub(super) &'static str, pub(super) u64);
+
+impl Serialize for Numbered {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}-{}", self.0, self.1))
+    }
+}
+
+/// A value; `{}` instead of `null`.
+pub(super) struct Json<'a>(pub(super) &'a Value);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0.is_null() {
+            serializer.serialize_map(Some(0))?.end()
+        } else {
+            self.0.serialize(serializer)
+        }
+    }
+}
+
+/// The data of an application's event, as they are; an object gets the timestamp, unless it has one.
+pub(super) struct CustomData<'a> {
+    pub(super) custom: &'a Custom,
+    pub(super) timestamp: Option<Timestamp>,
+}
+
+impl Serialize for CustomData<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let members = match &self.custom.data {
+            Value::Object(members) => Some(members),
+            Value::Null => None,
+            data => return data.serialize(serializer),
+        };
+        let mut map = serializer.serialize_map(None)?;
+        let mut timestamp = self.timestamp;
+        for (name, value) in members.into_iter().flatten() {
+            timestamp = timestamp.filter(|_| name != "timestamp");
+            map.serialize_entry(name, value)?;
+        }
+        if let Some(timestamp) = timestamp {
+            map.serialize_entry("timestamp", &timestamp)?;
+        }
+        map.end()
+    }
+}
+
+/// What of an event has no member in a part, under a name of our own as the contract asks.
+#[derive(Clone, Copy, Serialize)]
+pub(super) struct Aside<'a> {
+    pub(super) ragwire: &'a About<'a>,
+}
+
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct About<'a> {
+    pub(super) event: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) iteration: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parameters: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) duration_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) round: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_rounds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) timestamp: Option<Timestamp>,
+}
+
+/// A title is asked for: the id where the document has none.
+pub(super) fn title(source: &Source) -> &str {
+    source
+        .title
+        .as_deref()
+        .filter(|title| !title.is_empty())
+        .unwrap_or(&source.document_id)
+}
+
+/// A media type is asked for, and a source has none: what the title's ending says, or plain text, which is what is quoted.
+pub(super) fn media_type(title: &str) -> &'static str {
+    let ending = title.rsplit_once('.').map_or("", |(_, ending)| ending);
+    [
+        ("pdf", "application/pdf"),
+        ("html", "text/html"),
+        ("htm", "text/html"),
+        ("md", "text/markdown"),
+    ]
+    .iter()
+    .find(|(known, _)| ending.eq_ignore_ascii_case(known))
+    .map_or("text/plain", |(_, media_type)| media_type)
+}
