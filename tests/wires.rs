@@ -24,7 +24,6 @@ struct Vector {
 }
 
 /// Encodes each frame of each vector of a wire; every vector is used, and there is at least one.
-#[allow(dead_code, reason = "used by each wire that is only written")]
 fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/vectors")
@@ -44,4 +43,37 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     }
     assert!(run > 0, "{wire} has no vectors");
     println!("{wire} vectors: {run}");
+}
+
+#[test]
+fn openai() {
+    use ragwire::OpenAi;
+    use ragwire::wire::Wire;
+    use ragwire::wire::openai::{OnFailure, Progress};
+    check("openai", |wire| {
+        let mut openai = OpenAi::new(
+            "chatcmpl-1",
+            1_767_323_045,
+            wire["model"].as_str().unwrap_or("rag"),
+        );
+        if wire["usage"] == true {
+            openai = openai.with_usage();
+        }
+        openai = match wire["progress"].as_str() {
+            Some("comment") => openai.progress(Progress::Comment),
+            Some("none") => openai.progress(Progress::None),
+            _ => openai,
+        };
+        if wire["on_failure"] == "text" {
+            openai = openai.on_failure(OnFailure::Text);
+        }
+        openai.encoder()
+    });
+}
+
+#[test]
+fn ag_ui() {
+    use ragwire::AgUi;
+    use ragwire::wire::Wire;
+    check("ag_ui", |_| AgUi::new("t", "r").encoder());
 }
