@@ -568,4 +568,15 @@ mod tests {
         encoder.event(Phase::Events, &result, None, &mut out).unwrap();
         assert!(out.windows(10).any(|at| at == b"\"r-call-2\""), "{out:?}");
     }
+
+    #[test]
+    fn keep_alives_open_nothing() {
+        let (mut encoder, mut out) = (AgUi::new("t", "r").encoder(), BytesMut::new());
+        encoder.keep_alive(&mut out);
+        assert_eq!(&out.split()[..], b": keep-alive\n\n");
+        encoder.end(&End::stopped(), &mut out).unwrap();
+        let ended = out.len();
+        encoder.keep_alive(&mut out);
+        assert_eq!(out.len(), ended);
+    }
 }

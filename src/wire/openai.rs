@@ -408,4 +408,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn keep_alives_open_nothing() {
+        let (mut encoder, mut out) = (wire().encoder(), BytesMut::new());
+        encoder.keep_alive(&mut out);
+        assert_eq!(&out.split()[..], b": keep-alive\n\n");
+        encoder.end(&End::stopped(), &mut out).unwrap();
+        let ended = out.len();
+        encoder.keep_alive(&mut out);
+        assert_eq!(out.len(), ended);
+    }
 }

@@ -92,6 +92,17 @@ for (const [id, vector] of VECTORS) {
   }
 }
 
+test("comments are skipped everywhere", async () => {
+  const vector = VECTORS.get("full_turn");
+  const chunks = [": keep-alive\n\n", ...vector.chunks.flatMap((chunk) => [chunk, ": keep-alive\n\n"])];
+  const server = await serve(chunks, STREAM);
+  try {
+    for (const stream of Object.values(clients)) assert.deepEqual(await stream(server.url), expected(vector));
+  } finally {
+    await server.stop();
+  }
+});
+
 test("the stream helper of npm puts the same answer together", async () => {
   for (const id of ["full_turn", "usage", "late_events", "stopped_after_text", "failed_text_between_tokens"]) {
     const vector = VECTORS.get(id);
