@@ -43,8 +43,10 @@ pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, 
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
+pub use wire::ag_ui::AgUi;
 pub use wire::ai_sdk::AiSdk;
 pub use wire::framed::Framed;
+pub use wire::openai::OpenAi;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]

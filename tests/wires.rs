@@ -55,3 +55,36 @@ fn ai_sdk() {
             .encoder()
     });
 }
+
+#[test]
+fn openai() {
+    use ragwire::OpenAi;
+    use ragwire::wire::Wire;
+    use ragwire::wire::openai::{OnFailure, Progress};
+    check("openai", |wire| {
+        let mut openai = OpenAi::new(
+            "chatcmpl-1",
+            1_767_323_045,
+            wire["model"].as_str().unwrap_or("rag"),
+        );
+        if wire["usage"] == true {
+            openai = openai.with_usage();
+        }
+        openai = match wire["progress"].as_str() {
+            Some("comment") => openai.progress(Progress::Comment),
+            Some("none") => openai.progress(Progress::None),
+            _ => openai,
+        };
+        if wire["on_failure"] == "text" {
+            openai = openai.on_failure(OnFailure::Text);
+        }
+        openai.encoder()
+    });
+}
+
+#[test]
+fn ag_ui() {
+    use ragwire::AgUi;
+    use ragwire::wire::Wire;
+    check("ag_ui", |_| AgUi::new("t", "r").encoder());
+}

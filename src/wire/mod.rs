@@ -12,9 +12,11 @@ use bytes::BytesMut;
 use crate::event::Event;
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
+pub mod ag_ui;
 pub mod ai_sdk;
 pub mod framed;
 mod object;
+pub mod openai;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
 pub trait Wire: fmt::Debug {

@@ -1,0 +1,582 @@
+//! AG-UI 1.0: server-sent events whose data is one JSON object with a `type`. Encoder only.
+//!
+//! Its client ends a run with an error when anything comes out of order, so one state machine here owns all that is open: the
+//! run, the step before the text, and the message. It knows no clock and makes no random ids: every id is the run's with a
+//! number.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{AgUi, End, Metadata};
+//!
+//! let (mut encoder, mut bytes) = (AgUi::new("thread-1", "run-1").encoder(), BytesMut::new());
+//! encoder.end(&End::completed(Metadata::default()), &mut bytes).unwrap();
+//! assert!(bytes.starts_with(b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"thread-1\",\"runId\":\"run-1\"}\n\n"));
+//! ```
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::object::{self, Late};
+use super::{EncodeError, Limits, Spelling, Wire};
+use crate::event::Event;
+use crate::frame::{End, Phase, Status, Timestamp};
+use crate::json;
+
+/// The AG-UI wire, for one run.
+#[derive(Clone, Debug)]
+pub struct AgUi {
+    ids: Ids,
+    limits: Limits,
+}
+
+impl AgUi {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "text/event-stream";
+
+    /// The step that lasts until the first text.
+    pub const STEP: &'static str = "retrieval";
+
+    /// Takes the ids that the client sent with its request.
+    pub fn new(thread_id: impl Into<String>, run_id: impl Into<String>) -> Self {
+        Self {
+            ids: Ids {
+                thread_id: thread_id.into(),
+                run_id: run_id.into(),
+            },
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sets the limits: of each object that an event becomes, and of the metadata.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+impl Wire for AgUi {
+    fn name(&self) -> &'static str {
+        "ag_ui"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(AgUiSpelling {
+            ids: self.ids.clone(),
+            limits: self.limits,
+            open: Open::Nothing,
+            events: 0,
+            calls: VecDeque::new(),
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Ids {
+    thread_id: String,
+    run_id: String,
+}
+
+/// What has to be closed before the run may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Open {
+    /// Not even the run has begun.
+    Nothing,
+    /// The run alone.
+    Run,
+    /// The run and its step.
+    Step,
+    /// The run and the message.
+    Message,
+}
+
+/// Calls that wait for a result that names them by their tool only; the oldest is forgotten for one more than these.
+const MAX_UNNAMED_CALLS: usize = 64;
+
+#[derive(Debug)]
+struct AgUiSpelling {
+    ids: Ids,
+    limits: Limits,
+    open: Open,
+    /// How many events came: the number in their ids.
+    events: u64,
+    /// Calls without an id of their own that have no result yet: their tool and the number in their id.
+    calls: VecDeque<(String, u64)>,
+}
+
+impl Spelling for AgUiSpelling {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let lines = Lines::new(self.limits.max_line_bytes, timestamp);
+        // The state follows when all is written: an event that does not fit must leave none of it behind.
+        let number = self.events + 1;
+        let mut open = self.open;
+        if open == Open::Nothing {
+            lines.write(&self.started(), out)?;
+            lines.write(
+                &Line::StepStarted {
+                    step_name: AgUi::STEP,
+                },
+                out,
+            )?;
+            open = Open::Step;
+        }
+        let mut answered = None;
+        match event {
+            Event::ToolCall(call) => {
+                let fallback = self.id("call", number);
+                let tool_call_id = call.call_id.as_deref().unwrap_or(&fallback);
+                let metadata = members(event, &["tool", "input", "call_id"])?;
+                let arguments = match &call.input {
+                    // Clients parse the arguments, and nothing does not parse.
+                    Value::Null => "{}".to_owned(),
+                    input => input.to_string(),
+                };
+                lines.write(
+                    &Line::ToolCallStart {
+                        tool_call_id,
+                        tool_call_name: &call.tool,
+                        metadata,
+                    },
+                    out,
+                )?;
+                lines.write(
+                    &Line::ToolCallArgs {
+                        tool_call_id,
+                        delta: &arguments,
+                    },
+                    out,
+                )?;
+                lines.write(&Line::ToolCallEnd { tool_call_id }, out)?;
+            }
+            Event::ToolResult(result) => {
+                answered = match &result.call_id {
+                    Some(_) => None,
+                    None => self.calls.iter().position(|(tool, _)| *tool == result.tool),
+                };
+                let asked = answered.and_then(|at| self.calls.get(at));
+                let fallback = self.id("call", asked.map_or(number, |(_, number)| *number));
+                let content = match &result.result {
+                    Value::Null => String::new(),
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                lines.write(
+                    &Line::ToolCallResult {
+                        message_id: &self.id("result", number),
+                        tool_call_id: result.call_id.as_deref().unwrap_or(&fallback),
+                        content: &content,
+                        metadata: members(event, &["result", "call_id"])?,
+                    },
+                    out,
+                )?;
+            }
+            Event::Thinking(thinking) => self.reasoning(lines, event, &thinking.content, number, out)?,
+            Event::Reasoning(reasoning) => self.reasoning(lines, event, &reasoning.content, number, out)?,
+            Event::Custom(custom) => {
+                // The client refuses a record without a value.
+                let nothing = Value::Object(Map::new());
+                let value = if custom.data.is_null() {
+                    &nothing
+                } else {
+                    &custom.data
+                };
+                lines.write(
+                    &Line::Custom {
+                        name: custom.name(),
+                        value,
+                    },
+                    out,
+                )?;
+            }
+            event => {
+                let value = members(event, &[])?;
+                lines.write(
+                    &Line::Custom {
+                        name: event.name(),
+                        value: &value,
+                    },
+                    out,
+                )?;
+            }
+        }
+        if let Some(at) = answered {
+            self.calls.remove(at);
+        }
+        if let Event::ToolCall(call) = event
+            && call.call_id.is_none()
+        {
+            if self.calls.len() == MAX_UNNAMED_CALLS {
+                self.calls.pop_front();
+            }
+            self.calls.push_back((call.tool.clone(), number));
+        }
+        self.events = number;
+        self.open = open;
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        let lines = Lines::new(usize::MAX, None);
+        let message_id = &self.message_id();
+        if self.open != Open::Message {
+            self.close(lines, out);
+            lines.append(
+                &Line::TextMessageStart {
+                    message_id,
+                    role: "assistant",
+                },
+                out,
+            );
+            self.open = Open::Message;
+        }
+        lines.append(
+            &Line::TextMessageContent {
+                message_id,
+                delta: text,
+            },
+            out,
+        );
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        let lines = Lines::new(usize::MAX, end.timing.map(|timing| timing.timestamp));
+        self.close(lines, out);
+        let usage = end.metadata.usage.as_ref().map(|usage| {
+            [Tokens {
+                model: usage.model.as_deref(),
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+            }]
+        });
+        let Ids { thread_id, run_id } = &self.ids;
+        let (line, member) = match &end.status {
+            Status::Failed(failure) => (
+                Line::RunError {
+                    message: &failure.message,
+                    code: &failure.code,
+                    usage,
+                },
+                br#","metadata":"#.as_slice(),
+            ),
+            Status::Completed | Status::Stopped => (
+                Line::RunFinished {
+                    thread_id,
+                    run_id,
+                    outcome: (end.status == Status::Stopped).then_some(Outcome::Cancelled),
+                    usage,
+                },
+                br#","result":"#.as_slice(),
+            ),
+        };
+        lines.append(&line, out);
+        // The object and its frame are taken up again for the metadata, which a limit of its own may shorten.
+        out.truncate(out.len() - CLOSE.len());
+        out.extend_from_slice(member);
+        object::write_end(end, &Late::default(), self.limits.max_trailer_bytes, out);
+        out.extend_from_slice(CLOSE);
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+}
+
+/// What ends every object.
+const CLOSE: &[u8] = b"}\n\n";
+
+impl AgUiSpelling {
+    fn id(&self, kind: &str, number: u64) -> String {
+        format!("{}-{kind}-{number}", self.ids.run_id)
+    }
+
+    fn message_id(&self) -> String {
+        format!("{}-message", self.ids.run_id)
+    }
+
+    fn started(&self) -> Line<'_> {
+        Line::RunStarted {
+            thread_id: &self.ids.thread_id,
+            run_id: &self.ids.run_id,
+        }
+    }
+
+    fn reasoning(
+        &self,
+        lines: Lines,
+        event: &Event,
+        delta: &str,
+        number: u64,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let message_id = &self.id("reasoning", number);
+        let metadata = members(event, &["content"])?;
+        lines.write(&Line::ReasoningStart { message_id }, out)?;
+        lines.write(
+            &Line::ReasoningMessageStart {
+                message_id,
+                role: "reasoning",
+                metadata,
+            },
+            out,
+        )?;
+        lines.write(&Line::ReasoningMessageContent { message_id, delta }, out)?;
+        lines.write(&Line::ReasoningMessageEnd { message_id }, out)?;
+        lines.write(&Line::ReasoningEnd { message_id }, out)
+    }
+
+    /// Leaves nothing open but the run.
+    fn close(&mut self, lines: Lines, out: &mut BytesMut) {
+        match self.open {
+            Open::Nothing => lines.append(&self.started(), out),
+            Open::Run => {}
+            Open::Step => lines.append(
+                &Line::StepFinished {
+                    step_name: AgUi::STEP,
+                },
+                out,
+            ),
+            Open::Message => {
+                let message_id = &self.message_id();
+                lines.append(&Line::TextMessageEnd { message_id }, out);
+            }
+        }
+        self.open = Open::Run;
+    }
+}
+
+/// The members of an event besides its name and those that stand elsewhere.
+fn members(event: &Event, elsewhere: &[&str]) -> Result<Value, EncodeError> {
+    let mut value = serde_json::to_value(event)?;
+    if let Value::Object(members) = &mut value {
+        members
+            .retain(|name, value| name != "event" && !elsewhere.contains(&name.as_str()) && !value.is_null());
+    }
+    Ok(value)
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
+}
+
+/// The objects of this wire.
+#[derive(Serialize)]
+#[serde(
+    tag = "type",
+    rename_all = "SCREAMING_SNAKE_CASE",
+    rename_all_fields = "camelCase"
+)]
+enum Line<'a> {
+    RunStarted {
+        thread_id: &'a str,
+        run_id: &'a str,
+    },
+    RunFinished {
+        thread_id: &'a str,
+        run_id: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<Outcome>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<[Tokens<'a>; 1]>,
+    },
+    RunError {
+        message: &'a str,
+        code: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        usage: Option<[Tokens<'a>; 1]>,
+    },
+    StepStarted {
+        step_name: &'a str,
+    },
+    StepFinished {
+        step_name: &'a str,
+    },
+    TextMessageStart {
+        message_id: &'a str,
+        role: &'a str,
+    },
+    TextMessageContent {
+        message_id: &'a str,
+        delta: &'a str,
+    },
+    TextMessageEnd {
+        message_id: &'a str,
+    },
+    ToolCallStart {
+        tool_call_id: &'a str,
+        tool_call_name: &'a str,
+        #[serde(skip_serializing_if = "is_empty")]
+        metadata: Value,
+    },
+    ToolCallArgs {
+        tool_call_id: &'a str,
+        delta: &'a str,
+    },
+    ToolCallEnd {
+        tool_call_id: &'a str,
+    },
+    ToolCallResult {
+        message_id: &'a str,
+        tool_call_id: &'a str,
+        content: &'a str,
+        #[serde(skip_serializing_if = "is_empty")]
+        metadata: Value,
+    },
+    ReasoningStart {
+        message_id: &'a str,
+    },
+    ReasoningMessageStart {
+        message_id: &'a str,
+        role: &'a str,
+        #[serde(skip_serializing_if = "is_empty")]
+        metadata: Value,
+    },
+    ReasoningMessageContent {
+        message_id: &'a str,
+        delta: &'a str,
+    },
+    ReasoningMessageEnd {
+        message_id: &'a str,
+    },
+    ReasoningEnd {
+        message_id: &'a str,
+    },
+    Custom {
+        name: &'a str,
+        value: &'a Value,
+    },
+}
+
+/// How a run ended that did not end in success; the client takes a word that it does not know for success.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "camelCase")]
+enum Outcome {
+    Cancelled,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Tokens<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<u64>,
+}
+
+/// Writes objects as frames of a stream of events, within the limit.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    max_bytes: usize,
+    /// Milliseconds since 1970.
+    timestamp: Option<i64>,
+}
+
+impl Lines {
+    fn new(max_bytes: usize, timestamp: Option<Timestamp>) -> Self {
+        Self {
+            max_bytes,
+            timestamp: timestamp.map(|timestamp| timestamp.as_micros() / 1_000),
+        }
+    }
+
+    fn write(self, line: &Line<'_>, out: &mut BytesMut) -> Result<(), EncodeError> {
+        #[derive(Serialize)]
+        struct Stamped<'a> {
+            #[serde(flatten)]
+            line: &'a Line<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            timestamp: Option<i64>,
+        }
+        out.extend_from_slice(b"data: ");
+        let from = out.len();
+        let timestamp = self.timestamp;
+        json::write(out, &Stamped { line, timestamp })?;
+        if out.len() - from > self.max_bytes {
+            return Err(EncodeError::TooLarge {
+                max_bytes: self.max_bytes,
+            });
+        }
+        out.extend_from_slice(b"\n\n");
+        Ok(())
+    }
+
+    /// [`Lines::write`] where there is no limit, for strings and numbers, which always serialise.
+    fn append(self, line: &Line<'_>, out: &mut BytesMut) {
+        let written = self.write(line, out);
+        debug_assert!(written.is_ok(), "{written:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{CacheMiss, ToolCall, ToolResult};
+
+    #[test]
+    fn what_is_too_large_leaves_nothing_behind() {
+        let wire = AgUi::new("t", "r").limits(Limits::default().max_line_bytes(150));
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::from("before"));
+        let call = |input| Event::from(ToolCall::new("bm25", input));
+        let long = Value::from("x".repeat(200));
+        let error = encoder.event(&call(long.clone()), None, &mut out).unwrap_err();
+        assert_eq!(error.code(), "event_too_large");
+        assert_eq!(&out[..], b"before");
+        encoder.event(&call(Value::Null), None, &mut out).unwrap();
+        let first = String::from_utf8(out.split().to_vec()).unwrap();
+        // The run and the step were not taken for started, nor the number for used.
+        assert!(
+            first.contains("RUN_STARTED") && first.contains("STEP_STARTED"),
+            "{first}"
+        );
+        assert!(first.contains("r-call-1"), "{first}");
+        // A result that does not fit leaves its call unanswered.
+        let result = |value| Event::from(ToolResult::new("bm25", value));
+        encoder.event(&result(long), None, &mut out).unwrap_err();
+        encoder.event(&result(Value::Null), None, &mut out).unwrap();
+        let second = String::from_utf8(out.split().to_vec()).unwrap();
+        assert!(second.contains(r#""toolCallId":"r-call-1""#), "{second}");
+    }
+
+    #[test]
+    fn the_memory_of_calls_is_bounded() {
+        let mut encoder = AgUi::new("t", "r").spelling();
+        let mut out = BytesMut::new();
+        for _ in 0..MAX_UNNAMED_CALLS + 1 {
+            let call = ToolCall::new("bm25", Value::Null).into();
+            encoder.event(Phase::Events, &call, None, &mut out).unwrap();
+        }
+        encoder
+            .event(Phase::Events, &CacheMiss::new().into(), None, &mut out)
+            .unwrap();
+        out.clear();
+        let result = ToolResult::new("bm25", Value::Null).into();
+        encoder.event(Phase::Events, &result, None, &mut out).unwrap();
+        assert!(out.windows(10).any(|at| at == b"\"r-call-2\""), "{out:?}");
+    }
+
+    #[test]
+    fn keep_alives_open_nothing() {
+        let (mut encoder, mut out) = (AgUi::new("t", "r").encoder(), BytesMut::new());
+        encoder.keep_alive(&mut out);
+        assert_eq!(&out.split()[..], b": keep-alive\n\n");
+        encoder.end(&End::stopped(), &mut out).unwrap();
+        let ended = out.len();
+        encoder.keep_alive(&mut out);
+        assert_eq!(out.len(), ended);
+    }
+}

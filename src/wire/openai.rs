@@ -1,0 +1,422 @@
+//! The chat completions stream of OpenAI: server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
+//!
+//! The protocol has no place for progress, citations or a stop. They travel in one extension member, `ragwire`, which the
+//! published clients hand on untouched. This module knows no clock and makes no ids: the caller gives both.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{End, Metadata, OpenAi};
+//!
+//! let (mut encoder, mut bytes) = (OpenAi::new("chatcmpl-1", 1_767_323_045, "rag").encoder(), BytesMut::new());
+//! encoder.text("Yes.", &mut bytes).unwrap();
+//! encoder.end(&End::completed(Metadata::default()), &mut bytes).unwrap();
+//! assert!(bytes.ends_with(b"data: [DONE]\n\n"));
+//! ```
+
+use bytes::{Bytes, BytesMut};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::object::{self, Late};
+use super::{EncodeError, Limits, Spelling, Wire};
+use crate::event::Event;
+use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::json;
+use crate::metadata::Usage;
+
+/// How an event shows in a stream that has no place for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// `ragwire.event` of a chunk whose delta is empty.
+    #[default]
+    Extension,
+    /// The event's JSON as a comment, which clients of the protocol skip.
+    Comment,
+    /// Not at all; `events_dropped` counts them.
+    None,
+}
+
+/// How a failure after the first byte shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// An error object, which the published clients raise as `APIError`.
+    #[default]
+    ErrorObject,
+    /// The failure's message as the last piece of the answer, for chats that show nothing else.
+    Text,
+}
+
+/// The chat completions wire, for one turn.
+#[derive(Clone, Debug)]
+pub struct OpenAi {
+    id: String,
+    created: u64,
+    model: String,
+    usage: bool,
+    progress: Progress,
+    on_failure: OnFailure,
+    limits: Limits,
+}
+
+impl OpenAi {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "text/event-stream; charset=utf-8";
+
+    /// Takes the completion's id, when it was created in seconds since 1970, and the name of the model.
+    pub fn new(id: impl Into<String>, created: u64, model: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            created,
+            model: model.into(),
+            usage: false,
+            progress: Progress::default(),
+            on_failure: OnFailure::default(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sends the usage in a chunk of its own (`stream_options.include_usage`), where both numbers were measured.
+    #[must_use]
+    pub fn with_usage(mut self) -> Self {
+        self.usage = true;
+        self
+    }
+
+    /// Sets how events show.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Sets how failures show.
+    #[must_use]
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Sets the limits: of the JSON that carries an event, and of the metadata.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The whole turn as one `chat.completion` object, for requests without `stream`. A failed turn is an error object, or an
+    /// answer that ends in the failure's message, as [`OnFailure`] says.
+    pub fn completion(&self, text: &str, end: &End) -> Value {
+        let content = match &end.status {
+            Status::Failed(failure) if self.on_failure == OnFailure::ErrorObject => {
+                return Self::error(failure);
+            }
+            Status::Failed(failure) => format!("{text}{}", fallback(failure, !text.is_empty())),
+            Status::Completed | Status::Stopped => text.to_owned(),
+        };
+        let mut completion = json!({
+            "id": self.id,
+            "object": "chat.completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "content": content},
+                "finish_reason": "stop",
+            }],
+        });
+        if let Some(usage) = tokens(end) {
+            completion["usage"] = json!(usage);
+        }
+        let mut metadata = BytesMut::new();
+        object::write_end(
+            end,
+            &Late::default(),
+            self.limits.max_trailer_bytes,
+            &mut metadata,
+        );
+        completion["ragwire"] = serde_json::from_slice(&metadata).unwrap_or_default();
+        completion
+    }
+
+    /// The body of a response that has an error status.
+    pub fn error(failure: &Failure) -> Value {
+        json!({"error": ErrorObject::new(failure)})
+    }
+
+    /// The body of `GET /v1/models`. The clients want a moment for each; 0 says that nobody knows it.
+    pub fn models(names: &[&str]) -> Value {
+        let model = |name: &&str| json!({"id": name, "object": "model", "created": 0, "owned_by": "ragwire"});
+        json!({"object": "list", "data": names.iter().map(model).collect::<Vec<_>>()})
+    }
+}
+
+impl Wire for OpenAi {
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        let mut head = BytesMut::from("data: ");
+        let chunk = Head {
+            id: &self.id,
+            object: "chat.completion.chunk",
+            created: self.created,
+            model: &self.model,
+        };
+        write(&mut head, &chunk);
+        head.truncate(head.len() - 1);
+        Box::new(OpenAiSpelling {
+            head: head.freeze(),
+            usage: self.usage,
+            progress: self.progress,
+            on_failure: self.on_failure,
+            limits: self.limits,
+            role: false,
+            late: Late::default(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct OpenAiSpelling {
+    /// What every chunk begins with, up to and without the comma before `choices`.
+    head: Bytes,
+    usage: bool,
+    progress: Progress,
+    on_failure: OnFailure,
+    limits: Limits,
+    /// Whether the first chunk, which says the role, was sent.
+    role: bool,
+    /// Counts the events that were not sent.
+    late: Late,
+}
+
+impl Spelling for OpenAiSpelling {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        match self.progress {
+            Progress::None => self.late.dropped += 1,
+            Progress::Comment => {
+                out.extend_from_slice(b": ");
+                let from = out.len();
+                object::write_event(event, timestamp, out)?;
+                self.check(out.len() - from)?;
+                out.extend_from_slice(b"\n\n");
+            }
+            Progress::Extension => {
+                if !self.role {
+                    self.write_role(out);
+                }
+                let from = out.len();
+                out.extend_from_slice(&self.head);
+                out.extend_from_slice(CHOICE);
+                out.extend_from_slice(br#"{},"finish_reason":null}],"ragwire":{"event":"#);
+                object::write_event(event, timestamp, out)?;
+                out.extend_from_slice(b"}}");
+                self.check(out.len() - from - DATA.len())?;
+                out.extend_from_slice(b"\n\n");
+                self.role = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        self.begin(out);
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(CHOICE);
+        out.extend_from_slice(br#"{"content":"#);
+        write(out, &text);
+        out.extend_from_slice(b"},\"finish_reason\":null}]}\n\n");
+    }
+
+    fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
+        self.begin(out);
+        if let Status::Failed(failure) = &end.status {
+            if self.on_failure == OnFailure::ErrorObject {
+                out.extend_from_slice(br#"data: {"error":"#);
+                write(out, &ErrorObject::new(failure));
+                self.write_metadata(end, out);
+                out.extend_from_slice(DONE);
+                return;
+            }
+            if !failure.message.is_empty() {
+                self.text(phase, &fallback(failure, phase == Phase::Text), out);
+            }
+        }
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(CHOICE);
+        out.extend_from_slice(br#"{},"finish_reason":"stop"}]"#);
+        self.write_metadata(end, out);
+        if let Some(usage) = tokens(end).filter(|_| self.usage) {
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(br#","choices":[],"usage":"#);
+            write(out, &usage);
+            out.extend_from_slice(b"}\n\n");
+        }
+        out.extend_from_slice(DONE);
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+}
+
+const DATA: &str = "data: ";
+const DONE: &[u8] = b"data: [DONE]\n\n";
+/// Between the head of a chunk and its delta.
+const CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
+
+impl OpenAiSpelling {
+    /// Says the role, once and before everything else that is a chunk.
+    fn begin(&mut self, out: &mut BytesMut) {
+        if !self.role {
+            self.write_role(out);
+            self.role = true;
+        }
+    }
+
+    fn write_role(&self, out: &mut BytesMut) {
+        out.extend_from_slice(&self.head);
+        out.extend_from_slice(CHOICE);
+        out.extend_from_slice(b"{\"role\":\"assistant\"},\"finish_reason\":null}]}\n\n");
+    }
+
+    /// Closes an object with the extension that holds the metadata.
+    fn write_metadata(&self, end: &End, out: &mut BytesMut) {
+        out.extend_from_slice(br#","ragwire":"#);
+        object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
+        out.extend_from_slice(b"}\n\n");
+    }
+
+    fn check(&self, bytes: usize) -> Result<(), EncodeError> {
+        let max_bytes = self.limits.max_line_bytes;
+        if bytes > max_bytes {
+            Err(EncodeError::TooLarge { max_bytes })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What all chunks of a turn have in common.
+#[derive(Serialize)]
+struct Head<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: u64,
+    model: &'a str,
+}
+
+/// This contract wants `param`, be it `null`.
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    message: &'a str,
+    r#type: &'static str,
+    param: (),
+    code: &'a str,
+}
+
+impl<'a> ErrorObject<'a> {
+    fn new(failure: &'a Failure) -> Self {
+        Self {
+            message: &failure.message,
+            r#type: "server_error",
+            param: (),
+            code: &failure.code,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    total_tokens: u64,
+}
+
+/// The usage as this protocol says it, which takes both numbers; none is made up.
+fn tokens(end: &End) -> Option<Tokens> {
+    let Usage {
+        input_tokens: Some(prompt_tokens),
+        output_tokens: Some(completion_tokens),
+        ..
+    } = *end.metadata.usage.as_ref()?
+    else {
+        return None;
+    };
+    Some(Tokens {
+        prompt_tokens,
+        completion_tokens,
+        total_tokens: prompt_tokens.saturating_add(completion_tokens),
+    })
+}
+
+/// The message of a failure as a piece of the answer, after a blank line if there is an answer already.
+fn fallback(failure: &Failure, after_text: bool) -> String {
+    let gap = if after_text && !failure.message.is_empty() {
+        "\n\n"
+    } else {
+        ""
+    };
+    format!("{gap}{}", failure.message)
+}
+
+/// Appends strings and numbers, which always serialise.
+fn write(out: &mut BytesMut, value: &impl Serialize) {
+    let written = json::write(out, value);
+    debug_assert!(written.is_ok(), "{written:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Search;
+
+    fn wire() -> OpenAi {
+        OpenAi::new("chatcmpl-1", 1_767_323_045, "rag")
+    }
+
+    #[test]
+    fn what_is_too_large_leaves_nothing_behind() {
+        let event = Event::from(Search::new("bm25").query("x".repeat(100)));
+        for progress in [Progress::Extension, Progress::Comment] {
+            // As long as the event alone: a chunk is longer.
+            let mut wire = wire()
+                .progress(progress)
+                .limits(Limits::default().max_line_bytes(150))
+                .encoder();
+            let mut out = BytesMut::from("before");
+            let fits = wire.event(&event, None, &mut out);
+            assert_eq!(fits.is_ok(), progress == Progress::Comment);
+            if let Err(error) = fits {
+                assert_eq!(error.code(), "event_too_large");
+                assert_eq!(&out[..], b"before");
+                wire.text("a", &mut out).unwrap();
+                // The role was not taken for sent.
+                assert!(out.starts_with(b"beforedata: ") && out.windows(11).any(|at| at == b"\"assistant\""));
+            }
+        }
+    }
+
+    #[test]
+    fn keep_alives_open_nothing() {
+        let (mut encoder, mut out) = (wire().encoder(), BytesMut::new());
+        encoder.keep_alive(&mut out);
+        assert_eq!(&out.split()[..], b": keep-alive\n\n");
+        encoder.end(&End::stopped(), &mut out).unwrap();
+        let ended = out.len();
+        encoder.keep_alive(&mut out);
+        assert_eq!(out.len(), ended);
+    }
+}

@@ -1,0 +1,140 @@
+// The AG-UI wire as `HttpAgent` of @ag-ui/client reads it. It runs every stream through its order checks.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { read } from "./read_ag_ui.js";
+import { serve, vectors } from "./vectors.js";
+
+const run = promisify(execFile);
+const SCRIPT = fileURLToPath(new URL("read_ag_ui.js", import.meta.url));
+
+const STREAM = { headers: { "content-type": "text/event-stream" } };
+const VECTORS = vectors("ag_ui");
+
+/** The objects in the bytes of a vector. */
+const objects = (chunks) =>
+  chunks
+    .join("")
+    .split("\n\n")
+    .filter((frame) => frame)
+    .map((frame) => JSON.parse(frame.slice("data: ".length)));
+
+/** The outcome, errors and messages that a client has to see of a vector's frames. */
+function expected({ frames }) {
+  const { end } = frames.at(-1);
+  const text = frames.map((frame) => frame.text ?? "").join("");
+  const { status, metadata } = end;
+  return {
+    failed: null,
+    error: status === "failed" ? { message: end.error.message, code: end.error.code } : null,
+    outcome: { completed: "success", stopped: "cancelled", failed: null }[status],
+    result: status === "completed" ? metadata : null,
+    text,
+    // Each thought and each tool is a message; what has no name of its own in AG-UI is none.
+    reasoning: frames.flatMap(({ event }) => (["thinking", "reasoning"].includes(event?.event) ? [event.content] : [])),
+    // Calls of one id are one call to the client.
+    calls: new Set(
+      frames.flatMap(({ event }, index) => (event?.event === "tool_call" ? [event.call_id ?? index] : [])),
+    ).size,
+    results: frames.flatMap(({ event }) =>
+      event?.event !== "tool_result"
+        ? []
+        : [typeof event.result === "string" ? event.result : event.result ? JSON.stringify(event.result) : ""],
+    ),
+  };
+}
+
+function summary({ failed, error, outcome, result, messages }) {
+  const role = (name) => messages.filter((message) => message.role === name);
+  const answers = role("assistant").filter((message) => message.id === "r-message");
+  assert.ok(answers.length <= 1);
+  return {
+    failed,
+    error,
+    outcome,
+    result,
+    text: answers.map((message) => message.content).join(""),
+    reasoning: role("reasoning").map((message) => message.content),
+    calls: role("assistant").flatMap((message) => message.toolCalls ?? []).length,
+    results: role("tool").map((message) => message.content),
+  };
+}
+
+assert.ok(VECTORS.size >= 15);
+for (const [id, vector] of VECTORS) {
+  for (const byteAtATime of [false, true]) {
+    test(`${id}${byteAtATime ? ", one byte per write" : ""}`, async () => {
+      const server = await serve(vector.chunks, { ...STREAM, byteAtATime });
+      try {
+        const seen = await read(server.url);
+        assert.deepEqual(seen.events, objects(vector.chunks));
+        const { results, ...rest } = summary(seen);
+        const { results: said, ...wanted } = expected(vector);
+        assert.deepEqual(rest, wanted);
+        // The client puts results behind their calls, so their order may differ.
+        assert.deepEqual(results.sort(), said.sort());
+      } finally {
+        await server.stop();
+      }
+    });
+  }
+}
+
+test("calls find their results, and metadata stays on the messages", async () => {
+  const server = await serve(VECTORS.get("tools").chunks, STREAM);
+  try {
+    const { messages } = await read(server.url);
+    const calls = messages.flatMap((message) => message.toolCalls ?? []);
+    assert.deepEqual(
+      calls.map((call) => [call.id, call.function.name, JSON.parse(call.function.arguments), call.metadata ?? null]),
+      [
+        ["c1", "bm25", { q: 'a"b' }, { iteration: 1, round: 1, max_rounds: 5 }],
+        ["c2", "graph", {}, null],
+      ],
+    );
+    const results = messages.filter((message) => message.role === "tool");
+    assert.deepEqual(
+      Object.fromEntries(results.map((message) => [message.toolCallId, [message.content, message.metadata]])),
+      {
+        c1: ["no index", { tool: "bm25", is_error: true }],
+        c2: ['{"n":[1,2]}', { tool: "graph", is_error: false, duration_ms: 12 }],
+      },
+    );
+  } finally {
+    await server.stop();
+  }
+});
+
+test("comments are skipped everywhere", async () => {
+  const { chunks } = VECTORS.get("full_turn");
+  const server = await serve([": keep-alive\n\n", ...chunks.flatMap((chunk) => [chunk, ": keep-alive\n\n"])], STREAM);
+  try {
+    assert.deepEqual((await read(server.url)).events, objects(chunks));
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a cut connection is a failed run, a stream that ends early is not", async () => {
+  for (const id of ["full_turn", "failed_between_tokens"]) {
+    const { chunks } = VECTORS.get(id);
+    for (let cutAfter = 1; cutAfter < chunks.length; cutAfter += 1) {
+      const cut = await serve(chunks, { ...STREAM, cutAfter });
+      const early = await serve(chunks.slice(0, cutAfter), STREAM);
+      try {
+        // In a process of its own: besides the failure the client leaves a rejection that nobody can handle.
+        const broken = JSON.parse((await run(process.execPath, [SCRIPT, cut.url])).stdout);
+        assert.ok(broken.failed, `cut after ${cutAfter}`);
+        assert.deepEqual([broken.outcome, broken.result, broken.rejections], [null, null, ["terminated"]]);
+        // What tells a reader that it was cut short: neither an outcome nor an error.
+        const silent = await read(early.url);
+        assert.deepEqual([silent.failed, silent.error, silent.outcome, silent.result], [null, null, null, null]);
+      } finally {
+        await cut.stop();
+        await early.stop();
+      }
+    }
+  }
+});

@@ -1,0 +1,44 @@
+"""Asks the chat completions server at argv[1] and prints what PyPI `openai` made of it: argv[2] is stream, whole or models."""
+
+import json
+import sys
+
+from openai import APIError, OpenAI
+
+client = OpenAI(api_key="x", base_url=f"{sys.argv[1]}/v1", max_retries=0)
+messages = [{"role": "user", "content": "?"}]
+seen = {"text": "", "finish": [], "usage": None, "events": [], "metadata": None, "error": None}
+
+
+def read(chunk):
+    extension = (chunk.model_extra or {}).get("ragwire")
+    if extension and "event" in extension:
+        seen["events"].append(extension["event"])
+    elif extension:
+        seen["metadata"] = extension
+    if chunk.usage:
+        seen["usage"] = [chunk.usage.prompt_tokens, chunk.usage.completion_tokens, chunk.usage.total_tokens]
+    for choice in chunk.choices:
+        seen["text"] += choice.delta.content or ""
+        if choice.finish_reason:
+            seen["finish"].append(choice.finish_reason)
+
+
+try:
+    if sys.argv[2] == "stream":
+        for chunk in client.chat.completions.create(model="rag", messages=messages, stream=True):
+            read(chunk)
+    elif sys.argv[2] == "models":
+        seen = [model.id for model in client.models.list()]
+    else:
+        whole = client.chat.completions.create(model="rag", messages=messages)
+        seen["text"] = whole.choices[0].message.content
+        seen["finish"].append(whole.choices[0].finish_reason)
+        seen["metadata"] = whole.model_extra["ragwire"]
+        if whole.usage:
+            seen["usage"] = [whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens]
+except APIError as error:
+    seen["error"] = {"name": type(error).__name__, "message": error.message, "code": error.code, "type": error.type}
+except Exception as error:  # A connection that broke is one of httpx's.
+    seen["error"] = {"name": type(error).__name__}
+print(json.dumps(seen))
