@@ -44,6 +44,8 @@ pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::framed::Framed;
+pub use wire::ndjson::Ndjson;
+pub use wire::sse::Sse;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]
