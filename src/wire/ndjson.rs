@@ -124,7 +124,7 @@ impl Spelling for NdjsonSpelling {
         Ok(())
     }
 
-    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
         if text.len() <= max_bytes {
             let brace = self.begin(out);
@@ -136,8 +136,8 @@ impl Spelling for NdjsonSpelling {
         }
         match indexed::halves(text) {
             Some((first, second)) => {
-                self.text(phase, first, out);
-                self.text(phase, second, out);
+                self.text(Phase::Text, first, out);
+                self.text(Phase::Text, second, out);
             }
             // A limit below one character is none that text could keep.
             None => {

@@ -193,7 +193,7 @@ impl Spelling for SseSpelling {
         Ok(())
     }
 
-    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
         if text.len() <= max_bytes {
             let line = self.begin("text", out);
@@ -205,8 +205,8 @@ impl Spelling for SseSpelling {
         }
         match indexed::halves(text) {
             Some((first, second)) => {
-                self.text(phase, first, out);
-                self.text(phase, second, out);
+                self.text(Phase::Text, first, out);
+                self.text(Phase::Text, second, out);
             }
             // A limit below one character is none that text could keep.
             None => {
