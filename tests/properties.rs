@@ -672,4 +672,29 @@ proptest! {
             }
         }
     }
+
+    /// 11: what the lossless encoders write, their decoders take under the same limits, the end too.
+    #[test]
+    fn lossless_encoders_keep_the_limits(frames in turn(), line in 40..400_usize, trailer in 120..400_usize) {
+        let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);
+        let wires: [Box<dyn Wire>; 2] =
+            [Box::new(Sse::default().limits(limits)), Box::new(Ndjson::default().limits(limits))];
+        for (wire, (_, decoder)) in wires.iter().zip(lossless()) {
+            let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+            let mut sent = 0;
+            for frame in &frames {
+                match encoder.encode(frame, &mut out) {
+                    Ok(()) => sent += usize::from(matches!(frame, Frame::Event { .. })),
+                    Err(error) => prop_assert_eq!(error.code(), "event_too_large"),
+                }
+            }
+            prop_assert!(out[..].split(|byte| *byte == b'\n').all(|part| part.len() <= line.max(trailer)));
+            let decoded = decode_with(decoder(limits), [&out[..]]);
+            prop_assert_eq!((decoded.error, decoded.finish), (None, Finish::Complete));
+            let events = decoded.frames.iter().filter(|frame| matches!(frame, Frame::Event { .. })).count();
+            prop_assert_eq!(events, sent);
+            let text = |frames: &[Frame]| frames.iter().map(|frame| match frame { Frame::Text(text) => &**text, _ => "" }).collect::<String>();
+            prop_assert_eq!(text(&decoded.frames), text(&frames));
+        }
+    }
 }

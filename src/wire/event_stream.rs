@@ -220,6 +220,8 @@ mod tests {
 
     /// `(type, data, id)` of each message.
     type Row<'a> = (&'a str, &'a str, &'a str);
+    /// Name, bytes, messages, and `retry` in milliseconds.
+    type Case<'a> = (&'a str, &'a [u8], &'a [Row<'a>], Option<u64>);
 
     fn parse(bytes: &[u8], sizes: impl Iterator<Item = usize>) -> (Vec<Message>, EventStream) {
         let (mut stream, mut rest) = (EventStream::default(), bytes);
@@ -234,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_cases_of_web_platform_tests() {
-        let cases: &[(&str, &[u8], &[Row<'_>], Option<u64>)] = &[
+        // Named after the files of `eventsource/` there; the bytes and what stands under other names are our own.
+        let cases: &[Case<'_>] = &[
             ("format-bom", b"\xef\xbb\xbfdata:1\n\n\xef\xbb\xbfdata:2\n\ndata:3\n\n", &[("message", "1", ""), ("message", "3", "")], None),
             ("format-bom-2", b"\xef\xbb\xbf\xef\xbb\xbfdata:1\n\ndata:2\n\ndata:3\n\n", &[("message", "2", ""), ("message", "3", "")], None),
             ("format-comments", b"data:1\n:\0\n:\r\ndata:2\n: long comment\rdata:3\n:data:fail\r:x\ndata:4\n\n", &[("message", "1\n2\n3\n4", "")], None),
