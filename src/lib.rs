@@ -46,7 +46,9 @@ pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, Tur
 pub use wire::ag_ui::AgUi;
 pub use wire::ai_sdk::AiSdk;
 pub use wire::framed::Framed;
+pub use wire::ndjson::Ndjson;
 pub use wire::openai::OpenAi;
+pub use wire::sse::Sse;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]

@@ -1,4 +1,4 @@
-//! What holds for every turn on the framed wire: any events, any text, any end, cut anywhere. The numbers are those of the
+//! What holds for every turn on the wires of our own: any events, any text, any end, cut anywhere. The numbers are those of the
 //! invariants in `ARCHITECTURE.md`.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
@@ -11,7 +11,8 @@ use ragwire::event::{
 };
 use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{
-    Citation, End, Event, Failure, Frame, Framed, Metadata, Phase, QueueStats, Status, Timestamp, Usage,
+    Citation, End, Event, Failure, Frame, Framed, Metadata, Ndjson, Phase, QueueStats, Sse, Status,
+    Timestamp, Timing, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -178,7 +179,7 @@ fn turn() -> impl Strategy<Value = Vec<Frame>> {
 
 // ---- how they are looked at --------------------------------------------------------------------------------------------
 
-fn encode(wire: &Framed, frames: &[Frame]) -> Vec<u8> {
+fn encode(wire: &dyn Wire, frames: &[Frame]) -> Vec<u8> {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     for frame in frames {
         encoder.encode(frame, &mut out).unwrap();
@@ -324,6 +325,66 @@ fn end_seen(end: &End) -> End {
     end
 }
 
+/// What a reader of the lossless wires sees: every frame as it was sent, without what JSON cannot say.
+fn seen_lossless(frames: &[Frame]) -> Vec<Frame> {
+    let own = frames
+        .iter()
+        .filter(|frame| !matches!(frame, Frame::Text(text) if text.is_empty()));
+    own.map(|frame| match frame {
+        Frame::Event { event, timestamp } => Frame::Event {
+            event: event_seen(event),
+            timestamp: *timestamp,
+        },
+        Frame::Text(text) => Frame::Text(text.clone()),
+        Frame::End(end) => {
+            // What `end_seen` takes away from a failure stays here.
+            let completed = End {
+                status: Status::Completed,
+                ..end.clone()
+            };
+            Frame::End(End {
+                status: end.status.clone(),
+                ..end_seen(&completed)
+            })
+        }
+    })
+    .collect()
+}
+
+type Lossless = (Box<dyn Wire>, fn(Limits) -> Box<dyn Decode>);
+
+fn lossless() -> [Lossless; 2] {
+    [
+        (Box::new(Sse::default()), |limits| {
+            Box::new(Sse::default().limits(limits).decoder())
+        }),
+        (Box::new(Ndjson::default()), |limits| {
+            Box::new(Ndjson::default().limits(limits).decoder())
+        }),
+    ]
+}
+
+/// Everything that comes out, nothing merged.
+fn decode_with<'a>(mut decoder: Box<dyn Decode>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+    let (mut frames, mut error) = (Vec::new(), None);
+    for chunk in chunks {
+        decoder.feed(chunk);
+        for item in decoder.by_ref() {
+            match item {
+                Ok(frame) => frames.push(frame),
+                Err(code) => error = Some(code),
+            }
+        }
+    }
+    let finish = decoder.finish();
+    assert!(decoder.next().is_none(), "nothing is held back");
+    Decoded {
+        frames,
+        error,
+        finish,
+    }
+}
+
 /// The grammar of [F-01], read by hand: JSON lines, 0x1D, text without separators, 0x1E, one JSON object. Gives the JSON parts.
 fn check_grammar(bytes: &[u8]) -> Vec<&[u8]> {
     let count = |byte| bytes.iter().filter(|at| **at == byte).count();
@@ -374,7 +435,7 @@ fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
 }
 
 /// What streams are made of.
-const PARTS: [&[u8]; 22] = [
+const PARTS: [&[u8]; 33] = [
     b"{\"event\":\"x\"}\n",
     b"\x1d",
     b"\x1e",
@@ -397,6 +458,17 @@ const PARTS: [&[u8]; 22] = [
     b" ",
     b"{\"citations\":[],\"tools_used\":[]}",
     b"text",
+    b"{\"index\":0,\"text\":\"a\"}\n",
+    b"{\"index\":1,\"end\":\"stopped\"}\n",
+    b"id: 0\nevent: text\ndata: {\"text\":\"a\"}\n\n",
+    b"id: 1\nevent: end\ndata: {\"end\":\"stopped\"}\n\n",
+    b"data",
+    b": ",
+    b"\r\n",
+    b"\xef\xbb\xbf",
+    b"id:0\n",
+    b"event: end\r",
+    b"data:{\"end\":\"failed\"}\r\n",
 ];
 
 /// Bytes that look like a stream: whole parts of one, in any order, and noise.
@@ -563,5 +635,66 @@ proptest! {
         let decoded = decode(&wire, [&bytes[..]]);
         prop_assert_eq!(decoded.error, Some(DecodeError::TrailingBytes));
         prop_assert_eq!(decoded.frames, seen(&frames));
+    }
+
+    /// 6, 7, 8: the lossless wires give back every frame as it was sent, in lines that nothing can forge, however they are cut.
+    #[test]
+    fn lossless_round_trip(mut frames in turn(), moment in prop::option::of((any::<i64>(), any::<u64>())), at in cuts()) {
+        if let Some(Frame::End(end)) = frames.last_mut() {
+            end.timing = moment.map(|(micros, elapsed_ms)| Timing { timestamp: Timestamp::from_micros(micros), elapsed_ms });
+        }
+        let expected = Decoded { frames: seen_lossless(&frames), error: None, finish: Finish::Complete };
+        for (wire, decoder) in lossless() {
+            let bytes = encode(&*wire, &frames);
+            for line in bytes.split(|byte| *byte == b'\n') {
+                check_lines(line);
+            }
+            let new = || decoder(Limits::default());
+            prop_assert_eq!(&decode_with(new(), [&bytes[..]]), &expected);
+            prop_assert_eq!(&decode_with(new(), bytes.chunks(1)), &expected);
+            prop_assert_eq!(&decode_with(new(), cut(&bytes, &at)), &expected);
+            let short = decode_with(new(), [&bytes[..bytes.len() - 1]]);
+            prop_assert_ne!(short.finish, Finish::Complete);
+            prop_assert_eq!(short.error, None);
+        }
+    }
+
+    /// 6, 9: the same as `any_bytes_any_split`.
+    #[test]
+    fn lossless_any_bytes_any_split(bytes in prop_oneof![stream_like(), vec(any::<u8>(), 0..64)], at in cuts()) {
+        for (_, decoder) in lossless() {
+            let new = || decoder(Limits::default().max_line_bytes(24).max_trailer_bytes(40));
+            let whole = decode_with(new(), [&bytes[..]]);
+            prop_assert_eq!(&decode_with(new(), bytes.chunks(1)), &whole);
+            prop_assert_eq!(&decode_with(new(), cut(&bytes, &at)), &whole);
+            if whole.error.is_none() {
+                prop_assert_eq!(whole.finish == Finish::Complete, matches!(whole.frames.last(), Some(Frame::End(_))));
+            }
+        }
+    }
+
+    /// 11: what the lossless encoders write, their decoders take under the same limits, the end too.
+    #[test]
+    fn lossless_encoders_keep_the_limits(frames in turn(), line in 40..400_usize, trailer in 120..400_usize) {
+        let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);
+        let wires: [Box<dyn Wire>; 2] =
+            [Box::new(Sse::default().limits(limits)), Box::new(Ndjson::default().limits(limits))];
+        for (wire, (_, decoder)) in wires.iter().zip(lossless()) {
+            let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+            let mut sent = 0;
+            for frame in &frames {
+                match encoder.encode(frame, &mut out) {
+                    Ok(()) => sent += usize::from(matches!(frame, Frame::Event { .. })),
+                    Err(error) => prop_assert_eq!(error.code(), "event_too_large"),
+                }
+            }
+            prop_assert!(out[..].split(|byte| *byte == b'\n').all(|part| part.len() <= line.max(trailer)));
+            let decoded = decode_with(decoder(limits), [&out[..]]);
+            prop_assert_eq!((decoded.error, decoded.finish), (None, Finish::Complete));
+            let events = decoded.frames.iter().filter(|frame| matches!(frame, Frame::Event { .. })).count();
+            prop_assert_eq!(events, sent);
+            let text = |frames: &[Frame]| frames.iter().map(|frame| match frame { Frame::Text(text) => &**text, _ => "" }).collect::<String>();
+            prop_assert_eq!(text(&decoded.frames), text(&frames));
+        }
     }
 }

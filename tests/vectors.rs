@@ -1,4 +1,4 @@
-//! Runs `tests/vectors/framed` through the decoder, cut in every way, and through the encoder. The schema stands in
+//! Runs `tests/vectors/{framed,sse,ndjson}` through the decoder, cut in every way, and through the encoder. The schema stands in
 //! `tests/vectors/README.md`; the JavaScript runner does the same with the same files.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
@@ -9,14 +9,81 @@ use std::path::{Path, PathBuf};
 
 use bytes::BytesMut;
 use ragwire::wire::framed::FramedDecoder;
+use ragwire::wire::ndjson::NdjsonDecoder;
+use ragwire::wire::sse::SseDecoder;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
-use ragwire::{End, Event, Frame, Framed, Status, Timestamp};
+use ragwire::{End, Event, Frame, Framed, Ndjson, Phase, Sse, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use written::frame;
 
 /// Every stream is cut at every place, so vectors are meant to be short.
 const MAX_BYTES: usize = 4096;
+
+/// A wire under test: its folder, how many vectors it has at least, and the prefix and number of its rules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Framed,
+    Sse,
+    Ndjson,
+}
+
+const KINDS: [(Kind, &str, usize, &str, usize); 3] = [
+    (Kind::Framed, "framed", 100, "F-", 19),
+    (Kind::Sse, "sse", 25, "S-", 9),
+    (Kind::Ndjson, "ndjson", 25, "N-", 9),
+];
+
+trait Reader: Decode {
+    fn phase(&self) -> Phase;
+}
+
+impl Reader for FramedDecoder {
+    fn phase(&self) -> Phase {
+        self.phase()
+    }
+}
+
+impl Reader for SseDecoder {
+    fn phase(&self) -> Phase {
+        self.phase()
+    }
+}
+
+impl Reader for NdjsonDecoder {
+    fn phase(&self) -> Phase {
+        self.phase()
+    }
+}
+
+/// One of the wires, with the limits of a vector.
+struct Tested {
+    kind: Kind,
+    limits: Limits,
+}
+
+impl Tested {
+    fn wire(&self) -> Box<dyn Wire> {
+        match self.kind {
+            Kind::Framed => Box::new(Framed::default().limits(self.limits)),
+            Kind::Sse => Box::new(Sse::default().limits(self.limits)),
+            Kind::Ndjson => Box::new(Ndjson::default().limits(self.limits)),
+        }
+    }
+
+    fn decoder(&self) -> Box<dyn Reader> {
+        match self.kind {
+            Kind::Framed => Box::new(Framed::default().limits(self.limits).decoder()),
+            Kind::Sse => Box::new(Sse::default().limits(self.limits).decoder()),
+            Kind::Ndjson => Box::new(Ndjson::default().limits(self.limits).decoder()),
+        }
+    }
+
+    /// Whether readers skip what begins with this byte, after the end.
+    fn may_follow(&self, byte: u8) -> bool {
+        self.kind == Kind::Sse && b"\n\r:".contains(&byte)
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,7 +121,7 @@ impl Vector {
         }
     }
 
-    fn wire(&self) -> Framed {
+    fn tested(&self, kind: Kind) -> Tested {
         let mut limits = Limits::default();
         if let Some(bytes) = self.limits.max_line_bytes {
             limits = limits.max_line_bytes(bytes);
@@ -62,7 +129,7 @@ impl Vector {
         if let Some(bytes) = self.limits.max_trailer_bytes {
             limits = limits.max_trailer_bytes(bytes);
         }
-        Framed::default().limits(limits)
+        Tested { kind, limits }
     }
 }
 
@@ -70,8 +137,8 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn files() -> Vec<PathBuf> {
-    let mut files: Vec<_> = std::fs::read_dir(root().join("tests/vectors/framed"))
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<_> = std::fs::read_dir(root().join("tests/vectors").join(folder))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
@@ -84,7 +151,7 @@ fn load(file: &Path) -> Vector {
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// What decoding yields, as a vector writes it down: adjacent texts merged.
+/// What decoding yields, as a vector writes it down: adjacent texts merged where the wire merges them.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     frames: Vec<Value>,
@@ -92,35 +159,35 @@ struct Decoded {
 }
 
 /// Takes what is ready; that the stream broke a rule is said again at the end.
-fn take(decoder: &mut FramedDecoder, frames: &mut Vec<Value>) {
+fn take(decoder: &mut dyn Reader, merge: bool, frames: &mut Vec<Value>) {
     for frame in decoder.flatten() {
-        add(frames, &frame);
+        add(frames, merge, &frame);
     }
 }
 
-fn decode<'a>(wire: &Framed, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let (mut decoder, mut frames) = (wire.decoder(), Vec::new());
+fn decode<'a>(wire: &Tested, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+    let (mut decoder, mut frames, merge) = (wire.decoder(), Vec::new(), wire.kind == Kind::Framed);
     for chunk in chunks {
         decoder.feed(chunk);
-        take(&mut decoder, &mut frames);
+        take(&mut *decoder, merge, &mut frames);
     }
     let finish = match decoder.finish() {
         Finish::Complete => "complete".into(),
         Finish::Truncated { phase } => format!("truncated:{}", phase.as_str()),
         Finish::Invalid(error) => format!("error:{}", error.code()),
     };
-    take(&mut decoder, &mut frames);
+    take(&mut *decoder, merge, &mut frames);
     Decoded { frames, finish }
 }
 
-fn add(frames: &mut Vec<Value>, frame: &Frame) {
+fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
     match frame {
         Frame::Event { event, timestamp } => frames.push(json!({ "event": event_json(event, *timestamp) })),
         Frame::End(end) => frames.push(json!({ "end": end_json(end) })),
         Frame::Text(text) => {
             assert_ne!(text, "", "an empty text is no frame");
             match frames.last_mut().and_then(|last| last.get_mut("text")) {
-                Some(Value::String(last)) => last.push_str(text),
+                Some(Value::String(last)) if merge => last.push_str(text),
                 _ => frames.push(json!({ "text": text })),
             }
         }
@@ -171,11 +238,14 @@ fn end_json(end: &End) -> Value {
     if let Status::Failed(failure) = &end.status {
         json["error"] = json!(failure);
     }
+    if let Some(timing) = end.timing {
+        json["timing"] = json!({ "timestamp": timing.timestamp, "elapsed_ms": timing.elapsed_ms });
+    }
     json
 }
 
-fn encode(wire: &Framed, frames: &[Value]) -> String {
-    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+fn encode(wire: &Tested, frames: &[Value]) -> String {
+    let (mut encoder, mut out) = (wire.wire().encoder(), BytesMut::new());
     for json in frames {
         encoder.encode(&frame(json), &mut out).unwrap();
     }
@@ -187,8 +257,8 @@ fn text_of(frames: &[Value]) -> String {
 }
 
 /// Everything that is asked of one vector; what is wrong with it, if anything.
-fn check(vector: &Vector) {
-    let (bytes, wire, id) = (vector.bytes(), vector.wire(), &vector.id);
+fn check(wire: Kind, vector: &Vector) {
+    let (bytes, wire, id) = (vector.bytes(), vector.tested(wire), &vector.id);
     assert!(bytes.len() <= MAX_BYTES, "{id} is too long to be cut everywhere");
     assert_ne!(vector.why, "");
     let (kind, prefix) = (
@@ -213,11 +283,19 @@ fn check(vector: &Vector) {
     }
 
     if kind == "ok" {
-        let expected = Decoded {
-            finish: "error:trailing_bytes".into(),
-            ..expected
-        };
+        // After a comment that is not ended anything may follow.
+        let any = bytes.last() == Some(&b':');
         for byte in 0..=u8::MAX {
+            let may_follow = any || wire.may_follow(byte);
+            let expected = Decoded {
+                finish: if may_follow {
+                    "complete"
+                } else {
+                    "error:trailing_bytes"
+                }
+                .into(),
+                frames: vector.frames.clone(),
+            };
             let longer = [&bytes[..], &[byte]].concat();
             assert_eq!(decode(&wire, [&longer[..]]), expected, "{id} and {byte:#x}");
             assert_eq!(
@@ -226,7 +304,14 @@ fn check(vector: &Vector) {
                 "{id}, then {byte:#x}"
             );
         }
-        for at in 0..bytes.len() {
+        let is_complete = |at: &usize| decode(&wire, [&bytes[..*at]]).finish == "complete";
+        let complete = (0..=bytes.len()).find(is_complete).unwrap();
+        assert!(wire.kind == Kind::Sse || complete == bytes.len(), "{id}");
+        assert!(
+            complete == bytes.len() || wire.may_follow(bytes[complete]),
+            "{id}"
+        );
+        for at in 0..complete {
             check_prefix(vector, &wire, &bytes[..at]);
         }
     }
@@ -244,28 +329,33 @@ fn check(vector: &Vector) {
 
 /// A reader that sees only the first bytes knows that they are not all, and has shown nothing but events and text that
 /// the whole stream shows too.
-fn check_prefix(vector: &Vector, wire: &Framed, prefix: &[u8]) {
+fn check_prefix(vector: &Vector, wire: &Tested, prefix: &[u8]) {
     let context = || format!("{}, the first {} bytes", vector.id, prefix.len());
-    let (mut decoder, mut shown) = (wire.decoder(), Vec::new());
+    let (mut decoder, mut shown, merge) = (wire.decoder(), Vec::new(), wire.kind == Kind::Framed);
     decoder.feed(prefix);
-    take(&mut decoder, &mut shown);
+    take(&mut *decoder, merge, &mut shown);
     let text = text_of(&shown);
     assert!(text_of(&vector.frames).starts_with(&text), "{}", context());
     let is_event = |frame: &&Value| frame.get("event").is_some();
     let events: Vec<_> = shown.iter().filter(is_event).collect();
     let of_all: Vec<_> = vector.frames.iter().filter(is_event).take(events.len()).collect();
     assert_eq!(events, of_all, "{}", context());
-    assert_eq!(
-        shown.len(),
-        events.len() + usize::from(!text.is_empty()),
-        "{}",
-        context()
-    );
+    if merge {
+        assert_eq!(
+            shown.len(),
+            events.len() + usize::from(!text.is_empty()),
+            "{}",
+            context()
+        );
+    } else {
+        assert!(shown.len() < vector.frames.len(), "{}", context());
+        assert_eq!(shown, vector.frames[..shown.len()], "{}", context());
+    }
 
     let phase = decoder.phase();
     assert_eq!(decoder.finish(), Finish::Truncated { phase }, "{}", context());
     let mut rest = Vec::new();
-    take(&mut decoder, &mut rest);
+    take(&mut *decoder, merge, &mut rest);
     assert!(
         rest.is_empty() || rest == [json!({"text": "\u{fffd}"})],
         "{}",
@@ -275,54 +365,59 @@ fn check_prefix(vector: &Vector, wire: &Framed, prefix: &[u8]) {
 
 #[test]
 fn all_vectors() {
-    let files = files();
-    let mut run = 0;
-    let mut failed = Vec::new();
-    for file in &files {
-        let vector = load(file);
-        assert_eq!(
-            Some(vector.id.as_str()),
-            file.file_stem().and_then(|stem| stem.to_str())
-        );
-        match std::panic::catch_unwind(|| check(&vector)) {
-            Ok(()) => run += 1,
-            Err(_) => failed.push(vector.id),
+    for (kind, folder, at_least, ..) in KINDS {
+        let files = files(folder);
+        let mut run = 0;
+        let mut failed = Vec::new();
+        for file in &files {
+            let vector = load(file);
+            assert_eq!(
+                Some(vector.id.as_str()),
+                file.file_stem().and_then(|stem| stem.to_str())
+            );
+            match std::panic::catch_unwind(|| check(kind, &vector)) {
+                Ok(()) => run += 1,
+                Err(_) => failed.push(vector.id),
+            }
         }
+        assert_eq!(failed, [""; 0], "these vectors fail, for the reasons above");
+        assert_eq!(run, files.len());
+        assert!(run > at_least, "only {run} vectors of {folder} were found");
+        println!("{folder} vectors: {run}");
     }
-    assert_eq!(failed, [""; 0], "these vectors fail, for the reasons above");
-    assert_eq!(run, files.len());
-    assert!(run > 100, "only {run} vectors were found");
-    println!("vectors: {run}");
 }
 
 #[test]
 fn every_rule_is_covered() {
     let protocol = std::fs::read_to_string(root().join("PROTOCOL.md")).unwrap();
-    let rules: Vec<(&str, &str)> = protocol
-        .lines()
-        .filter_map(|line| line.strip_prefix("**[")?.split_once("]**"))
-        .filter(|(name, _)| name.starts_with("F-"))
-        .collect();
-    let names: Vec<_> = (1..=rules.len()).map(|number| format!("F-{number:02}")).collect();
-    assert_eq!(
-        rules.iter().map(|rule| rule.0).collect::<Vec<_>>(),
-        names,
-        "numbered in order"
-    );
-    assert!(rules.len() >= 19);
+    for (_, folder, _, prefix, number) in KINDS {
+        let rules: Vec<(&str, &str)> = protocol
+            .lines()
+            .filter_map(|line| line.strip_prefix("**[")?.split_once("]**"))
+            .filter(|(name, _)| name.starts_with(prefix))
+            .collect();
+        let names: Vec<_> = (1..=number)
+            .map(|number| format!("{prefix}{number:02}"))
+            .collect();
+        assert_eq!(
+            rules.iter().map(|rule| rule.0).collect::<Vec<_>>(),
+            names,
+            "numbered in order"
+        );
 
-    let covered: BTreeSet<String> = files().iter().flat_map(|file| load(file).covers).collect();
-    let elsewhere: Vec<_> = rules
-        .iter()
-        .filter(|(_, rule)| rule.contains("(covered by `tests/http.rs`)"))
-        .map(|(name, _)| (*name).to_owned())
-        .collect();
-    let uncovered: Vec<_> = names
-        .iter()
-        .filter(|name| !covered.contains(*name))
-        .cloned()
-        .collect();
-    assert_eq!(uncovered, elsewhere);
-    let unknown: Vec<_> = covered.iter().filter(|name| !names.contains(name)).collect();
-    assert!(unknown.is_empty(), "{unknown:?} are no rules");
+        let covered: BTreeSet<String> = files(folder).iter().flat_map(|file| load(file).covers).collect();
+        let elsewhere: Vec<_> = rules
+            .iter()
+            .filter(|(_, rule)| rule.contains("(covered by `tests/http.rs`)"))
+            .map(|(name, _)| (*name).to_owned())
+            .collect();
+        let uncovered: Vec<_> = names
+            .iter()
+            .filter(|name| !covered.contains(*name))
+            .cloned()
+            .collect();
+        assert_eq!(uncovered, elsewhere);
+        let unknown: Vec<_> = covered.iter().filter(|name| !names.contains(name)).collect();
+        assert!(unknown.is_empty(), "{unknown:?} are no rules");
+    }
 }

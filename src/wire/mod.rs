@@ -14,9 +14,14 @@ use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
 pub mod ag_ui;
 pub mod ai_sdk;
+mod event_stream;
 pub mod framed;
+mod indexed;
+mod lines;
+pub mod ndjson;
 mod object;
 pub mod openai;
+pub mod sse;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
 pub trait Wire: fmt::Debug {
@@ -192,6 +197,11 @@ impl Limits {
     /// 1 MiB: hundreds of citations with their quotes.
     pub const MAX_TRAILER_BYTES: usize = 1024 * 1024;
 
+    /// What a decoder may have to hold where a line does not say first whether it is the end.
+    pub(crate) fn larger(self) -> usize {
+        self.max_line_bytes.max(self.max_trailer_bytes)
+    }
+
     /// Sets the longest event line, in bytes.
     #[must_use]
     pub fn max_line_bytes(mut self, bytes: usize) -> Self {
@@ -229,6 +239,9 @@ pub enum EncodeError {
         /// The limit.
         max_bytes: usize,
     },
+    /// The name of the event holds a control character, for which this wire has no place.
+    #[error("name of the event holds a control character")]
+    Name,
     /// The event does not serialise.
     #[error("event does not serialise")]
     Json(#[from] serde_json::Error),
@@ -240,6 +253,7 @@ impl EncodeError {
         match self {
             Self::OutOfOrder(_) => "out_of_order",
             Self::TooLarge { .. } => "event_too_large",
+            Self::Name => "event_name",
             Self::Json(_) => "event_data",
         }
     }
@@ -255,15 +269,18 @@ pub enum DecodeError {
     /// The metadata is longer than the limit.
     #[error("metadata is longer than the limit")]
     TrailerTooLong,
-    /// A line is not a JSON object with a string `event`.
+    /// A line is not a JSON object with a string `event`, or is no frame of this wire.
     #[error("line is not an event")]
     BadEvent,
-    /// The metadata is not a JSON object.
+    /// The metadata is not a JSON object, or does not say how the turn ended.
     #[error("metadata is not a JSON object")]
     BadTrailer,
     /// A separator stands where it may not.
     #[error("separator out of place")]
     StraySeparator,
+    /// The index of a frame is not the one that follows the last.
+    #[error("a frame is missing or came twice")]
+    Gap,
     /// Something follows the end.
     #[error("bytes after the end of the stream")]
     TrailingBytes,
@@ -278,6 +295,7 @@ impl DecodeError {
             Self::BadEvent => "bad_event",
             Self::BadTrailer => "bad_trailer",
             Self::StraySeparator => "stray_separator",
+            Self::Gap => "gap",
             Self::TrailingBytes => "trailing_bytes",
         }
     }

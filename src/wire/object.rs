@@ -34,27 +34,9 @@ pub(super) struct Late {
 /// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so
 /// on, at last with nothing but how the turn ended.
 pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut BytesMut) {
-    let from = out.len();
-    let fits = |out: &BytesMut| out.len() - from <= max_bytes;
-    let mut trailer = Trailer::new(end, late.dropped);
-    if trailer.write(&late.json, out) && fits(out) {
+    if Trailer::new(end, late.dropped).write_within(late, max_bytes, out) {
         return;
     }
-    trailer.events_dropped += late.count;
-    trailer.truncated = true;
-    let mut citations = trailer.citations.len();
-    loop {
-        out.truncate(from);
-        if trailer.write(&[], out) && fits(out) {
-            return;
-        }
-        if citations == 0 {
-            break;
-        }
-        citations /= 2;
-        trailer.citations = &trailer.citations[..citations];
-    }
-    out.truncate(from);
     out.extend_from_slice(br#"{"citations":[],"tools_used":["#);
     out.extend_from_slice(if matches!(end.status, Status::Failed(_)) {
         br#""chat_failed""#
@@ -64,6 +46,13 @@ pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut Byte
     out.extend_from_slice(br#"],"status":""#);
     out.extend_from_slice(end.status.as_str().as_bytes());
     out.extend_from_slice(br#"","truncated":true}"#);
+}
+
+/// Writes the metadata alone, shortened as [`write_end`] does; at last with nothing but that it was.
+pub(super) fn write_metadata(metadata: &Metadata, max_bytes: usize, out: &mut BytesMut) {
+    if !Trailer::metadata(metadata).write_within(&Late::default(), max_bytes, out) {
+        out.extend_from_slice(br#"{"citations":[],"tools_used":[],"truncated":true}"#);
+    }
 }
 
 /// One event line.
@@ -99,55 +88,87 @@ struct Trailer<'a> {
 }
 
 /// Names that the metadata itself has; an application's member of that name is left out.
-const RESERVED: [&str; 10] = [
+const RESERVED: [&str; 7] = [
     "citations",
     "mode",
     "tools_used",
     "usage",
     "queue_stats",
-    "status",
-    "error",
-    "events",
     "events_dropped",
     "truncated",
 ];
 
-struct Extra<'a>(&'a Map<String, Value>);
+/// Names that the trailer has besides.
+const RESERVED_TRAILER: [&str; 3] = ["status", "error", "events"];
+
+struct Extra<'a> {
+    members: &'a Map<String, Value>,
+    also_reserved: &'static [&'static str],
+}
 
 impl Serialize for Extra<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self
-            .0
-            .iter()
-            .filter(|(name, value)| !RESERVED.contains(&name.as_str()) && !value.is_null());
+        let own = self.members.iter().filter(|(name, value)| {
+            let name = name.as_str();
+            !RESERVED.contains(&name) && !self.also_reserved.contains(&name) && !value.is_null()
+        });
         serializer.collect_map(own)
     }
 }
 
 impl<'a> Trailer<'a> {
     fn new(end: &'a End, late_dropped: u64) -> Self {
-        let (metadata, error) = (
-            &end.metadata,
-            match &end.status {
-                Status::Failed(failure) => Some(failure),
-                Status::Completed | Status::Stopped => None,
-            },
-        );
+        let mut trailer = Self::metadata(&end.metadata);
+        trailer.extra.also_reserved = &RESERVED_TRAILER;
+        trailer.status = (end.status != Status::Completed).then(|| end.status.as_str());
+        trailer.events_dropped += late_dropped;
+        if let Status::Failed(failure) = &end.status {
+            trailer.error = Some(failure);
+            trailer.citations = &[];
+            trailer.tools_used = failed_tools();
+        }
+        trailer
+    }
+
+    fn metadata(metadata: &'a Metadata) -> Self {
         Self {
-            citations: if error.is_some() { &[] } else { &metadata.citations },
+            citations: &metadata.citations,
             mode: metadata.mode.as_deref(),
-            tools_used: if error.is_some() {
-                failed_tools()
-            } else {
-                &metadata.tools_used
-            },
+            tools_used: &metadata.tools_used,
             usage: metadata.usage.as_ref(),
             queue_stats: metadata.queue_stats.as_ref(),
-            extra: Extra(&metadata.extra),
-            status: (end.status != Status::Completed).then(|| end.status.as_str()),
-            error,
-            events_dropped: metadata.events_dropped + late_dropped,
+            extra: Extra {
+                members: &metadata.extra,
+                also_reserved: &[],
+            },
+            status: None,
+            error: None,
+            events_dropped: metadata.events_dropped,
             truncated: metadata.truncated,
+        }
+    }
+
+    /// Appends the object, shortened until it has at most `max_bytes`; false where that cannot be, and then nothing is appended.
+    fn write_within(mut self, late: &Late, max_bytes: usize, out: &mut BytesMut) -> bool {
+        let from = out.len();
+        let fits = |out: &BytesMut| out.len() - from <= max_bytes;
+        if self.write(&late.json, out) && fits(out) {
+            return true;
+        }
+        self.events_dropped += late.count;
+        self.truncated = true;
+        let mut citations = self.citations.len();
+        loop {
+            out.truncate(from);
+            if self.write(&[], out) && fits(out) {
+                return true;
+            }
+            if citations == 0 {
+                out.truncate(from);
+                return false;
+            }
+            citations /= 2;
+            self.citations = &self.citations[..citations];
         }
     }
 
@@ -214,24 +235,41 @@ pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, E
         Some(_) => return None,
         None => Vec::new(),
     };
+    let error = take(&mut members, "error");
+    let status = match members.shift_remove("status") {
+        None => Status::Completed,
+        Some(status) => read_status(&status, error)?,
+    };
+    Some((
+        late,
+        End {
+            status,
+            metadata: read_metadata(members)?,
+            timing: None,
+        },
+    ))
+}
+
+/// How a turn ended; `None` for what is no status, since that must not pass for a complete answer.
+pub(super) fn read_status(status: &Value, error: Option<Map<String, Value>>) -> Option<Status> {
+    match status.as_str() {
+        Some("completed") => Some(Status::Completed),
+        Some("failed") => Some(Status::Failed(read_failure(error))),
+        Some("stopped") => Some(Status::Stopped),
+        _ => None,
+    }
+}
+
+/// The object that [`write_metadata`] writes; `None` where a list is none.
+pub(super) fn read_metadata(mut members: Map<String, Value>) -> Option<Metadata> {
+    members.retain(|_, value| !value.is_null());
     if ["citations", "tools_used"]
         .iter()
         .any(|name| members.get(*name).is_some_and(|list| !list.is_array()))
     {
         return None;
     }
-    let error = take(&mut members, "error");
-    let status = match members.shift_remove("status") {
-        None => Status::Completed,
-        Some(status) => match status.as_str() {
-            Some("completed") => Status::Completed,
-            Some("failed") => Status::Failed(read_failure(error)),
-            Some("stopped") => Status::Stopped,
-            // It must not pass for a complete answer.
-            _ => return None,
-        },
-    };
-    let metadata = Metadata {
+    Some(Metadata {
         citations: take(&mut members, "citations").unwrap_or_default(),
         mode: take(&mut members, "mode"),
         tools_used: take(&mut members, "tools_used").unwrap_or_default(),
@@ -240,19 +278,14 @@ pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, E
         events_dropped: take(&mut members, "events_dropped").unwrap_or_default(),
         truncated: take(&mut members, "truncated").unwrap_or_default(),
         extra: members,
-    };
-    Some((
-        late,
-        End {
-            status,
-            metadata,
-            timing: None,
-        },
-    ))
+    })
 }
 
 /// Takes a member of the expected type; one of another type stays among the application's own.
-fn take<T: serde::de::DeserializeOwned>(members: &mut Map<String, Value>, name: &str) -> Option<T> {
+pub(super) fn take<T: serde::de::DeserializeOwned>(
+    members: &mut Map<String, Value>,
+    name: &str,
+) -> Option<T> {
     let value = T::deserialize(members.get(name)?).ok()?;
     members.shift_remove(name);
     Some(value)

@@ -8,6 +8,7 @@ export type FramedErrorCode =
   | "bad_event"
   | "bad_trailer"
   | "stray_separator"
+  | "gap"
   | "trailing_bytes";
 
 /**
@@ -78,9 +79,17 @@ export interface Failure {
 
 export type EventItem = { type: "event"; event: FramedEvent };
 export type TextItem = { type: "text"; text: string };
+/** When the turn ended, where the wire says so. */
+export interface Timing {
+  /** RFC 3339, UTC. */
+  timestamp: string;
+  /** Milliseconds since the turn began. */
+  elapsed_ms: number;
+}
+
 export type EndItem =
-  | { type: "end"; status: "completed" | "stopped"; metadata: Metadata; error?: undefined }
-  | { type: "end"; status: "failed"; metadata: Metadata; error: Failure };
+  | { type: "end"; status: "completed" | "stopped"; metadata: Metadata; error?: undefined; timing?: Timing }
+  | { type: "end"; status: "failed"; metadata: Metadata; error: Failure; timing?: Timing };
 export type Item = EventItem | TextItem | EndItem;
 
 export type Finish =
@@ -114,3 +123,25 @@ export class FramedDecoder {
   /** Says that no more bytes come. */
   finish(): Finish;
 }
+
+// What the decoders of the other wires share; not for applications.
+
+/** @internal */
+export class HeldBytes {
+  length: number;
+  append(bytes: Uint8Array, limit: number): void;
+  take(last: Uint8Array, limit: number): Uint8Array;
+  clear(): void;
+}
+/** @internal */
+export function toEvent(value: unknown): FramedEvent | null;
+/** @internal */
+export function toFailure(error: unknown): Failure;
+/** @internal */
+export function decodeJson(bytes: Uint8Array, code: FramedErrorCode): string;
+/** @internal */
+export function parseJson(text: string, code: FramedErrorCode): unknown;
+/** @internal */
+export function isObject(value: unknown): value is Record<string, unknown>;
+/** @internal */
+export function dropNulls(object: Record<string, unknown>): void;

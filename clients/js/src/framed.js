@@ -79,6 +79,7 @@ const MESSAGES = {
   bad_event: "an event line is not a json object with a string member `event`",
   bad_trailer: "the trailer is not a json object of the expected shape",
   stray_separator: "a separator stands where none may",
+  gap: "a frame is missing or came twice",
   trailing_bytes: "bytes follow the trailer",
 };
 
@@ -287,7 +288,7 @@ export class FramedDecoder {
  * The bytes of an unfinished line or trailer. They are copied, since a reader may use its chunk again, into one buffer
  * that doubles: a list of fragments would cost a hundred times the limit where bytes arrive one at a time.
  */
-class HeldBytes {
+export class HeldBytes {
   #buffer = new Uint8Array(0);
   length = 0;
 
@@ -373,7 +374,7 @@ function parseTrailer(bytes) {
  * @param {unknown} value
  * @returns {FramedEvent | null}
  */
-function toEvent(value) {
+export function toEvent(value) {
   if (!isObject(value) || typeof value.event !== "string") return null;
   dropNulls(value);
   const { event, timestamp, ...members } = value;
@@ -387,7 +388,7 @@ function toEvent(value) {
  * @param {unknown} error
  * @returns {Failure}
  */
-function toFailure(error) {
+export function toFailure(error) {
   const { code, message, recoverable } = isObject(error) ? error : {};
   return {
     code: typeof code === "string" ? code : DEFAULT_FAILURE.code,
@@ -408,7 +409,7 @@ function pushText(items, text) {
  * @param {Uint8Array} bytes
  * @param {FramedErrorCode} code
  */
-function decodeJson(bytes, code) {
+export function decodeJson(bytes, code) {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
@@ -421,7 +422,7 @@ function decodeJson(bytes, code) {
  * @param {FramedErrorCode} code
  * @returns {unknown}
  */
-function parseJson(text, code) {
+export function parseJson(text, code) {
   try {
     return JSON.parse(text);
   } catch {
@@ -433,7 +434,7 @@ function parseJson(text, code) {
  * @param {unknown} value
  * @returns {value is Record<string, unknown>}
  */
-function isObject(value) {
+export function isObject(value) {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
@@ -442,7 +443,7 @@ function isObject(value) {
  *
  * @param {Record<string, unknown>} object
  */
-function dropNulls(object) {
+export function dropNulls(object) {
   for (const name of Object.keys(object)) {
     if (object[name] === null) delete object[name];
   }

@@ -1,4 +1,4 @@
-import type { DecoderOptions, Item, Phase } from "./framed.js";
+import type { DecoderOptions, FramedError, Item, Phase } from "./framed.js";
 
 /** The stream ended before its trailer did: what was shown is not the whole answer. */
 export type TruncatedItem = { type: "truncated"; phase: Exclude<Phase, "ended"> };
@@ -13,7 +13,20 @@ export function decodeFramed(
   options?: DecoderOptions,
 ): AsyncGenerator<StreamItem, void, void>;
 
-/** The same as a pair for `pipeThrough`. */
+/** What `decodeStream` needs of a decoder: `FramedDecoder`, `SseDecoder` and `NdjsonDecoder` have it. */
+export interface Decoder<T extends Item> {
+  readonly error: FramedError | null;
+  feed(chunk: Uint8Array): T[];
+  finish(): { items: T[]; status: "complete" } | { items: T[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
+}
+
+/** `decodeFramed` for a decoder of any wire, new for each stream. */
+export function decodeStream<T extends Item>(
+  readable: ReadableStream<Uint8Array>,
+  decoder: Decoder<T>,
+): AsyncGenerator<T | TruncatedItem, void, void>;
+
+/** `decodeFramed` as a pair for `pipeThrough`. */
 export class FramedDecoderStream {
   constructor(options?: DecoderOptions);
   readonly writable: WritableStream<Uint8Array>;

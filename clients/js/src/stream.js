@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Shells over `framed.js` for web streams: an async iterable and a stream transformer. They only forward.
+ * Shells over the decoders for web streams: an async iterable and a stream transformer. They only forward.
  *
  *     for await (const item of decodeFramed(response.body)) show(item);
  */
@@ -8,7 +8,13 @@
 import { FramedDecoder } from "./framed.js";
 
 /** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
+/** @typedef {import("./framed.js").Item} Item */
 /** @typedef {import("./stream.js").StreamItem} StreamItem */
+/** @typedef {import("./stream.js").TruncatedItem} TruncatedItem */
+/**
+ * @template {Item} T
+ * @typedef {import("./stream.js").Decoder<T>} Decoder
+ */
 
 /**
  * Yields the items of a stream as they arrive. A stream that ends without its trailer yields
@@ -19,8 +25,20 @@ import { FramedDecoder } from "./framed.js";
  * @param {DecoderOptions} [options]
  * @returns {AsyncGenerator<StreamItem, void, void>}
  */
-export async function* decodeFramed(readable, options) {
-  const source = new ItemSource(readable, options);
+export function decodeFramed(readable, options) {
+  return decodeStream(readable, new FramedDecoder(options));
+}
+
+/**
+ * The same for a decoder of any wire, new for each stream.
+ *
+ * @template {Item} T
+ * @param {ReadableStream<Uint8Array>} readable
+ * @param {Decoder<T>} decoder
+ * @returns {AsyncGenerator<T | TruncatedItem, void, void>}
+ */
+export async function* decodeStream(readable, decoder) {
+  const source = new ItemSource(readable, decoder);
   try {
     for (let item = await source.next(); item; item = await source.next()) yield item;
   } finally {
@@ -39,7 +57,7 @@ export class FramedDecoderStream {
   constructor(options) {
     /** @type {TransformStream<Uint8Array, Uint8Array>} */
     const bytes = new TransformStream();
-    const source = new ItemSource(bytes.readable, options);
+    const source = new ItemSource(bytes.readable, new FramedDecoder(options));
     this.writable = bytes.writable;
     /** @type {ReadableStream<StreamItem>} */
     this.readable = new ReadableStream(
@@ -56,31 +74,35 @@ export class FramedDecoderStream {
   }
 }
 
-/** Pulls items one at a time out of a stream of bytes. */
+/**
+ * Pulls items one at a time out of a stream of bytes.
+ *
+ * @template {Item} T
+ */
 class ItemSource {
   #reader;
   #decoder;
   /**
    * Items that are decoded but not asked for yet, the last one first.
    *
-   * @type {StreamItem[]}
+   * @type {(T | TruncatedItem)[]}
    */
   #ready = [];
   #done = false;
 
   /**
    * @param {ReadableStream<Uint8Array>} readable
-   * @param {DecoderOptions} [options]
+   * @param {Decoder<T>} decoder
    */
-  constructor(readable, options) {
+  constructor(readable, decoder) {
     if (typeof readable?.getReader !== "function") {
       throw new TypeError("a readable stream of bytes is needed, such as the body of a response");
     }
-    this.#decoder = new FramedDecoder(options);
+    this.#decoder = decoder;
     this.#reader = readable.getReader();
   }
 
-  /** @returns {Promise<StreamItem | undefined>} undefined at the end */
+  /** @returns {Promise<T | TruncatedItem | undefined>} undefined at the end */
   async next() {
     while (this.#ready.length === 0 && !this.#done) {
       try {

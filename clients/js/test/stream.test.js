@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { FramedError } from "../src/framed.js";
-import { FramedDecoderStream, decodeFramed } from "../src/stream.js";
+import { NdjsonDecoder } from "../src/ndjson.js";
+import { FramedDecoderStream, decodeFramed, decodeStream } from "../src/stream.js";
 
 const EVENT = '{"event":"search","tool":"bm25"}\n';
 const WHOLE = `${EVENT}\x1dHi \u{1f600}\x1e{"citations":[],"tools_used":["bm25"]}`;
@@ -171,4 +172,17 @@ test("limits are passed on", async () => {
 test("a response without a body is refused", async () => {
   const { error } = await collect(decodeFramed(/** @type {any} */ (null)));
   assert.equal(error.name, "TypeError");
+});
+
+test("decodeStream reads any wire, and says where to go on", async () => {
+  const decoder = new NdjsonDecoder();
+  const items = [];
+  for await (const item of decodeStream(source(byteByByte('{"index":4,"text":"a"}\n{"index":5,'), "end").readable, decoder)) {
+    items.push(item);
+  }
+  assert.deepEqual(items, [
+    { type: "text", text: "a", index: 4 },
+    { type: "truncated", phase: "text" },
+  ]);
+  assert.equal(decoder.nextIndex, 5);
 });

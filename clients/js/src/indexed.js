@@ -1,0 +1,209 @@
+// @ts-check
+/**
+ * What the decoders of `sse.js` and `ndjson.js` have in common (PROTOCOL.md, N-02 to N-09): lines within a limit, frames that
+ * are objects, and their indices. It does not know how a wire puts objects beside each other.
+ */
+
+import {
+  DEFAULT_MAX_LINE_BYTES,
+  DEFAULT_MAX_TRAILER_BYTES,
+  FramedError,
+  HeldBytes,
+  dropNulls,
+  isObject,
+  toEvent,
+  toFailure,
+} from "./framed.js";
+
+/** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
+/** @typedef {import("./framed.js").EndItem} EndItem */
+/** @typedef {import("./framed.js").Item} Item */
+/** @typedef {import("./framed.js").Phase} Phase */
+/** @typedef {import("./indexed.js").IndexedItem} IndexedItem */
+/** @typedef {import("./indexed.js").IndexedFinish} IndexedFinish */
+
+const LF = 0x0a;
+const CR = 0x0d;
+
+/** The base of both decoders: they say what a line is, and what may follow the end. */
+export class IndexedDecoder {
+  /** @type {Phase} */
+  #phase = "events";
+  /** @type {FramedError | null} */
+  #error = null;
+  #finished = false;
+  #held = new HeldBytes();
+  #maxBytes;
+  #crEndsLine;
+  #afterCr = false;
+  /** @type {number | null} */
+  #nextIndex = null;
+  /** @type {IndexedItem[]} */
+  #items = [];
+
+  /**
+   * @param {DecoderOptions} options
+   * @param {boolean} crEndsLine whether CR and CR LF end lines too
+   */
+  constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES }, crEndsLine) {
+    for (const limit of [maxLineBytes, maxTrailerBytes]) {
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit is a whole number of bytes, at least 1");
+    }
+    this.#maxBytes = Math.max(maxLineBytes, maxTrailerBytes);
+    this.#crEndsLine = crEndsLine;
+  }
+
+  /** How far the stream has come. */
+  get phase() {
+    return this.#phase;
+  }
+
+  /** What broke the stream, or null. */
+  get error() {
+    return this.#error;
+  }
+
+  /** The index of the frame that has to come next, or null before the first one. */
+  get nextIndex() {
+    return this.#nextIndex;
+  }
+
+  /** The limit of a line. */
+  get maxBytes() {
+    return this.#maxBytes;
+  }
+
+  /**
+   * @param {Uint8Array} chunk
+   * @returns {IndexedItem[]}
+   */
+  feed(chunk) {
+    // The tag instead of `instanceof`: it also knows arrays of another realm (frames, test runners).
+    if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
+      throw new TypeError("feed takes a Uint8Array: the wire is bytes, and text decoded elsewhere may be cut within a character");
+    }
+    if (this.#error) throw this.#error;
+    if (this.#finished) throw new Error("feed after finish");
+    this.#items = [];
+    try {
+      let at = 0;
+      while (at < chunk.length) {
+        if (this.#phase === "ended") {
+          this.trailing(chunk.subarray(at));
+          break;
+        }
+        at = this.#feedLine(chunk, at);
+      }
+    } catch (error) {
+      if (!(error instanceof FramedError)) throw error;
+      this.#error = error;
+      this.#held.clear();
+    }
+    return this.#items;
+  }
+
+  /** @returns {IndexedFinish} */
+  finish() {
+    if (this.#error) throw this.#error;
+    this.#finished = true;
+    this.#held.clear();
+    return this.#phase === "ended" ? { items: [], status: "complete" } : { items: [], status: "truncated", phase: this.#phase };
+  }
+
+  /**
+   * @param {Uint8Array} chunk
+   * @param {number} from
+   */
+  #feedLine(chunk, from) {
+    if (this.#afterCr) {
+      this.#afterCr = false;
+      if (chunk[from] === LF) return from + 1;
+    }
+    const room = this.#maxBytes - this.#held.length;
+    let at = from;
+    while (at < chunk.length && chunk[at] !== LF && !(this.#crEndsLine && chunk[at] === CR)) {
+      if (at - from === room) throw new FramedError("line_too_long");
+      at += 1;
+    }
+    if (at === chunk.length) {
+      this.#held.append(chunk.subarray(from), this.#maxBytes);
+      return at;
+    }
+    this.#afterCr = this.#crEndsLine && chunk[at] === CR;
+    this.line(this.#held.take(chunk.subarray(from, at), this.#maxBytes));
+    return at + 1;
+  }
+
+  /**
+   * Takes a line without its end; to be overridden.
+   *
+   * @param {Uint8Array} _line
+   */
+  line(_line) {}
+
+  /**
+   * Takes what follows the end.
+   *
+   * @param {Uint8Array} _bytes
+   */
+  trailing(_bytes) {
+    throw new FramedError("trailing_bytes");
+  }
+
+  /**
+   * Takes a frame; the index is judged first.
+   *
+   * @param {unknown} index
+   * @param {() => Item} read
+   */
+  push(index, read) {
+    if (!Number.isSafeInteger(index) || /** @type {number} */ (index) < 0) throw new FramedError("bad_event");
+    if (this.#nextIndex !== null && this.#nextIndex !== index) throw new FramedError("gap");
+    const item = read();
+    if (item.type === "text") this.#phase = "text";
+    if (item.type === "end") this.#phase = "ended";
+    this.#nextIndex = /** @type {number} */ (index) + 1;
+    this.#items.push({ ...item, index: /** @type {number} */ (index) });
+  }
+}
+
+/**
+ * Reads the object of a frame, without its index (N-03 to N-06).
+ *
+ * @param {unknown} members
+ * @returns {Item}
+ */
+export function readFrame(members) {
+  if (!isObject(members)) throw new FramedError("bad_event");
+  dropNulls(members);
+  // An event comes first: what else stands in it, under whatever name, is its own.
+  if (Object.hasOwn(members, "event")) {
+    const event = toEvent(members);
+    if (!event) throw new FramedError("bad_event");
+    return { type: "event", event };
+  }
+  const [hasText, hasEnd] = [Object.hasOwn(members, "text"), Object.hasOwn(members, "end")];
+  const { text } = members;
+  if (hasText && !hasEnd && typeof text === "string" && text !== "") return { type: "text", text };
+  if (hasText || !hasEnd) throw new FramedError("bad_event");
+  return readEnd(members);
+}
+
+/**
+ * @param {Record<string, unknown>} members
+ * @returns {EndItem}
+ */
+function readEnd({ end: status, error, metadata: own = {}, timestamp, elapsed_ms }) {
+  if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
+  if (!isObject(own)) throw new FramedError("bad_trailer");
+  dropNulls(own);
+  const metadata = { citations: [], tools_used: [], ...own };
+  for (const list of [metadata.citations, metadata.tools_used]) {
+    if (!Array.isArray(list)) throw new FramedError("bad_trailer");
+  }
+  const hasMoment = typeof timestamp === "string" && typeof elapsed_ms === "number" && elapsed_ms >= 0;
+  const timing = hasMoment ? { timing: { timestamp, elapsed_ms } } : {};
+  return status === "failed"
+    ? { type: "end", status, metadata, error: toFailure(error), ...timing }
+    : { type: "end", status, metadata, ...timing };
+}

@@ -1,0 +1,23 @@
+// @ts-check
+/** Push decoder of JSON lines (PROTOCOL.md, rules N-01 to N-09): bytes in, items out, each with its index. */
+
+import { FramedError, decodeJson, isObject, parseJson } from "./framed.js";
+import { IndexedDecoder, readFrame } from "./indexed.js";
+
+export class NdjsonDecoder extends IndexedDecoder {
+  /** @param {import("./framed.js").DecoderOptions} [options] */
+  constructor(options = {}) {
+    super(options, false);
+  }
+
+  /** @param {Uint8Array} line */
+  line(line) {
+    const text = decodeJson(line, "bad_event");
+    if (/^[ \t\r]*$/.test(text)) return;
+    const members = parseJson(text, "bad_event");
+    if (!isObject(members)) throw new FramedError("bad_event");
+    const { index } = members;
+    delete members.index;
+    this.push(index, () => readFrame(members));
+  }
+}

@@ -1,0 +1,193 @@
+//! What `Sse` and `Ndjson` have in common: every frame as one JSON object with an index. `[N-02]` to `[N-07]` of `PROTOCOL.md`.
+//!
+//! It does not know how a wire puts objects beside each other, or where the index stands.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{DecodeError, Finish, object};
+use crate::frame::{End, Failure, Frame, FrameKind, Order, Phase, Status, Timestamp, Timing};
+use crate::json;
+
+/// The largest index: the largest whole number that every reader of JSON holds exactly.
+pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;
+
+#[derive(Serialize)]
+struct Text<'a> {
+    text: &'a str,
+}
+
+/// How the turn ended; the metadata and the moment go behind it by hand.
+#[derive(Serialize)]
+struct Ending<'a> {
+    end: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Failure>,
+}
+
+/// Appends `{"text":…}`.
+pub(super) fn write_text(text: &str, out: &mut BytesMut) {
+    // A string always serialises.
+    let _ = json::write(out, &Text { text });
+}
+
+/// Appends `{"end":…,"error":…,"metadata":…,"timestamp":…,"elapsed_ms":…}`, shortened to `max_bytes`: the metadata first, then the
+/// error.
+pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
+    let from = out.len();
+    let error = match &end.status {
+        Status::Failed(failure) => Some(failure),
+        Status::Completed | Status::Stopped => None,
+    };
+    let moment = end.timing.map_or_else(String::new, |timing| {
+        format!(
+            ",\"timestamp\":\"{}\",\"elapsed_ms\":{}",
+            timing.timestamp, timing.elapsed_ms
+        )
+    });
+    for error in [error, None] {
+        out.truncate(from);
+        let ending = Ending {
+            end: end.status.as_str(),
+            error,
+        };
+        let _ = json::write(out, &ending);
+        out.truncate(out.len() - 1);
+        out.extend_from_slice(b",\"metadata\":");
+        let around = out.len() - from + moment.len() + 1;
+        object::write_metadata(&end.metadata, max_bytes.saturating_sub(around), out);
+        out.extend_from_slice(moment.as_bytes());
+        out.extend_from_slice(b"}");
+        if out.len() - from <= max_bytes {
+            return;
+        }
+    }
+}
+
+/// The two halves of a text that is too long for one frame; `None` for a single character.
+pub(super) fn halves(text: &str) -> Option<(&str, &str)> {
+    let middle = text.floor_char_boundary(text.len() / 2);
+    let middle = if middle == 0 {
+        text.ceil_char_boundary(1)
+    } else {
+        middle
+    };
+    (middle < text.len()).then(|| text.split_at(middle))
+}
+
+/// Reads one object without its index.
+pub(super) fn read(mut members: Map<String, Value>) -> Result<Frame, DecodeError> {
+    members.retain(|_, value| !value.is_null());
+    // An event comes first: what else stands in it, under whatever name, is its own.
+    if members.contains_key("event") {
+        return object::read_event(members).ok_or(DecodeError::BadEvent);
+    }
+    match (members.shift_remove("text"), members.shift_remove("end")) {
+        (Some(Value::String(text)), None) if !text.is_empty() => Ok(Frame::Text(text)),
+        (None, Some(status)) => read_end(&status, members)
+            .map(Frame::End)
+            .ok_or(DecodeError::BadTrailer),
+        _ => Err(DecodeError::BadEvent),
+    }
+}
+
+fn read_end(status: &Value, mut members: Map<String, Value>) -> Option<End> {
+    let error = object::take(&mut members, "error");
+    let metadata = match members.shift_remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        Some(_) => return None,
+        None => Map::new(),
+    };
+    let timestamp = members
+        .get("timestamp")
+        .and_then(Value::as_str)
+        .and_then(Timestamp::parse);
+    let elapsed_ms = members.get("elapsed_ms").and_then(Value::as_u64);
+    Some(End {
+        status: object::read_status(status, error)?,
+        metadata: object::read_metadata(metadata)?,
+        timing: timestamp.zip(elapsed_ms).map(|(timestamp, elapsed_ms)| Timing {
+            timestamp,
+            elapsed_ms,
+        }),
+    })
+}
+
+/// What a decoder has received: frames that wait to be taken, in order and without a gap.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    order: Order,
+    next_index: Option<u64>,
+    frames: VecDeque<Frame>,
+    error: Option<DecodeError>,
+    /// Whether the error was handed out: it comes once.
+    error_taken: bool,
+}
+
+impl Received {
+    pub(super) fn phase(&self) -> Phase {
+        self.order.phase()
+    }
+
+    pub(super) fn next_index(&self) -> Option<u64> {
+        self.next_index
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.phase() == Phase::Ended
+    }
+
+    /// Takes a frame; the index is judged first.
+    pub(super) fn push(
+        &mut self,
+        index: u64,
+        frame: impl FnOnce() -> Result<Frame, DecodeError>,
+    ) -> Result<(), DecodeError> {
+        if index > MAX_INDEX {
+            return Err(DecodeError::BadEvent);
+        }
+        if self.next_index.is_some_and(|expected| expected != index) {
+            return Err(DecodeError::Gap);
+        }
+        let frame = frame()?;
+        self.order
+            .accept(frame.kind())
+            .map_err(|_| DecodeError::TrailingBytes)?;
+        debug_assert!(frame.kind() != FrameKind::End || self.has_ended());
+        self.next_index = Some(index + 1);
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    pub(super) fn fail(&mut self, error: DecodeError) {
+        self.error.get_or_insert(error);
+    }
+
+    pub(super) fn finish(&self) -> Finish {
+        match (self.error, self.phase()) {
+            (Some(error), _) => Finish::Invalid(error),
+            (None, Phase::Ended) => Finish::Complete,
+            (None, phase) => Finish::Truncated { phase },
+        }
+    }
+}
+
+impl Iterator for Received {
+    type Item = Result<Frame, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(frame) = self.frames.pop_front() {
+            return Some(Ok(frame));
+        }
+        let error = self.error.filter(|_| !self.error_taken)?;
+        self.error_taken = true;
+        Some(Err(error))
+    }
+}

@@ -1,0 +1,299 @@
+//! One JSON object a line, `application/x-ndjson`; what the framed wire merges or moves stays as it was sent.
+//!
+//! The rules are numbered in `PROTOCOL.md` (`[N-nn]`), the vectors stand in `tests/vectors/ndjson`.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::event::Search;
+//! use ragwire::wire::{Decode, Finish, Wire};
+//! use ragwire::{End, Frame, Metadata, Ndjson};
+//!
+//! let frames = [
+//!     Frame::Event { event: Search::new("bm25").into(), timestamp: None },
+//!     Frame::Text("Yes.".into()),
+//!     Frame::End(End::completed(Metadata::default())),
+//! ];
+//! let (mut encoder, mut bytes) = (Ndjson::default().encoder(), BytesMut::new());
+//! for frame in &frames {
+//!     encoder.encode(frame, &mut bytes).unwrap();
+//! }
+//! assert_eq!(
+//!     &bytes[..],
+//!     br#"{"index":0,"event":"search","tool":"bm25"}
+//! {"index":1,"text":"Yes."}
+//! {"index":2,"end":"completed","metadata":{"citations":[],"tools_used":[]}}
+//! "#
+//! );
+//!
+//! let mut decoder = Ndjson::default().decoder();
+//! decoder.feed(&bytes);
+//! let decoded: Result<Vec<Frame>, _> = decoder.by_ref().collect();
+//! assert_eq!(decoded.unwrap(), frames);
+//! assert_eq!(decoder.finish(), Finish::Complete);
+//! ```
+
+use bytes::BytesMut;
+use serde_json::{Map, Value};
+
+use super::indexed::{self, Received};
+use super::lines::{LineEnd, Lines, TooLong};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
+use crate::event::Event;
+use crate::frame::{End, Frame, Phase, Timestamp};
+
+/// The wire of JSON lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ndjson {
+    limits: Limits,
+}
+
+impl Ndjson {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "application/x-ndjson";
+
+    /// Sets the limits for both directions.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A decoder for one stream, or for the rest of one.
+    pub fn decoder(&self) -> NdjsonDecoder {
+        NdjsonDecoder {
+            lines: Lines::new(LineEnd::Lf, self.limits.larger()),
+            received: Received::default(),
+        }
+    }
+}
+
+impl Wire for Ndjson {
+    fn name(&self) -> &'static str {
+        "ndjson"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(NdjsonSpelling {
+            limits: self.limits,
+            index: 0,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct NdjsonSpelling {
+    limits: Limits,
+    /// Of the next frame.
+    index: u64,
+}
+
+impl NdjsonSpelling {
+    /// Appends `{"index":…` and gives the place of the brace that the rest of the object begins with.
+    fn begin(&self, out: &mut BytesMut) -> usize {
+        out.extend_from_slice(format!("{{\"index\":{}", self.index).as_bytes());
+        out.len()
+    }
+
+    /// Joins the object at `brace` to what [`Self::begin`] wrote, and ends the line.
+    fn close(&mut self, brace: usize, out: &mut BytesMut) {
+        out[brace] = b',';
+        out.extend_from_slice(b"\n");
+        self.index += 1;
+    }
+}
+
+impl Spelling for NdjsonSpelling {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
+        let brace = self.begin(out);
+        object::write_event(event, timestamp, out)?;
+        if out.len() - from > max_bytes {
+            return Err(EncodeError::TooLarge { max_bytes });
+        }
+        self.close(brace, out);
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
+        if text.len() <= max_bytes {
+            let brace = self.begin(out);
+            indexed::write_text(text, out);
+            if out.len() - from <= max_bytes {
+                return self.close(brace, out);
+            }
+            out.truncate(from);
+        }
+        match indexed::halves(text) {
+            Some((first, second)) => {
+                self.text(Phase::Text, first, out);
+                self.text(Phase::Text, second, out);
+            }
+            // A limit below one character is none that text could keep.
+            None => {
+                let brace = self.begin(out);
+                indexed::write_text(text, out);
+                self.close(brace, out);
+            }
+        }
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        let from = out.len();
+        let brace = self.begin(out);
+        indexed::write_end(
+            end,
+            self.limits.max_trailer_bytes.saturating_sub(brace - from),
+            out,
+        );
+        self.close(brace, out);
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b"\n");
+    }
+}
+
+/// Reads JSON lines, however their bytes were split.
+///
+/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
+/// go on after `None`. It holds one unfinished line, within the larger of the limits, and the frames not taken yet.
+#[derive(Debug)]
+pub struct NdjsonDecoder {
+    lines: Lines,
+    received: Received,
+}
+
+impl NdjsonDecoder {
+    /// How far the stream has come.
+    pub fn phase(&self) -> Phase {
+        self.received.phase()
+    }
+
+    /// The index of the frame that has to come next: where to ask for the rest of a stream that broke off. `None` before the
+    /// first frame.
+    pub fn next_index(&self) -> Option<u64> {
+        self.received.next_index()
+    }
+}
+
+fn take_line(received: &mut Received, line: &[u8]) -> Result<(), DecodeError> {
+    if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
+        return Ok(());
+    }
+    let mut members: Map<String, Value> = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
+    let index = members
+        .shift_remove("index")
+        .and_then(|index| index.as_u64())
+        .ok_or(DecodeError::BadEvent)?;
+    received.push(index, || indexed::read(members))
+}
+
+impl Decode for NdjsonDecoder {
+    fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !self.received.has_failed() {
+            let taken = if self.received.has_ended() {
+                Err(DecodeError::TrailingBytes)
+            } else {
+                match self.lines.next(&mut bytes) {
+                    Ok(Some(line)) => take_line(&mut self.received, line),
+                    Ok(None) => Ok(()),
+                    Err(TooLong) => Err(DecodeError::LineTooLong),
+                }
+            };
+            if let Err(error) = taken {
+                self.received.fail(error);
+                self.lines.forget();
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Finish {
+        self.received.finish()
+    }
+}
+
+impl Iterator for NdjsonDecoder {
+    type Item = Result<Frame, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.received.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::Failure;
+    use crate::metadata::{Citation, Metadata};
+
+    fn round_trip(wire: Ndjson, frames: &[Frame]) -> (String, Vec<Frame>, Finish) {
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+        for frame in frames {
+            encoder.encode(frame, &mut out).unwrap();
+        }
+        let mut decoder = wire.decoder();
+        decoder.feed(&out);
+        let frames = decoder.by_ref().map(Result::unwrap).collect();
+        (String::from_utf8(out.to_vec()).unwrap(), frames, decoder.finish())
+    }
+
+    #[test]
+    fn a_text_over_the_limit_becomes_several() {
+        let wire = Ndjson::default().limits(Limits::default().max_line_bytes(27));
+        let frames = [
+            Frame::Text("\u{1f600}\n\u{1f600}\n".into()),
+            Frame::End(End::default()),
+        ];
+        let (bytes, decoded, finish) = round_trip(wire, &frames);
+        assert_eq!(finish, Finish::Complete);
+        assert_eq!(
+            bytes,
+            "{\"index\":0,\"text\":\"\u{1f600}\\n\"}\n{\"index\":1,\"text\":\"\u{1f600}\\n\"}\n\
+             {\"index\":2,\"end\":\"completed\",\"metadata\":{\"citations\":[],\"tools_used\":[]}}\n"
+        );
+        assert_eq!(decoded.len(), 3);
+    }
+
+    #[test]
+    fn an_end_over_the_limit_is_shortened() {
+        let citation = Citation::new("d", "c", "q".repeat(100), "bm25");
+        for (end, max_bytes, bytes) in [
+            (
+                End::completed(Metadata::default().citations(vec![citation; 4])),
+                120,
+                r#"{"index":0,"end":"completed","metadata":{"citations":[],"tools_used":[],"truncated":true}}"#,
+            ),
+            (
+                End::failed(Failure::new("x", "y".repeat(200))),
+                100,
+                r#"{"index":0,"end":"failed","metadata":{"citations":[],"tools_used":[]}}"#,
+            ),
+        ] {
+            let wire = Ndjson::default().limits(Limits::default().max_trailer_bytes(max_bytes));
+            let (written, _, finish) = round_trip(wire, &[Frame::End(end)]);
+            assert_eq!((written, finish), (format!("{bytes}\n"), Finish::Complete));
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_stream_goes_on_where_it_was_asked_for() {
+        let mut decoder = Ndjson::default().decoder();
+        assert_eq!(decoder.next_index(), None);
+        decoder.feed(b"{\"index\":7,\"text\":\"a\"}\n");
+        assert_eq!(decoder.next_index(), Some(8));
+        decoder.feed(b"{\"index\":7,\"text\":\"a\"}\n");
+        assert_eq!(decoder.next_index(), Some(8));
+        assert_eq!(decoder.finish(), Finish::Invalid(DecodeError::Gap));
+    }
+}

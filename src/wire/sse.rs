@@ -1,0 +1,395 @@
+//! Server-sent events, `text/event-stream`: the objects of [`super::ndjson`], one to an event, with the index as its id.
+//!
+//! The rules are numbered in `PROTOCOL.md` (`[S-nn]`), the vectors stand in `tests/vectors/sse`. [`EventStream`] reads the event
+//! streams of others.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::event::Search;
+//! use ragwire::wire::{Decode, Finish, Wire};
+//! use ragwire::{End, Frame, Metadata, Sse};
+//!
+//! let frames = [
+//!     Frame::Event { event: Search::new("bm25").into(), timestamp: None },
+//!     Frame::Text("Yes.".into()),
+//!     Frame::End(End::completed(Metadata::default())),
+//! ];
+//! let (mut encoder, mut bytes) = (Sse::default().encoder(), BytesMut::new());
+//! for frame in &frames {
+//!     encoder.encode(frame, &mut bytes).unwrap();
+//! }
+//! assert_eq!(
+//!     &bytes[..],
+//!     br#"retry: 3000
+//! id: 0
+//! event: search
+//! data: {"event":"search","tool":"bm25"}
+//!
+//! id: 1
+//! event: text
+//! data: {"text":"Yes."}
+//!
+//! id: 2
+//! event: end
+//! data: {"end":"completed","metadata":{"citations":[],"tools_used":[]}}
+//!
+//! "#
+//! );
+//!
+//! let mut decoder = Sse::default().decoder();
+//! decoder.feed(&bytes);
+//! let decoded: Result<Vec<Frame>, _> = decoder.by_ref().collect();
+//! assert_eq!(decoded.unwrap(), frames);
+//! assert_eq!(decoder.finish(), Finish::Complete);
+//! ```
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+
+use super::event_stream::Parser;
+pub use super::event_stream::{EventStream, EventTooLarge, Message};
+use super::indexed::{self, Received};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
+use crate::event::Event;
+use crate::frame::{End, Frame, Phase, Timestamp};
+
+/// Types that an event of that name may not take: ours, and those at which an `EventSource` does something of its own.
+const RESERVED_TYPES: [&str; 5] = ["text", "end", "message", "open", "error"];
+/// The type that it has instead.
+const CUSTOM_TYPE: &str = "custom";
+
+/// The wire of server-sent events.
+#[derive(Clone, Copy, Debug)]
+pub struct Sse {
+    limits: Limits,
+    retry: Option<Duration>,
+}
+
+impl Sse {
+    /// The media type; UTF-8 is the only encoding that it has.
+    pub const CONTENT_TYPE: &'static str = "text/event-stream";
+
+    /// 3 s, what Chromium does unasked; Firefox would wait 5 s.
+    pub const RETRY: Duration = Duration::from_secs(3);
+
+    /// Sets the limits for both directions.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets how long a browser waits before it connects again, [`Self::RETRY`] unless said otherwise; `None` leaves it to the
+    /// browser.
+    #[must_use]
+    pub fn retry(mut self, retry: Option<Duration>) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// A decoder for one stream, or for the rest of one.
+    pub fn decoder(&self) -> SseDecoder {
+        SseDecoder {
+            parser: Parser::new(self.limits.larger()),
+            received: Received::default(),
+            in_comment: false,
+        }
+    }
+}
+
+impl Default for Sse {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            retry: Some(Self::RETRY),
+        }
+    }
+}
+
+impl Wire for Sse {
+    fn name(&self) -> &'static str {
+        "sse"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(SseSpelling {
+            limits: self.limits,
+            retry: self.retry,
+            index: 0,
+        })
+    }
+}
+
+/// What stands on the line `event` for an event of this name.
+fn type_of(name: &str) -> &str {
+    // Python's `splitlines` and its relatives end lines at U+2028 and U+2029, which are no control characters.
+    if name.is_empty() || RESERVED_TYPES.contains(&name) || name.contains(['\u{2028}', '\u{2029}']) {
+        CUSTOM_TYPE
+    } else {
+        name
+    }
+}
+
+fn type_of_frame(frame: &Frame) -> &str {
+    match frame {
+        Frame::Event { event, .. } => type_of(event.name()),
+        Frame::Text(_) => "text",
+        Frame::End(_) => "end",
+    }
+}
+
+#[derive(Debug)]
+struct SseSpelling {
+    limits: Limits,
+    retry: Option<Duration>,
+    /// Of the next frame.
+    index: u64,
+}
+
+/// Before the object.
+const DATA: &[u8] = b"data: ";
+
+impl SseSpelling {
+    /// Appends everything up to the object, and gives the place where the line of the object begins.
+    fn begin(&self, event: &str, out: &mut BytesMut) -> usize {
+        if let (0, Some(retry)) = (self.index, self.retry) {
+            out.extend_from_slice(format!("retry: {}\n", retry.as_millis()).as_bytes());
+        }
+        out.extend_from_slice(format!("id: {}\nevent: {event}\n", self.index).as_bytes());
+        out.extend_from_slice(DATA);
+        out.len() - DATA.len()
+    }
+
+    fn close(&mut self, out: &mut BytesMut) {
+        out.extend_from_slice(b"\n\n");
+        self.index += 1;
+    }
+}
+
+impl Spelling for SseSpelling {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        // `Custom::new` lets none of these through, but a name that was decoded is a stranger's.
+        if event.name().contains(char::is_control) {
+            return Err(EncodeError::Name);
+        }
+        let max_bytes = self.limits.max_line_bytes;
+        let line = self.begin(type_of(event.name()), out);
+        object::write_event(event, timestamp, out)?;
+        if out.len() - line > max_bytes {
+            return Err(EncodeError::TooLarge { max_bytes });
+        }
+        self.close(out);
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
+        if text.len() <= max_bytes {
+            let line = self.begin("text", out);
+            indexed::write_text(text, out);
+            if out.len() - line <= max_bytes {
+                return self.close(out);
+            }
+            out.truncate(from);
+        }
+        match indexed::halves(text) {
+            Some((first, second)) => {
+                self.text(Phase::Text, first, out);
+                self.text(Phase::Text, second, out);
+            }
+            // A limit below one character is none that text could keep.
+            None => {
+                self.begin("text", out);
+                indexed::write_text(text, out);
+                self.close(out);
+            }
+        }
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        self.begin("end", out);
+        indexed::write_end(end, self.limits.max_trailer_bytes.saturating_sub(DATA.len()), out);
+        self.close(out);
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+}
+
+/// Reads our server-sent events, however their bytes were split.
+///
+/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
+/// go on after `None`. It holds one unfinished event, within the larger of the limits, and the frames not taken yet.
+#[derive(Debug)]
+pub struct SseDecoder {
+    parser: Parser,
+    received: Received,
+    /// Within a comment after the end.
+    in_comment: bool,
+}
+
+impl SseDecoder {
+    /// How far the stream has come.
+    pub fn phase(&self) -> Phase {
+        self.received.phase()
+    }
+
+    /// The index of the frame that has to come next: where to ask for the rest of a stream that broke off. `None` before the
+    /// first frame.
+    pub fn next_index(&self) -> Option<u64> {
+        self.received.next_index()
+    }
+
+    fn take_message(&mut self, message: &Message) -> Result<(), DecodeError> {
+        let index = read_index(&message.id).ok_or(DecodeError::BadEvent)?;
+        self.received.push(index, || {
+            let members = serde_json::from_str(&message.data).map_err(|_| DecodeError::BadEvent)?;
+            let frame = indexed::read(members)?;
+            // Readers that go by the type and readers that go by the object have to see the same.
+            if type_of_frame(&frame) == message.event {
+                Ok(frame)
+            } else {
+                Err(DecodeError::BadEvent)
+            }
+        })
+    }
+
+    /// Takes what may follow the end: empty lines and comments. Judged by the first byte of a line, not at its end.
+    fn take_trailing(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        for byte in bytes {
+            match (self.in_comment, byte) {
+                (_, b'\n' | b'\r') => self.in_comment = false,
+                (true, _) => {}
+                (false, b':') => self.in_comment = true,
+                (false, _) => return Err(DecodeError::TrailingBytes),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Decimal digits as we write them: no sign, no leading zero.
+fn read_index(id: &str) -> Option<u64> {
+    let canonical = id == "0" || (!id.starts_with('0') && id.bytes().all(|byte| byte.is_ascii_digit()));
+    id.parse().ok().filter(|_| canonical)
+}
+
+impl Decode for SseDecoder {
+    fn feed(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && !self.received.has_failed() {
+            let taken = if self.received.has_ended() {
+                self.take_trailing(std::mem::take(&mut bytes))
+            } else {
+                match self.parser.next(&mut bytes) {
+                    Ok(Some(message)) => self.take_message(&message),
+                    Ok(None) => Ok(()),
+                    Err(_) => Err(DecodeError::LineTooLong),
+                }
+            };
+            if let Err(error) = taken {
+                self.received.fail(error);
+                self.parser = Parser::new(0);
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Finish {
+        self.received.finish()
+    }
+}
+
+impl Iterator for SseDecoder {
+    type Item = Result<Frame, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.received.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str) -> Frame {
+        // As a decoder makes it: nothing has looked at the name.
+        Frame::Event {
+            event: serde_json::from_value(json!({"event": name, "data": 1})).unwrap(),
+            timestamp: None,
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_end_the_line_is_refused_and_nothing_written() {
+        let (mut encoder, mut out) = (Sse::default().encoder(), BytesMut::new());
+        for name in ["a\nb", "a\r", "\0", "a\u{85}b", "\u{7f}"] {
+            let error = encoder.encode(&event(name), &mut out).unwrap_err();
+            assert_eq!((error.code(), out.len()), ("event_name", 0), "{name:?}");
+        }
+        encoder.encode(&event("a"), &mut out).unwrap();
+        assert!(out.starts_with(b"retry: 3000\nid: 0\nevent: a\n"));
+    }
+
+    #[test]
+    fn a_name_that_means_something_else_has_another_type() {
+        for name in [
+            "text",
+            "end",
+            "message",
+            "open",
+            "error",
+            "custom",
+            "",
+            "a\u{2028}b",
+        ] {
+            let (mut encoder, mut out) = (Sse::default().retry(None).encoder(), BytesMut::new());
+            encoder.encode(&event(name), &mut out).unwrap();
+            assert!(out.starts_with(b"id: 0\nevent: custom\ndata: {"), "{name}");
+            let mut decoder = Sse::default().decoder();
+            decoder.feed(&out);
+            assert_eq!(decoder.next(), Some(Ok(event(name))));
+        }
+    }
+
+    #[test]
+    fn a_name_comes_back_with_its_spaces() {
+        for name in [" a", "  ", "a: b", ":", "\u{feff}"] {
+            let (mut encoder, mut out) = (Sse::default().encoder(), BytesMut::new());
+            encoder.encode(&event(name), &mut out).unwrap();
+            let mut decoder = Sse::default().decoder();
+            decoder.feed(&out);
+            assert_eq!(decoder.next(), Some(Ok(event(name))), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_digits() {
+        for (id, index) in [
+            ("0", Some(0)),
+            ("17", Some(17)),
+            ("", None),
+            ("00", None),
+            ("01", None),
+            ("+1", None),
+            ("-1", None),
+            ("1.0", None),
+            (" 1", None),
+            ("18446744073709551616", None),
+        ] {
+            assert_eq!(read_index(id), index, "{id:?}");
+        }
+    }
+}
