@@ -43,7 +43,9 @@ pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, 
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
+pub use wire::forge::Forge;
 pub use wire::framed::Framed;
+pub use wire::session_chat::SessionChat;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]

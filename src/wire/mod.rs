@@ -12,8 +12,11 @@ use bytes::BytesMut;
 use crate::event::Event;
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
+pub mod forge;
 pub mod framed;
 mod object;
+pub mod session_chat;
+mod typed;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
 pub trait Wire {
