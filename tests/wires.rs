@@ -6,7 +6,8 @@ mod written;
 use std::path::Path;
 
 use bytes::BytesMut;
-use ragwire::wire::Encoder;
+use ragwire::wire::{Encoder, Limits, Wire};
+use ragwire::{Forge, SessionChat};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,7 +25,6 @@ struct Vector {
 }
 
 /// Encodes each frame of each vector of a wire; every vector is used, and there is at least one.
-#[allow(dead_code, reason = "used by each wire that is only written")]
 fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/vectors")
@@ -44,4 +44,28 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     }
     assert!(run > 0, "{wire} has no vectors");
     println!("{wire} vectors: {run}");
+}
+
+fn limits(wire: &Value) -> Limits {
+    let limits = Limits::default();
+    match wire["max_trailer_bytes"].as_u64() {
+        Some(bytes) => limits.max_trailer_bytes(usize::try_from(bytes).unwrap()),
+        None => limits,
+    }
+}
+
+#[test]
+fn forge() {
+    check("forge", |wire| Forge::default().limits(limits(wire)).encoder());
+}
+
+#[test]
+fn session_chat() {
+    check("session_chat", |wire| {
+        let chat = SessionChat::default().limits(limits(wire));
+        match wire["session"].as_object() {
+            Some(session) => chat.session(session.clone()).encoder(),
+            None => chat.encoder(),
+        }
+    });
 }
