@@ -45,9 +45,11 @@ pub use metadata::{Citation, Metadata, QueueStats, Usage};
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::ag_ui::AgUi;
 pub use wire::ai_sdk::AiSdk;
+pub use wire::forge::Forge;
 pub use wire::framed::Framed;
 pub use wire::ndjson::Ndjson;
 pub use wire::openai::OpenAi;
+pub use wire::session_chat::SessionChat;
 pub use wire::sse::Sse;
 
 /// The README, so that its examples are compiled and run.

@@ -6,8 +6,9 @@ mod written;
 use std::path::Path;
 
 use bytes::BytesMut;
-use ragwire::AiSdk;
-use ragwire::wire::{Encoder, Wire};
+use ragwire::event::{RoundStart, ToolCall};
+use ragwire::wire::{Encoder, Limits, Wire};
+use ragwire::{AiSdk, End, Failure, Forge, SessionChat, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -44,6 +45,91 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     }
     assert!(run > 0, "{wire} has no vectors");
     println!("{wire} vectors: {run}");
+}
+
+fn limits(wire: &Value) -> Limits {
+    let limits = Limits::default();
+    match wire["max_trailer_bytes"].as_u64() {
+        Some(bytes) => limits.max_trailer_bytes(usize::try_from(bytes).unwrap()),
+        None => limits,
+    }
+}
+
+#[test]
+fn forge() {
+    check("forge", |wire| Forge::default().limits(limits(wire)).encoder());
+}
+
+#[test]
+fn session_chat() {
+    check("session_chat", |wire| {
+        let chat = SessionChat::default().limits(limits(wire));
+        match wire["session"].as_object() {
+            Some(session) => chat.session(session.clone()).encoder(),
+            None => chat.encoder(),
+        }
+    });
+}
+
+#[test]
+fn too_large_an_event_writes_nothing() {
+    let limits = Limits::default().max_line_bytes(60);
+    let wires: [&dyn Wire; 2] = [
+        &Forge::default().limits(limits),
+        &SessionChat::default().limits(limits),
+    ];
+    for wire in wires {
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::from("before"));
+        let call = ToolCall::new("t", "x".repeat(60)).iteration(9).round(9);
+        let error = encoder.event(&call.into(), None, &mut out).unwrap_err();
+        assert_eq!(error.code(), "event_too_large", "{}", wire.name());
+        assert_eq!(&out[..], b"before", "{}", wire.name());
+        encoder.end(&End::default(), &mut out).unwrap();
+        let out = String::from_utf8(out.to_vec()).unwrap();
+        assert!(!out.contains('9'), "{out}");
+    }
+}
+
+#[test]
+fn a_collected_session_chat_is_the_last_object_of_the_stream() {
+    let chat = SessionChat::default();
+    let events = [
+        (
+            RoundStart::new(2u32, 3u32).into(),
+            Timestamp::parse("2026-01-02T03:04:05.25Z"),
+        ),
+        (ToolCall::new("t", Value::Null).into(), None),
+    ];
+    let cut = "\u{20ac}".repeat(SessionChat::MAX_CONTENT_BYTES / 3 + 1);
+    for (text, truncated) in [("Yes.", false), (&cut, true)] {
+        for end in [End::default(), End::stopped(), End::failed(Failure::default())] {
+            let (mut encoder, mut out) = (chat.encoder(), BytesMut::new());
+            for (event, timestamp) in &events {
+                encoder.event(event, *timestamp, &mut out).unwrap();
+            }
+            encoder.text(text, &mut out).unwrap();
+            // Nothing follows what was cut off, not even what would fit.
+            encoder.text(if truncated { "!" } else { "" }, &mut out).unwrap();
+            out.clear();
+            encoder.end(&end, &mut out).unwrap();
+            let complete = chat.complete(&events, text, &end);
+            assert_eq!(
+                serde_json::from_slice::<Value>(&out["data: ".len()..]).unwrap(),
+                complete
+            );
+            if end.status == Status::Completed {
+                let content = complete["response"]["content"].as_str().unwrap();
+                assert_eq!(
+                    content.len(),
+                    text.len().min(SessionChat::MAX_CONTENT_BYTES / 3 * 3)
+                );
+                assert_eq!(
+                    complete["response"]["truncated"].as_bool(),
+                    truncated.then_some(true)
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -15,13 +15,16 @@ use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 pub mod ag_ui;
 pub mod ai_sdk;
 mod event_stream;
+pub mod forge;
 pub mod framed;
 mod indexed;
 mod lines;
 pub mod ndjson;
 mod object;
 pub mod openai;
+pub mod session_chat;
 pub mod sse;
+mod typed;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.
 pub trait Wire: fmt::Debug {

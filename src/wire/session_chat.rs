@@ -1,0 +1,362 @@
+//! The SSE wire of the round-based session chat: `data: JSON` only, and the answer whole in `complete`.
+//!
+//! This crate only writes it. The table stands in `PROTOCOL.md`, the vectors in `tests/vectors/session_chat`. It knows no store of
+//! sessions: who has one gives the session to [`SessionChat::session`].
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::SessionChat;
+//! use ragwire::event::RoundStart;
+//! use ragwire::wire::Wire;
+//!
+//! let (mut encoder, mut bytes) = (SessionChat::default().encoder(), BytesMut::new());
+//! encoder.event(&RoundStart::new(1u32, 8u32).into(), None, &mut bytes).unwrap();
+//! assert_eq!(&bytes[..], b"data: {\"type\":\"round_start\",\"round\":1,\"max_rounds\":8}\n\n");
+//! ```
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use serde_json::{Map, Value, json};
+
+use super::object::{self, Late};
+use super::typed::{self, KEEP_ALIVE};
+use super::{EncodeError, Limits, Spelling, Wire};
+use crate::event::Event;
+use crate::frame::{End, Phase, Status, Timestamp};
+use crate::metadata::Metadata;
+
+/// The wire of the session chat.
+#[derive(Clone, Debug, Default)]
+pub struct SessionChat {
+    limits: Limits,
+    session: Option<Arc<Map<String, Value>>>,
+}
+
+impl SessionChat {
+    /// The media type.
+    pub const CONTENT_TYPE: &'static str = "text/event-stream";
+    /// Most bytes of the answer that `complete` holds: 4 MiB, as much as a collected turn. The answer is kept until the end, so it
+    /// must not grow without bounds; what is over is cut off at a character, and `response.truncated` says so.
+    pub const MAX_CONTENT_BYTES: usize = 4 * 1024 * 1024;
+
+    /// Sets the limits: an event's line, and the tool calls and results that are kept for `complete`.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the session as it stands with the user's message of this turn: {id, profile_name, messages, title, created_at,
+    /// updated_at}. `complete` has it with the answer appended to `messages`, and with `updated_at` set to the end's moment where
+    /// that is known. Without one `complete` has no `session`.
+    #[must_use]
+    pub fn session(mut self, session: Map<String, Value>) -> Self {
+        self.session = Some(Arc::new(session));
+        self
+    }
+
+    /// The last object of the stream (`complete`, or `error` for a turn that failed) out of a collected turn: the response of the
+    /// route that does not stream.
+    pub fn complete<'a>(
+        &self,
+        events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
+        text: &str,
+        end: &End,
+    ) -> Value {
+        let (mut chat, mut scratch) = (self.chat(), BytesMut::new());
+        for (event, timestamp) in events {
+            // One that is too large would not have been in the stream either.
+            let _ = chat.write_event(event, *timestamp, &mut scratch);
+            scratch.clear();
+        }
+        chat.keep_text(text);
+        chat.terminal(end).into()
+    }
+
+    fn chat(&self) -> Chat {
+        Chat {
+            wire: self.clone(),
+            round: 1,
+            max_rounds: 1,
+            rounds_used: 1,
+            timestamp: None,
+            content: String::new(),
+            tool_calls: Vec::new(),
+            tool_results: Vec::new(),
+            tool_bytes: 0,
+            content_closed: false,
+            truncated: false,
+        }
+    }
+}
+
+impl Wire for SessionChat {
+    fn name(&self) -> &'static str {
+        "session_chat"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(self.chat())
+    }
+}
+
+/// The names that this wire has itself.
+const TYPES: [&str; 7] = [
+    "round_start",
+    "generating",
+    "thinking",
+    "tool_start",
+    "tool_end",
+    "complete",
+    "error",
+];
+
+/// One turn.
+#[derive(Debug)]
+struct Chat {
+    wire: SessionChat,
+    /// Of the last `round_start`.
+    round: u32,
+    max_rounds: u32,
+    /// The largest round seen.
+    rounds_used: u32,
+    /// The last one seen.
+    timestamp: Option<Timestamp>,
+    /// At most `MAX_CONTENT_BYTES`.
+    content: String,
+    /// Whether something was cut off it.
+    content_closed: bool,
+    /// Together at most `max_trailer_bytes`, counted as their events are on the wire.
+    tool_calls: Vec<Value>,
+    tool_results: Vec<Value>,
+    tool_bytes: usize,
+    truncated: bool,
+}
+
+impl Spelling for Chat {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.write_event(event, timestamp, out)
+    }
+
+    fn text(&mut self, _: Phase, text: &str, _: &mut BytesMut) {
+        self.keep_text(text);
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        let (from, terminal) = (out.len(), self.terminal(end));
+        if write_frame(&terminal, usize::MAX, out).is_err() {
+            // JSON values always serialise; half a frame must not stay in any case.
+            out.truncate(from);
+        }
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(KEEP_ALIVE);
+    }
+}
+
+impl Chat {
+    /// Appends an event and keeps what `complete` says of it. On an error only `out` has changed.
+    fn write_event(
+        &mut self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let (from, timestamp) = (out.len(), timestamp.or(self.timestamp));
+        let mut object = self.object(event)?;
+        let round = object.get("round").and_then(Value::as_u64);
+        stamp(&mut object, timestamp);
+        write_frame(&object, self.wire.limits.max_line_bytes, out)?;
+
+        self.timestamp = timestamp;
+        if let Event::RoundStart(start) = event {
+            (self.round, self.max_rounds) = (start.round, start.max_rounds);
+        }
+        if !matches!(event, Event::Custom(_))
+            && let Some(round) = round.and_then(|round| u32::try_from(round).ok())
+        {
+            self.rounds_used = self.rounds_used.max(round);
+        }
+        let tools = match event {
+            Event::ToolCall(_) => &mut self.tool_calls,
+            Event::ToolResult(_) => &mut self.tool_results,
+            _ => return Ok(()),
+        };
+        self.tool_bytes += out.len() - from;
+        if self.tool_bytes > self.wire.limits.max_trailer_bytes {
+            self.truncated = true;
+            return Ok(());
+        }
+        for name in ["type", "max_rounds", "timestamp"] {
+            object.shift_remove(name);
+        }
+        tools.push(object.into());
+        Ok(())
+    }
+
+    /// The event as it is written, without its timestamp.
+    fn object(&self, event: &Event) -> serde_json::Result<Map<String, Value>> {
+        let mut members = typed::members(event)?;
+        let (kind, names): (_, &[&str]) = match event {
+            Event::RoundStart(_) => ("round_start", &[]),
+            Event::Generating(_) => ("generating", &[]),
+            Event::Thinking(_) | Event::Reasoning(_) => ("thinking", &["content"]),
+            Event::ToolCall(call) => {
+                members.shift_remove("tool");
+                members.shift_remove("input");
+                members.insert("tool_name".into(), call.tool.as_str().into());
+                let arguments = match &call.input {
+                    Value::Null => json!({}),
+                    Value::Object(_) => call.input.clone(),
+                    // The contract has an object here.
+                    input => json!({ "input": input }),
+                };
+                members.insert("tool_args".into(), arguments);
+                ("tool_start", &["tool_name", "tool_args"])
+            }
+            Event::ToolResult(result) => {
+                members.shift_remove("tool");
+                members.shift_remove("result");
+                members.insert("tool_name".into(), result.tool.as_str().into());
+                members.insert(
+                    "tool_result".into(),
+                    serde_json::to_string(&result.result)?.into(),
+                );
+                ("tool_end", &["tool_name", "tool_result"])
+            }
+            event => return Ok(typed::object(&typed::own_name(event, &TYPES), &[], members)),
+        };
+        let (round, max_rounds) = (self.round.into(), self.max_rounds.into());
+        members.entry("round").or_insert(round);
+        members.entry("max_rounds").or_insert(max_rounds);
+        let names: Vec<&str> = names.iter().copied().chain(["round", "max_rounds"]).collect();
+        Ok(typed::object(kind, &names, members))
+    }
+
+    fn keep_text(&mut self, text: &str) {
+        if self.content_closed {
+            return;
+        }
+        let room = SessionChat::MAX_CONTENT_BYTES - self.content.len();
+        let kept = text.floor_char_boundary(room);
+        self.content.push_str(&text[..kept]);
+        if kept < text.len() {
+            // Nothing may follow a gap.
+            self.truncated = true;
+            self.content_closed = true;
+        }
+    }
+
+    /// `complete` or `error`.
+    fn terminal(&self, end: &End) -> Map<String, Value> {
+        let timestamp = end.timing.map(|timing| timing.timestamp).or(self.timestamp);
+        let mut object = Map::new();
+        if let Status::Failed(failure) = &end.status {
+            object.insert("type".into(), "error".into());
+            object.insert("error".into(), failure.message.as_ref().into());
+        } else {
+            object.insert("type".into(), "complete".into());
+            if let Some(session) = self.session(end) {
+                object.insert("session".into(), session.into());
+            }
+            object.insert("response".into(), self.response(end).into());
+            object.insert("queue_stats".into(), queue_stats(&end.metadata));
+            if let Some(metadata) = self.metadata(end) {
+                object.insert("metadata".into(), metadata);
+            }
+        }
+        stamp(&mut object, timestamp);
+        object
+    }
+
+    fn session(&self, end: &End) -> Option<Map<String, Value>> {
+        let mut session = self.wire.session.as_deref()?.clone();
+        let answer = json!({ "role": "assistant", "content": self.content });
+        let messages = session.entry("messages").or_insert_with(|| json!([]));
+        if let Value::Array(messages) = messages {
+            messages.push(answer);
+        }
+        if let Some(timing) = end.timing {
+            session.insert("updated_at".into(), seconds(timing.timestamp).into());
+        }
+        Some(session)
+    }
+
+    fn response(&self, end: &End) -> Map<String, Value> {
+        let mut response = Map::new();
+        response.insert("content".into(), self.content.as_str().into());
+        response.insert("tool_calls".into(), self.tool_calls.as_slice().into());
+        response.insert("tool_results".into(), self.tool_results.as_slice().into());
+        response.insert("rounds_used".into(), self.rounds_used.into());
+        response.insert("finished".into(), (end.status == Status::Completed).into());
+        if let Some(timing) = end.timing {
+            response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
+        }
+        if self.truncated {
+            response.insert("truncated".into(), true.into());
+        }
+        response
+    }
+
+    /// What the contract has no place for: citations, usage and so on, as the framed wire has them. `None` where there is nothing.
+    fn metadata(&self, end: &End) -> Option<Value> {
+        let metadata = Metadata {
+            queue_stats: None,
+            ..end.metadata.clone()
+        };
+        if metadata == Metadata::default() {
+            return None;
+        }
+        let mut out = BytesMut::new();
+        object::write_end(
+            &End::completed(metadata),
+            &Late::default(),
+            self.wire.limits.max_trailer_bytes,
+            &mut out,
+        );
+        serde_json::from_slice(&out).ok()
+    }
+}
+
+/// A turn that says nothing of a queue waited in none.
+fn queue_stats(metadata: &Metadata) -> Value {
+    let stats = metadata.queue_stats.as_ref();
+    let waited = stats.and_then(|stats| stats.queue_wait_ms).unwrap_or(0.0);
+    json!({
+        "was_queued": stats.is_some_and(|stats| stats.was_queued),
+        "queue_wait_ms": if waited.is_finite() { waited } else { 0.0 },
+        "queue_position": stats.map_or(0, |stats| stats.queue_position),
+    })
+}
+
+/// Puts the timestamp last, where there is one.
+fn stamp(object: &mut Map<String, Value>, timestamp: Option<Timestamp>) {
+    if let Some(timestamp) = timestamp {
+        object.insert("timestamp".into(), seconds(timestamp).into());
+    }
+}
+
+/// Seconds since 1970; exact to the microsecond up to the year 2255.
+fn seconds(timestamp: Timestamp) -> f64 {
+    timestamp.as_micros() as f64 / 1e6
+}
+
+/// Appends one SSE frame. On an error `out` may hold a part of it.
+fn write_frame(object: &Map<String, Value>, max_bytes: usize, out: &mut BytesMut) -> Result<(), EncodeError> {
+    out.extend_from_slice(b"data: ");
+    typed::write_line(object, max_bytes, out)?;
+    out.extend_from_slice(b"\n\n");
+    Ok(())
+}

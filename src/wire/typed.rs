@@ -1,0 +1,67 @@
+//! Events as JSON objects that say their name in `type`: what the SSE wires of the seeds have in common.
+
+use std::borrow::Cow;
+
+use bytes::BytesMut;
+use serde_json::{Map, Value};
+
+use super::EncodeError;
+use crate::event::Event;
+use crate::json;
+
+/// What readers of both wires skip: a comment.
+pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
+
+/// The members of an event, without its name.
+pub(super) fn members(event: &Event) -> serde_json::Result<Map<String, Value>> {
+    match serde_json::to_value(event)? {
+        Value::Object(mut members) => {
+            members.shift_remove("event");
+            Ok(members)
+        }
+        _ => Ok(Map::new()),
+    }
+}
+
+/// Puts `type` first, then the members `names` in that order, then the others in their own.
+pub(super) fn object(kind: &str, names: &[&str], members: Map<String, Value>) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("type".into(), kind.into());
+    sort_into(&mut object, names, members);
+    object
+}
+
+/// Appends the members `names` in that order, then the others in their own.
+pub(super) fn sort_into(object: &mut Map<String, Value>, names: &[&str], mut members: Map<String, Value>) {
+    for name in names {
+        if let Some((name, value)) = members.shift_remove_entry(*name) {
+            object.insert(name, value);
+        }
+    }
+    object.extend(members);
+}
+
+/// The name of an event that keeps its own. An event of the application's own cannot take a name of the wire, least of all that of
+/// its terminal: it gets a prefix.
+pub(super) fn own_name<'a>(event: &'a Event, taken: &[&str]) -> Cow<'a, str> {
+    match event {
+        Event::Custom(custom) if taken.contains(&custom.name()) => {
+            Cow::Owned(format!("custom.{}", custom.name()))
+        }
+        event => Cow::Borrowed(event.name()),
+    }
+}
+
+/// Appends `object` as one line, without a line end; `TooLarge` where it is over `max_bytes`.
+pub(super) fn write_line(
+    object: &Map<String, Value>,
+    max_bytes: usize,
+    out: &mut BytesMut,
+) -> Result<(), EncodeError> {
+    let from = out.len();
+    json::write(out, object)?;
+    if out.len() - from > max_bytes {
+        return Err(EncodeError::TooLarge { max_bytes });
+    }
+    Ok(())
+}
