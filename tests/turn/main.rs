@@ -1,0 +1,136 @@
+//! What a turn does, on a paused clock. Orchestrators are scripts, expected bytes are literal; only time stamps are taken out.
+#![cfg(feature = "http")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+mod around;
+mod ends;
+mod outside;
+mod sinks;
+mod stops;
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use ragwire::event::{Custom, Reasoning, Search};
+use ragwire::turn::{
+    BoxError, Ending, Pending, QueueLimits, Reply, TrySendError, TurnBuilder, TurnGroup, TurnStream,
+    collect_evidence,
+};
+use ragwire::wire::Limits;
+use ragwire::{
+    Commit, Event, EventSink, Failure, Framed, Metadata, Rejected, SendError, Sink, Status, Timeouts, Turn,
+};
+use tokio::time::Instant;
+
+/// One step of an orchestrator.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A search event.
+    Report,
+    Text(&'static str),
+    Bytes(&'static [u8]),
+    /// Milliseconds.
+    Wait(u64),
+    Fail,
+    FailAs(&'static str, &'static str),
+    Panic,
+}
+use Step::{Bytes, Fail, FailAs, Panic, Report, Text, Wait};
+
+async fn play(steps: &'static [Step], sink: Sink) -> Result<Metadata, BoxError> {
+    for step in steps {
+        match *step {
+            Report => sink.send(Search::new("bm25")).await?,
+            Text(text) => sink.send(text).await?,
+            Bytes(bytes) => sink.send(bytes).await?,
+            Wait(after) => tokio::time::sleep(ms(after)).await,
+            Fail => return Err("/etc/secret: no such key".into()),
+            FailAs(code, message) => return Err(Failure::new(code, message).into()),
+            Panic => panic!("the script says so"),
+        }
+    }
+    Ok(Metadata::default().tools_used(["bm25"]))
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// All that the reader gets: the bytes without time stamps, or why there are none.
+async fn read(pending: Pending) -> Result<String, String> {
+    match pending.commit().await {
+        Ok(turn) => Ok(drain(turn.stream(&Framed::default())).await),
+        Err(rejected) => Err(rejected.failure.code.into_owned()),
+    }
+}
+
+async fn drain(stream: TurnStream) -> String {
+    plain(&stream.collect::<Vec<_>>().await.concat())
+}
+
+fn plain(bytes: &[u8]) -> String {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let mut parts = text.split(",\"timestamp\":\"");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('"').unwrap().1)
+}
+
+const SEARCH: &str = "{\"event\":\"search\",\"tool\":\"bm25\"}\n";
+const DONE: &str = "\x1e{\"citations\":[],\"tools_used\":[\"bm25\"]}";
+const EMPTY: &str = "\x1e{\"citations\":[],\"tools_used\":[]}";
+const STOPPED: &str = "\x1e{\"citations\":[],\"tools_used\":[],\"status\":\"stopped\"}";
+const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
+const FAILED: &str = "\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\"error\":{\"code\":\"chat_failed\",\"message\":\"I hit an internal error while gathering evidence. Please retry.\",\"recoverable\":true}}";
+const TOO_LONG: &str = "The answer took too long. Please retry.\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\"error\":{\"code\":\"timeout\",\"message\":\"The answer took too long. Please retry.\",\"recoverable\":true}}";
+
+/// Runs `steps` and compares everything that the reader gets: bytes, or the code of the rejection.
+async fn check(turn: TurnBuilder, steps: &'static [Step], expected: Result<String, &str>) {
+    let read = read(turn.start(|sink| play(steps, sink))).await;
+    assert_eq!(read, expected.map_err(str::to_owned), "{steps:?}");
+}
+
+/// Tells when it is dropped.
+struct Flag(Arc<AtomicBool>);
+
+impl Flag {
+    fn new() -> (Self, Arc<AtomicBool>) {
+        let dropped = Arc::new(AtomicBool::new(false));
+        (Self(Arc::clone(&dropped)), dropped)
+    }
+}
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Lets every task that can run, run.
+async fn settle() {
+    tokio::time::sleep(Duration::from_nanos(1)).await;
+}
+
+/// What every way of sending says now.
+async fn codes(sink: &Sink) -> [String; 5] {
+    let closed = sink
+        .closed()
+        .map_or_else(|| "open".into(), |error| error.code().into());
+    let code =
+        |sent: Result<(), SendError>| sent.map_or_else(|error| error.code().into(), |()| "sent".into());
+    let tried = match sink.try_send("x") {
+        Ok(()) => "sent".into(),
+        Err(TrySendError::Full) => "full".into(),
+        Err(TrySendError::Send(error)) => error.code().into(),
+        Err(error) => error.to_string(),
+    };
+    [
+        closed,
+        code(sink.send("x").await),
+        code(sink.send(Search::new("bm25")).await),
+        tried,
+        code(sink.finish(Metadata::default())),
+    ]
+}
