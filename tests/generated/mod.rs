@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use ragwire::event::{
     ClaimCheck, ClaimVerdict, Custom, Levels, Reasoning, RetrievalResult, Review, Search, Source, Sources,
-    ToolCall, ToolResult, Verdict, Verification,
+    Thinking, ToolCall, ToolResult, Verdict, Verification,
 };
 use ragwire::{Citation, End, Event, Failure, Frame, Metadata, QueueStats, Status, Timestamp, Usage};
 use serde_json::{Map, Value};
@@ -96,6 +96,11 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(tool, chunks, ms, score)| RetrievalResult::new(tool, chunks, ms).top_score(score).levels(Levels::new(1, chunks, 0)).into()),
         1 => (string(), value(), value())
             .prop_map(|(tool, input, parameters)| ToolCall::new(tool, input).parameters(parameters).into()),
+        1 => (prop::sample::select(&["a", "b"][..]), prop::sample::select(&["1", "2"][..]), value())
+            .prop_map(|(tool, id, input)| ToolCall::new(tool, input).call_id(id).into()),
+        1 => (prop::sample::select(&["a", "b"][..]), prop::option::of(prop::sample::select(&["1", "2"][..])), value())
+            .prop_map(|(tool, id, result)| id.into_iter().fold(ToolResult::new(tool, result), ToolResult::call_id).into()),
+        1 => (string(), any::<u32>()).prop_map(|(content, round)| Thinking::new(content).round(round).into()),
         1 => (string(), value()).prop_map(|(tool, result)| ToolResult::new(tool, result).is_error(true).into()),
         1 => (string(), number()).prop_map(|(claim, confidence)| {
             let details = vec![ClaimCheck::new(claim, ClaimVerdict::PartiallySupported)];
