@@ -5,6 +5,7 @@
 #[path = "../generated/mod.rs"]
 mod generated;
 
+mod event_stream;
 mod framed;
 mod framing;
 mod lossless;
