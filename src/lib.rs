@@ -40,6 +40,8 @@ pub mod turn;
 
 pub use event::Event;
 pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp, Timing};
+#[cfg(feature = "ws")]
+pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
