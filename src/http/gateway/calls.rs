@@ -38,7 +38,7 @@ enum State {
     Starting(Starting),
     Running {
         handle: TurnHandle,
-        stream: TurnStream,
+        stream: Box<TurnStream>,
         /// Of the last chunk, the messages that were not sent yet.
         rest: Bytes,
     },
@@ -80,14 +80,10 @@ impl Calls {
         });
     }
 
-    /// Stops the id, which still gets its last message. False where it is not in flight.
-    pub(super) fn cancel(&mut self, id: &str) -> bool {
-        match self.calls.iter_mut().find(|call| call.id == id) {
-            Some(call) => {
-                call.end(None);
-                true
-            }
-            None => false,
+    /// Stops the id, which still gets its last message, where it is in flight.
+    pub(super) fn cancel(&mut self, id: &str) {
+        if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
+            call.end(None);
         }
     }
 
@@ -98,15 +94,14 @@ impl Calls {
         }
     }
 
-    /// Disconnects all of them.
-    pub(super) fn clear(&mut self) {
-        self.calls.clear();
-    }
-
     /// The next message, one of each id in turn; pending also where nothing is in flight.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
         for _ in 0..self.calls.len() {
-            let at = if self.next < self.calls.len() { self.next } else { 0 };
+            let at = if self.next < self.calls.len() {
+                self.next
+            } else {
+                0
+            };
             let Some(call) = self.calls.get_mut(at) else { break };
             self.next = at + 1;
             let message = match call.poll_message(cx) {
@@ -137,7 +132,7 @@ impl InFlight {
                     self.state = match started {
                         Ok(turn) => State::Running {
                             handle: turn.handle(),
-                            stream: turn.stream(&self.wire),
+                            stream: Box::new(turn.stream(&self.wire)),
                             rest: Bytes::new(),
                         },
                         Err(rejected) => State::Told(refused(&self.wire, &rejected.failure)),
@@ -147,7 +142,7 @@ impl InFlight {
                     if let Some(message) = next_line(rest) {
                         return Poll::Ready(Some(message));
                     }
-                    match ready!(Pin::new(stream).poll_next(cx)) {
+                    match ready!(Pin::new(&mut **stream).poll_next(cx)) {
                         Some(chunk) => *rest = chunk,
                         None => self.state = State::Over,
                     }

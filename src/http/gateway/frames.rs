@@ -1,14 +1,10 @@
 //! What the gateway itself says on a socket; what the turns say is their wire's.
 
-use std::borrow::Cow;
-
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 
 use super::Gateway;
-use crate::frame::Failure;
 use crate::json;
-use crate::turn::group;
 
 /// Why a message of the client is not served. The first five types are TrustGraph's, the others ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +21,6 @@ pub(super) enum Refusal {
     DuplicateId,
     /// As many ids as allowed are in flight.
     TooManyRequests,
-    /// The server is going down.
-    ShuttingDown,
 }
 
 impl Refusal {
@@ -38,12 +32,11 @@ impl Refusal {
             Self::BadId => Gateway::BAD_ID,
             Self::DuplicateId => Gateway::DUPLICATE_ID,
             Self::TooManyRequests => Gateway::TOO_MANY_REQUESTS,
-            Self::ShuttingDown => Failure::SHUTTING_DOWN,
         }
     }
 
-    fn message(self) -> Cow<'static, str> {
-        Cow::Borrowed(match self {
+    fn message(self) -> &'static str {
+        match self {
             Self::BadMessage(message) => message,
             // TrustGraph's own words for these two.
             Self::AuthRequired => "auth failure",
@@ -51,8 +44,7 @@ impl Refusal {
             Self::BadId => "The request has no usable id.",
             Self::DuplicateId => "A request with this id is still running.",
             Self::TooManyRequests => "Too many requests are running on this socket.",
-            Self::ShuttingDown => return group::shutting_down().message,
-        })
+        }
     }
 
     /// The error frame. `id` is that of the request, where it has one that can be told back.
@@ -65,7 +57,7 @@ impl Refusal {
         encode(&ErrorFrame {
             id,
             error: Error {
-                message: &self.message(),
+                message: self.message(),
                 kind: self.kind(),
             },
             refused_id,

@@ -1,8 +1,6 @@
 //! From a request to a socket, or to a complete JSON error.
 
-use ::http::header::{
-    ALLOW, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_VERSION, UPGRADE,
-};
+use ::http::header::{ALLOW, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_VERSION, UPGRADE};
 use ::http::{HeaderMap, Request, Response, StatusCode};
 use bytes::Bytes;
 use hyper::upgrade::OnUpgrade;
@@ -38,10 +36,13 @@ impl Origins {
             (Some(_), Some(_)) => return false,
             (Some(origin), None) => origin.to_str().unwrap_or_default(),
         };
-        let own = origin
-            .split_once("://")
-            .is_some_and(|(_, authority)| host(request).is_some_and(|host| host.eq_ignore_ascii_case(authority)));
-        own || self.allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        let own = origin.split_once("://").is_some_and(|(_, authority)| {
+            host(request).is_some_and(|host| host.eq_ignore_ascii_case(authority))
+        });
+        own || self
+            .allowed
+            .iter()
+            .any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 }
 
@@ -53,13 +54,24 @@ fn host<B>(request: &Request<B>) -> Option<&str> {
 }
 
 /// The 101 for this request, and what becomes the socket once it is sent.
+#[expect(
+    clippy::result_large_err,
+    reason = "the error is the response, passed on once"
+)]
 pub(super) fn shake<B>(
     request: &mut Request<B>,
     origins: &Origins,
 ) -> Result<(Response<TurnBody>, OnUpgrade), Response<TurnBody>> {
     if !origins.accepts(request) {
-        let failure = Failure::new("foreign_origin", "Pages of another origin may not open this socket.");
-        return Err(refuse(StatusCode::FORBIDDEN, failure.permanent(), HeaderMap::new()));
+        let failure = Failure::new(
+            "foreign_origin",
+            "Pages of another origin may not open this socket.",
+        );
+        return Err(refuse(
+            StatusCode::FORBIDDEN,
+            &failure.permanent(),
+            HeaderMap::new(),
+        ));
     }
     let whole = || TurnBody::from(Bytes::new());
     let response = match tungstenite::handshake::server::create_response_with_body(request, whole) {
@@ -69,7 +81,11 @@ pub(super) fn shake<B>(
     if request.extensions().get::<OnUpgrade>().is_none() {
         tracing::error!("the connection is not served with upgrades");
         let failure = Failure::new("internal", "The server failed. Please retry.");
-        return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, failure, HeaderMap::new()));
+        return Err(refuse(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            &failure,
+            HeaderMap::new(),
+        ));
     }
     Ok((response, hyper::upgrade::on(request)))
 }
@@ -98,11 +114,11 @@ fn no_handshake(error: &tungstenite::Error) -> Response<TurnBody> {
         "websocket_required",
         "This route speaks WebSocket (version 13, over HTTP/1.1) only.",
     );
-    refuse(status, failure.permanent(), headers)
+    refuse(status, &failure.permanent(), headers)
 }
 
-fn refuse(status: StatusCode, failure: Failure, headers: HeaderMap) -> Response<TurnBody> {
-    let mut response = error_response(status, &failure, &TurnId::random().to_string(), None);
+fn refuse(status: StatusCode, failure: &Failure, headers: HeaderMap) -> Response<TurnBody> {
+    let mut response = error_response(status, failure, &TurnId::random().to_string(), None);
     response.headers_mut().extend(headers);
     response
 }

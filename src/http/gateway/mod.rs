@@ -74,7 +74,10 @@ pub struct Call {
 impl Call {
     /// The question; empty where there is none.
     pub fn query(&self) -> &str {
-        self.request.get("query").and_then(Value::as_str).unwrap_or_default()
+        self.request
+            .get("query")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 }
 
@@ -204,22 +207,35 @@ impl Gateway {
     ///
     /// The complete JSON response: 503 where the gateway is full or goes down, 403 for a page of another origin, 426, 405 or 400
     /// where the request is no WebSocket handshake.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the error is the response, passed on once"
+    )]
     pub fn accept<B>(
         &self,
         request: &mut Request<B>,
     ) -> Result<(Response<TurnBody>, Socket), Response<TurnBody>> {
         let closing = self.shared.closing.subscribe();
         if *closing.borrow() {
-    return Err(unavailable(group::shutting_down()));
+            return Err(unavailable(group::shutting_down()));
         }
         let Ok(place) = Arc::clone(&self.shared.places).try_acquire_owned() else {
-            let failure = Failure::new(Failure::BUSY, "Too many sockets are open. Please retry in a moment.");
+            let failure = Failure::new(
+                Failure::BUSY,
+                "Too many sockets are open. Please retry in a moment.",
+            );
             return Err(unavailable(failure));
         };
         let (response, upgrade) = handshake::shake(request, &self.shared.origins)?;
         let gateway = Arc::clone(&self.shared);
         let socket = Box::pin(socket::run(upgrade, gateway, closing));
-        Ok((response, Socket { socket, _place: place }))
+        Ok((
+            response,
+            Socket {
+                socket,
+                _place: place,
+            },
+        ))
     }
 
     /// Refuses new sockets and new requests, ends what runs with a failure, and closes each socket with 1001 when the client was
@@ -362,7 +378,9 @@ impl GatewayBuilder {
                 specified: self.specified,
                 auth: self.auth,
                 origins: self.origins,
-                places: Arc::new(Semaphore::new(self.limits.max_sockets.min(Semaphore::MAX_PERMITS))),
+                places: Arc::new(Semaphore::new(
+                    self.limits.max_sockets.min(Semaphore::MAX_PERMITS),
+                )),
                 limits: self.limits,
                 timeouts: self.timeouts,
                 closing: watch::Sender::new(false),

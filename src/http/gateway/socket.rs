@@ -1,9 +1,9 @@
 //! One socket: the loop that reads, writes and watches the clock, and the goodbye.
 
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use super::frames::{self, Refusal};
 use super::guarded::Guarded;
 use super::request::{self, Incoming, Request};
 use super::{Call, Shared};
-use crate::turn::group;
+use crate::turn::{Rejected, group};
 
 /// Longest wait for the server to send the 101 and hand the connection over. It does both at once, or never.
 const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +56,9 @@ pub(super) async fn run(upgrade: OnUpgrade, gateway: Arc<Shared>, mut closing: w
     let connection = match timeout(UPGRADE_WITHIN, upgrade).await {
         Ok(Ok(connection)) => TokioIo::new(connection),
         Ok(Err(error)) => return tracing::debug!(target: "ragwire", %error, "no socket came of a handshake"),
-        Err(_) => return tracing::warn!(target: "ragwire", "a handshake was answered, but the connection was kept"),
+        Err(_) => {
+            return tracing::warn!(target: "ragwire", "a handshake was answered, but the connection was kept");
+        }
     };
     let close_within = gateway.timeouts.close;
     let config = WebSocketConfig::default()
@@ -127,7 +129,7 @@ fn discard(connection: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> P
     loop {
         let mut buffer = [0; 4096];
         let mut buffer = ReadBuf::new(&mut buffer);
-        match ready!(Pin::new(&mut *connection).poll_read(cx, &mut buffer)) {
+        match std::task::ready!(Pin::new(&mut *connection).poll_read(cx, &mut buffer)) {
             Ok(()) if !buffer.filled().is_empty() => {}
             _ => return Poll::Ready(()),
         }
@@ -372,8 +374,6 @@ impl Live {
         let gateway = Arc::clone(&self.gateway);
         let refusal = if self.auth_by.is_some() {
             Refusal::AuthRequired
-        } else if self.going_down {
-            Refusal::ShuttingDown
         } else if self.calls.len() >= gateway.limits.max_calls {
             Refusal::TooManyRequests
         } else if let Some(service) = gateway.services.get(&service)
@@ -384,7 +384,12 @@ impl Live {
                 ..call
             };
             let wire = gateway.wire(service.kind, &id, streaming);
-            self.calls.add(id, wire, service.start(call));
+            let starting = if self.going_down {
+                Guarded::new(|| Box::pin(ready(Err(Rejected::new(group::shutting_down())))))
+            } else {
+                service.start(call)
+            };
+            self.calls.add(id, wire, starting);
             self.served += 1;
             return;
         } else {
@@ -414,7 +419,7 @@ impl Live {
             if self.timer.deadline() != at {
                 self.timer.as_mut().reset(at);
             }
-            ready!(self.timer.as_mut().poll(cx));
+            std::task::ready!(self.timer.as_mut().poll(cx));
         }
     }
 
@@ -424,7 +429,8 @@ impl Live {
         let hook_by = self.asked.as_ref().and_then(|(_, by)| *by);
         // While it is blocked, the time for writing decides; while it is not heard, its silence is ours.
         let pong_by = after(self.pinged, timeouts.pong).filter(|_| self.listening && !self.unflushed);
-        let ping_at = after(Some(self.heard), timeouts.ping).filter(|_| self.pinged.is_none() && !self.unflushed);
+        let ping_at =
+            after(Some(self.heard), timeouts.ping).filter(|_| self.pinged.is_none() && !self.unflushed);
         let write_by = after(self.blocked_since, timeouts.write);
         [
             (self.auth_by, Due::Auth),
