@@ -1,5 +1,7 @@
 //! Ids in flight: interleaved, fair, cancelled, failing each for itself.
 
+use ragwire::event::Search;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]

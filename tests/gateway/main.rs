@@ -24,7 +24,6 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use ragwire::event::Search;
 use ragwire::http::gateway::{Call, Gateway, GatewayBuilder, ServiceKind};
 use ragwire::turn::BoxError;
 use ragwire::{Failure, Metadata, Rejected, Sink, Turn};
@@ -50,7 +49,6 @@ async fn soon<F: Future>(future: F) -> F::Output {
 #[derive(Debug)]
 enum Step {
     Text(&'static str),
-    Report,
     Fail,
     Panic,
 }
@@ -78,7 +76,9 @@ impl Part {
 
 /// Orchestrators by the query that asks for them.
 #[derive(Clone, Default)]
-struct Stage(Arc<Mutex<HashMap<&'static str, (mpsc::Receiver<Step>, Gone)>>>);
+struct Stage(Arc<Mutex<Scripts>>);
+
+type Scripts = HashMap<&'static str, (mpsc::Receiver<Step>, Gone)>;
 
 impl Stage {
     /// The query `name` will be answered by what the test says.
@@ -108,7 +108,6 @@ impl Stage {
                     while let Some(step) = script.recv().await {
                         match step {
                             Step::Text(text) => sink.send(text).await?,
-                            Step::Report => sink.send(Search::new("bm25")).await?,
                             Step::Fail => return Err("/etc/secret: no such key".into()),
                             Step::Panic => panic!("the test says so"),
                         }
