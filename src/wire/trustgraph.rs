@@ -298,9 +298,8 @@ impl Spelling for Request {
             self.write_all(None, &chunk("", true), false, out);
         }
         let last = self.last(end);
-        // Where there is one message, clients look for its error beside the response only.
-        let error = last.get("error").filter(|_| !self.wire.streaming);
-        self.write_all(error, &last, true, out);
+        // Some clients look for it beside the response only, and take an answer that failed for one that is whole.
+        self.write_all(last.get("error"), &last, true, out);
     }
 
     fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
