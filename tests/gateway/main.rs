@@ -299,9 +299,9 @@ fn no_id(kind: &str, message: &str) -> String {
 
 const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
 
-/// The last message of a turn that failed, where the request streams.
+/// The last message of a turn that failed.
 fn failed(id: &str, kind: &str, code: &str, message: &str) -> String {
     format!(
-        r#"{{"id":"{id}","response":{{"error":{{"message":"{message}","type":"{kind}"}},"end_of_stream":true,"end_of_session":true,"metadata":{{"citations":[],"tools_used":["chat_failed"],"status":"failed","error":{{"code":"{code}","message":"{message}","recoverable":true}}}}}},"complete":true}}"#
+        r#"{{"id":"{id}","error":{{"message":"{message}","type":"{kind}"}},"response":{{"error":{{"message":"{message}","type":"{kind}"}},"end_of_stream":true,"end_of_session":true,"metadata":{{"citations":[],"tools_used":["chat_failed"],"status":"failed","error":{{"code":"{code}","message":"{message}","recoverable":true}}}}}},"complete":true}}"#
     )
 }
