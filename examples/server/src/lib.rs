@@ -12,6 +12,7 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
+//! | who answers in a session, and who waits | `writers.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
 
@@ -28,3 +29,4 @@ pub mod sample;
 pub mod serve;
 pub mod sessions;
 pub mod start;
+pub mod writers;
