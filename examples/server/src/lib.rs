@@ -14,6 +14,7 @@
 //! | what is remembered of a session | `sessions.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
+//! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
 pub mod ask;
