@@ -15,6 +15,7 @@
 //! | who answers in a session, and who waits | `writers.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
+//! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
 pub mod ask;
