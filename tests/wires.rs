@@ -8,7 +8,7 @@ use std::path::Path;
 use bytes::BytesMut;
 use ragwire::event::{RoundStart, ToolCall};
 use ragwire::wire::{Encoder, Limits, Wire};
-use ragwire::{AiSdk, End, Failure, Forge, SessionChat, Status, Timestamp};
+use ragwire::{AiSdk, End, Eve, Failure, Forge, SessionChat, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -173,4 +173,26 @@ fn ag_ui() {
     use ragwire::AgUi;
     use ragwire::wire::Wire;
     check("ag_ui", |_| AgUi::new("t", "r").encoder());
+}
+
+fn eve(wire: &Value) -> Eve {
+    let mut eve = Eve::new("s")
+        .turn(wire["turn"].as_u64().unwrap_or_default())
+        .first_index(wire["first_index"].as_u64().unwrap_or_default())
+        .limits(limits(wire));
+    if wire["documented"] == true {
+        eve = eve.documented();
+    }
+    if let Some(message) = wire["message"].as_str() {
+        eve = eve.message(message);
+    }
+    match wire["max_message_bytes"].as_u64() {
+        Some(bytes) => eve.max_message_bytes(usize::try_from(bytes).unwrap()),
+        None => eve,
+    }
+}
+
+#[test]
+fn eve_in_both_vocabularies() {
+    check("eve", |wire| eve(wire).encoder());
 }

@@ -14,10 +14,12 @@ use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
 pub mod ag_ui;
 pub mod ai_sdk;
+pub mod eve;
 mod event_stream;
 pub mod forge;
 pub mod framed;
 mod indexed;
+mod kept;
 mod lines;
 pub mod ndjson;
 mod object;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
+use super::kept::Kept;
 use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
@@ -70,7 +71,7 @@ impl SessionChat {
             let _ = chat.write_event(event, *timestamp, &mut scratch);
             scratch.clear();
         }
-        chat.keep_text(text);
+        chat.content.push(text);
         chat.terminal(end).into()
     }
 
@@ -81,11 +82,10 @@ impl SessionChat {
             max_rounds: 1,
             rounds_used: 1,
             timestamp: None,
-            content: String::new(),
+            content: Kept::new(Self::MAX_CONTENT_BYTES),
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
             tool_bytes: 0,
-            content_closed: false,
             truncated: false,
         }
     }
@@ -127,10 +127,7 @@ struct Chat {
     rounds_used: u32,
     /// The last one seen.
     timestamp: Option<Timestamp>,
-    /// At most `MAX_CONTENT_BYTES`.
-    content: String,
-    /// Whether something was cut off it.
-    content_closed: bool,
+    content: Kept,
     /// Together at most `max_trailer_bytes`, counted as their events are on the wire.
     tool_calls: Vec<Value>,
     tool_results: Vec<Value>,
@@ -150,7 +147,7 @@ impl Spelling for Chat {
     }
 
     fn text(&mut self, _: Phase, text: &str, _: &mut BytesMut) {
-        self.keep_text(text);
+        self.content.push(text);
     }
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
@@ -245,20 +242,6 @@ impl Chat {
         Ok(typed::object(kind, &names, members))
     }
 
-    fn keep_text(&mut self, text: &str) {
-        if self.content_closed {
-            return;
-        }
-        let room = SessionChat::MAX_CONTENT_BYTES - self.content.len();
-        let kept = text.floor_char_boundary(room);
-        self.content.push_str(&text[..kept]);
-        if kept < text.len() {
-            // Nothing may follow a gap.
-            self.truncated = true;
-            self.content_closed = true;
-        }
-    }
-
     /// `complete` or `error`.
     fn terminal(&self, end: &End) -> Map<String, Value> {
         let timestamp = end.timing.map(|timing| timing.timestamp).or(self.timestamp);
@@ -283,7 +266,7 @@ impl Chat {
 
     fn session(&self, end: &End) -> Option<Map<String, Value>> {
         let mut session = self.wire.session.as_deref()?.clone();
-        let answer = json!({ "role": "assistant", "content": self.content });
+        let answer = json!({ "role": "assistant", "content": self.content.as_str() });
         let messages = session.entry("messages").or_insert_with(|| json!([]));
         if let Value::Array(messages) = messages {
             messages.push(answer);
@@ -304,7 +287,7 @@ impl Chat {
         if let Some(timing) = end.timing {
             response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
         }
-        if self.truncated {
+        if self.truncated || self.content.is_cut() {
             response.insert("truncated".into(), true.into());
         }
         response
