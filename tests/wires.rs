@@ -74,9 +74,11 @@ fn session_chat() {
 #[test]
 fn too_large_an_event_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
-    let wires: [&dyn Wire; 2] = [
+    let wires: [&dyn Wire; 4] = [
         &Forge::default().limits(limits),
         &SessionChat::default().limits(limits),
+        &Eve::new("s").limits(limits),
+        &Eve::new("s").documented().limits(limits),
     ];
     for wire in wires {
         let (mut encoder, mut out) = (wire.encoder(), BytesMut::from("before"));

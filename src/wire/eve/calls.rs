@@ -54,7 +54,7 @@ mod tests {
         Call {
             id: format!("c{number}"),
             tool: tool.to_owned(),
-            unnamed: number % 2 == 0,
+            unnamed: number.is_multiple_of(2),
         }
     }
 

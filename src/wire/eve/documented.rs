@@ -188,7 +188,7 @@ impl Documented {
             Event::ToolCall(call) => {
                 let id = self.call_id(call);
                 if room {
-                    self.keep_call(&id, &call.tool, arguments(call));
+                    self.keep_call(&id, &call.tool, &arguments(call));
                 }
                 self.calls.open(Call {
                     id,
@@ -207,7 +207,7 @@ impl Documented {
         }
     }
 
-    fn keep_call(&mut self, id: &str, tool: &str, arguments: Value) {
+    fn keep_call(&mut self, id: &str, tool: &str, arguments: &Value) {
         let call = json!({
             "id": format!("tc_{}", self.tool_calls.len() + 1),
             "toolCallId": id,
@@ -221,7 +221,7 @@ impl Documented {
     fn keep_result(&mut self, id: &str, result: &ToolResult) {
         let open = |call: &Value| call["toolCallId"] == id && call["status"] == "pending";
         let at = self.tool_calls.iter().position(open).unwrap_or_else(|| {
-            self.keep_call(id, &result.tool, json!({}));
+            self.keep_call(id, &result.tool, &json!({}));
             self.tool_calls.len() - 1
         });
         if let Some(Value::Object(call)) = self.tool_calls.get_mut(at) {
