@@ -52,6 +52,7 @@ pub use wire::ndjson::Ndjson;
 pub use wire::openai::OpenAi;
 pub use wire::session_chat::SessionChat;
 pub use wire::sse::Sse;
+pub use wire::trustgraph::TrustGraph;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]

@@ -154,6 +154,16 @@ impl Sink {
         Ok(self.queue().request_end(End::failed(failure))?)
     }
 
+    /// Ends the turn as stopped: for an orchestrator that learns of a stop by a way of its own. Elsewhere there is
+    /// [`TurnHandle::stop`](super::TurnHandle::stop).
+    ///
+    /// # Errors
+    ///
+    /// [`SendError`] where the turn was over already.
+    pub fn stop(&self) -> Result<(), SendError> {
+        Ok(self.queue().request_end(End::stopped())?)
+    }
+
     /// Lets events of these names be dropped while the queue is full instead of waiting. The metadata then says how many were, as
     /// `events_dropped`. Applies to this sink and to clones made of it later.
     #[must_use]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
-use super::kept::Kept;
+use super::answer::Answer;
 use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
@@ -39,7 +39,7 @@ impl SessionChat {
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
     /// Most bytes of the answer that `complete` holds: 4 MiB, as much as a collected turn. The answer is kept until the end, so it
     /// must not grow without bounds; what is over is cut off at a character, and `response.truncated` says so.
-    pub const MAX_CONTENT_BYTES: usize = 4 * 1024 * 1024;
+    pub const MAX_CONTENT_BYTES: usize = Answer::MAX_BYTES;
 
     /// Sets the limits: an event's line, and the tool calls and results that are kept for `complete`.
     #[must_use]
@@ -82,11 +82,11 @@ impl SessionChat {
             max_rounds: 1,
             rounds_used: 1,
             timestamp: None,
-            content: Kept::new(Self::MAX_CONTENT_BYTES),
+            content: Answer::default(),
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
             tool_bytes: 0,
-            truncated: false,
+            tools_cut: false,
         }
     }
 }
@@ -127,12 +127,13 @@ struct Chat {
     rounds_used: u32,
     /// The last one seen.
     timestamp: Option<Timestamp>,
-    content: Kept,
+    content: Answer,
     /// Together at most `max_trailer_bytes`, counted as their events are on the wire.
     tool_calls: Vec<Value>,
     tool_results: Vec<Value>,
     tool_bytes: usize,
-    truncated: bool,
+    /// Whether some were left out.
+    tools_cut: bool,
 }
 
 impl Spelling for Chat {
@@ -193,7 +194,7 @@ impl Chat {
         };
         self.tool_bytes += out.len() - from;
         if self.tool_bytes > self.wire.limits.max_trailer_bytes {
-            self.truncated = true;
+            self.tools_cut = true;
             return Ok(());
         }
         for name in ["type", "max_rounds", "timestamp"] {
@@ -266,7 +267,7 @@ impl Chat {
 
     fn session(&self, end: &End) -> Option<Map<String, Value>> {
         let mut session = self.wire.session.as_deref()?.clone();
-        let answer = json!({ "role": "assistant", "content": self.content.as_str() });
+        let answer = json!({ "role": "assistant", "content": self.content.text() });
         let messages = session.entry("messages").or_insert_with(|| json!([]));
         if let Value::Array(messages) = messages {
             messages.push(answer);
@@ -279,7 +280,7 @@ impl Chat {
 
     fn response(&self, end: &End) -> Map<String, Value> {
         let mut response = Map::new();
-        response.insert("content".into(), self.content.as_str().into());
+        response.insert("content".into(), self.content.text().into());
         response.insert("tool_calls".into(), self.tool_calls.as_slice().into());
         response.insert("tool_results".into(), self.tool_results.as_slice().into());
         response.insert("rounds_used".into(), self.rounds_used.into());
@@ -287,7 +288,7 @@ impl Chat {
         if let Some(timing) = end.timing {
             response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
         }
-        if self.truncated || self.content.is_cut() {
+        if self.content.is_cut() || self.tools_cut {
             response.insert("truncated".into(), true.into());
         }
         response

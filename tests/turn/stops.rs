@@ -77,8 +77,9 @@ async fn sinks_after_the_end_say_why() {
             |sink, turn| sink.fail(Failure::default()).map(|()| turn).ok(),
             "turn_ended",
         ),
+        ("stop", |sink, turn| sink.stop().map(|()| turn).ok(), "turn_ended"),
         (
-            "stop",
+            "stop from elsewhere",
             |_, turn| turn.handle().stop().then_some(turn),
             "turn_ended",
         ),
@@ -97,6 +98,15 @@ async fn sinks_after_the_end_say_why() {
         assert_eq!(thread.join().unwrap(), code, "{what}, on a thread");
         drop(turn);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_orchestrator_stops_its_own_turn() {
+    let (sink, turn) = Turn::builder().channel();
+    sink.send("a").await.unwrap();
+    sink.stop().unwrap();
+    assert_eq!(sink.stop().unwrap_err().code(), "turn_ended");
+    assert_eq!(read(turn).await, Ok(format!("\x1da{STOPPED}")));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,13 +4,17 @@
 //!
 //! | question | what happens |
 //! |---|---|
+//! | `fault:empty` | no event and no text, then a normal end |
+//! | `fault:no-events` | two pieces of text, then a normal end |
 //! | `fault:reject` | fails before the first event: an HTTP error |
 //! | `fault:retrieval` | one event, then a failure |
 //! | `fault:text` | one event, some text, then a failure |
 //! | `fault:panic` | one event, then a panic |
+//! | `fault:stop` | one event, some text, then a stop |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
+//! | `fault:unicode` | events and text with emoji cut in two, line separators and control bytes, then a normal end |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +25,8 @@ use ragwire::{Citation, Metadata, Sink};
 
 use crate::orchestrator::{Answering, Orchestrator, Question};
 
+/// What readers of lines, of JSON and of UTF-8 stumble over.
+const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
 const STEP: Duration = Duration::from_millis(100);
 
 /// An orchestrator that fails when it is asked to.
@@ -46,8 +52,15 @@ impl Orchestrator for Faults {
 }
 
 async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
-    if fault == "reject" {
-        return Err("a failure before the first event".into());
+    match fault.as_str() {
+        "empty" => return Ok(Metadata::default()),
+        "no-events" => {
+            sink.send("Yes, ").await?;
+            sink.send("it is.").await?;
+            return Ok(Metadata::default().tools_used(["fault"]));
+        }
+        "reject" => return Err("a failure before the first event".into()),
+        _ => {}
     }
     sink.send(Search::new("fault").query(&fault)).await?;
     match fault.as_str() {
@@ -55,6 +68,11 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send("The first half of an answer ").await?;
             sink.send("that breaks ").await?;
             Err("a failure between two tokens".into())
+        }
+        "stop" => {
+            sink.send("The first half of an answer ").await?;
+            sink.stop()?;
+            std::future::pending().await
         }
         "panic" => panic!("a panic on purpose"),
         "silent" => std::future::pending().await,
@@ -74,6 +92,17 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send(Reasoning::new(text)).await?;
             sink.send(text).await?;
             let citation = Citation::new("../../etc", "\"><script>", text, "fault");
+            Ok(Metadata::default()
+                .citations(vec![citation])
+                .tools_used(["fault"]))
+        }
+        "unicode" => {
+            sink.send(Reasoning::new(UNICODE)).await?;
+            // Cut in the middle of a character, as the tokens of a model are.
+            for piece in UNICODE.as_bytes().chunks(3) {
+                sink.send(piece).await?;
+            }
+            let citation = Citation::new("doc\u{2028}1", "chunk\u{85}1", UNICODE, "fault");
             Ok(Metadata::default()
                 .citations(vec![citation])
                 .tools_used(["fault"]))

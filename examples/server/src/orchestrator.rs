@@ -5,6 +5,7 @@
 use std::fmt;
 use std::pin::Pin;
 
+use ragwire::event::Mode;
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Metadata, Sink};
 use serde::Deserialize;
@@ -40,6 +41,8 @@ pub struct Question {
     pub effort: Effort,
     /// Whether the evidence is to be judged before it is used.
     pub review: bool,
+    /// How the client wants it answered, where it said so.
+    pub mode: Option<Mode>,
     /// What was said before in the session, oldest first, without this question.
     pub earlier: Vec<Said>,
 }

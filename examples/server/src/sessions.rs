@@ -56,6 +56,18 @@ impl From<&Settings> for SessionLimits {
     }
 }
 
+impl SessionLimits {
+    /// The newest of what was said, as much as a session may hold: for a client that remembers for itself.
+    #[must_use]
+    pub fn newest(&self, said: Vec<Said>) -> Vec<Said> {
+        let mut session = Session::new(Instant::now());
+        for said in said {
+            session.append(said.role, &said.text, self);
+        }
+        session.said.into()
+    }
+}
+
 /// The sessions of this process.
 #[derive(Debug)]
 pub struct Sessions {
@@ -69,6 +81,31 @@ struct Session {
     /// Sum of the lengths of `said`, at most `max_bytes`.
     bytes: usize,
     used: Instant,
+}
+
+impl Session {
+    fn new(now: Instant) -> Self {
+        Self {
+            said: VecDeque::new(),
+            bytes: 0,
+            used: now,
+        }
+    }
+
+    fn append(&mut self, role: Role, text: &str, limits: &SessionLimits) {
+        let text = &text[..text.floor_char_boundary(limits.max_bytes)];
+        self.bytes += text.len();
+        self.said.push_back(Said {
+            role,
+            text: text.to_owned(),
+        });
+        while self.said.len() > limits.max_turns || self.bytes > limits.max_bytes {
+            let Some(oldest) = self.said.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.text.len();
+        }
+    }
 }
 
 impl Sessions {
@@ -91,24 +128,9 @@ impl Sessions {
         let now = Instant::now();
         let mut sessions = self.lock();
         self.forget(&mut sessions, id, now);
-        let session = sessions.entry(id.to_owned()).or_insert_with(|| Session {
-            said: VecDeque::new(),
-            bytes: 0,
-            used: now,
-        });
-        let text = &text[..text.floor_char_boundary(self.limits.max_bytes)];
-        session.bytes += text.len();
-        session.said.push_back(Said {
-            role,
-            text: text.to_owned(),
-        });
+        let session = sessions.entry(id.to_owned()).or_insert_with(|| Session::new(now));
+        session.append(role, text, &self.limits);
         session.used = now;
-        while session.said.len() > self.limits.max_turns || session.bytes > self.limits.max_bytes {
-            let Some(oldest) = session.said.pop_front() else {
-                break;
-            };
-            session.bytes -= oldest.text.len();
-        }
     }
 
     /// What was said in a session, oldest first; nothing for an unknown one.

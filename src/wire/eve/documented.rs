@@ -8,7 +8,7 @@ use super::calls::{Call, Calls};
 use super::line::{Lines, data, others, some, word, write_own};
 use crate::event::{AuthorizationOutcome, Event, InputRequested, ToolCall, ToolResult};
 use crate::frame::{End, Phase, Status, Timestamp};
-use crate::wire::kept::Kept;
+use crate::wire::answer::Answer;
 use crate::wire::{EncodeError, Spelling};
 
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Documented {
     place: Place,
     calls: Calls,
     /// The answer for `message.appended`.
-    content: Kept,
+    content: Answer,
     /// Calls for `message.appended`, together at most `max_trailer_bytes` as their events are on the wire.
     tool_calls: Vec<Value>,
     tool_bytes: usize,
@@ -42,7 +42,7 @@ impl Documented {
                 events: 0,
             },
             calls: Calls::default(),
-            content: Kept::new(Eve::MAX_CONTENT_BYTES),
+            content: Answer::within(Eve::MAX_CONTENT_BYTES),
             tool_calls: Vec::new(),
             tool_bytes: 0,
             tools_cut: false,
@@ -266,7 +266,7 @@ impl Spelling for Documented {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let at = end.timing.map(|timing| timing.timestamp);
         self.start(at, out);
-        let mut message = self.message("assistant", self.content.as_str());
+        let mut message = self.message("assistant", self.content.text());
         let cut = self.content.is_cut().then_some(true);
         let whole = data([("truncated", cut.map(Value::from))]);
         message.extend(whole);

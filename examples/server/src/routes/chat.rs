@@ -3,25 +3,19 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use ragwire::turn::{BoxError, Ending};
+use axum::response::Response;
 use ragwire::{Citation, Framed, Turn};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body;
 use super::refusal::Refusal;
+use super::turn::{self, Asked, Holds, Memory};
 use crate::app::App;
-use crate::orchestrator::{Effort, MODE, Question, as_in_the_adr};
-use crate::sessions::{Role, Sessions};
-
-/// What stands around the question in the body: braces, the other members, escapes of six bytes for one.
-const ENVELOPE_BYTES: usize = 4096;
-const ESCAPE_BYTES: usize = 6;
+use crate::orchestrator::{Effort, MODE, as_in_the_adr};
 
 /// The body of both routes.
 #[derive(Debug, Deserialize)]
@@ -39,7 +33,7 @@ struct Message {
 
 /// The whole answer: what the stream would have told.
 #[derive(Debug, Serialize)]
-struct Whole {
+pub(super) struct Whole {
     session_id: String,
     mode: &'static str,
     answer: String,
@@ -51,28 +45,25 @@ struct Whole {
 type SessionId = Result<Path<String>, PathRejection>;
 
 /// `POST /v1/rag/sessions/{session_id}/messages/stream`
-pub(super) async fn stream(State(app): State<Arc<App>>, id: SessionId, request: Request) -> Response {
-    match start(&app, id, request).await {
-        Ok((_, turn)) => turn.respond(Framed::default()).map(axum::body::Body::new),
-        Err(refused) => refused,
-    }
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (_, turn) = start(&app, id, request).await?;
+    Ok(turn.respond(Framed::default()).map(Body::new))
 }
 
 /// `POST /v1/rag/sessions/{session_id}/messages`
-pub(super) async fn whole(State(app): State<Arc<App>>, id: SessionId, request: Request) -> Response {
-    let (session_id, turn) = match start(&app, id, request).await {
-        Ok(started) => started,
-        Err(refused) => return refused,
-    };
-    let collected = match turn.collect().await {
-        Ok(collected) => collected,
-        Err(error) => return Refusal::internal(&error).into_response(),
-    };
+pub(super) async fn whole(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    request: Request,
+) -> Result<Json<Whole>, Refusal> {
+    let (session_id, turn) = start(&app, id, request).await?;
+    let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
     // Nothing was sent yet, so a failure is an HTTP status here, however late it came.
-    let collected = match collected.into_result() {
-        Ok(collected) => collected,
-        Err(rejected) => return rejected.into_response(),
-    };
+    let collected = collected.into_result()?;
     let metadata = collected.end.metadata;
     let events = collected.events.into_iter().map(|(event, timestamp)| {
         let mut record = Map::new();
@@ -85,88 +76,26 @@ pub(super) async fn whole(State(app): State<Arc<App>>, id: SessionId, request: R
         }
         record
     });
-    Json(Whole {
+    Ok(Json(Whole {
         session_id,
         mode: MODE,
         answer: collected.text,
         tools_used: metadata.tools_used,
         citations: metadata.citations,
         agent_events: events.collect(),
-    })
-    .into_response()
+    }))
 }
 
 /// Everything up to the moment at which the response begins.
-async fn start(app: &Arc<App>, id: SessionId, request: Request) -> Result<(String, Turn), Response> {
-    // First what costs nothing: a server that is full does not read the question.
-    if let Err(rejected) = app.turns.check() {
-        let (head, body) = request.into_parts();
-        body::linger(&head.headers, body).await;
-        return Err(rejected.into_response());
-    }
-    let session_id = id
-        .map(|Path(id)| id)
-        .ok()
-        .filter(|id| Sessions::is_id(id))
-        .ok_or_else(|| {
-            Refusal::permanent(
-                StatusCode::BAD_REQUEST,
-                "bad_session_id",
-                "A session id has 1 to 128 letters, digits, `-`, `_` and `.`.",
-            )
-            .into_response()
-        })?;
-    let question = question(app, &session_id, request)
-        .await
-        .map_err(IntoResponse::into_response)?;
-    let sessions = Arc::clone(&app.sessions);
-    let remember = {
-        let (sessions, id) = (Arc::clone(&sessions), session_id.clone());
-        move |ending: Ending| async move {
-            let answer = ending.answer();
-            // A turn that was stopped before its first word has nothing to remember.
-            if !answer.is_empty() {
-                sessions.append(&id, Role::Assistant, &answer);
-            }
-        }
-    };
-    let turn = Turn::builder()
-        .mode(MODE)
-        .group(&app.turns)
-        .timeouts(app.timeouts())
-        .before_end(remember)
-        .start(|sink| {
-            // Called only if the turn is admitted, so a refused question is not remembered.
-            sessions.append(&session_id, Role::User, &question.prompt);
-            let answering = app.orchestrator.answer(question, sink);
-            async move { Ok::<_, BoxError>(as_in_the_adr(answering.await?)) }
-        })
-        .commit()
-        .await
-        .map_err(IntoResponse::into_response)?;
-    Ok((session_id, turn))
-}
-
-async fn question(app: &App, session_id: &str, request: Request) -> Result<Question, Refusal> {
-    let (head, body) = request.into_parts();
-    let max_question = app.settings.max_question.0;
-    let max_bytes = max_question * ESCAPE_BYTES + ENVELOPE_BYTES;
-    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
-    let message: Message = body::json(&head.headers, &bytes)?;
-    let invalid =
-        |message: String| Refusal::permanent(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message);
-    if message.prompt.trim().is_empty() {
-        return Err(invalid("The prompt is empty.".into()));
-    }
-    if message.prompt.len() > max_question {
-        return Err(invalid(format!(
-            "The prompt has more than {max_question} bytes of UTF-8."
-        )));
-    }
-    Ok(Question {
-        prompt: message.prompt,
+async fn start(app: &App, id: SessionId, request: Request) -> Result<(String, Turn), Refusal> {
+    let message: Message = turn::read(app, Holds::Question, request).await?;
+    let session_id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    let asked = Asked {
         effort: message.reasoning_effort,
         review: message.review_enabled,
-        earlier: app.sessions.said(session_id),
-    })
+        names_mode: Some(MODE),
+        shape: as_in_the_adr,
+        ..Asked::new(message.prompt).memory(Memory::Session(session_id.clone()))
+    };
+    Ok((session_id, turn::start(app, asked).await?))
 }

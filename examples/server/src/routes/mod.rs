@@ -3,15 +3,22 @@
 //! | route | file |
 //! |---|---|
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
+//! | `POST /v1/turns` | `turns.rs` |
+//! | `POST /api/query/stream` | `forge.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
+//!
+//! Every route that answers a question goes through `turn.rs`.
 
 mod body;
 mod chat;
 mod documents;
+mod forge;
 mod page;
 pub mod refusal;
+mod turn;
+mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +42,8 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
             post(chat::stream),
         )
         .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
+        .route("/v1/turns", post(turns::stream))
+        .route("/api/query/stream", post(forge::stream))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::Failure;
 use ragwire::http::error_response;
-use ragwire::turn::TurnId;
+use ragwire::turn::{Rejected, TurnId};
 
 /// A request that is not served.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Refusal {
     pub failure: Failure,
     /// When asking again makes sense, where that is known.
     pub retry_after: Option<Duration>,
+    /// What the client may quote to whoever reads the logs: the turn, where there was one.
+    pub request_id: TurnId,
 }
 
 impl Refusal {
@@ -27,6 +29,7 @@ impl Refusal {
             status,
             failure: Failure::new(code, message.into()).permanent(),
             retry_after: None,
+            request_id: TurnId::random(),
         }
     }
 
@@ -36,6 +39,7 @@ impl Refusal {
             status,
             failure: Failure::new(code, message.into()),
             retry_after: None,
+            request_id: TurnId::random(),
         }
     }
 
@@ -49,6 +53,13 @@ impl Refusal {
         )
     }
 
+    /// Writes it to the log, and says under which id.
+    pub fn log(&self) -> String {
+        let id = self.request_id.to_string();
+        tracing::info!(code = %self.failure.code, status = self.status.as_u16(), request_id = id, "refused");
+        id
+    }
+
     /// Says when to try again.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
@@ -57,10 +68,20 @@ impl Refusal {
     }
 }
 
+impl From<Rejected> for Refusal {
+    fn from(rejected: Rejected) -> Self {
+        Self {
+            status: rejected.status(),
+            failure: rejected.failure,
+            retry_after: rejected.retry_after,
+            request_id: rejected.id,
+        }
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let id = TurnId::random().to_string();
-        tracing::info!(code = %self.failure.code, status = self.status.as_u16(), request_id = id, "refused");
+        let id = self.log();
         error_response(self.status, &self.failure, &id, self.retry_after).map(Body::new)
     }
 }

@@ -1,0 +1,46 @@
+//! `POST /v1/turns`: a question on the wires of our own, chosen by the reader's `Accept`.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use ragwire::event::Mode;
+use ragwire::http::{AnyWire, negotiate};
+use ragwire::{Framed, Ndjson, Sse};
+use serde::Deserialize;
+
+use super::refusal::Refusal;
+use super::turn::{self, Asked, Holds, Memory};
+use crate::app::App;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Message {
+    prompt: String,
+    /// Only where the question belongs to a conversation.
+    session_id: Option<String>,
+    mode: Option<Mode>,
+}
+
+/// `POST /v1/turns`
+pub(super) async fn stream(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+    let wire = negotiate(request.headers(), wires())?;
+    let message: Message = turn::read(&app, Holds::Question, request).await?;
+    let memory = match message.session_id {
+        Some(id) => Memory::Session(turn::session_id(Some(id))?),
+        None => Memory::Nothing,
+    };
+    let asked = Asked::new(message.prompt).mode(message.mode).memory(memory);
+    let turn = turn::start(&app, asked).await?;
+    Ok(turn.respond(wire).map(Body::new))
+}
+
+/// The server's own order of preference: what `curl` without a header gets comes first.
+fn wires() -> [AnyWire; 3] {
+    [
+        Box::new(Framed::default()),
+        Box::new(Sse::default()),
+        Box::new(Ndjson::default()),
+    ]
+}
