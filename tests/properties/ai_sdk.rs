@@ -47,7 +47,7 @@ proptest! {
         let parts = lines.map(|line| line.strip_prefix("data: ").unwrap());
         for part in parts.filter(|part| *part != "[DONE]") {
             let part: Value = serde_json::from_str(part).unwrap();
-            let id = part.get("id").or(part.get("toolCallId")).or(part.get("sourceId"));
+            let id = ["id", "toolCallId", "sourceId"].iter().find_map(|name| part.get(name));
             let id = id.and_then(Value::as_str).unwrap_or_default().to_owned();
             let ok = match part["type"].as_str().unwrap() {
                 "tool-input-start" => {
