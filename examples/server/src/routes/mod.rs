@@ -5,6 +5,7 @@
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
 //! | `POST /v1/turns` | `turns.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
+//! | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | `trustgraph.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
@@ -17,6 +18,7 @@ mod documents;
 mod forge;
 mod page;
 pub mod refusal;
+pub mod trustgraph;
 mod turn;
 mod turns;
 
@@ -24,17 +26,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::StatusCode;
+use ragwire::Gateway;
 
 use crate::app::App;
 use crate::guard::{Guard, guard};
 use refusal::Refusal;
 
-/// All routes, behind the guard. `address` is the one listened on.
-pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
+/// All routes, behind the guard. `address` is the one listened on; `gateway` serves the sockets.
+pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
     let routes = Router::new()
         .route(
@@ -44,6 +47,11 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
         .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
         .route("/v1/turns", post(turns::stream))
         .route("/api/query/stream", post(forge::stream))
+        .route(
+            "/api/v1/socket",
+            get(trustgraph::socket).layer(Extension(gateway.clone())),
+        )
+        .route("/api/v1/flow/{flow}/service/{service}", post(trustgraph::whole))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(

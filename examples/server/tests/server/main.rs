@@ -6,3 +6,4 @@ mod chat;
 mod connections;
 mod documents;
 mod support;
+mod trustgraph;
