@@ -10,3 +10,4 @@ mod documents;
 mod openai;
 mod session_chat;
 mod support;
+mod trustgraph;
