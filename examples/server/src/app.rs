@@ -7,6 +7,7 @@ use ragwire::turn::{Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
+use crate::eve_sessions::{EveLimits, EveSessions};
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
@@ -27,6 +28,8 @@ pub struct App {
     pub turns: TurnGroup,
     /// The sessions.
     pub sessions: Arc<Sessions>,
+    /// The sessions of Eve's routes.
+    pub eve_sessions: EveSessions,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -47,6 +50,7 @@ impl App {
         Self {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
+            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

@@ -12,12 +12,14 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
+//! | the streams of Eve's sessions | `eve_sessions.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
 
 pub mod app;
 pub mod ask;
 pub mod cli;
+pub mod eve_sessions;
 pub mod extract;
 pub mod faults;
 pub mod guard;

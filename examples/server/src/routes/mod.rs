@@ -5,6 +5,7 @@
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
 //! | `POST /v1/turns` | `turns.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
+//! | `/eve/v1/…` | `eve.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
@@ -14,6 +15,7 @@
 mod body;
 mod chat;
 mod documents;
+mod eve;
 mod forge;
 mod page;
 pub mod refusal;
@@ -44,6 +46,11 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
         .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
         .route("/v1/turns", post(turns::stream))
         .route("/api/query/stream", post(forge::stream))
+        .route("/eve/v1/health", get(eve::health))
+        .route("/eve/v1/info", get(eve::info))
+        .route("/eve/v1/session", post(eve::create))
+        .route("/eve/v1/session/{session_id}", post(eve::go_on))
+        .route("/eve/v1/session/{session_id}/stream", get(eve::stream))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(

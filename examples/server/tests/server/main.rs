@@ -5,4 +5,5 @@
 mod chat;
 mod connections;
 mod documents;
+mod eve;
 mod support;
