@@ -108,24 +108,23 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
   });
 
   test(`${name}: a cut connection goes on with exactly the rest, and the turn never stops`, async () => {
-    // The client follows the proxy; each of its connections breaks after so many bytes, and it tries three times again.
-    for (const cutAfter of [700, 1500, 2500]) {
+    const cut = async (cutAfter) => {
       const proxy = await startProxy(server.url, { cutAfter });
       try {
-        const chat = open(eve);
-        const response = await new eve.Client({ host: server.url }).session().send("fault:slow");
-        const session = new eve.Client({ host: proxy.url, maxReconnectAttempts: 100 }).session({
-          sessionId: response.sessionId,
-          streamIndex: 0,
-        });
+        const { sessionId } = await new eve.Client({ host: server.url }).session().send("fault:slow");
+        const client = new eve.Client({ host: proxy.url, maxReconnectAttempts: 100 });
         const seen = [];
-        for await (const event of session.stream({ startIndex: 0 })) seen.push(event);
-        assert.deepEqual(seen, await replay(eve, response));
-        assert.equal(seen.at(-1).type, "session.waiting");
-        void chat;
+        for await (const event of client.session({ sessionId, streamIndex: 0 }).stream()) seen.push(event);
+        return [seen, await replay(eve, { sessionId })];
       } finally {
         await proxy.stop();
       }
+    };
+    // Every connection breaks after so many bytes, the head of the response included.
+    for (const [seen, all] of await Promise.all([1500, 2500, 5000].map(cut))) {
+      assert.deepEqual(seen, all);
+      assert.equal(seen.at(-1).type, "session.waiting");
+      assert.ok(seen.filter((event) => event.type === "message.appended").length > 1);
     }
   });
 
@@ -148,14 +147,15 @@ test("a session in the documented vocabulary, which has one failure", async () =
   assert.equal(created.status, 202);
   const { sessionId, continuationToken } = await created.json();
   const events = await replay(eve018, { sessionId });
+  // Pieces that wait together go as one, so how many deltas there are is a matter of time.
+  const types = events.map((event) => event.type);
   assert.deepEqual(
-    events.map((event) => event.type),
+    types.filter((type, index) => type !== types[index - 1]),
     [
       "session.started",
       "message.appended",
       "agent.start",
       "search",
-      "agent.content.delta",
       "agent.content.delta",
       "message.appended",
       "session.failed",

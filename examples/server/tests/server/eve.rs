@@ -155,8 +155,11 @@ async fn the_documented_vocabulary_is_chosen_for_a_session() {
     assert_eq!(go_on(&server, &session, "fault:text").await.status, 200);
     let all = read(&server, &session, 0).await;
     assert_eq!(all[..first.len()], first);
+    // Pieces that wait together go as one, so how many deltas there are is a matter of time.
+    let mut types = types(&all);
+    types.dedup();
     assert_eq!(
-        types(&all),
+        types,
         [
             "session.started",
             "message.appended",
