@@ -10,6 +10,7 @@
 //! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
 //! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs` |
 //! | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | `trustgraph.rs` |
+//! | `/eve/v1/…` | `eve.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
@@ -22,6 +23,7 @@ mod ai_sdk;
 mod body;
 mod chat;
 mod documents;
+mod eve;
 mod forge;
 mod messages;
 mod openai;
@@ -76,6 +78,11 @@ pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router 
             get(trustgraph::socket).layer(Extension(gateway.clone())),
         )
         .route("/api/v1/flow/{flow}/service/{service}", post(trustgraph::whole))
+        .route("/eve/v1/health", get(eve::health))
+        .route("/eve/v1/info", get(eve::info))
+        .route("/eve/v1/session", post(eve::create))
+        .route("/eve/v1/session/{session_id}", post(eve::go_on))
+        .route("/eve/v1/session/{session_id}/stream", get(eve::stream))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(
