@@ -6,7 +6,7 @@ import { after, before, describe, test } from "node:test";
 import { startProxy, startServer } from "../clients/harness.js";
 import { BYTEWISE, CASES, SHORT, SHORT_FAILURE } from "./cases.js";
 import { CLIENTS } from "./clients.js";
-import { stopPython } from "./drivers/python.js";
+import { stopProcesses } from "./drivers/process.js";
 import { cell, reasons, table } from "./report.js";
 import { bodyOf, cutEverywhere, expected, outcomes, truth } from "./suite.js";
 
@@ -15,11 +15,13 @@ const ONE_BYTE = "one byte per write";
 const CUT = "cut";
 const CUT_BY_HTTP10 = "cut behind HTTP/1.0";
 const COLUMNS = [...CASES.map(({ name }) => name), ONE_BYTE, CUT, CUT_BY_HTTP10];
+/** A client that waits for ever is a failure of this suite, not its end. All cases of one take some seconds. */
+const CLIENT_TIMEOUT_MS = 120_000;
 
 let server;
 before(async () => (server = await startServer()));
 after(async () => {
-  stopPython();
+  stopProcesses();
   assert.equal(await server.stop(), 0);
 });
 
@@ -30,7 +32,7 @@ for (const client of CLIENTS) {
   const cells = rows.get(client.name);
   const ask = (url, prompt) => client.ask(url, prompt, server.url);
 
-  describe(client.name, () => {
+  describe(client.name, { timeout: CLIENT_TIMEOUT_MS }, () => {
     for (const kase of CASES) {
       test(kase.name, async () => {
         const real = await truth(server.url, kase);

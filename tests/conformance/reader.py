@@ -1,4 +1,4 @@
-"""The Python clients, in one process: takes jobs `{"id", "client", "url", "prompt"}` a line and answers each with `{"id", "seen"}`.
+"""The Python clients, in one process: takes jobs `{"id", "client", "url", "prompt", "session"?}` a line and answers each with `{"id", "seen"}`.
 
 `seen` is the record of record.js. A failure to reach a server is seen by the client like any other break.
 """
@@ -13,6 +13,7 @@ import uuid
 
 import httpx
 import httpx._transports.default as transports
+import openai
 
 WIRES = pathlib.Path(__file__).parents[1] / "clients" / "wires"
 
@@ -60,7 +61,6 @@ async def ask(seen, url, accept, prompt):
             if response.status_code != 200:
                 refused(seen, response.status_code, await response.aread())
                 return
-            seen["status"] = response.status_code
             async for line in response.aiter_lines():
                 yield line
 
@@ -94,7 +94,6 @@ async def framed(seen, url, prompt):
         async with client.stream("POST", url + path, json={"prompt": prompt}) as response:
             if response.status_code != 200:
                 return refused(seen, response.status_code, await response.aread())
-            seen["status"] = response.status_code
             try:
                 async for chunk in response.aiter_raw():
                     body += chunk
@@ -143,29 +142,83 @@ def forge_event(seen, data):
                 seen["citations"] = len(data["sources"])
 
 
-async def session_chat(seen, url, prompt):
-    async for event in session_chat_seed.stream_chat(f"{url}/v1/sessions/{uuid.uuid4()}/chat/stream", prompt):
+async def session_chat(seen, url, prompt, session):
+    async for event in session_chat_seed.stream_chat(f"{url}/v1/sessions/{session}/chat/stream", prompt):
         match event["type"]:
             case "complete":
                 response = event["response"]
                 seen.update(outcome="completed" if response["finished"] else "stopped", text=response["content"])
-                if "citations" in event.get("metadata", {}):
-                    seen["citations"] = len(event["metadata"]["citations"])
+                # Metadata with nothing in it are left out.
+                seen["citations"] = len(event.get("metadata", {}).get("citations", []))
             case "error":
                 seen.update(outcome="failed", error={"message": event["error"]})
             case name:
                 seen["events"].append(name)
 
 
-CLIENTS = {"framed": framed, "ndjson": ndjson, "sse": sse, "forge": forge, "session_chat": session_chat}
+def openai_client(url):
+    return openai.AsyncOpenAI(api_key="x", base_url=f"{url}/v1", max_retries=0)
+
+
+def openai_question(prompt):
+    return {"model": "ragwire", "messages": [{"role": "user", "content": prompt}]}
+
+
+def openai_raised(seen, error):
+    if not error.code:
+        raise error
+    status = getattr(error, "status_code", None)
+    told = {"code": error.code, "message": error.body["message"]}
+    seen.update(error=told, status=status, outcome="http-error" if status else "failed")
+
+
+def openai_ended(seen, trailer):
+    seen.update(outcome=trailer.get("status", "completed"), citations=len(trailer["citations"]))
+
+
+async def openai_stream(seen, url, prompt):
+    try:
+        async with openai_client(url) as client:
+            async for chunk in await client.chat.completions.create(**openai_question(prompt), stream=True):
+                extension = (chunk.model_extra or {}).get("ragwire", {})
+                if "event" in extension:
+                    seen["events"].append(extension["event"]["event"])
+                for choice in chunk.choices:
+                    seen["text"] += choice.delta.content or ""
+                    if choice.finish_reason:
+                        openai_ended(seen, extension)
+    except openai.APIError as error:
+        openai_raised(seen, error)
+
+
+async def openai_whole(seen, url, prompt):
+    try:
+        async with openai_client(url) as client:
+            whole = await client.chat.completions.create(**openai_question(prompt))
+        seen["text"] = whole.choices[0].message.content
+        openai_ended(seen, whole.model_extra["ragwire"])
+    except openai.APIError as error:
+        openai_raised(seen, error)
+
+
+CLIENTS = {
+    "framed": framed,
+    "ndjson": ndjson,
+    "sse": sse,
+    "forge": forge,
+    "session_chat": session_chat,
+    "openai_stream": openai_stream,
+    "openai_whole": openai_whole,
+}
 
 
 async def main():
     for line in sys.stdin:
         job = json.loads(line)
         seen = nothing()
+        session = [job["session"]] if "session" in job else []
         try:
-            await CLIENTS[job["client"]](seen, job["url"], job["prompt"])
+            await CLIENTS[job["client"]](seen, job["url"], job["prompt"], *session)
         except Exception as error:  # Whatever the client raises is what it says.
             broke(seen, error)
         print(json.dumps({"id": job["id"], "seen": seen}), flush=True)

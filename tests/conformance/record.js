@@ -5,7 +5,7 @@
 // | `text` | the answer as the client shows it |
 // | `events` | the names of the events, in order |
 // | `outcome` | see below |
-// | `status` | the HTTP status, null where the client does not tell it |
+// | `status` | the HTTP status of a response that is no success, null where the client does not tell it |
 // | `error` | what the client tells of a failure: `{code?, message?}` |
 // | `citations` | how many, null where it was told of none |
 //

@@ -23,12 +23,12 @@ export async function truth(url, kase) {
 
 /** What `client` has to see of a case, `name` being its own or that of the fault it comes through. */
 export function expected(client, kase, name = kase.name) {
-  const { text, events, outcome, status = 200, error = null, citations = 0 } = kase;
+  const { text, events, outcome, status = null, error = null, citations = 0 } = kase;
   const seen = { text, events: [...events], outcome, status, error: error && { ...error }, citations };
   if (outcome === "http-error") seen.citations = null;
   else WIRES[client.wire].shows(seen, kase);
   const { why, ...differs } = client.differs?.[name] ?? {};
-  return Object.assign(seen, client.tells, differs);
+  return Object.assign(seen, differs);
 }
 
 /** The body of a response as far as it arrived: chunks are undone. Null before its first byte could be. */

@@ -42,4 +42,35 @@ export const WIRES = {
     },
     ...lines(/^data: \{"type":"done"/, "\n\n"),
   },
+  session_chat: {
+    shows(seen) {
+      // The answer comes whole, with the end; of a failure the reader is told in words alone.
+      if (seen.outcome === "failed") {
+        seen.text = "";
+        seen.citations = null;
+        delete seen.error.code;
+      }
+      seen.events = seen.events.map((name) => (name === "reasoning" ? "thinking" : name));
+    },
+    ...lines(/^data: \{"type":"complete"/, "\n\n"),
+  },
+  ai_sdk: { shows() {}, ...lines(/^data: \{"type":"finish"/, "data: [DONE]\n\n") },
+  ag_ui: { shows() {}, ...lines(/^data: \{"type":"RUN_FINISHED"/, "\n\n") },
+  openai: {
+    shows(seen) {
+      // A failure is the error object alone.
+      if (seen.outcome === "failed") seen.citations = null;
+    },
+    ...lines(/^data: \{.*"finish_reason":"stop"/, "data: [DONE]\n\n"),
+  },
+  openai_whole: {
+    shows(seen) {
+      seen.events = [];
+      if (seen.outcome !== "failed") return;
+      // Nothing was sent yet, however late it failed.
+      Object.assign(seen, { outcome: "http-error", status: 500, text: "", citations: null });
+    },
+    told: isJson,
+    whole: isJson,
+  },
 };

@@ -28,7 +28,6 @@ async function read(url, accept, body, decoder) {
       body: JSON.stringify(body),
     });
     if (!response.ok) return refused(seen, response.status, await response.text());
-    seen.status = response.status;
     await collect(seen, response.body, decoder);
   } catch (error) {
     broke(seen, error, error instanceof FramedError ? "refused" : "truncated");

@@ -3,8 +3,8 @@ import { streamQuery } from "../../clients/wires/seed_readers/forge.mjs";
 import { streamChat } from "../../clients/wires/seed_readers/session_chat.mjs";
 import { broke, nothing } from "../record.js";
 
-/** Takes an event of Forge as its reader hands it on. */
-export function forgeEvent(seen, { type, ...data }) {
+/** Takes an event as Forge's reader hands it on. */
+function forgeEvent(seen, { type, ...data }) {
   if (type === "token") seen.text += data.content;
   else if (type === "error") {
     seen.outcome = "failed";
@@ -28,12 +28,13 @@ export async function forge(url, prompt) {
   return seen;
 }
 
-/** Takes an event of the session chat as its reader hands it on. */
-export function sessionEvent(seen, { type, ...data }) {
+/** Takes an event as the session chat's reader hands it on. */
+function sessionEvent(seen, { type, ...data }) {
   if (type === "complete") {
     seen.outcome = data.response.finished ? "completed" : "stopped";
     seen.text = data.response.content;
-    seen.citations = data.metadata?.citations?.length ?? null;
+    // Metadata with nothing in it are left out.
+    seen.citations = data.metadata?.citations.length ?? 0;
   } else if (type === "error") {
     seen.outcome = "failed";
     seen.error = { message: data.error };
@@ -42,10 +43,15 @@ export function sessionEvent(seen, { type, ...data }) {
   }
 }
 
-export async function sessionChat(url, prompt) {
+/** A chat needs a session that is there; nobody's fault is tried on the way to it. */
+export async function beginSession(server) {
+  return (await (await fetch(`${server}/v1/sessions`, { method: "POST" })).json()).id;
+}
+
+export async function sessionChat(url, prompt, server) {
   const seen = nothing();
+  const path = `/v1/sessions/${await beginSession(server)}/chat/stream`;
   try {
-    const path = `/v1/sessions/${crypto.randomUUID()}/chat/stream`;
     await streamChat(url + path, prompt, (event) => sessionEvent(seen, event));
   } catch (error) {
     // It throws `HTTP 500` for a status that is no success.
