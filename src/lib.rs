@@ -16,7 +16,7 @@
 //! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
 //!    `default-features = false`.
 //! 2. `turn` (feature `turn`): sink, queue, producer task, commit, completion.
-//! 3. `http` (features `http` and `axum`): bodies, headers, JSON errors.
+//! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket gateway.
 //! 4. `rag` (feature `rag`, off by default): the reference pipeline. It uses the public API only.
 //!
 //! The bytes are specified in `PROTOCOL.md`, the design in `ARCHITECTURE.md`.
@@ -40,17 +40,21 @@ pub mod turn;
 
 pub use event::Event;
 pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp, Timing};
+#[cfg(feature = "ws")]
+pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::ag_ui::AgUi;
 pub use wire::ai_sdk::AiSdk;
+pub use wire::eve::Eve;
 pub use wire::forge::Forge;
 pub use wire::framed::Framed;
 pub use wire::ndjson::Ndjson;
 pub use wire::openai::OpenAi;
 pub use wire::session_chat::SessionChat;
 pub use wire::sse::Sse;
+pub use wire::trustgraph::TrustGraph;
 
 /// The README, so that its examples are compiled and run.
 #[cfg(all(doctest, feature = "axum"))]

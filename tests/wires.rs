@@ -6,9 +6,9 @@ mod written;
 use std::path::Path;
 
 use bytes::BytesMut;
-use ragwire::event::{RoundStart, ToolCall};
+use ragwire::event::{GenerationStart, GraphExplanation, RoundStart, ToolCall, Triple};
 use ragwire::wire::{Encoder, Limits, Wire};
-use ragwire::{AiSdk, End, Failure, Forge, SessionChat, Status, Timestamp};
+use ragwire::{AiSdk, End, Eve, Event, Failure, Forge, Metadata, SessionChat, Status, Timestamp, TrustGraph};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,9 +74,17 @@ fn session_chat() {
 #[test]
 fn too_large_an_event_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
-    let wires: [&dyn Wire; 2] = [
+    let wires: [&dyn Wire; 7] = [
         &Forge::default().limits(limits),
         &SessionChat::default().limits(limits),
+        &Eve::new("s").limits(limits),
+        &Eve::new("s").documented().limits(limits),
+        &TrustGraph::graph_rag("r").streaming(true).limits(limits),
+        &TrustGraph::graph_rag("r").limits(limits),
+        &TrustGraph::graph_rag("r")
+            .streaming(true)
+            .specified()
+            .limits(limits),
     ];
     for wire in wires {
         let (mut encoder, mut out) = (wire.encoder(), BytesMut::from("before"));
@@ -173,4 +181,136 @@ fn ag_ui() {
     use ragwire::AgUi;
     use ragwire::wire::Wire;
     check("ag_ui", |_| AgUi::new("t", "r").encoder());
+}
+
+fn trustgraph_wire(wire: &Value) -> TrustGraph {
+    let id = wire["id"].as_str().unwrap_or("req-1");
+    let trustgraph = match wire["kind"].as_str() {
+        None => TrustGraph::graph_rag(id),
+        Some("document") => TrustGraph::document_rag(id),
+        Some(kind) => panic!("no such kind: {kind}"),
+    };
+    let trustgraph = trustgraph
+        .streaming(wire["streaming"] == true)
+        .limits(limits(wire));
+    if wire["specified"] == true {
+        trustgraph.specified()
+    } else {
+        trustgraph
+    }
+}
+
+#[test]
+fn trustgraph() {
+    check("trustgraph", |wire| trustgraph_wire(wire).encoder());
+}
+
+/// The messages of one request, each a line.
+fn messages(wire: &TrustGraph, events: &[(Event, Option<Timestamp>)], text: &str, end: &End) -> Vec<Value> {
+    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+    for (event, timestamp) in events {
+        encoder.event(event, *timestamp, &mut out).unwrap();
+    }
+    encoder.text(text, &mut out).unwrap();
+    encoder.keep_alive(&mut out);
+    encoder.end(end, &mut out).unwrap();
+    let lines = out.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n');
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+#[test]
+fn every_trustgraph_request_is_complete_once_and_its_twin_is_the_one_response() {
+    let events = [
+        (
+            GraphExplanation::new("urn:e", "urn:g", vec![Triple::new("a", "b", "c")]).into(),
+            Timestamp::parse("2026-01-02T03:04:05.25Z"),
+        ),
+        (GenerationStart::new(2u32, 9u32, "m").into(), None),
+    ];
+    let ends = [
+        End::default(),
+        End::completed(Metadata::default().mode("hybrid")),
+        End::stopped(),
+        End::failed(Failure::default()),
+    ];
+    for wire in [TrustGraph::graph_rag("r-1"), TrustGraph::document_rag("r-1")] {
+        for wire in [wire.clone(), wire.specified()] {
+            for (text, end) in ["", "Yes."]
+                .iter()
+                .flat_map(|text| ends.iter().map(move |end| (text, end)))
+            {
+                for wire in [wire.clone(), wire.clone().streaming(true)] {
+                    let messages = messages(&wire, &events, text, end);
+                    let (last, before) = messages.split_last().unwrap();
+                    assert_eq!((&last["id"], &last["complete"]), (&"r-1".into(), &true.into()));
+                    for message in before {
+                        assert_eq!(
+                            (&message["id"], &message["complete"]),
+                            (&"r-1".into(), &false.into())
+                        );
+                    }
+                }
+                let [message] = &messages(&wire, &events, text, end)[..] else {
+                    panic!("more than one message");
+                };
+                let response = wire.response(&events, text, end);
+                assert_eq!(message["response"], response);
+                assert_eq!(
+                    wire.clone().streaming(true).response(&events, text, end),
+                    response
+                );
+                assert_eq!(message.get("error"), response.get("error"));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_for_one_trustgraph_message_is_cut_at_a_character() {
+    let whole = "\u{e9}".repeat(TrustGraph::MAX_RESPONSE_BYTES / 2);
+    let (wire, over) = (TrustGraph::graph_rag("r"), format!("a{whole}"));
+    for (text, kept, truncated) in [(&whole, whole.len(), None), (&over, whole.len() - 1, Some(true))] {
+        let response = wire.response(&[], text, &End::default());
+        assert_eq!(response["response"], text[..kept]);
+        assert_eq!(response["metadata"]["truncated"].as_bool(), truncated);
+        // Nothing follows what was cut off, not even what would fit.
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+        encoder.text(text, &mut out).unwrap();
+        encoder.text("!", &mut out).unwrap();
+        encoder.end(&End::default(), &mut out).unwrap();
+        let message: Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(message["response"]["response"], text[..kept]);
+        assert_eq!(message["response"]["metadata"]["truncated"], true);
+    }
+}
+
+#[test]
+fn a_refused_trustgraph_request_is_one_message() {
+    let error = TrustGraph::document_rag("r\n1").error("unknown-service", "unknown service");
+    assert_eq!(
+        error.to_string(),
+        r#"{"id":"r\n1","error":{"message":"unknown service","type":"unknown-service"},"complete":true}"#
+    );
+}
+
+fn eve(wire: &Value) -> Eve {
+    let mut eve = Eve::new("s")
+        .turn(wire["turn"].as_u64().unwrap_or_default())
+        .first_index(wire["first_index"].as_u64().unwrap_or_default())
+        .limits(limits(wire));
+    if wire["documented"] == true {
+        eve = eve.documented();
+    }
+    if let Some(message) = wire["message"].as_str() {
+        eve = eve.message(message);
+    }
+    match wire["max_message_bytes"].as_u64() {
+        Some(bytes) => eve.max_message_bytes(usize::try_from(bytes).unwrap()),
+        None => eve,
+    }
+}
+
+#[test]
+fn eve_in_both_vocabularies() {
+    check("eve", |wire| eve(wire).encoder());
 }

@@ -108,22 +108,11 @@ impl Spelling for FramedSpelling {
         if phase == Phase::Events {
             let from = out.len();
             object::write_event(event, timestamp, out)?;
-            self.check_line(out.len() - from)?;
+            object::check_line(out.len() - from, self.limits)?;
             out.extend_from_slice(b"\n");
             return Ok(());
         }
-        let from = self.late.json.len();
-        let comma = usize::from(from > 0);
-        self.late.json.extend_from_slice(&b","[..comma]);
-        let written = object::write_event(event, timestamp, &mut self.late.json).map_err(EncodeError::from);
-        let checked = written.and_then(|()| self.check_line(self.late.json.len() - from - comma));
-        if checked.is_err() || self.late.json.len() > self.limits.max_trailer_bytes {
-            self.late.json.truncate(from);
-            self.late.dropped += u64::from(checked.is_ok());
-        } else {
-            self.late.count += 1;
-        }
-        checked
+        self.late.push(event, timestamp, self.limits)
     }
 
     fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
@@ -163,17 +152,6 @@ impl Spelling for FramedSpelling {
         // A blank line is skipped before the text; within the text every byte would be shown.
         if phase == Phase::Events {
             out.extend_from_slice(b"\n");
-        }
-    }
-}
-
-impl FramedSpelling {
-    fn check_line(&self, bytes: usize) -> Result<(), EncodeError> {
-        let max_bytes = self.limits.max_line_bytes;
-        if bytes > max_bytes {
-            Err(EncodeError::TooLarge { max_bytes })
-        } else {
-            Ok(())
         }
     }
 }

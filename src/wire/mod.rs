@@ -14,6 +14,8 @@ use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 
 pub mod ag_ui;
 pub mod ai_sdk;
+mod answer;
+pub mod eve;
 mod event_stream;
 pub mod forge;
 pub mod framed;
@@ -24,6 +26,7 @@ mod object;
 pub mod openai;
 pub mod session_chat;
 pub mod sse;
+pub mod trustgraph;
 mod typed;
 
 /// One protocol as spelled: its name, its headers, and an encoder for each turn.

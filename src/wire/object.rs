@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::{EncodeError, Limits};
 use crate::event::{Custom, Event};
 use crate::frame::{End, Failure, Frame, Status, Timestamp};
 use crate::json;
@@ -29,6 +30,43 @@ pub(super) struct Late {
     pub(super) count: u64,
     /// How many more there were no room for.
     pub(super) dropped: u64,
+}
+
+impl Late {
+    /// Keeps an event, or counts it where all of them would have more than `max_trailer_bytes`. On an error nothing has changed.
+    pub(super) fn push(
+        &mut self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        limits: Limits,
+    ) -> Result<(), EncodeError> {
+        let from = self.json.len();
+        let comma = usize::from(from > 0);
+        self.json.extend_from_slice(&b","[..comma]);
+        let written = write_event(event, timestamp, &mut self.json).map_err(EncodeError::from);
+        let checked = written.and_then(|()| check_line(self.json.len() - from - comma, limits));
+        if checked.is_err() || self.json.len() > limits.max_trailer_bytes {
+            self.json.truncate(from);
+            self.dropped += u64::from(checked.is_ok());
+        } else {
+            self.count += 1;
+        }
+        checked
+    }
+
+    /// Whether no event had to wait.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0 && self.dropped == 0
+    }
+}
+
+/// `TooLarge` for an event of `bytes` that is over the limit of lines.
+pub(super) fn check_line(bytes: usize, limits: Limits) -> Result<(), EncodeError> {
+    let max_bytes = limits.max_line_bytes;
+    if bytes > max_bytes {
+        return Err(EncodeError::TooLarge { max_bytes });
+    }
+    Ok(())
 }
 
 /// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
+use super::answer::Answer;
 use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
@@ -38,7 +39,7 @@ impl SessionChat {
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
     /// Most bytes of the answer that `complete` holds: 4 MiB, as much as a collected turn. The answer is kept until the end, so it
     /// must not grow without bounds; what is over is cut off at a character, and `response.truncated` says so.
-    pub const MAX_CONTENT_BYTES: usize = 4 * 1024 * 1024;
+    pub const MAX_CONTENT_BYTES: usize = Answer::MAX_BYTES;
 
     /// Sets the limits: an event's line, and the tool calls and results that are kept for `complete`.
     #[must_use]
@@ -70,7 +71,7 @@ impl SessionChat {
             let _ = chat.write_event(event, *timestamp, &mut scratch);
             scratch.clear();
         }
-        chat.keep_text(text);
+        chat.content.push(text);
         chat.terminal(end).into()
     }
 
@@ -81,12 +82,11 @@ impl SessionChat {
             max_rounds: 1,
             rounds_used: 1,
             timestamp: None,
-            content: String::new(),
+            content: Answer::default(),
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
             tool_bytes: 0,
-            content_closed: false,
-            truncated: false,
+            tools_cut: false,
         }
     }
 }
@@ -127,15 +127,13 @@ struct Chat {
     rounds_used: u32,
     /// The last one seen.
     timestamp: Option<Timestamp>,
-    /// At most `MAX_CONTENT_BYTES`.
-    content: String,
-    /// Whether something was cut off it.
-    content_closed: bool,
+    content: Answer,
     /// Together at most `max_trailer_bytes`, counted as their events are on the wire.
     tool_calls: Vec<Value>,
     tool_results: Vec<Value>,
     tool_bytes: usize,
-    truncated: bool,
+    /// Whether some were left out.
+    tools_cut: bool,
 }
 
 impl Spelling for Chat {
@@ -150,7 +148,7 @@ impl Spelling for Chat {
     }
 
     fn text(&mut self, _: Phase, text: &str, _: &mut BytesMut) {
-        self.keep_text(text);
+        self.content.push(text);
     }
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
@@ -196,7 +194,7 @@ impl Chat {
         };
         self.tool_bytes += out.len() - from;
         if self.tool_bytes > self.wire.limits.max_trailer_bytes {
-            self.truncated = true;
+            self.tools_cut = true;
             return Ok(());
         }
         for name in ["type", "max_rounds", "timestamp"] {
@@ -245,20 +243,6 @@ impl Chat {
         Ok(typed::object(kind, &names, members))
     }
 
-    fn keep_text(&mut self, text: &str) {
-        if self.content_closed {
-            return;
-        }
-        let room = SessionChat::MAX_CONTENT_BYTES - self.content.len();
-        let kept = text.floor_char_boundary(room);
-        self.content.push_str(&text[..kept]);
-        if kept < text.len() {
-            // Nothing may follow a gap.
-            self.truncated = true;
-            self.content_closed = true;
-        }
-    }
-
     /// `complete` or `error`.
     fn terminal(&self, end: &End) -> Map<String, Value> {
         let timestamp = end.timing.map(|timing| timing.timestamp).or(self.timestamp);
@@ -266,6 +250,8 @@ impl Chat {
         if let Status::Failed(failure) = &end.status {
             object.insert("type".into(), "error".into());
             object.insert("error".into(), failure.message.as_ref().into());
+            // What was said until then: this wire has no other place for it.
+            object.insert("response".into(), self.response(end).into());
         } else {
             object.insert("type".into(), "complete".into());
             if let Some(session) = self.session(end) {
@@ -273,9 +259,9 @@ impl Chat {
             }
             object.insert("response".into(), self.response(end).into());
             object.insert("queue_stats".into(), queue_stats(&end.metadata));
-            if let Some(metadata) = self.metadata(end) {
-                object.insert("metadata".into(), metadata);
-            }
+        }
+        if let Some(metadata) = self.metadata(end) {
+            object.insert("metadata".into(), metadata);
         }
         stamp(&mut object, timestamp);
         object
@@ -283,7 +269,7 @@ impl Chat {
 
     fn session(&self, end: &End) -> Option<Map<String, Value>> {
         let mut session = self.wire.session.as_deref()?.clone();
-        let answer = json!({ "role": "assistant", "content": self.content });
+        let answer = json!({ "role": "assistant", "content": self.content.text() });
         let messages = session.entry("messages").or_insert_with(|| json!([]));
         if let Value::Array(messages) = messages {
             messages.push(answer);
@@ -296,7 +282,7 @@ impl Chat {
 
     fn response(&self, end: &End) -> Map<String, Value> {
         let mut response = Map::new();
-        response.insert("content".into(), self.content.as_str().into());
+        response.insert("content".into(), self.content.text().into());
         response.insert("tool_calls".into(), self.tool_calls.as_slice().into());
         response.insert("tool_results".into(), self.tool_results.as_slice().into());
         response.insert("rounds_used".into(), self.rounds_used.into());
@@ -304,7 +290,7 @@ impl Chat {
         if let Some(timing) = end.timing {
             response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
         }
-        if self.truncated {
+        if self.content.is_cut() || self.tools_cut {
             response.insert("truncated".into(), true.into());
         }
         response
@@ -316,12 +302,22 @@ impl Chat {
             queue_stats: None,
             ..end.metadata.clone()
         };
-        if metadata == Metadata::default() {
+        // A stop shows in `response.finished`, a failure in nothing else.
+        let status = match &end.status {
+            Status::Failed(_) => end.status.clone(),
+            Status::Completed | Status::Stopped => Status::Completed,
+        };
+        if metadata == Metadata::default() && status == Status::Completed {
             return None;
         }
+        let end = End {
+            status,
+            metadata,
+            timing: None,
+        };
         let mut out = BytesMut::new();
         object::write_end(
-            &End::completed(metadata),
+            &end,
             &Late::default(),
             self.wire.limits.max_trailer_bytes,
             &mut out,

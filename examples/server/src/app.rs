@@ -11,6 +11,7 @@ use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
 use crate::sessions::{SessionLimits, Sessions};
+use crate::writers::Writers;
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct App {
     pub turns: TurnGroup,
     /// The sessions.
     pub sessions: Arc<Sessions>,
+    /// Who is answering in them.
+    pub writers: Arc<Writers>,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -47,6 +50,7 @@ impl App {
         Self {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
+            writers: Arc::default(),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

@@ -12,8 +12,10 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
+//! | who answers in a session, and who waits | `writers.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
+//! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
 pub mod ask;
@@ -28,3 +30,4 @@ pub mod sample;
 pub mod serve;
 pub mod sessions;
 pub mod start;
+pub mod writers;

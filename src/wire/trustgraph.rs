@@ -1,0 +1,560 @@
+//! The WebSocket wire of TrustGraph: one JSON object for each message, with the request's id.
+//!
+//! This crate only writes it. The table stands in `PROTOCOL.md`, the vectors in `tests/vectors/trustgraph`. A message is a line here:
+//! whoever has the socket cuts at LF, which no message holds, and sends each line without it as one text message.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{End, TrustGraph};
+//!
+//! let wire = TrustGraph::graph_rag("req-1").streaming(true);
+//! let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
+//! encoder.text("Yes.", &mut bytes).unwrap();
+//! assert_eq!(
+//!     &bytes[..],
+//!     br#"{"id":"req-1","response":{"message_type":"chunk","response":"Yes.","end_of_stream":false,"end_of_session":false},"complete":false}
+//! "#
+//! );
+//! encoder.end(&End::default(), &mut bytes).unwrap();
+//! assert!(bytes.ends_with(b"\"end_of_session\":true},\"complete\":true}\n"));
+//! ```
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::answer::Answer;
+use super::object::{self, Late, Line};
+use super::{EncodeError, Limits, Spelling, Wire};
+use crate::event::{Event, Triple};
+use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::json;
+
+/// The wire of TrustGraph's graph and document RAG services, for one request.
+#[derive(Clone, Debug)]
+pub struct TrustGraph {
+    id: Arc<str>,
+    kind: Kind,
+    streaming: bool,
+    envelope: Envelope,
+    limits: Limits,
+}
+
+/// Which service answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    GraphRag,
+    DocumentRag,
+}
+
+/// How messages are spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Envelope {
+    /// As TrustGraph's own server and clients do.
+    Shipped,
+    /// As its specification says.
+    Specified,
+}
+
+impl TrustGraph {
+    /// The media type of the lines, where they do not go through a socket.
+    pub const CONTENT_TYPE: &'static str = "application/x-ndjson";
+    /// Most bytes of the answer that a message holds: 4 MiB, as much as a collected turn. It is kept until the end, so it must not
+    /// grow without bounds; what is over is cut off at a character, and `metadata.truncated` says so. The pieces of a streamed
+    /// answer have no such limit.
+    pub const MAX_RESPONSE_BYTES: usize = Answer::MAX_BYTES;
+
+    /// Answers the `graph-rag` request `id`: in one message, in the envelope that TrustGraph ships.
+    pub fn graph_rag(id: impl Into<String>) -> Self {
+        Self::new(id.into(), Kind::GraphRag)
+    }
+
+    /// Answers the `document-rag` request `id`: in one message, in the envelope that TrustGraph ships.
+    pub fn document_rag(id: impl Into<String>) -> Self {
+        Self::new(id.into(), Kind::DocumentRag)
+    }
+
+    fn new(id: String, kind: Kind) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            streaming: false,
+            envelope: Envelope::Shipped,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Whether events and text are sent as they come: the request's `streaming`, which is false where it is left out. Where it is
+    /// false there is exactly one message, since clients take the first for the answer.
+    #[must_use]
+    pub fn streaming(mut self, streaming: bool) -> Self {
+        self.streaming = streaming;
+        self
+    }
+
+    /// Spells messages as TrustGraph's specification does, instead of as its server.
+    #[must_use]
+    pub fn specified(mut self) -> Self {
+        self.envelope = Envelope::Specified;
+        self
+    }
+
+    /// Sets the limits: an event's message, the metadata of the last message, and `sources`.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The only message of a request that is refused before its turn begins.
+    pub fn error(&self, error_type: &str, message: &str) -> Value {
+        json!({
+            "id": &*self.id,
+            "error": { "message": message, "type": error_type },
+            "complete": true,
+        })
+    }
+
+    /// The `response` of the one message out of a collected turn: what `POST /api/v1/flow/{flow}/service/{kind}` answers, where
+    /// nothing streams. Of a turn that failed it has `error`, and clients want the status 200 all the same.
+    pub fn response<'a>(
+        &self,
+        events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
+        text: &str,
+        end: &End,
+    ) -> Value {
+        let mut request = self.clone().streaming(false).request();
+        for (event, timestamp) in events {
+            // One that is too large would not have been in the message either.
+            let _ = request.keep_event(event, *timestamp);
+        }
+        request.answer.push(text);
+        request.last(end).into()
+    }
+
+    fn request(&self) -> Request {
+        Request {
+            wire: self.clone(),
+            answer: Answer::default(),
+            late: Late::default(),
+            model: None,
+            documents: Documents::default(),
+        }
+    }
+}
+
+impl Wire for TrustGraph {
+    fn name(&self) -> &'static str {
+        "trustgraph"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::CONTENT_TYPE
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(self.request())
+    }
+}
+
+/// The type of what this server decides, whatever the service.
+const GATEWAY_ERROR: &str = "gateway-error";
+
+/// The types of errors that TrustGraph's clients know. A failure that has one as its code keeps it.
+const ERROR_TYPES: [&str; 13] = [
+    "agent-error",
+    "config-error",
+    "document-rag-error",
+    "flow-error",
+    GATEWAY_ERROR,
+    "graph-rag-error",
+    "llm-error",
+    "load-error",
+    "lookup-error",
+    "nlp-query-error",
+    "request-error",
+    "rows-query-error",
+    "structured-query-error",
+];
+
+/// One request.
+#[derive(Debug)]
+struct Request {
+    wire: TrustGraph,
+    /// Where a message says it whole.
+    answer: Answer,
+    /// Events of a request that does not stream; at most `max_trailer_bytes`.
+    late: Late,
+    /// Of the last `generation_start`.
+    model: Option<String>,
+    /// Of the `sources` events.
+    documents: Documents,
+}
+
+/// Documents, each once.
+#[derive(Debug, Default)]
+struct Documents {
+    /// Titles by URI, in the order in which they came; together at most `max_trailer_bytes`, as they are counted.
+    titles: Map<String, Value>,
+    bytes: usize,
+    /// Whether some were left out.
+    cut: bool,
+}
+
+impl Documents {
+    fn add(&mut self, uri: &str, title: &str, limits: Limits) {
+        if self.titles.contains_key(uri) {
+            return;
+        }
+        self.bytes += r#"{"uri":"","title":""},"#.len() + uri.len() + title.len();
+        if self.bytes > limits.max_trailer_bytes {
+            self.cut = true;
+        } else {
+            self.titles.insert(uri.to_owned(), title.into());
+        }
+    }
+}
+
+/// What every message is.
+#[derive(Serialize)]
+struct Message<'a, R> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a Value>,
+    response: R,
+    complete: bool,
+}
+
+/// A `response` as shipped, but the last.
+#[derive(Serialize)]
+struct Shipped<'a> {
+    message_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<&'a str>,
+    #[serde(flatten)]
+    body: Option<Body<'a>>,
+    end_of_stream: bool,
+    end_of_session: bool,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body<'a> {
+    Explain {
+        explain_id: &'a str,
+        explain_graph: &'a str,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        explain_triples: Vec<Value>,
+    },
+    Event {
+        event: Line<'a>,
+    },
+}
+
+/// A `response` as specified, but the last.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Specified<'a> {
+    Chunk(&'a str),
+    Event(Line<'a>),
+}
+
+impl Spelling for Request {
+    fn event(
+        &mut self,
+        _: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        if !self.wire.streaming {
+            return self.keep_event(event, timestamp);
+        }
+        self.write_event(event, timestamp, out)?;
+        self.note(event);
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        if !self.wire.streaming {
+            return self.answer.push(text);
+        }
+        match self.wire.envelope {
+            Envelope::Shipped => self.write_all(None, &chunk(text, false), false, out),
+            Envelope::Specified => {
+                self.answer.push(text);
+                self.write_all(None, &Specified::Chunk(text), false, out);
+            }
+        }
+    }
+
+    fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        let streamed = self.wire.streaming && self.wire.envelope == Envelope::Shipped;
+        if streamed && !matches!(end.status, Status::Failed(_)) {
+            // Which piece of text is the last is not known before; waiting for it would hold back each piece.
+            self.write_all(None, &chunk("", true), false, out);
+        }
+        let last = self.last(end);
+        // Some clients look for it beside the response only, and take an answer that failed for one that is whole.
+        self.write_all(last.get("error"), &last, true, out);
+    }
+
+    fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
+        // Every message means something; a socket has its pings.
+    }
+}
+
+impl Request {
+    /// Keeps an event for the one message.
+    fn keep_event(&mut self, event: &Event, timestamp: Option<Timestamp>) -> Result<(), EncodeError> {
+        self.late.push(event, timestamp, self.wire.limits)?;
+        self.note(event);
+        Ok(())
+    }
+
+    /// Remembers what the last message says of an event.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::GenerationStart(start) => self.model = Some(start.model.clone()),
+            Event::Sources(sources) if self.has_sources() => {
+                for source in &sources.sources {
+                    let title = source.title.as_deref().unwrap_or_default();
+                    self.documents.add(&source.document_id, title, self.wire.limits);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_sources(&self) -> bool {
+        self.wire.kind == Kind::GraphRag && self.wire.envelope == Envelope::Shipped
+    }
+
+    fn write_event(
+        &self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let max_bytes = self.wire.limits.max_line_bytes;
+        let line = Line { event, timestamp };
+        if self.wire.envelope == Envelope::Specified {
+            return self.write(None, &Specified::Event(line), false, max_bytes, out);
+        }
+        let (message_type, body) = match event {
+            Event::GraphExplanation(explanation) => {
+                let explain = Body::Explain {
+                    explain_id: &explanation.explain_id,
+                    explain_graph: &explanation.graph,
+                    explain_triples: explanation.triples.iter().map(triple).collect(),
+                };
+                ("explain", explain)
+            }
+            _ => ("event", Body::Event { event: line }),
+        };
+        let response = Shipped {
+            message_type,
+            response: (self.wire.kind == Kind::GraphRag).then_some(""),
+            body: Some(body),
+            end_of_stream: false,
+            end_of_session: false,
+        };
+        self.write(None, &response, false, max_bytes, out)
+    }
+
+    /// The `response` of the last message.
+    fn last(&self, end: &End) -> Map<String, Value> {
+        let shipped = self.wire.envelope == Envelope::Shipped;
+        let mut response = match &end.status {
+            Status::Failed(failure) => self.failed(failure),
+            _ if shipped => self.closed(end),
+            _ => members([
+                ("response", Some(self.answer.text().into())),
+                ("end_of_stream", Some(true.into())),
+            ]),
+        };
+        if let Some(metadata) = self.metadata(end) {
+            response.insert("metadata".into(), metadata);
+        }
+        response
+    }
+
+    fn failed(&self, failure: &Failure) -> Map<String, Value> {
+        let error = json!({ "message": failure.message, "type": self.error_type(&failure.code) });
+        let shipped = self.wire.envelope == Envelope::Shipped;
+        members([
+            ("error", Some(error)),
+            ("end_of_stream", Some(true.into())),
+            ("end_of_session", shipped.then_some(true.into())),
+        ])
+    }
+
+    /// The last `response` as shipped.
+    fn closed(&self, end: &End) -> Map<String, Value> {
+        let (streaming, graph) = (self.wire.streaming, self.wire.kind == Kind::GraphRag);
+        let message_type = match (graph, streaming) {
+            (true, _) => Some("chunk"),
+            (false, true) => Some("end"),
+            (false, false) => None,
+        };
+        let usage = end.metadata.usage.as_ref();
+        let model = usage.and_then(|usage| usage.model.as_deref());
+        members([
+            ("message_type", message_type.map(Value::from)),
+            (
+                "response",
+                (graph || !streaming).then(|| self.answer.text().into()),
+            ),
+            ("sources", self.sources(end)),
+            // Where there was a marker, this is none.
+            ("end_of_stream", Some((!streaming).into())),
+            ("end_of_session", Some(true.into())),
+            (
+                "in_token",
+                usage.and_then(|usage| usage.input_tokens).map(Value::from),
+            ),
+            (
+                "out_token",
+                usage.and_then(|usage| usage.output_tokens).map(Value::from),
+            ),
+            ("model", model.or(self.model.as_deref()).map(Value::from)),
+        ])
+    }
+
+    /// The documents behind the answer: of `sources` events, else of the citations.
+    fn sources(&self, end: &End) -> Option<Value> {
+        let mut cited = Documents::default();
+        let documents = if self.documents.titles.is_empty() && self.has_sources() {
+            for citation in &end.metadata.citations {
+                cited.add(&citation.document_id, "", self.wire.limits);
+            }
+            &cited
+        } else {
+            &self.documents
+        };
+        let sources = documents
+            .titles
+            .iter()
+            .map(|(uri, title)| json!({ "uri": uri, "title": title }));
+        (!documents.titles.is_empty()).then(|| sources.collect())
+    }
+
+    /// What TrustGraph has no place for: the trailer of the framed wire. `None` where there is nothing in it.
+    fn metadata(&self, end: &End) -> Option<Value> {
+        let mut end = End {
+            timing: None,
+            ..end.clone()
+        };
+        let failed = matches!(end.status, Status::Failed(_));
+        if self.wire.envelope == Envelope::Shipped && !failed {
+            // It is said beside.
+            end.metadata.usage = None;
+        }
+        end.metadata.truncated |= self.answer.is_cut() || self.documents.cut;
+        if end == End::default() && self.late.is_empty() {
+            return None;
+        }
+        let mut out = BytesMut::new();
+        object::write_end(&end, &self.late, self.wire.limits.max_trailer_bytes, &mut out);
+        serde_json::from_slice(&out).ok()
+    }
+
+    /// TrustGraph's type for a failure.
+    fn error_type<'a>(&self, code: &'a str) -> &'a str {
+        match code {
+            Failure::TIMEOUT | Failure::WRITE_STALLED | Failure::SHUTTING_DOWN | Failure::BUSY => {
+                GATEWAY_ERROR
+            }
+            code if ERROR_TYPES.contains(&code) => code,
+            _ if self.wire.kind == Kind::GraphRag => "graph-rag-error",
+            _ => "document-rag-error",
+        }
+    }
+
+    /// Appends one message. On an error `out` may hold a part of it.
+    fn write(
+        &self,
+        error: Option<&Value>,
+        response: &impl Serialize,
+        complete: bool,
+        max_bytes: usize,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let from = out.len();
+        let message = Message {
+            id: &self.wire.id,
+            error,
+            response,
+            complete,
+        };
+        json::write(out, &message)?;
+        if out.len() - from > max_bytes {
+            return Err(EncodeError::TooLarge { max_bytes });
+        }
+        out.extend_from_slice(b"\n");
+        Ok(())
+    }
+
+    /// [`Self::write`] for what has no limit.
+    fn write_all(
+        &self,
+        error: Option<&Value>,
+        response: &impl Serialize,
+        complete: bool,
+        out: &mut BytesMut,
+    ) {
+        let from = out.len();
+        if self.write(error, response, complete, usize::MAX, out).is_err() {
+            // Strings and JSON values always serialise; half a message must not stay in any case.
+            out.truncate(from);
+        }
+    }
+}
+
+/// A piece of the answer as shipped.
+fn chunk(text: &str, end_of_stream: bool) -> Shipped<'_> {
+    Shipped {
+        message_type: "chunk",
+        response: Some(text),
+        body: None,
+        end_of_stream,
+        end_of_session: false,
+    }
+}
+
+/// The members that there are.
+fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
+    members
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
+/// A triple in the terms of TrustGraph. Subject and predicate are always IRIs; what the object is, its spelling says, by the rules of
+/// TrustGraph's clients.
+fn triple(triple: &Triple) -> Value {
+    let quoted = |term: &str| term.starts_with('<') && term.ends_with('>') && !term.starts_with("<<");
+    let iri = |term: &str| {
+        let inner = if quoted(term) {
+            &term[1..term.len() - 1]
+        } else {
+            term
+        };
+        json!({ "t": "i", "i": inner })
+    };
+    let is_iri = |term: &str| {
+        quoted(term)
+            || ["http://", "https://", "urn:"]
+                .iter()
+                .any(|scheme| term.starts_with(scheme))
+    };
+    let object = if is_iri(&triple.o) {
+        iri(&triple.o)
+    } else {
+        json!({ "t": "l", "v": triple.o })
+    };
+    json!({ "s": iri(&triple.s), "p": iri(&triple.p), "o": object })
+}
