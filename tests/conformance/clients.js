@@ -70,9 +70,14 @@ export const CLIENTS = [
     name: "@ag-ui/client 1.0.0 HttpAgent",
     wire: "ag_ui",
     ask: agent,
-    cut: { "cut behind HTTP/1.0": "unreported" },
+    cut: { "cut behind HTTP/1.0": "truncated or unreported" },
   },
-  { name: "npm openai 7.55.0, stream", wire: "openai", ask: openai.stream, cut: { "cut behind HTTP/1.0": "unreported" } },
+  {
+    name: "npm openai 7.55.0, stream",
+    wire: "openai",
+    ask: openai.stream,
+    cut: { "cut behind HTTP/1.0": "truncated or unreported" },
+  },
   { name: "npm openai 7.55.0", wire: "openai_whole", ask: openai.whole },
   {
     name: "PyPI openai 3.52.0, stream",

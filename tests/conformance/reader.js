@@ -3,8 +3,9 @@ import { createInterface } from "node:readline";
 import { read } from "../clients/wires/read_ag_ui.js";
 import { broke, nothing, refused } from "./record.js";
 
-// Besides the failure that it reports.
+// Both besides the failure that it reports.
 process.on("unhandledRejection", () => {});
+console.error = () => {};
 
 /** The names of the events that those of AG-UI stand for. */
 const eventOf = (event) => {
@@ -36,7 +37,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   ask(job).then(
     (seen) => console.log(JSON.stringify({ id, seen })),
     (error) => {
-      console.error(error);
+      process.stderr.write(`${error.stack}\n`);
       process.exit(1);
     },
   );

@@ -51,14 +51,17 @@ export function bodyOf(bytes) {
 
 /** How many cut turns are under way at once: the client waits for the server, and the server for the client. */
 const AT_ONCE = 8;
-/** From one cut in the headers to the next, where not every byte of them is tried. */
+/** From one cut to the next where not every byte is tried: in the headers, and in the body away from the ends of lines. */
 const HEADER_STRIDE = 16;
+const BODY_STRIDE = 5;
+/** How near to the end of a line every byte is tried; numbers before it may shift it by a byte or two from turn to turn. */
+const NEAR_LINE_END = 3;
 /** How far beyond the end of a first answer the last cut is: numbers in an answer grow by some digits from turn to turn. */
 const BEYOND = 8;
 
 /**
- * Asks once for each place at which the answer can be cut, and a few beyond its end: every byte of the body is such a place, and
- * `everyHeader` says whether every byte of the headers is. Gives for each `seen`, and `part`: where the cut was.
+ * Asks once for each place at which the answer can be cut, and a few beyond its end: each byte if `everyByte`, else those that
+ * the constants above say. Gives for each `seen`, and `part`: where the cut was.
  *
  * | part | what arrived |
  * |---|---|
@@ -67,18 +70,19 @@ const BEYOND = 8;
  * | `told` | all that the end says, and not its last byte: the line end or blank line is missing |
  * | `whole` | every byte of the wire |
  */
-export async function cutEverywhere(client, server, prompt, { http10, everyHeader }) {
+export async function cutEverywhere(client, server, prompt, { http10, everyByte }) {
   const uncut = await startProxy(server.url, { http10 });
   await client.ask(uncut.url, prompt);
   const answer = Buffer.concat(uncut.answers.at(-1).passed);
   await uncut.stop();
   const headers = answer.indexOf("\r\n\r\n") + 4;
 
-  const places = [];
-  for (let at = 1; at <= answer.length + BEYOND; ) {
-    places.push(at);
-    at += !everyHeader && at + HEADER_STRIDE < headers ? HEADER_STRIDE : 1;
-  }
+  const nearLineEnd = (at) => answer.subarray(Math.max(0, at - NEAR_LINE_END), at + NEAR_LINE_END).includes("\n");
+  const isPlace = (at) => {
+    if (everyByte || at > answer.length) return true;
+    return at < headers ? at % HEADER_STRIDE === 1 : at % BODY_STRIDE === 0 || nearLineEnd(at);
+  };
+  const places = Array.from({ length: answer.length + BEYOND }, (_, at) => at + 1).filter(isPlace);
   const { told, whole } = WIRES[client.wire];
   const cuts = [];
   const work = async () => {
