@@ -12,13 +12,16 @@ import sys
 import uuid
 
 import httpx
-import httpx._transports.default as transports
+import httpx._transports.default
+import httpx2._transports.default
 import openai
 
 WIRES = pathlib.Path(__file__).parents[1] / "clients" / "wires"
 
-# Each new client reads the system's certificates, 20 ms, and nothing here is encrypted.
-transports.create_ssl_context = functools.cache(transports.create_ssl_context)
+# Each new client reads the system's certificates, 40 ms, and nothing here is encrypted. `openai` brings an httpx of its own.
+for library in (httpx, httpx2):
+    transports = library._transports.default
+    transports.create_ssl_context = functools.cache(transports.create_ssl_context)
 
 
 def load(path):
