@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::{Decode, Finish, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Failure, Forge, Frame, Framed, Ndjson, OpenAi, SessionChat, Sse, Status,
+    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, Ndjson, OpenAi, SessionChat, Sse, Status,
+    TrustGraph,
 };
 use serde_json::Value;
 
@@ -79,6 +80,27 @@ fn rows() -> Vec<Row> {
             openai().progress(Progress::None).on_failure(OnFailure::Text),
             read_openai,
             &[without_evidence, with_sentence],
+        ),
+        row(Eve::new("s"), read_eve, &[without_evidence]),
+        row(
+            Eve::new("s").documented().turn(3).message("why?"),
+            read_eve,
+            &[without_evidence],
+        ),
+        row(
+            TrustGraph::graph_rag("1").streaming(true),
+            read_trustgraph,
+            &[without_evidence],
+        ),
+        row(
+            TrustGraph::document_rag("1"),
+            read_trustgraph,
+            &[without_evidence, without_partial_answer],
+        ),
+        row(
+            TrustGraph::graph_rag("1").specified().streaming(true),
+            read_trustgraph,
+            &[without_evidence],
         ),
     ]
 }
@@ -160,6 +182,13 @@ fn with_code_of_forge(said: &mut Said) {
             "chat_failed" => "LLM_ERROR".into(),
             code => code.to_ascii_uppercase(),
         };
+    }
+}
+
+/// A request of TrustGraph's that does not stream answers with the error alone (T-06).
+fn without_partial_answer(said: &mut Said) {
+    if let Outcome::Failed { .. } = said.outcome {
+        said.answer.clear();
     }
 }
 
@@ -338,6 +367,57 @@ fn read_openai(bytes: &[u8]) -> Said {
         assert_eq!(last["choices"][0]["finish_reason"], "stop");
     }
     said
+}
+
+/// Both vocabularies: the pieces of the answer, and the trailer in the last line.
+fn read_eve(bytes: &[u8]) -> Said {
+    let lines: Vec<Value> = json_lines(bytes);
+    let data = |kind: &'static str| {
+        let of_kind = lines.iter().filter(move |line| line["type"] == kind);
+        of_kind.map(|line| &line["data"])
+    };
+    let shipped = data("message.appended").filter_map(|data| data["messageDelta"].as_str());
+    let documented = data("agent.content.delta").filter_map(|data| data["text"].as_str());
+    let answer = shipped.chain(documented).collect();
+    let last = lines.last().unwrap();
+    let said = trailer(answer, &last["data"]["metadata"]);
+    if last["type"] == "session.waiting" {
+        return said;
+    }
+    assert_eq!(last["type"], "session.failed");
+    let Outcome::Failed { code, message, .. } = &said.outcome else {
+        panic!("{last}")
+    };
+    let told = last["data"].get("error").unwrap_or(&last["data"]["message"]);
+    assert_eq!(
+        (&last["data"]["code"], told),
+        (&code.as_str().into(), &message.as_str().into())
+    );
+    said
+}
+
+/// Pieces where it streamed, the whole where it did not; the trailer in the last message.
+fn read_trustgraph(bytes: &[u8]) -> Said {
+    let messages: Vec<Value> = json_lines(bytes);
+    let (last, before) = messages.split_last().unwrap();
+    assert_eq!(last["complete"], true);
+    assert!(before.iter().all(|message| message["complete"] == false));
+    let text = |message: &Value| {
+        let response = &message["response"];
+        let piece = response.get("chunk").unwrap_or(&response["response"]);
+        piece.as_str().unwrap_or_default().to_owned()
+    };
+    let pieces: String = before.iter().map(text).collect();
+    let answer = if pieces.is_empty() { text(last) } else { pieces };
+    trailer(answer, &last["response"]["metadata"])
+}
+
+fn json_lines(bytes: &[u8]) -> Vec<Value> {
+    let lines = std::str::from_utf8(bytes).unwrap().lines();
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 // ---- the property ------------------------------------------------------------------------------------------------------

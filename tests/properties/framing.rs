@@ -9,8 +9,8 @@ use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Encoder, Limits, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Event, Failure, Forge, Frame, Framed, Metadata, Ndjson, OpenAi, SessionChat,
-    Sse, Status,
+    AgUi, AiSdk, Citation, End, Eve, Event, Failure, Forge, Frame, Framed, Metadata, Ndjson, OpenAi,
+    SessionChat, Sse, Status, TrustGraph,
 };
 use serde_json::{Value, json};
 
@@ -44,6 +44,8 @@ fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
     let openai = || OpenAi::new(word(0), 0, word(1)).limits(limits).with_usage();
     let session = json!({"id": word(0), "messages": [{"content": word(1)}], word(2): word(3)});
     let session = session.as_object().unwrap().clone();
+    let eve = || Eve::new(word(0)).message(word(1)).limits(limits);
+    let graph = || TrustGraph::graph_rag(word(0)).limits(limits);
     vec![
         tested(Framed::default().limits(limits), framed_reader, &["trailer"]),
         tested(Sse::default().limits(limits), sse_reader, &["event,data:end"]),
@@ -76,6 +78,24 @@ fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
             &["data:[DONE]"],
         ),
         tested(openai().progress(Progress::None), sse_reader, &["data:[DONE]"]),
+        tested(eve(), ndjson_reader, &["session.waiting", "session.failed"]),
+        tested(
+            eve().documented(),
+            ndjson_reader,
+            &["session.waiting", "session.failed"],
+        ),
+        tested(graph().streaming(true), trustgraph_reader, &["complete"]),
+        tested(graph(), trustgraph_reader, &["complete"]),
+        tested(
+            TrustGraph::document_rag(word(0)).limits(limits).streaming(true),
+            trustgraph_reader,
+            &["complete"],
+        ),
+        tested(
+            graph().specified().streaming(true),
+            trustgraph_reader,
+            &["complete"],
+        ),
     ]
 }
 
@@ -114,6 +134,23 @@ fn ndjson_reader() -> Reader {
         let lines = text.split_terminator('\n').filter(|line| !line.is_empty());
         assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
         lines.map(|line| kind(&object(line))).collect()
+    })
+}
+
+/// JSON lines that say no type: TrustGraph's messages, one to a line.
+fn trustgraph_reader() -> Reader {
+    Box::new(|chunk| {
+        let text = std::str::from_utf8(chunk).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
+        let kind = |line| {
+            let message = object(line);
+            let of_response = message["response"]["message_type"].as_str().unwrap_or("message");
+            match message["complete"].as_bool() {
+                Some(true) => "complete".into(),
+                _ => of_response.to_owned(),
+            }
+        };
+        text.split_terminator('\n').map(kind).collect()
     })
 }
 

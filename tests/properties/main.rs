@@ -5,6 +5,7 @@
 #[path = "../generated/mod.rs"]
 mod generated;
 
+mod ai_sdk;
 mod event_stream;
 mod framed;
 mod framing;

@@ -459,10 +459,13 @@ fn what_is_asked_follows_from_flags_and_environment() {
     for (flags, environment, (path, accept, body)) in cases {
         let (server, questions) = says(vec![b"HTTP/1.1 503 Down\r\ncontent-length: 0\r\n\r\n".to_vec()]);
         let mut command = program(&["ask", "--server", &server]);
-        run(command
+        let answer = run(command
             .args(*flags)
             .args(["x", "y"])
             .envs(environment.iter().copied()));
+        // Before the server is waited for: who was not asked would not end.
+        let refused = "\nerror: the server refused the question (503 Service Unavailable, unknown)\n";
+        assert_eq!(answer, said(1, "", refused), "{flags:?} {environment:?}");
         let (host, length) = (server.trim_start_matches("http://"), body.len());
         assert_eq!(
             questions.join().unwrap(),
