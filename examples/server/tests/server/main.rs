@@ -8,5 +8,6 @@ mod chat;
 mod connections;
 mod documents;
 mod openai;
+mod openapi;
 mod session_chat;
 mod support;
