@@ -9,6 +9,7 @@ mod connections;
 mod documents;
 mod eve;
 mod openai;
+mod openapi;
 mod session_chat;
 mod support;
 mod trustgraph;

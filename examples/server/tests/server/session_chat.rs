@@ -66,6 +66,17 @@ async fn a_session_begins_empty() {
     assert_eq!(still(&reply), session(id, None, &[]));
     assert!(began["created_at"].as_f64().unwrap() > 1.7e9);
     assert_eq!(began["created_at"], began["updated_at"]);
+    for empty in [
+        json!(null),
+        json!({}),
+        json!({ "title": null, "profile_name": null }),
+    ] {
+        let reply = server.post("/v1/sessions", &empty).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["title"]),
+            (201, &json!(null))
+        );
+    }
     let named = json!({ "profile_name": "default", "title": "Mine" });
     let named = server.post("/v1/sessions", &named).await;
     assert_eq!(
