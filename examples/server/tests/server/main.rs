@@ -7,6 +7,7 @@ mod ai_sdk;
 mod chat;
 mod connections;
 mod documents;
+mod history;
 mod openai;
 mod openapi;
 mod session_chat;
