@@ -8,6 +8,7 @@ mod chat;
 mod connections;
 mod documents;
 mod eve;
+mod history;
 mod openai;
 mod openapi;
 mod session_chat;

@@ -267,6 +267,44 @@ async fn chats_of_a_session_wait_for_each_other() {
 }
 
 #[tokio::test]
+async fn who_waits_does_not_hold_up_shutdown() {
+    let mut server = start(|_| {}).await;
+    let id = begin(&server).await;
+    let path = stream(&id);
+    let running = server
+        .send(Method::POST, &path, &[JSON], body("fault:silent").to_string())
+        .await
+        .into_body();
+    let stop = server.stop.take().unwrap();
+    let waits = body("commit?");
+    let stopping = async {
+        until(
+            &server,
+            &json!({ "generating_session_id": id, "queued_session_ids": [id] }),
+        )
+        .await;
+        stop.send(()).unwrap();
+        running.collect().await.unwrap().to_bytes()
+    };
+    let (waited, ended) = tokio::join!(server.post(&path, &waits), stopping);
+    assert_eq!((waited.status.as_u16(), &*waited.code()), (503, "shutting_down"));
+    let message = "The server is restarting. Please retry in a moment.";
+    assert_eq!(
+        steady(&ended, TEXT),
+        [
+            json!({ "type": "search", "tool": "fault", "query": "silent", "timestamp": 0 }),
+            json!({ "type": "error", "error": message, "timestamp": 0 }),
+        ]
+    );
+    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    assert_eq!(
+        roles,
+        [Role::User, Role::Assistant],
+        "the one that waited is not remembered"
+    );
+}
+
+#[tokio::test]
 async fn what_it_cannot_answer_is_refused() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let id = begin(&server).await;
