@@ -16,7 +16,7 @@
 //! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
 //!    `default-features = false`.
 //! 2. `turn` (feature `turn`): sink, queue, producer task, commit, completion.
-//! 3. `http` (features `http` and `axum`): bodies, headers, JSON errors.
+//! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket gateway.
 //! 4. `rag` (feature `rag`, off by default): the reference pipeline. It uses the public API only.
 //!
 //! The bytes are specified in `PROTOCOL.md`, the design in `ARCHITECTURE.md`.
@@ -40,6 +40,8 @@ pub mod turn;
 
 pub use event::Event;
 pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp, Timing};
+#[cfg(feature = "ws")]
+pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};

@@ -26,11 +26,13 @@ fn event() -> impl Strategy<Value = Event> {
     (0..7u8, id(), text, any::<bool>()).prop_map(|(kind, id, text, is_error)| match kind {
         0 | 1 => {
             let call = ToolCall::new(format!("tool{kind}"), text);
-            id.map_or(call.clone(), |id| call.call_id(id)).into()
+            id.map_or_else(|| call.clone(), |id| call.clone().call_id(id))
+                .into()
         }
         2 => {
             let result = ToolResult::new("tool0", text).is_error(is_error);
-            id.map_or(result.clone(), |id| result.call_id(id)).into()
+            id.map_or_else(|| result.clone(), |id| result.clone().call_id(id))
+                .into()
         }
         3 => Reasoning::new(text).into(),
         4 => Thinking::new(text).into(),

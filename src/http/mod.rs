@@ -3,6 +3,8 @@
 //! [`Turn::respond`] makes the response; [`Rejected`] becomes one too, as complete JSON. This layer knows no runtime.
 
 mod body;
+#[cfg(feature = "ws")]
+pub mod gateway;
 mod negotiate;
 #[cfg(feature = "axum")]
 mod rejection;

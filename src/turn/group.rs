@@ -10,7 +10,7 @@ use super::{Rejected, TurnHandle, TurnId};
 use crate::frame::Failure;
 
 /// What a client is told to wait when all places are taken: about the length of a short turn.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Turns that are counted and ended together. Clones are the same group.
 ///
@@ -121,7 +121,7 @@ impl State {
     }
 }
 
-fn shutting_down() -> Failure {
+pub(crate) fn shutting_down() -> Failure {
     Failure::new(
         Failure::SHUTTING_DOWN,
         "The server is restarting. Please retry in a moment.",

@@ -16,7 +16,7 @@
 
 mod builder;
 mod collect;
-mod group;
+pub(crate) mod group;
 mod limits;
 mod pair;
 mod producer;

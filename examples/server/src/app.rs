@@ -12,6 +12,7 @@ use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
 use crate::sessions::{SessionLimits, Sessions};
+use crate::writers::Writers;
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct App {
     pub sessions: Arc<Sessions>,
     /// The sessions of Eve's routes.
     pub eve_sessions: EveSessions,
+    /// Who is answering in them.
+    pub writers: Arc<Writers>,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -51,6 +54,7 @@ impl App {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
             eve_sessions: EveSessions::new(EveLimits::from(&settings)),
+            writers: Arc::default(),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

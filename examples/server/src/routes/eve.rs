@@ -277,7 +277,10 @@ async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusa
     let turn = turn::start(app, Asked::new(prompt).memory(memory)).await?;
     running.began();
     app.eve_sessions.insert(session);
-    // It ends with the turn, which the group counts, limits in time and ends at shutdown.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nobody's response carries the turn; the task ends with it, and the group ends that"
+    )]
     tokio::spawn(write(turn, wire, running));
     Ok(())
 }

@@ -6,19 +6,29 @@
 //! | `POST /v1/turns` | `turns.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
 //! | `/eve/v1/…` | `eve.rs` |
+//! | `POST /api/chat` and what it resumes | `ai_sdk.rs` |
+//! | `POST /ag-ui` | `ag_ui.rs` |
+//! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
+//! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
 //!
-//! Every route that answers a question goes through `turn.rs`.
+//! Every route that answers a question goes through `turn.rs`; those whose clients send all messages along read them with
+//! `messages.rs`.
 
+mod ag_ui;
+mod ai_sdk;
 mod body;
 mod chat;
 mod documents;
 mod eve;
 mod forge;
+mod messages;
+mod openai;
 mod page;
 pub mod refusal;
+mod session_chat;
 mod turn;
 mod turns;
 
@@ -51,6 +61,20 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
         .route("/eve/v1/session", post(eve::create))
         .route("/eve/v1/session/{session_id}", post(eve::go_on))
         .route("/eve/v1/session/{session_id}/stream", get(eve::stream))
+        .route("/api/chat", post(ai_sdk::chat))
+        .route("/api/chat/{chat_id}/stream", get(ai_sdk::resume))
+        .route("/ag-ui", post(ag_ui::run))
+        .route("/v1/chat/completions", post(openai::completions))
+        .route("/v1/models", get(openai::models))
+        .route("/v1/models/{model}", get(openai::model))
+        .route("/v1/sessions", post(session_chat::begin))
+        .route("/v1/sessions/{session_id}", get(session_chat::show))
+        .route(
+            "/v1/sessions/{session_id}/chat/stream",
+            post(session_chat::stream),
+        )
+        .route("/v1/sessions/{session_id}/chat", post(session_chat::whole))
+        .route("/v1/generation/status", get(session_chat::status))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::refusal::Refusal;
 use super::turn::{self, Asked, Holds, Memory};
 use crate::app::App;
+use crate::orchestrator::Effort;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +22,12 @@ struct Message {
     /// Only where the question belongs to a conversation.
     session_id: Option<String>,
     mode: Option<Mode>,
+    /// As on the routes of ADR 0007.
+    #[serde(default)]
+    reasoning_effort: Effort,
+    /// The same; `mode` can only add to it.
+    #[serde(default)]
+    review_enabled: bool,
 }
 
 /// `POST /v1/turns`
@@ -31,7 +38,12 @@ pub(super) async fn stream(State(app): State<Arc<App>>, request: Request) -> Res
         Some(id) => Memory::Session(turn::session_id(Some(id))?),
         None => Memory::Nothing,
     };
-    let asked = Asked::new(message.prompt).mode(message.mode).memory(memory);
+    let asked = Asked {
+        effort: message.reasoning_effort,
+        review: message.review_enabled,
+        ..Asked::new(message.prompt).memory(memory)
+    }
+    .mode(message.mode);
     let turn = turn::start(&app, asked).await?;
     Ok(turn.respond(wire).map(Body::new))
 }

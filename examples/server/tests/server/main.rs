@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod ag_ui;
+mod ai_sdk;
 mod chat;
 mod connections;
 mod documents;
 mod eve;
+mod openai;
+mod session_chat;
 mod support;

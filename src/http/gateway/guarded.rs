@@ -1,0 +1,45 @@
+//! The application's own futures in the socket's task: a panic in one must not reach the others.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+
+use futures_core::future::BoxFuture;
+
+/// A future of the application's. Whatever panics, its making, its polling or its dropping, stays here.
+pub(super) struct Guarded<T>(Option<BoxFuture<'static, T>>);
+
+impl<T> Guarded<T> {
+    pub(super) fn new(make: impl FnOnce() -> BoxFuture<'static, T>) -> Self {
+        Self(guard(make))
+    }
+
+    /// What it makes; `None` where it panicked.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        guard(|| future.as_mut().poll(cx)).map_or(Poll::Ready(None), |polled| polled.map(Some))
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        let _ = guard(|| drop(future));
+    }
+}
+
+impl<T> fmt::Debug for Guarded<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Guarded")
+    }
+}
+
+fn guard<T>(run: impl FnOnce() -> T) -> Option<T> {
+    let ran = catch_unwind(AssertUnwindSafe(run));
+    if ran.is_err() {
+        tracing::error!("a handler of the gateway panicked");
+    }
+    ran.ok()
+}

@@ -1,0 +1,363 @@
+//! How sockets end: by the client, by its mistakes, by its silence, by the server.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ragwire::Timeouts;
+use ragwire::http::gateway::{GatewayLimits, GatewayTimeouts};
+use ragwire::turn::TurnGroup;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+
+use super::*;
+
+// ---- the client goes ---------------------------------------------------------------------------------------------------
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_socket_drops_what_ran_on_it() {
+    for server in [Server::Hyper, Server::Axum] {
+        for politely in [true, false] {
+            let stage = Stage::default();
+            let (running, starting) = (stage.part("running"), stage.part("starting"));
+            let gateway = stage.gateway().build();
+            let mut client = server.connect(&gateway).await;
+            client.ask("starting").await;
+            client.ask("running").await;
+            running.say("x").await;
+            client.expect([chunk("running", "x")]).await;
+            if politely {
+                let frame = CloseFrame {
+                    code: CloseCode::Normal,
+                    reason: "".into(),
+                };
+                client.0.close(Some(frame.clone())).await.unwrap();
+                // The answer to the handshake, and nothing else.
+                let answer = soon(client.0.next()).await.unwrap().unwrap();
+                assert_eq!(answer, Message::Close(Some(frame)));
+                assert!(soon(client.0.next()).await.is_none());
+            } else {
+                drop(client);
+            }
+            soon(running.gone).await.unwrap();
+            soon(starting.gone).await.unwrap();
+            soon(gateway.drained()).await;
+            assert_eq!(gateway.active(), 0);
+        }
+    }
+}
+
+/// A client that takes nothing: its orchestrators are suspended with little in between, and the socket is cut in time.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_is_bounded_and_cut() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
+    let (sender, mut gone) = oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let gateway = Gateway::builder()
+        .service("graph-rag", ServiceKind::GraphRag, move |_| {
+            let counter = Arc::clone(&counter);
+            let gone = Gone(sender.lock().unwrap().take());
+            // Longer than the socket's own time, which is to be seen here.
+            let timeouts = Timeouts::default().write_stall(Duration::from_secs(3600));
+            Turn::builder()
+                .timeouts(timeouts)
+                .start(async move |sink: Sink| {
+                    let _gone = gone;
+                    loop {
+                        sink.send("x".repeat(1024)).await?;
+                        counter.fetch_add(1, Ordering::SeqCst);
+                    }
+                    #[expect(unreachable_code, reason = "names the type of the result")]
+                    Ok::<_, BoxError>(Metadata::default())
+                })
+                .commit()
+        })
+        .build();
+    let (mut client, socket) = piped(&gateway).await;
+    client.ask("1").await;
+    let begun = Instant::now();
+    // The clock moves only when nothing else can.
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    let pieces = sent.load(Ordering::SeqCst);
+    // The turn's queue twice, once filled and once taken, and the pipe.
+    assert!((48..=100).contains(&pieces), "{pieces} KiB");
+    assert!(gone.try_recv().is_err());
+    socket.await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 30);
+    gone.await.unwrap();
+    assert_eq!(sent.load(Ordering::SeqCst), pieces);
+}
+
+/// It goes on asking and pinging, and takes no answer: what waits for it stays bounded too.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_writes_is_not_read_for_ever() {
+    let (client, socket) = piped(&Stage::default().gateway().build()).await;
+    let mut client = client.0;
+    let begun = Instant::now();
+    let mut written = 0;
+    while soon_paused(client.send(Message::Ping(vec![0; 125].into()))).await {
+        written += 125;
+    }
+    assert!(written < 64 * 1024, "{written} bytes");
+    socket.await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 30);
+}
+
+/// False where it fails, or takes longer than any time-out here.
+async fn soon_paused<T, E>(future: impl Future<Output = Result<T, E>>) -> bool {
+    tokio::time::timeout(Duration::from_secs(300), future)
+        .await
+        .is_ok_and(|sent| sent.is_ok())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_asked_and_then_cut() {
+    let stage = Stage::default();
+    let part = stage.part("1");
+    let (mut client, socket) = piped(&stage.gateway().build()).await;
+    client.ask("1").await;
+    let begun = Instant::now();
+    // Who reads answers pings, so the socket lives.
+    for _ in 0..3 {
+        assert_eq!(
+            client.0.next().await.unwrap().unwrap(),
+            Message::Ping(Vec::new().into())
+        );
+    }
+    assert_eq!(begun.elapsed().as_secs(), 60);
+    part.say("still here").await;
+    client.expect([chunk("1", "still here")]).await;
+    // Who does not read does not: the next ping comes after 20 seconds and waits 30.
+    soon_paused(async { Ok::<_, ()>(part.gone.await) }).await;
+    assert_eq!(begun.elapsed().as_secs(), 60 + 20 + 30);
+    socket.await.unwrap();
+}
+
+#[tokio::test]
+async fn pings_are_answered_while_an_answer_streams() {
+    let stage = Stage::default();
+    let part = stage.part("1");
+    let mut client = Server::Axum.connect(&stage.gateway().build()).await;
+    client.ask("1").await;
+    part.say("x").await;
+    client.expect([chunk("1", "x")]).await;
+    client
+        .0
+        .send(Message::Ping("are you there".into()))
+        .await
+        .unwrap();
+    assert_eq!(
+        soon(client.0.next()).await.unwrap().unwrap(),
+        Message::Pong("are you there".into())
+    );
+}
+
+// ---- mistakes ----------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn what_breaks_the_protocol_closes_the_socket_with_its_code() {
+    let text =
+        |bytes: &[u8], fin| Message::Frame(Frame::message(bytes.to_vec(), OpCode::Data(Data::Text), fin));
+    let more =
+        |bytes: &[u8], fin| Message::Frame(Frame::message(bytes.to_vec(), OpCode::Data(Data::Continue), fin));
+    let cases: Vec<(Vec<Message>, u16, &str)> = vec![
+        (vec![Message::binary(b"{}".to_vec())], 1003, "text only"),
+        (vec![text(b"\xff", true)], 1007, "text is not UTF-8"),
+        // Half a character, and then not the other half.
+        (
+            vec![text(b"\xe2\x82", false), more(b"{}", true)],
+            1007,
+            "text is not UTF-8",
+        ),
+        (vec![text(&[b' '; 101], true)], 1009, "message too large"),
+        (
+            vec![text(&[b' '; 60], false), more(&[b' '; 41], true)],
+            1009,
+            "message too large",
+        ),
+        (vec![more(b"{}", true)], 1002, "protocol error"),
+        (vec![text(b"{", false), text(b"}", true)], 1002, "protocol error"),
+        (
+            vec![Message::Frame(Frame::message(
+                Vec::new(),
+                OpCode::Data(Data::Reserved(3)),
+                true,
+            ))],
+            1002,
+            "protocol error",
+        ),
+        (
+            vec![Message::Ping(vec![0; 126].into())],
+            1009,
+            "message too large",
+        ),
+    ];
+    let limits = GatewayLimits::default()
+        .max_message_bytes(100)
+        .max_frame_bytes(100);
+    for server in [Server::Hyper, Server::Axum] {
+        let gateway = Stage::default().gateway().limits(limits).build();
+        for (messages, code, reason) in &cases {
+            let mut client = server.connect(&gateway).await;
+            for message in messages {
+                client.0.send(message.clone()).await.unwrap();
+            }
+            client.expect_close(*code, reason).await;
+        }
+        soon(gateway.drained()).await;
+    }
+}
+
+/// As a client that knows no masks sends it; tungstenite's own client cannot.
+#[tokio::test]
+async fn an_unmasked_frame_closes_the_socket() {
+    let gateway = Stage::default().gateway().build();
+    let mut client = Server::Hyper.connect(&gateway).await;
+    client.0.get_mut().write_all(b"\x81\x02{}").await.unwrap();
+    client.expect_close(1002, "protocol error").await;
+}
+
+/// A message of exactly the limit is served, in one frame or many, empty ones among them.
+#[tokio::test]
+async fn the_limit_itself_is_allowed() {
+    let limits = GatewayLimits::default()
+        .max_message_bytes(100)
+        .max_frame_bytes(60);
+    let mut client = Server::Axum
+        .connect(&Stage::default().gateway().limits(limits).build())
+        .await;
+    let message = format!("{:100}", r#"{"type":"auth"}"#);
+    let (first, second) = message.as_bytes().split_at(40);
+    let frame =
+        |bytes: &[u8], kind, fin| Message::Frame(Frame::message(bytes.to_vec(), OpCode::Data(kind), fin));
+    client.0.send(frame(first, Data::Text, false)).await.unwrap();
+    for _ in 0..1000 {
+        client.0.send(frame(b"", Data::Continue, false)).await.unwrap();
+    }
+    client.0.send(frame(second, Data::Continue, true)).await.unwrap();
+    client.expect([r#"{"type":"auth-ok"}"#.into()]).await;
+}
+
+// ---- the server goes ---------------------------------------------------------------------------------------------------
+
+const RESTARTING: &str = "The server is restarting. Please retry in a moment.";
+
+fn going_down(id: &str) -> String {
+    failed(id, "gateway-error", "shutting_down", RESTARTING)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn going_down_ends_every_id_and_then_the_socket() {
+    for server in [Server::Hyper, Server::Axum] {
+        let stage = Stage::default();
+        let (running, starting) = (stage.part("running"), stage.part("starting"));
+        let gateway = stage.gateway().build();
+        let address = server.serve(&gateway).await;
+        let mut client = Client::shake(TcpStream::connect(address).await.unwrap()).await;
+        client.ask("starting").await;
+        client.ask("running").await;
+        running.say("x").await;
+        client.expect([chunk("running", "x")]).await;
+        gateway.shut_down();
+        let mut told = client.texts(2).await;
+        told.sort();
+        assert_eq!(
+            told,
+            [going_down("running"), going_down("starting")],
+            "{server:?}"
+        );
+        client.expect_close(1001, "shutting down").await;
+        soon(gateway.drained()).await;
+        soon(running.gone).await.unwrap();
+        soon(starting.gone).await.unwrap();
+
+        let refused = tokio_tungstenite::client_async(
+            "ws://x/api/v1/socket",
+            TcpStream::connect(address).await.unwrap(),
+        );
+        let tokio_tungstenite::tungstenite::Error::Http(response) = refused.await.unwrap_err() else {
+            panic!("a socket was opened")
+        };
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()["retry-after"], "5");
+    }
+}
+
+/// The application's own group goes down first, as a server's does: what it says is said once.
+#[tokio::test]
+async fn a_group_that_goes_down_is_told_once() {
+    let group = TurnGroup::new(8);
+    let of_group = group.clone();
+    let gateway = Gateway::builder()
+        .service("graph-rag", ServiceKind::GraphRag, move |_| {
+            Turn::builder()
+                .group(&of_group)
+                .start(async |sink: Sink| {
+                    sink.send("x").await?;
+                    std::future::pending::<Result<Metadata, BoxError>>().await
+                })
+                .commit()
+        })
+        .build();
+    let mut client = Server::Hyper.connect(&gateway).await;
+    client.ask("1").await;
+    client.expect([chunk("1", "x")]).await;
+    group.shut_down();
+    gateway.shut_down();
+    client.expect([going_down("1")]).await;
+    client.expect_close(1001, "shutting down").await;
+    soon(group.drained()).await;
+}
+
+/// A client that neither reads nor closes does not hold up the server.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_answer_the_close_is_cut() {
+    let gateway = Stage::default().gateway().build();
+    let (client, socket) = piped(&gateway).await;
+    let begun = Instant::now();
+    gateway.shut_down();
+    socket.await.unwrap();
+    assert_eq!(begun.elapsed(), GatewayTimeouts::CLOSE);
+    drop(client);
+}
+
+/// An idle socket whose client has sent half a message: it is closed all the same.
+#[tokio::test]
+async fn going_down_closes_idle_sockets() {
+    let gateway = Stage::default().gateway().build();
+    let mut client = Server::Axum.connect(&gateway).await;
+    client.0.get_mut().write_all(b"\x81\x85").await.unwrap();
+    gateway.shut_down();
+    let mut received = Vec::new();
+    soon(client.0.get_mut().read_buf(&mut received)).await.unwrap();
+    assert_eq!(received, b"\x88\x0f\x03\xe9shutting down");
+    drop(client);
+    soon(gateway.drained()).await;
+}
+
+/// While an answer is still being taken, what is asked is refused as the rest was ended.
+#[tokio::test(start_paused = true)]
+async fn what_is_asked_while_going_down_is_refused() {
+    let gateway = Gateway::builder()
+        .service("graph-rag", ServiceKind::GraphRag, |_| {
+            Turn::start(async |sink: Sink| {
+                sink.send("x".repeat(40_000)).await?;
+                std::future::pending::<Result<Metadata, BoxError>>().await
+            })
+            .commit()
+        })
+        .build();
+    let (mut client, socket) = piped(&gateway).await;
+    client.ask("1").await;
+    // The pipe is full by now, and most of the answer waits behind it.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    gateway.shut_down();
+    client.ask("2").await;
+    client.expect([chunk("1", &"x".repeat(40_000))]).await;
+    let mut told = client.texts(2).await;
+    told.sort();
+    assert_eq!(told, [going_down("1"), going_down("2")]);
+    client.expect_close(1001, "shutting down").await;
+    socket.await.unwrap();
+}

@@ -1,0 +1,307 @@
+//! The WebSocket gateway with a client of tungstenite, over real sockets on hyper and axum, and over pipes on a paused clock.
+//! Expected messages are literal. Order is proved by handshakes between test and orchestrator.
+#![cfg(all(feature = "axum", feature = "ws"))]
+#![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+mod any;
+mod auth;
+mod calls;
+mod ends;
+mod handshake;
+mod refusals;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use futures_util::{SinkExt, StreamExt};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use ragwire::http::gateway::{Call, Gateway, GatewayBuilder, ServiceKind};
+use ragwire::turn::BoxError;
+use ragwire::{Failure, Metadata, Rejected, Sink, Turn};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+
+/// Longer than anything here takes on a busy machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+async fn soon<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.unwrap()
+}
+
+// ---- orchestrators -----------------------------------------------------------------------------------------------------
+
+/// What the test tells an orchestrator to do.
+#[derive(Debug)]
+enum Step {
+    Text(&'static str),
+    Fail,
+    Panic,
+}
+
+/// Says so when it is dropped.
+struct Gone(Option<oneshot::Sender<()>>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(|gone| gone.send(()));
+    }
+}
+
+/// The test's side of one orchestrator; dropping it completes the turn.
+struct Part {
+    steps: mpsc::Sender<Step>,
+    gone: oneshot::Receiver<()>,
+}
+
+impl Part {
+    async fn say(&self, text: &'static str) {
+        self.steps.send(Step::Text(text)).await.unwrap();
+    }
+}
+
+/// Orchestrators by the query that asks for them.
+#[derive(Clone, Default)]
+struct Stage(Arc<Mutex<Scripts>>);
+
+type Scripts = HashMap<&'static str, (mpsc::Receiver<Step>, Gone)>;
+
+impl Stage {
+    /// The query `name` will be answered by what the test says.
+    fn part(&self, name: &'static str) -> Part {
+        let (steps, script) = mpsc::channel(64);
+        let (sender, gone) = oneshot::channel();
+        let known = self.0.lock().unwrap().insert(name, (script, Gone(Some(sender))));
+        assert!(known.is_none());
+        Part { steps, gone }
+    }
+
+    fn handler(
+        &self,
+    ) -> impl Fn(Call) -> futures_util::future::BoxFuture<'static, Result<Turn, Rejected>> + use<> {
+        let stage = self.clone();
+        move |call: Call| {
+            let part = stage.0.lock().unwrap().remove(call.query());
+            Box::pin(async move {
+                let Some((mut script, gone)) = part else {
+                    return Err(Rejected::new(Failure::new(
+                        "bad_request",
+                        "Nobody plays that part.",
+                    )));
+                };
+                Turn::start(async move |sink: Sink| {
+                    let _gone = gone;
+                    while let Some(step) = script.recv().await {
+                        match step {
+                            Step::Text(text) => sink.send(text).await?,
+                            Step::Fail => return Err("/etc/secret: no such key".into()),
+                            Step::Panic => panic!("the test says so"),
+                        }
+                    }
+                    Ok::<_, BoxError>(Metadata::default())
+                })
+                .commit()
+                .await
+            })
+        }
+    }
+
+    /// A gateway whose `graph-rag` and `document-rag` are this stage.
+    fn gateway(&self) -> GatewayBuilder {
+        Gateway::builder()
+            .service("graph-rag", ServiceKind::GraphRag, self.handler())
+            .service("document-rag", ServiceKind::DocumentRag, self.handler())
+    }
+}
+
+// ---- servers -----------------------------------------------------------------------------------------------------------
+
+#[derive(Clone, Copy, Debug)]
+enum Server {
+    Hyper,
+    Axum,
+}
+
+impl Server {
+    async fn serve(self, gateway: &Gateway) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let gateway = gateway.clone();
+        match self {
+            Self::Axum => {
+                let socket =
+                    move |mut request: Request| async move { gateway.upgrade(&mut request).map(Body::new) };
+                let router = axum::Router::new().route("/api/v1/socket", axum::routing::any(socket));
+                tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+            }
+            Self::Hyper => {
+                tokio::spawn(async move {
+                    loop {
+                        let (socket, _) = listener.accept().await.unwrap();
+                        let gateway = gateway.clone();
+                        let service = service_fn(move |mut request: http::Request<Incoming>| {
+                            let response = gateway.upgrade(&mut request);
+                            async move { Ok::<_, Infallible>(response) }
+                        });
+                        tokio::spawn(
+                            hyper::server::conn::http1::Builder::new()
+                                .serve_connection(TokioIo::new(socket), service)
+                                .with_upgrades(),
+                        );
+                    }
+                });
+            }
+        }
+        address
+    }
+
+    async fn connect(self, gateway: &Gateway) -> Client<TcpStream> {
+        let address = self.serve(gateway).await;
+        let socket = TcpStream::connect(address).await.unwrap();
+        Client::shake(socket).await
+    }
+}
+
+/// Bytes in the pipe of a client on a paused clock.
+const PIPE_BYTES: usize = 1024;
+
+/// A client over a pipe, for the paused clock; and the socket's task, which must not panic.
+async fn piped(gateway: &Gateway) -> (Client<DuplexStream>, JoinHandle<()>) {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    let (sender, socket) = oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let gateway = gateway.clone();
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        let (response, socket) = gateway.accept(&mut request).unwrap();
+        let sender = sender.lock().unwrap().take().unwrap();
+        sender.send(tokio::spawn(socket)).unwrap();
+        async move { Ok::<_, Infallible>(response) }
+    });
+    tokio::spawn(
+        hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(theirs), service)
+            .with_upgrades(),
+    );
+    let client = Client::shake(ours).await;
+    (client, socket.await.unwrap())
+}
+
+// ---- the client --------------------------------------------------------------------------------------------------------
+
+struct Client<S>(WebSocketStream<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    async fn shake(socket: S) -> Self {
+        let (client, response) = tokio_tungstenite::client_async("ws://x/api/v1/socket", socket)
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 101);
+        // Compression is not offered, so none is agreed on.
+        assert!(!response.headers().contains_key("sec-websocket-extensions"));
+        Self(client)
+    }
+
+    async fn send(&mut self, message: impl fmt::Display) {
+        self.0.send(Message::text(message.to_string())).await.unwrap();
+    }
+
+    /// Asks `graph-rag` for a stream, with the id as the query.
+    async fn ask(&mut self, id: &str) {
+        self.send(request(id, id)).await;
+    }
+
+    /// The next message, which is text.
+    async fn text(&mut self) -> String {
+        match soon(self.0.next()).await.unwrap().unwrap() {
+            Message::Text(text) => text.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn texts(&mut self, count: usize) -> Vec<String> {
+        let mut texts = Vec::new();
+        for _ in 0..count {
+            texts.push(self.text().await);
+        }
+        texts
+    }
+
+    /// That the next messages are these.
+    async fn expect<const N: usize>(&mut self, expected: [String; N]) {
+        assert_eq!(self.texts(N).await, expected);
+    }
+
+    /// That nothing else comes before the server's close frame, and the connection's end.
+    async fn expect_close(&mut self, code: u16, reason: &str) {
+        match soon(self.0.next()).await.unwrap().unwrap() {
+            Message::Close(Some(CloseFrame {
+                code: sent,
+                reason: why,
+            })) => {
+                assert_eq!((u16::from(sent), why.as_str()), (code, reason));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(soon(self.0.next()).await.is_none_or(|end| end.is_err()));
+    }
+}
+
+fn request(id: &str, query: &str) -> Value {
+    json!({
+        "id": id, "service": "graph-rag", "flow": "default",
+        "request": { "query": query, "streaming": true },
+    })
+}
+
+// ---- what the server says ----------------------------------------------------------------------------------------------
+
+fn chunk(id: &str, text: &str) -> String {
+    format!(
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"{text}","end_of_stream":false,"end_of_session":false}},"complete":false}}"#
+    )
+}
+
+/// The last piece of text, which is empty.
+fn marker(id: &str) -> String {
+    format!(
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","end_of_stream":true,"end_of_session":false}},"complete":false}}"#
+    )
+}
+
+fn last(id: &str) -> String {
+    format!(
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","end_of_stream":false,"end_of_session":true}},"complete":true}}"#
+    )
+}
+
+fn error(id: &str, kind: &str, message: &str) -> String {
+    format!(r#"{{"id":"{id}","error":{{"message":"{message}","type":"{kind}"}},"complete":true}}"#)
+}
+
+/// An error that belongs to no id.
+fn no_id(kind: &str, message: &str) -> String {
+    format!(r#"{{"error":{{"message":"{message}","type":"{kind}"}},"complete":true}}"#)
+}
+
+const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
+
+/// The last message of a turn that failed.
+fn failed(id: &str, kind: &str, code: &str, message: &str) -> String {
+    format!(
+        r#"{{"id":"{id}","error":{{"message":"{message}","type":"{kind}"}},"response":{{"error":{{"message":"{message}","type":"{kind}"}},"end_of_stream":true,"end_of_session":true,"metadata":{{"citations":[],"tools_used":["chat_failed"],"status":"failed","error":{{"code":"{code}","message":"{message}","recoverable":true}}}}}},"complete":true}}"#
+    )
+}

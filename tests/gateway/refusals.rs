@@ -1,0 +1,158 @@
+//! Messages that are refused, and what runs beside them undisturbed.
+
+use ragwire::http::gateway::GatewayLimits;
+
+use super::*;
+
+#[tokio::test]
+async fn what_is_refused_disturbs_nothing() {
+    let stage = Stage::default();
+    let run = stage.part("run");
+    let limits = GatewayLimits::default().max_id_bytes(8);
+    let mut client = Server::Hyper
+        .connect(&stage.gateway().limits(limits).build())
+        .await;
+    client.ask("run").await;
+    run.say("first").await;
+    client.expect([chunk("run", "first")]).await;
+
+    let not_json = || no_id("error", "The message is not a JSON object.");
+    let bad_id = || no_id("bad-id", "The request has no usable id.");
+    let duplicate = || {
+        r#"{"error":{"message":"A request with this id is still running.","type":"duplicate-id"},"refused_id":"run","complete":true}"#
+            .to_owned()
+    };
+    let deep = format!(
+        r#"{{"id":"d","request":{}{}}}"#,
+        "[".repeat(10_000),
+        "]".repeat(10_000)
+    );
+    let cases: &[(&str, String)] = &[
+        ("", not_json()),
+        ("hello", not_json()),
+        ("null", not_json()),
+        ("[]", not_json()),
+        ("42", not_json()),
+        (r#"{"id":"a""#, not_json()),
+        (r#"{"id":"a"}{}"#, not_json()),
+        ("\u{feff}{}", not_json()),
+        (r#"{"id":"\ud800"}"#, not_json()),
+        (&deep, not_json()),
+        ("{}", bad_id()),
+        (r#"{"service":"graph-rag","request":{}}"#, bad_id()),
+        (r#"{"id":null,"service":"graph-rag","request":{}}"#, bad_id()),
+        (r#"{"id":7,"service":"graph-rag","request":{}}"#, bad_id()),
+        (r#"{"id":{"a":1},"service":"graph-rag","request":{}}"#, bad_id()),
+        (r#"{"id":"","service":"graph-rag","request":{}}"#, bad_id()),
+        (
+            r#"{"id":"123456789","service":"graph-rag","request":{}}"#,
+            bad_id(),
+        ),
+        (r#"{"type":"cancel"}"#, bad_id()),
+        (r#"{"type":"cancel","id":1}"#, bad_id()),
+        (
+            r#"{"id":"12345678","service":"odd","request":{}}"#,
+            error("12345678", "unknown-service", "unknown service"),
+        ),
+        (
+            r#"{"id":"a","request":{}}"#,
+            error("a", "unknown-service", "unknown service"),
+        ),
+        (
+            r#"{"id":"a","service":"graph-rag"}"#,
+            error("a", "error", "`request` is not an object."),
+        ),
+        (
+            r#"{"id":"a","service":"graph-rag","request":"q"}"#,
+            error("a", "error", "`request` is not an object."),
+        ),
+        (
+            r#"{"id":"a","service":1,"request":{}}"#,
+            error("a", "error", "`service` is not a string."),
+        ),
+        (
+            r#"{"id":"a","service":"graph-rag","flow":[],"request":{}}"#,
+            error("a", "error", "`flow` is not a string."),
+        ),
+        (
+            r#"{"id":"a","service":"graph-rag","workspace":1,"request":{}}"#,
+            error("a", "error", "`workspace` is not a string."),
+        ),
+        (
+            r#"{"id":"a","service":"graph-rag","request":{"streaming":"yes"}}"#,
+            error("a", "error", "`streaming` is not a boolean."),
+        ),
+        (
+            r#"{"id":"run","service":"graph-rag","request":{"query":"run"}}"#,
+            duplicate(),
+        ),
+        // Whatever else is wrong with it: an error under the id would end the first request for its client.
+        (r#"{"id":"run"}"#, duplicate()),
+        (r#"{"id":"run","service":"odd","request":{}}"#, duplicate()),
+        (
+            r#"{"id":"run","service":"graph-rag","request":{"streaming":1}}"#,
+            duplicate(),
+        ),
+        (r#"{"type":"auth","id":"run"}"#, r#"{"type":"auth-ok"}"#.into()),
+        (r#"{"type":"cancel","id":"other"}"#, String::new()),
+    ];
+    for (message, expected) in cases {
+        client.send(message).await;
+        if !expected.is_empty() {
+            assert_eq!(client.text().await, *expected, "{message:.80}");
+        }
+    }
+
+    run.say("second").await;
+    drop(run);
+    client
+        .expect([chunk("run", "second"), marker("run"), last("run")])
+        .await;
+}
+
+#[tokio::test]
+async fn as_many_ids_as_allowed_and_no_more() {
+    let stage = Stage::default();
+    let (a, b) = (stage.part("a"), stage.part("b"));
+    let limits = GatewayLimits::default().max_calls(2);
+    let mut client = Server::Axum
+        .connect(&stage.gateway().limits(limits).build())
+        .await;
+    for id in ["a", "b", "c"] {
+        client.ask(id).await;
+    }
+    let full = || {
+        error(
+            "c",
+            "too-many-requests",
+            "Too many requests are running on this socket.",
+        )
+    };
+    client.expect([full()]).await;
+    // It is the id that is said first, whatever else is true.
+    client.ask("a").await;
+    client
+        .expect([r#"{"error":{"message":"A request with this id is still running.","type":"duplicate-id"},"refused_id":"a","complete":true}"#.into()])
+        .await;
+    a.say("x").await;
+    drop(a);
+    client.expect([chunk("a", "x"), marker("a"), last("a")]).await;
+    let c = stage.part("c");
+    client.ask("c").await;
+    c.say("z").await;
+    client.expect([chunk("c", "z")]).await;
+    client.ask("d").await;
+    client
+        .expect([error(
+            "d",
+            "too-many-requests",
+            "Too many requests are running on this socket.",
+        )])
+        .await;
+    drop((b, c));
+    let mut ends = client.texts(4).await;
+    ends.sort();
+    let mut expected = [marker("b"), last("b"), marker("c"), last("c")];
+    expected.sort();
+    assert_eq!(ends, expected);
+}
