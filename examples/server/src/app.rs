@@ -29,10 +29,10 @@ pub struct App {
     pub turns: TurnGroup,
     /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// The sessions of Eve's routes.
-    pub eve_sessions: EveSessions,
     /// Who is answering in them.
     pub writers: Arc<Writers>,
+    /// The sessions of Eve's routes.
+    pub eve_sessions: EveSessions,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -53,8 +53,8 @@ impl App {
         Self {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
-            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             writers: Arc::default(),
+            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

@@ -12,8 +12,8 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
-//! | the streams of Eve's sessions | `eve_sessions.rs` |
 //! | who answers in a session, and who waits | `writers.rs` |
+//! | the streams of Eve's sessions | `eve_sessions.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |

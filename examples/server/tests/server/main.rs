@@ -11,3 +11,4 @@ mod eve;
 mod openai;
 mod session_chat;
 mod support;
+mod trustgraph;
