@@ -78,6 +78,7 @@ impl EveSessions {
         Ok(Arc::new(EveSession {
             id: format!("ses_{}", secret()?),
             token: format!("eve_{}", secret()?),
+            memory: format!("memory_{}", secret()?),
             documented,
             limits: self.limits,
             log: Mutex::new(Log {
@@ -157,6 +158,7 @@ fn secret() -> Result<String, getrandom::Error> {
 pub struct EveSession {
     id: String,
     token: String,
+    memory: String,
     documented: bool,
     limits: EveLimits,
     log: Mutex<Log>,
@@ -252,6 +254,12 @@ impl EveSession {
     /// What a client shows to go on with it.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// The id under which the server remembers what was said. Nobody is told it: on the routes of the other wires, who knows an id may
+    /// read that session and write into it.
+    pub fn memory(&self) -> &str {
+        &self.memory
     }
 
     /// Whether it speaks the documented vocabulary.

@@ -332,7 +332,7 @@ fn bad_request(code: &'static str, message: &str) -> Refusal {
 /// Starts the turn and lets it write into the session's log, whoever reads.
 async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusal> {
     let session = running.session();
-    let memory = Memory::Session(session.id().to_owned());
+    let memory = Memory::Hidden(session.memory().to_owned());
     let mut wire = Eve::new(session.id())
         .turn(running.sequence())
         .first_index(running.first_index())

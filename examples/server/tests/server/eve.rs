@@ -124,6 +124,13 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         .unwrap();
     let answer = answer["data"]["message"].as_str().unwrap();
 
+    let memory = server
+        .app
+        .eve_sessions
+        .get(&session.id)
+        .unwrap()
+        .memory()
+        .to_owned();
     // From every place the same lines come, and both turns are remembered.
     let all: Vec<Value> = first.iter().chain(&second).cloned().collect();
     for start_index in [0, 1, first.len(), all.len() - 1, all.len(), all.len() + 9] {
@@ -137,7 +144,7 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         (Role::Assistant, answer),
     ];
     assert_eq!(
-        server.said(&session.id),
+        server.said(&memory),
         expected.map(|(role, text)| (role, text.to_owned()))
     );
 }
@@ -371,6 +378,19 @@ async fn what_is_not_right_is_refused_in_eves_form() {
         turn.iter().filter(|line| line["type"] == "turn.started").count(),
         2
     );
+}
+
+#[tokio::test]
+async fn no_other_route_tells_of_a_session() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:silent").await;
+    let status = server.get("/v1/generation/status").await;
+    assert_eq!(
+        status.json(),
+        json!({"generating_session_id": null, "queued_session_ids": []})
+    );
+    let path = format!("/v1/sessions/{}", session.id);
+    assert_eq!(server.get(&path).await.code(), "not_found");
 }
 
 #[tokio::test]
