@@ -7,6 +7,7 @@ use ragwire::turn::{Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
+use crate::eve_sessions::{EveLimits, EveSessions};
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
@@ -30,6 +31,8 @@ pub struct App {
     pub sessions: Arc<Sessions>,
     /// Who is answering in them.
     pub writers: Arc<Writers>,
+    /// The sessions of Eve's routes.
+    pub eve_sessions: EveSessions,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -51,6 +54,7 @@ impl App {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
             writers: Arc::default(),
+            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

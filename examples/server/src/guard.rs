@@ -2,7 +2,7 @@
 //!
 //! A server on loopback has no login, yet every page that its user opens can send requests to it. Two checks keep them out. The
 //! `Host` has to be this server's own, so that a name that a stranger points at 127.0.0.1 (DNS rebinding) does not make their page
-//! same-origin; and what changes something must not come from a page of another origin, since uploads and plain posts need no
+//! same-origin; and what changes something, or opens a socket, must not come from a page of another origin, since uploads and plain posts need no
 //! permission of the browser. There is no CORS unless an origin was allowed by name.
 
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN};
+use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -80,9 +80,10 @@ impl Guard {
                 "This server does not go by that host name. Start it with --allow-host to let it.",
             ));
         }
-        if [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
-            || self.is_own_origin(request.headers(), &authority)
-        {
+        // A page needs no permission for a socket either, and may read all that it says.
+        let only_looks = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
+            && !request.headers().contains_key(UPGRADE);
+        if only_looks || self.is_own_origin(request.headers(), &authority) {
             return Ok(());
         }
         Err(Refusal::permanent(

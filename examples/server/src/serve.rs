@@ -11,8 +11,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,6 +23,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use ragwire::Gateway;
+use ragwire::http::gateway::Socket;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -33,6 +35,7 @@ use tower::ServiceExt;
 use crate::app::App;
 use crate::routes;
 use crate::routes::refusal::Refusal;
+use crate::routes::trustgraph;
 
 /// Connections that the kernel may hold for us before it refuses.
 const BACKLOG: u32 = 1024;
@@ -51,6 +54,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
+    gateway: Gateway,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -85,6 +89,7 @@ impl Server {
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
         Ok(Self {
+            gateway: trustgraph::gateway(&app),
             app,
             listener,
             address,
@@ -102,7 +107,7 @@ impl Server {
         let settings = &self.app.settings;
         let (closing, _) = watch::channel(false);
         let connections = Connections {
-            router: routes::router(&self.app, self.address),
+            router: routes::router(&self.app, &self.gateway, self.address),
             http: Arc::new(http(settings.header_timeout.0)),
             first_request: settings.header_timeout.0,
             write_timeout: settings.write_timeout.0,
@@ -124,6 +129,7 @@ impl Server {
         let drain = settings.drain.0;
         tracing::info!(turns = self.app.turns.active(), ?drain, "going down");
         self.app.turns.shut_down();
+        self.gateway.shut_down();
         let deadline = Instant::now() + drain;
         // Still accepting: whoever comes now is told 503 and when to retry, until the open turns are over.
         let all_uploads = u32::try_from(settings.max_uploads.0).unwrap_or(u32::MAX);
@@ -235,14 +241,17 @@ impl Connections {
             let mut socket = TimeoutStream::new(socket);
             socket.set_write_timeout(Some(write_timeout));
             let begun = Arc::new(AtomicBool::new(false));
+            let upgrade = Upgrade::default();
             let service = service_fn({
-                let begun = Arc::clone(&begun);
-                move |request| {
+                let (begun, upgrade) = (Arc::clone(&begun), upgrade.clone());
+                move |mut request: hyper::Request<Incoming>| {
                     begun.store(true, Ordering::Relaxed);
+                    request.extensions_mut().insert(upgrade.clone());
                     respond(router.clone(), request)
                 }
             });
-            let mut connection = pin!(http.serve_connection(TokioIo::new(Box::pin(socket)), service));
+            let mut connection =
+                pin!(http.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service));
             // hyper's own time-out begins with HTTP/1; before that it waits for ever to learn which version it is.
             let mut overdue = pin!(sleep(first_request));
             let mut waiting = true;
@@ -265,7 +274,30 @@ impl Connections {
             if let Err(error) = ended {
                 tracing::debug!(error, "a connection broke");
             }
+            // Here, so that it keeps its place among the connections and ends with them.
+            if let Some(socket) = upgrade.take() {
+                socket.await;
+            }
         }
+    }
+}
+
+/// Where a request that becomes a WebSocket leaves it for the task of its connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Upgrade(Arc<Mutex<Option<Socket>>>);
+
+impl Upgrade {
+    /// The connection is this socket from now on.
+    pub(crate) fn hand_over(&self, socket: Socket) {
+        *self.lock() = Some(socket);
+    }
+
+    fn take(&self) -> Option<Socket> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Socket>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,9 +2,12 @@
 
 Standard input is a JSON array of plays {id, kind, messages, with}: `messages` are texts for a socket, or one body for HTTP; `with` is
 stream, explain, async, whole, async_whole, http or two. Standard output is a JSON array: {seen, error, asked} of each.
+
+With a URL as its argument, the clients ask that server instead: {id, kind, query, with}, and `queries` for as many at once with two.
 """
 
 import asyncio
+import itertools
 import json
 import sys
 import threading
@@ -62,18 +65,20 @@ async def at_once(api, seen):
     async with api.async_socket() as socket:
         flow = socket.flow("default")
 
-        async def read(into, ask):
-            async for text in await ask(query="?", collection="c", streaming=True):
+        async def read(into, ask, query):
+            async for text in await ask(query=query, collection="c", streaming=True):
                 into.append(text)
 
-        seen += [[], []]
-        await asyncio.gather(read(seen[0], flow.graph_rag), read(seen[1], flow.document_rag))
+        queries = play.get("queries", ["?", "?"])
+        seen += [[] for _ in queries]
+        asks = itertools.cycle([flow.graph_rag, flow.document_rag])
+        await asyncio.gather(*map(read, seen, asks, queries))
 
 
 async def alone(api, ask, streaming, seen):
     async with api.async_socket() as socket:
         socket._next_request_id = lambda: play["id"]
-        result = await getattr(socket.flow("default"), ask)(query="?", collection="c", streaming=streaming)
+        result = await getattr(socket.flow("default"), ask)(query=play.get("query", "?"), collection="c", streaming=streaming)
         if not streaming:
             return seen.append(result)
         async for text in result:
@@ -89,7 +94,7 @@ def read(url, seen):
             return asyncio.run(alone(api, ask, play["with"] == "async", seen))
         case "http":
             flow = api.flow().id("default")
-            return seen.append(whole(getattr(flow, ask)(query="?", collection="c")))
+            return seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c")))
     socket = api.socket()
     # The id is the client's to choose.
     socket._next_request_id = lambda: play["id"]
@@ -97,13 +102,13 @@ def read(url, seen):
     try:
         match play["with"]:
             case "stream":
-                for chunk in getattr(flow, ask)(query="?", collection="c", streaming=True):
+                for chunk in getattr(flow, ask)(query=play.get("query", "?"), collection="c", streaming=True):
                     seen.append(shown(chunk))
             case "explain":
-                for item in getattr(flow, ask + "_explain")(query="?", collection="c"):
+                for item in getattr(flow, ask + "_explain")(query=play.get("query", "?"), collection="c"):
                     seen.append(shown(item))
             case "whole":
-                seen.append(whole(getattr(flow, ask)(query="?", collection="c")))
+                seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c")))
     finally:
         socket.close()
 
@@ -120,7 +125,7 @@ for play in json.load(sys.stdin):
     port = posts.server_port if play["with"] == "http" else sockets.socket.getsockname()[1]
     asyncio.set_event_loop(asyncio.new_event_loop())
     try:
-        read(f"http://127.0.0.1:{port}/", seen)
+        read(sys.argv[1] if len(sys.argv) > 1 else f"http://127.0.0.1:{port}/", seen)
     except Exception as raised:
         error = {"name": type(raised).__name__, "message": str(raised), "type": getattr(raised, "error_type", None)}
     results.append({"seen": seen, "error": error, "asked": list(asked)})

@@ -9,6 +9,8 @@
 //! | `POST /ag-ui` | `ag_ui.rs` |
 //! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
 //! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs` |
+//! | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | `trustgraph.rs` |
+//! | `/eve/v1/…` | `eve.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /healthz` | here |
@@ -21,12 +23,14 @@ mod ai_sdk;
 mod body;
 mod chat;
 mod documents;
+mod eve;
 mod forge;
 mod messages;
 mod openai;
 mod page;
 pub mod refusal;
 mod session_chat;
+pub mod trustgraph;
 mod turn;
 mod turns;
 
@@ -34,17 +38,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::StatusCode;
+use ragwire::Gateway;
 
 use crate::app::App;
 use crate::guard::{Guard, guard};
 use refusal::Refusal;
 
-/// All routes, behind the guard. `address` is the one listened on.
-pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
+/// All routes, behind the guard. `address` is the one listened on; `gateway` serves the sockets.
+pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
     let routes = Router::new()
         .route(
@@ -68,6 +73,16 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
         )
         .route("/v1/sessions/{session_id}/chat", post(session_chat::whole))
         .route("/v1/generation/status", get(session_chat::status))
+        .route(
+            "/api/v1/socket",
+            get(trustgraph::socket).layer(Extension(gateway.clone())),
+        )
+        .route("/api/v1/flow/{flow}/service/{service}", post(trustgraph::whole))
+        .route("/eve/v1/health", get(eve::health))
+        .route("/eve/v1/info", get(eve::info))
+        .route("/eve/v1/session", post(eve::create))
+        .route("/eve/v1/session/{session_id}", post(eve::go_on))
+        .route("/eve/v1/session/{session_id}/stream", get(eve::stream))
         .route("/v1/documents", get(documents::list).post(documents::upload))
         .route("/v1/documents/{document_id}", delete(documents::remove))
         .route(

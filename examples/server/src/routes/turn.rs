@@ -90,6 +90,17 @@ pub(super) enum Holds {
     Conversation,
 }
 
+/// The longest request that holds so much, in bytes.
+pub(super) fn max_bytes(app: &App, holds: Holds) -> usize {
+    let max_question = app.settings.max_question.0;
+    match holds {
+        Holds::Question => max_question * ESCAPE_BYTES + ENVELOPE_BYTES,
+        Holds::Conversation => {
+            (max_question + app.settings.session_size.0) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
+        }
+    }
+}
+
 /// Reads a request's JSON, after what costs nothing: a server that is full does not read the question.
 pub(super) async fn read<T: DeserializeOwned>(
     app: &App,
@@ -101,14 +112,13 @@ pub(super) async fn read<T: DeserializeOwned>(
         body::linger(&head.headers, body).await;
         return Err(rejected.into());
     }
-    let max_question = app.settings.max_question.0;
-    let max_bytes = match holds {
-        Holds::Question => max_question * ESCAPE_BYTES + ENVELOPE_BYTES,
-        Holds::Conversation => {
-            (max_question + app.settings.session_size.0) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
-        }
-    };
-    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let bytes = body::read(
+        &head.headers,
+        body,
+        max_bytes(app, holds),
+        app.settings.body_timeout.0,
+    )
+    .await?;
     body::json(&head.headers, &bytes)
 }
 

@@ -7,6 +7,8 @@ mod ai_sdk;
 mod chat;
 mod connections;
 mod documents;
+mod eve;
 mod openai;
 mod session_chat;
 mod support;
+mod trustgraph;

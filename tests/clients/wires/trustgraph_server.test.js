@@ -1,0 +1,108 @@
+// The reference server as the clients of PyPI `trustgraph-base` see it: both services, on the socket and over HTTP.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { startServer } from "../harness.js";
+
+const PYTHON = process.env.TEST_PYTHON ?? "python3";
+const SCRIPT = fileURLToPath(new URL("read_trustgraph.py", import.meta.url));
+const KINDS = ["graph-rag", "document-rag"];
+const QUESTION = "What happens when a turn fails after the commit?";
+const SORRY = "I hit an internal error while gathering evidence. Please retry.";
+const ERRORS = { "graph-rag": "GraphRagError", "document-rag": "DocumentRagError" };
+const NO_FIGURES = { in_token: null, out_token: null, model: null, sources: [] };
+
+let server;
+before(async () => (server = await startServer()));
+after(() => server.stop());
+
+/** What the clients make of each play, all in one process: it takes a second to start. */
+async function ask(plays) {
+  const child = spawn(PYTHON, [SCRIPT, `${server.url}/`], { stdio: ["pipe", "pipe", "inherit"] });
+  child.stdin.end(JSON.stringify(plays.map((play) => ({ id: "req-1", ...play }))));
+  const parts = [];
+  for await (const part of child.stdout) parts.push(part);
+  return JSON.parse(Buffer.concat(parts).toString());
+}
+
+const joined = (seen) => seen.map((item) => item.text ?? (typeof item === "string" ? item : "")).join("");
+
+/** The chunks with text, those next to each other as one, since it is the reader's speed that cuts them; then the last two. */
+function answer(seen) {
+  const ends = seen.slice(-2);
+  return { text: joined(seen.slice(0, -2)), ends };
+}
+
+test("a question is answered alike in every way of asking", async () => {
+  const ways = ["stream", "explain", "async", "whole", "async_whole", "http"];
+  const plays = KINDS.flatMap((kind) => ways.map((way) => ({ kind, query: QUESTION, with: way })));
+  const results = await ask(plays);
+  const texts = results.map(({ seen, error }, index) => {
+    assert.equal(error, null, JSON.stringify(plays[index]));
+    return joined(seen);
+  });
+  assert.match(texts[0], /\[1\]/);
+  assert.deepEqual(texts, Array(plays.length).fill(texts[0]));
+  // Graph RAG says which documents are behind it.
+  const [streamed, , , whole] = results;
+  const { sources } = streamed.seen.at(-1);
+  assert.ok(sources.length > 0 && sources.every(({ uri }) => uri));
+  assert.deepEqual(whole.seen[0].sources, sources);
+});
+
+test("the chunks of a stream end as TrustGraph's do", async () => {
+  const results = await ask(KINDS.map((kind) => ({ kind, query: "fault:no-events", with: "stream" })));
+  for (const { seen, error } of results) {
+    assert.equal(error, null);
+    const marker = { text: "", end_of_stream: true, ...NO_FIGURES };
+    const last = { text: "", end_of_stream: false, ...NO_FIGURES };
+    assert.deepEqual(answer(seen), { text: "Yes, it is.", ends: [marker, last] });
+  }
+});
+
+test("no character of an answer is lost", async () => {
+  const plays = ["fault:unicode", "fault:hostile"].flatMap((query) =>
+    ["stream", "whole", "http"].map((way) => ({ kind: "graph-rag", query, with: way })),
+  );
+  const texts = (await ask(plays)).map(({ seen }) => joined(seen));
+  assert.ok(texts[0].startsWith("h\u00e9 \u{1f600}\u200d\u{1f680} a\u2028b\u2029c\u0085d\u000be\u000cf\r\ng\rh\ti\u0000j\u0001"));
+  assert.deepEqual(texts, [texts[0], texts[0], texts[0], texts[3], texts[3], texts[3]]);
+});
+
+test("a failure is the client's exception, after the text that there was", async () => {
+  const faults = { "fault:reject": "", "fault:retrieval": "", "fault:text": "The first half of an answer that breaks ", "fault:panic": "" };
+  const cases = KINDS.flatMap((kind) => Object.keys(faults).map((query) => ({ kind, query })));
+  for (const way of ["stream", "whole", "http"]) {
+    const results = await ask(cases.map((it) => ({ ...it, with: way })));
+    for (const [index, { seen, error }] of results.entries()) {
+      const { kind, query } = cases[index];
+      const type = `${kind}-error`;
+      const expected =
+        way === "http"
+          ? { name: "TrustGraphException", message: `${type}: ${SORRY}`, type: null }
+          : { name: ERRORS[kind], message: SORRY, type };
+      assert.deepEqual(error, expected, `${query} ${way}`);
+      assert.equal(joined(seen), way === "stream" ? faults[query] : "", `${query} ${way}`);
+    }
+  }
+});
+
+test("what the request itself has wrong", async () => {
+  const [empty] = await ask([{ kind: "graph-rag", query: "", with: "stream" }]);
+  assert.deepEqual(empty.error, { name: "UnexpectedError", message: "The prompt is empty.", type: "error" });
+});
+
+test("thirty questions at once on one socket", async () => {
+  const topics = ["commit rule?", "back-pressure?", "citations?", "time-outs?", "fault:slow"];
+  const alone = await ask(topics.map((query) => ({ kind: "graph-rag", query, with: "async" })));
+  const texts = alone.map(({ seen }) => joined(seen));
+  const queries = Array.from({ length: 30 }, (_, index) => topics[index % topics.length]);
+  const [{ seen, error }] = await ask([{ kind: "graph-rag", queries, with: "two" }]);
+  assert.equal(error, null);
+  assert.deepEqual(
+    seen.map(joined),
+    queries.map((query) => texts[topics.indexOf(query)]),
+  );
+  assert.equal(new Set(texts).size, topics.length);
+});
