@@ -225,7 +225,6 @@ impl Posted {
 /// The names of a session's events.
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-#[schema(as = EveVocabulary)]
 enum Vocabulary {
     /// What Eve's clients show.
     #[default]
@@ -239,7 +238,7 @@ enum Vocabulary {
 pub(super) struct Creation {
     /// `shipped` unless it says otherwise.
     #[serde(default)]
-    #[param(required = false)]
+    #[param(required = false, inline)]
     vocabulary: Vocabulary,
 }
 

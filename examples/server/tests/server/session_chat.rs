@@ -130,6 +130,22 @@ async fn a_turn_ends_with_the_whole_session() {
     }
 }
 
+/// The end of a chat that failed with so much of an answer.
+fn failed(code: &str, message: &str, content: &str) -> Value {
+    json!({
+        "type": "error",
+        "error": message,
+        "response": {
+            "content": content, "tool_calls": [], "tool_results": [], "rounds_used": 1, "finished": false, "latency_ms": 0,
+        },
+        "metadata": {
+            "citations": [], "tools_used": ["chat_failed"], "status": "failed",
+            "error": { "code": code, "message": message, "recoverable": true },
+        },
+        "timestamp": 0,
+    })
+}
+
 #[tokio::test]
 async fn faults_are_spelled_as_the_client_reads_them() {
     let server = start(|_| {}).await;
@@ -139,7 +155,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
         steady(&reply.body, TEXT),
         [
             json!({ "type": "search", "tool": "fault", "query": "text", "timestamp": 0 }),
-            json!({ "type": "error", "error": FAILED, "timestamp": 0 }),
+            failed("chat_failed", FAILED, "The first half of an answer that breaks "),
         ]
     );
     let partial = format!("The first half of an answer that breaks \n\n{FAILED}");
@@ -293,7 +309,7 @@ async fn who_waits_does_not_hold_up_shutdown() {
         steady(&ended, TEXT),
         [
             json!({ "type": "search", "tool": "fault", "query": "silent", "timestamp": 0 }),
-            json!({ "type": "error", "error": message, "timestamp": 0 }),
+            failed("shutting_down", message, ""),
         ]
     );
     let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
