@@ -492,6 +492,7 @@ mod tests {
         assert!(found(&first) && !found(&others[0]) && found(&others[1]));
         drop(running);
         write(&others[1], &["12345678\n"]);
+        tokio::time::advance(Duration::from_secs(1)).await;
         write(&first, &["12345678\n"]);
         tokio::time::advance(Duration::from_secs(1)).await;
         // Both are over the bytes of all together: the one unused for longest goes.
