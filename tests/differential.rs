@@ -388,7 +388,9 @@ fn read_eve(bytes: &[u8]) -> Said {
     let Outcome::Failed { code, message, .. } = &said.outcome else {
         panic!("{last}")
     };
-    let told = last["data"].get("error").unwrap_or(&last["data"]["message"]);
+    let told = last["data"]
+        .get("error")
+        .unwrap_or_else(|| &last["data"]["message"]);
     assert_eq!(
         (&last["data"]["code"], told),
         (&code.as_str().into(), &message.as_str().into())
@@ -404,7 +406,7 @@ fn read_trustgraph(bytes: &[u8]) -> Said {
     assert!(before.iter().all(|message| message["complete"] == false));
     let text = |message: &Value| {
         let response = &message["response"];
-        let piece = response.get("chunk").unwrap_or(&response["response"]);
+        let piece = response.get("chunk").unwrap_or_else(|| &response["response"]);
         piece.as_str().unwrap_or_default().to_owned()
     };
     let pieces: String = before.iter().map(text).collect();

@@ -1,10 +1,13 @@
 // The clients: how each is asked, which wire it reads, and where it sees something else than the wire tells.
 //
-// `differs` is a table of cases: what the client sees otherwise there, and why. It is as much a fact about the published
+// `cut` is what it makes of turns that are cut, where that is not always `truncated`, and `cutWhy` why that is not what one may expect;
+// `resumes` says that it goes on by itself, `socket` that it speaks WebSocket. `differs` is a table of cases: what the client sees otherwise there, and why. It is as much a fact about the published
 // client as the rest of the suite; an empty one says that the client shows everything.
-import { ai5, ai6, ai7 } from "../clients/published.js";
+import { ai5, ai6, ai7, eve011, eve018 } from "../clients/published.js";
+import { FALLBACK } from "./cases.js";
 import { agent } from "./drivers/ag_ui.js";
 import * as aiSdk from "./drivers/ai_sdk.js";
+import * as eve from "./drivers/eve.js";
 import * as openai from "./drivers/openai.js";
 import * as ours from "./drivers/ours.js";
 import { python, sessionChat } from "./drivers/python.js";
@@ -86,4 +89,24 @@ export const CLIENTS = [
     cut: { "cut behind HTTP/1.0": "unreported" },
   },
   { name: "PyPI openai 3.52.0", wire: "openai_whole", ask: python("openai_whole") },
+  ...Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": eve018 }).map(([name, client]) => ({
+    name,
+    wire: "eve",
+    ask: eve.session(client),
+    resumes: true,
+    cut: { cut: "completed", "cut behind HTTP/1.0": "completed or truncated or unreported" },
+    cutWhy:
+      "it asks for the rest, and gets it, where the connection broke or where the error of its JSON parser holds the word " +
+      "`terminated` (`Unterminated string`); it reports nothing where the body ended between two lines",
+    differs: { "before commit": { error: { message: FALLBACK }, why: "an error of Eve's has no code" } },
+  })),
+  {
+    name: "trustgraph-base 2.11.1 graph_rag",
+    wire: "trustgraph",
+    ask: python("trustgraph"),
+    socket: true,
+    cut: { cut: "hangs or truncated" },
+    cutWhy: "it raises only until the socket is open; afterwards nobody tells the one who waits for a message that there will be none",
+    differs: { stop: { outcome: "completed", why: "it shows nothing of the metadata, where the stop is told" } },
+  },
 ];

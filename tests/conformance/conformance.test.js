@@ -49,7 +49,8 @@ for (const client of CLIENTS) {
         cells.set(ONE_BYTE, cell(seen, BYTEWISE));
         assert.deepEqual(seen, expected(client, BYTEWISE, ONE_BYTE));
         // Only where the answer stands as it is does a CR; a line of JSON that ended with one would break AG-UI's client.
-        assert.equal(bodyOf(proxy.answers.at(-1).came).includes("\r"), client.wire === "framed");
+        // In the frames of a socket it may be a length.
+        if (!client.socket) assert.equal(bodyOf(proxy.answers.at(-1).came).includes("\r"), client.wire === "framed");
       } finally {
         await proxy.stop();
       }
@@ -59,6 +60,11 @@ for (const client of CLIENTS) {
       [CUT, false],
       [CUT_BY_HTTP10, true],
     ]) {
+      // A socket needs HTTP/1.1, and its own frames tell where it ends.
+      if (client.socket && http10) {
+        cells.set(column, "");
+        continue;
+      }
       for (const kase of client.ours ? [SHORT, SHORT_FAILURE] : [SHORT]) {
         test(`${column}: ${kase.name}`, async () => {
           const cuts = await cutEverywhere({ ...client, ask }, server, kase.prompt, { http10, everyByte: client.ours });
@@ -71,7 +77,9 @@ for (const client of CLIENTS) {
             assert.ok(whole.text.startsWith(seen.text), place);
             assert.deepEqual(seen.events, whole.events.slice(0, seen.events.length), place);
             if (part === "headers") assert.equal(seen.outcome, "truncated", place);
-            if (part === "body") assert.notEqual(seen.outcome, whole.outcome, place);
+            if (part === "body" && !client.resumes) assert.notEqual(seen.outcome, whole.outcome, place);
+            // With the rest that it fetched the turn is whole, nothing twice and nothing missing.
+            if (part === "body" && seen.outcome === whole.outcome) assert.deepEqual(seen, whole, place);
             if (part === "whole") assert.equal(seen.outcome, whole.outcome, place);
             if (client.ours && part !== "whole") assert.equal(seen.outcome, "truncated", place);
           }

@@ -15,6 +15,8 @@ import httpx
 import httpx._transports.default
 import httpx2._transports.default
 import openai
+from trustgraph.api import Api
+from trustgraph.api.exceptions import GraphRagError
 
 WIRES = pathlib.Path(__file__).parents[1] / "clients" / "wires"
 
@@ -204,6 +206,45 @@ async def openai_whole(seen, url, prompt):
         openai_raised(seen, error)
 
 
+# How long a client may take to notice that its socket is gone.
+GRACE_S = 0.1
+
+
+async def trustgraph(seen, url, prompt):
+    await asyncio.to_thread(trustgraph_ask, seen, url, prompt)
+
+
+def trustgraph_ask(seen, url, prompt):
+    """With the synchronous client, which runs a loop of its own between two chunks."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    socket = Api(url).socket()
+    watching = loop.create_task(trustgraph_watch(socket))
+    try:
+        for chunk in socket.flow("default").graph_rag(query=prompt, collection="c", streaming=True):
+            seen["text"] += chunk.content
+        # It ends with the last message alone.
+        seen["outcome"] = "completed"
+    except asyncio.CancelledError:
+        seen["outcome"] = "hangs"
+    except GraphRagError as error:
+        seen.update(outcome="failed", error={"code": error.error_type, "message": error.message})
+    finally:
+        watching.cancel()
+        socket.close()
+        loop.close()
+
+
+async def trustgraph_watch(socket):
+    """Where its socket is gone the client still waits for the next message: this ends it."""
+    while socket._reader_task is None:
+        await asyncio.sleep(0.001)
+    await asyncio.wait([socket._reader_task])
+    await asyncio.sleep(GRACE_S)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
 CLIENTS = {
     "framed": framed,
     "ndjson": ndjson,
@@ -212,6 +253,7 @@ CLIENTS = {
     "session_chat": session_chat,
     "openai_stream": openai_stream,
     "openai_whole": openai_whole,
+    "trustgraph": trustgraph,
 }
 
 

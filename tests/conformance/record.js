@@ -15,6 +15,7 @@
 // | `truncated` | was told that the stream broke: it raised an error, or said so |
 // | `refused` | says that the stream breaks the rules of its wire |
 // | `http-error` | saw a status that is no success, and no stream |
+// | `hangs` | was told nothing, and waits for ever |
 // | `unreported` | came to an end without a mark and without an error: nothing tells it from a whole turn but the missing mark |
 
 /** A record of a client that has seen nothing yet. */

@@ -34,8 +34,9 @@ export function table(columns, rows) {
 
 /** Why a client sees something else, as a list. */
 export function reasons(clients) {
-  const said = clients.flatMap(({ name, differs = {} }) =>
-    Object.entries(differs).map(([kase, { why }]) => `- ${name}, ${kase}: ${why}.`),
-  );
+  const said = clients.flatMap(({ name, differs = {}, cutWhy }) => [
+    ...Object.entries(differs).map(([kase, { why }]) => `- ${name}, ${kase}: ${why}.`),
+    ...(cutWhy ? [`- ${name}, cut: ${cutWhy}.`] : []),
+  ]);
   return said.join("\n");
 }

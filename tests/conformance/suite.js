@@ -26,7 +26,11 @@ export function expected(client, kase, name = kase.name) {
   const { text, events, outcome, status = null, error = null, citations = 0 } = kase;
   const seen = { text, events: [...events], outcome, status, error: error && { ...error }, citations };
   if (outcome === "http-error") seen.citations = null;
-  else WIRES[client.wire].shows(seen, kase);
+  if (outcome === "http-error" && client.socket) {
+    // A socket has no status: it is told as a failure like any other.
+    Object.assign(seen, { outcome: "failed", status: null });
+    WIRES[client.wire].shows(seen, kase);
+  } else if (outcome !== "http-error") WIRES[client.wire].shows(seen, kase);
   const { why, ...differs } = client.differs?.[name] ?? {};
   return Object.assign(seen, differs);
 }
@@ -87,9 +91,12 @@ export async function cutEverywhere(client, server, prompt, { http10, everyByte 
   const cuts = [];
   const work = async () => {
     for (let at = places.shift(); at !== undefined; at = places.shift()) {
-      const proxy = await startProxy(server.url, { cutAfter: at, http10 });
+      // A client that goes on by itself is let: what counts is what it makes of the two halves.
+      let connections = 0;
+      const hurts = () => !client.resumes || ++connections === 1;
+      const proxy = await startProxy(server.url, { cutAfter: at, http10, hurts });
       const seen = await client.ask(proxy.url, prompt);
-      const body = bodyOf(proxy.answers.at(-1).passed);
+      const body = bodyOf(proxy.answers[0].passed);
       await proxy.stop();
       const part = body === null ? "headers" : whole(body) ? "whole" : told(body) ? "told" : "body";
       cuts.push({ at, part, seen });

@@ -73,4 +73,16 @@ export const WIRES = {
     told: isJson,
     whole: isJson,
   },
+  eve: { shows() {}, ...lines(/^\{"type":"session\.waiting"/, "\n") },
+  trustgraph: {
+    shows(seen) {
+      // T-08: of events the clients show nothing.
+      seen.events = [];
+      seen.citations = null;
+      if (seen.error) seen.error.code = "graph-rag-error";
+    },
+    // The messages of a socket, each with its JSON as it is.
+    told: (body) => body.includes('"complete":true}'),
+    whole: (body) => body.includes('"complete":true}'),
+  },
 };
