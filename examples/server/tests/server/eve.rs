@@ -426,6 +426,25 @@ async fn a_place_that_was_dropped_is_named() {
 }
 
 #[tokio::test]
+async fn a_reader_whose_lines_were_dropped_is_cut_off() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:empty").await;
+    let seen = read(&server, &session, 0).await.len();
+    let log = server.app.eve_sessions.get(&session.id).unwrap();
+    let running = log.begin(&session.token).unwrap();
+    let response = server.send(Method::GET, &session.stream(seen), &[], "").await;
+    // The reader waits for the next line; before it looks again, that one is gone.
+    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES + 1 {
+        running.append(Bytes::from_static(b"{}\n"));
+    }
+    let mut body = response.into_body();
+    assert!(body.frame().await.unwrap().is_err());
+    drop(running);
+    let reply = server.get(&session.stream(seen)).await;
+    assert_eq!(reply.json()["journalBaseIndex"], json!(seen + 1));
+}
+
+#[tokio::test]
 async fn health_and_info_have_what_clients_ask_for() {
     let server = start(|_| {}).await;
     let health = server.get("/eve/v1/health").await;
