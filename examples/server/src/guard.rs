@@ -11,10 +11,10 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN, UPGRADE};
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::cli::settings::Settings;
 use crate::routes::refusal::Refusal;
@@ -59,8 +59,9 @@ impl Guard {
             CorsLayer::new()
                 .allow_origin(AllowOrigin::list(origins))
                 .allow_methods([Method::GET, Method::POST, Method::DELETE])
-                .allow_headers([CONTENT_TYPE])
-                .expose_headers([ragwire::http::TURN_HEADER])
+                // Each wire's clients send headers of their own; an origin that is allowed may send any.
+                .allow_headers(AllowHeaders::mirror_request())
+                .expose_headers(EXPOSED)
         })
     }
 
@@ -129,6 +130,17 @@ fn host_of(address: SocketAddr) -> String {
         SocketAddr::V6(address) => format!("[{}]", address.ip()),
     }
 }
+
+/// What the clients of the wires read of a response besides its type.
+const EXPOSED: [HeaderName; 7] = [
+    ragwire::http::TURN_HEADER,
+    RETRY_AFTER,
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("x-eve-session-id"),
+    HeaderName::from_static("x-eve-stream-format"),
+    HeaderName::from_static("x-eve-stream-version"),
+    HeaderName::from_static("x-vercel-ai-ui-message-stream"),
+];
 
 /// Runs the checks before a request.
 pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {

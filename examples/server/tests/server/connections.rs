@@ -177,6 +177,32 @@ async fn strangers_in_the_browser_are_refused() {
     let foreign = [("origin", "https://evil.example")];
     let reply = server.call(Method::GET, "/v1/documents", &foreign, "").await;
     assert!(!reply.headers.contains_key("access-control-allow-origin"));
+
+    // What a browser asks before OpenAI's SDK may send its own headers.
+    for (origin, headers) in [
+        (
+            "https://app.example.org",
+            Some("authorization,content-type,x-stainless-os"),
+        ),
+        ("https://evil.example", None),
+    ] {
+        let preflight = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+            (
+                "access-control-request-headers",
+                "authorization,content-type,x-stainless-os",
+            ),
+        ];
+        let reply = server
+            .call(Method::OPTIONS, "/v1/chat/completions", &preflight, "")
+            .await;
+        let told = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+        assert_eq!(told("access-control-allow-origin"), headers.map(|_| origin));
+        if headers.is_some() {
+            assert_eq!(told("access-control-allow-headers"), headers);
+        }
+    }
 }
 
 #[tokio::test]
