@@ -47,6 +47,7 @@ pub use metadata::{Citation, Metadata, QueueStats, Usage};
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::ag_ui::AgUi;
 pub use wire::ai_sdk::AiSdk;
+pub use wire::eve::Eve;
 pub use wire::forge::Forge;
 pub use wire::framed::Framed;
 pub use wire::ndjson::Ndjson;

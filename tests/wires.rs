@@ -8,7 +8,7 @@ use std::path::Path;
 use bytes::BytesMut;
 use ragwire::event::{GenerationStart, GraphExplanation, RoundStart, ToolCall, Triple};
 use ragwire::wire::{Encoder, Limits, Wire};
-use ragwire::{AiSdk, End, Event, Failure, Forge, Metadata, SessionChat, Status, Timestamp, TrustGraph};
+use ragwire::{AiSdk, End, Eve, Event, Failure, Forge, Metadata, SessionChat, Status, Timestamp, TrustGraph};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,9 +74,11 @@ fn session_chat() {
 #[test]
 fn too_large_an_event_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
-    let wires: [&dyn Wire; 5] = [
+    let wires: [&dyn Wire; 7] = [
         &Forge::default().limits(limits),
         &SessionChat::default().limits(limits),
+        &Eve::new("s").limits(limits),
+        &Eve::new("s").documented().limits(limits),
         &TrustGraph::graph_rag("r").streaming(true).limits(limits),
         &TrustGraph::graph_rag("r").limits(limits),
         &TrustGraph::graph_rag("r")
@@ -289,4 +291,26 @@ fn a_refused_trustgraph_request_is_one_message() {
         error.to_string(),
         r#"{"id":"r\n1","error":{"message":"unknown service","type":"unknown-service"},"complete":true}"#
     );
+}
+
+fn eve(wire: &Value) -> Eve {
+    let mut eve = Eve::new("s")
+        .turn(wire["turn"].as_u64().unwrap_or_default())
+        .first_index(wire["first_index"].as_u64().unwrap_or_default())
+        .limits(limits(wire));
+    if wire["documented"] == true {
+        eve = eve.documented();
+    }
+    if let Some(message) = wire["message"].as_str() {
+        eve = eve.message(message);
+    }
+    match wire["max_message_bytes"].as_u64() {
+        Some(bytes) => eve.max_message_bytes(usize::try_from(bytes).unwrap()),
+        None => eve,
+    }
+}
+
+#[test]
+fn eve_in_both_vocabularies() {
+    check("eve", |wire| eve(wire).encoder());
 }

@@ -1,11 +1,15 @@
 //! What the fuzzers check, as functions, so that the corpus runs as ordinary tests too.
 
+mod lossless;
+
 use bytes::BytesMut;
 use ragwire::event::{Custom, Reasoning, Search, ToolResult};
 use ragwire::wire::framed::FramedDecoder;
 use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
+
+pub use lossless::{event_stream, ndjson_decode, sse_decode};
 
 /// Everything that comes out, adjacent texts merged.
 #[derive(Debug, PartialEq)]

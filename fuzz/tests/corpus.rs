@@ -24,3 +24,18 @@ fn framed_decode() {
 fn framed_roundtrip() {
     check(ragwire_fuzz::framed_roundtrip, "framed_roundtrip");
 }
+
+#[test]
+fn sse_decode() {
+    check(ragwire_fuzz::sse_decode, "sse_decode");
+}
+
+#[test]
+fn ndjson_decode() {
+    check(ragwire_fuzz::ndjson_decode, "ndjson_decode");
+}
+
+#[test]
+fn event_stream() {
+    check(ragwire_fuzz::event_stream, "event_stream");
+}

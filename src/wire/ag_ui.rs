@@ -100,6 +100,8 @@ enum Open {
 
 /// Calls that wait for a result that names them by their tool only; the oldest is forgotten for one more than these.
 const MAX_UNNAMED_CALLS: usize = 64;
+/// Most bytes of their tools' names: 1 KiB for each, far more than model servers allow.
+const MAX_UNNAMED_CALL_BYTES: usize = MAX_UNNAMED_CALLS * 1024;
 
 #[derive(Debug)]
 struct AgUiSpelling {
@@ -219,10 +221,12 @@ impl Spelling for AgUiSpelling {
         if let Event::ToolCall(call) = event
             && call.call_id.is_none()
         {
-            if self.calls.len() == MAX_UNNAMED_CALLS {
-                self.calls.pop_front();
-            }
             self.calls.push_back((call.tool.clone(), number));
+            let mut bytes: usize = self.calls.iter().map(|(tool, _)| tool.len()).sum();
+            while self.calls.len() > MAX_UNNAMED_CALLS || bytes > MAX_UNNAMED_CALL_BYTES {
+                let oldest = self.calls.pop_front();
+                bytes -= oldest.map_or(bytes, |(tool, _)| tool.len());
+            }
         }
         self.events = number;
         self.open = open;
@@ -567,6 +571,21 @@ mod tests {
         let result = ToolResult::new("bm25", Value::Null).into();
         encoder.event(Phase::Events, &result, None, &mut out).unwrap();
         assert!(out.windows(10).any(|at| at == b"\"r-call-2\""), "{out:?}");
+
+        // Nor is it larger for long names: this one leaves no room for the others.
+        let long = "x".repeat(MAX_UNNAMED_CALL_BYTES);
+        let call = ToolCall::new(long.as_str(), Value::Null).into();
+        encoder.event(Phase::Events, &call, None, &mut out).unwrap();
+        let call_number = |tool: &str, encoder: &mut Box<dyn Spelling>| {
+            let mut out = BytesMut::new();
+            let result = ToolResult::new(tool, Value::Null).into();
+            encoder.event(Phase::Events, &result, None, &mut out).unwrap();
+            let line: Value = serde_json::from_slice(&out["data: ".len()..]).unwrap();
+            line["toolCallId"].as_str().unwrap().to_owned()
+        };
+        // The call came after 66 events and a result; a result that answers none has a number of its own.
+        assert_eq!(call_number(&long, &mut encoder), "r-call-68");
+        assert_eq!(call_number("bm25", &mut encoder), "r-call-70");
     }
 
     #[test]

@@ -24,16 +24,19 @@
 //! );
 //! ```
 
+mod memory;
 mod part;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::memory::{Call, Calls, Documents};
 use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
@@ -84,8 +87,8 @@ impl Wire for AiSdk {
         Box::new(AiSdkSpelling {
             wire: self.clone(),
             marks: Marks::default(),
-            calls: Vec::new(),
-            documents: HashSet::new(),
+            calls: Calls::default(),
+            documents: Documents::default(),
         })
     }
 }
@@ -94,10 +97,8 @@ impl Wire for AiSdk {
 struct AiSdkSpelling {
     wire: AiSdk,
     marks: Marks,
-    /// Calls without a result yet, oldest first.
-    calls: Vec<Call>,
-    /// Ids of the documents that were said to be sources.
-    documents: HashSet<String>,
+    calls: Calls,
+    documents: Documents,
 }
 
 /// The part of the state that an event may change before it turns out not to fit.
@@ -109,14 +110,6 @@ struct Marks {
     reasonings: u64,
     /// Calls that came without an id.
     unnamed_calls: u64,
-}
-
-#[derive(Debug)]
-struct Call {
-    tool: String,
-    id: String,
-    /// Whether the id is ours, so that a result with an id of its own may answer it.
-    unnamed: bool,
 }
 
 impl Spelling for AiSdkSpelling {
@@ -199,32 +192,13 @@ impl AiSdkSpelling {
 
     /// A call that stays open looks busy forever, and cannot be sent back to a model.
     fn close_calls(&mut self, status: &Status, out: &mut BytesMut) {
-        for call in self.calls.drain(..) {
-            let error_text = match status {
-                Status::Completed => None,
-                Status::Failed(failure) => Some(failure.message.as_ref()),
-                Status::Stopped => Some("The turn was stopped."),
-            };
-            match error_text {
-                Some(error_text) => write(
-                    &Part::ToolOutputError {
-                        tool_call_id: &call.id,
-                        error_text,
-                        dynamic: true,
-                        provider_metadata: None,
-                    },
-                    out,
-                ),
-                None => write(
-                    &Part::ToolOutputAvailable {
-                        tool_call_id: &call.id,
-                        output: Json(&Value::Null),
-                        dynamic: true,
-                        provider_metadata: None,
-                    },
-                    out,
-                ),
-            }
+        let error_text = match status {
+            Status::Completed => None,
+            Status::Failed(failure) => Some(failure.message.as_ref()),
+            Status::Stopped => Some("The turn was stopped."),
+        };
+        for call in self.calls.take_all() {
+            write_close(&call, error_text, out);
         }
     }
 
@@ -307,13 +281,15 @@ impl AiSdkSpelling {
             ..about
         };
         self.open_call(&id, &call.tool, &call.input, Some(&about), out)?;
-        // The same id again is the same call, said anew.
-        self.calls.retain(|open| open.id != id);
-        self.calls.push(Call {
+        self.calls.open(Call {
             tool: call.tool.clone(),
             unnamed: call.call_id.is_none(),
             id: id.into_owned(),
         });
+        // One that was only forgotten would stay open for ever.
+        while let Some(oldest) = self.calls.take_excess() {
+            write_close(&oldest, None, out);
+        }
         Ok(())
     }
 
@@ -323,21 +299,14 @@ impl AiSdkSpelling {
         about: About<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let answered = self.calls.iter().position(|call| match &result.call_id {
-            Some(id) => call.id == *id,
-            None => call.tool == result.tool,
-        });
-        let answered = answered.or_else(|| {
-            let mut calls = self.calls.iter();
-            calls.position(|call| call.unnamed && call.tool == result.tool)
-        });
-        let id = match answered {
-            Some(at) => Cow::Owned(self.calls[at].id.clone()),
+        let answered = self.calls.answered_by(result);
+        let (answered, id) = match answered {
+            Some((at, id)) => (Some(at), Cow::Owned(id.to_owned())),
             None => {
                 self.close_text(out);
                 let id = self.call_id(result.call_id.as_deref());
                 self.open_call(&id, &result.tool, &Value::Null, None, out)?;
-                id
+                (None, id)
             }
         };
         let about = About {
@@ -374,7 +343,7 @@ impl AiSdkSpelling {
             )?;
         }
         if let Some(at) = answered {
-            self.calls.remove(at);
+            self.calls.take(at);
         }
         Ok(())
     }
@@ -428,7 +397,8 @@ impl AiSdkSpelling {
         let mut new: Vec<&str> = Vec::new();
         for source in &sources.sources {
             let id = source.document_id.as_str();
-            if self.documents.contains(id) || new.contains(&id) {
+            // One that cannot be remembered stands in the data only: said twice it would be shown twice.
+            if self.documents.knows(id) || new.contains(&id) || !self.documents.has_room(&new, id) {
                 continue;
             }
             let title = title(source);
@@ -441,7 +411,7 @@ impl AiSdkSpelling {
             new.push(id);
         }
         self.write_data(event, &Line { event, timestamp }, out)?;
-        self.documents.extend(new.into_iter().map(str::to_owned));
+        self.documents.extend(&new);
         Ok(())
     }
 
@@ -476,6 +446,26 @@ impl AiSdkSpelling {
     }
 }
 
+/// Writes the output of a call that had none: an error, or nothing.
+fn write_close(call: &Call, error_text: Option<&str>, out: &mut BytesMut) {
+    let tool_call_id = &call.id;
+    let part = match error_text {
+        Some(error_text) => Part::ToolOutputError {
+            tool_call_id,
+            error_text,
+            dynamic: true,
+            provider_metadata: None,
+        },
+        None => Part::ToolOutputAvailable {
+            tool_call_id,
+            output: Json(&Value::Null),
+            dynamic: true,
+            provider_metadata: None,
+        },
+    };
+    write(&part, out);
+}
+
 /// Writes a part that is made of strings only, so that it always serialises.
 fn write(part: &Part<'_>, out: &mut BytesMut) {
     let from = out.len();
@@ -483,105 +473,5 @@ fn write(part: &Part<'_>, out: &mut BytesMut) {
     match json::write(out, part) {
         Ok(()) => out.extend_from_slice(b"\n\n"),
         Err(_) => out.truncate(from),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-    use crate::event::{Reasoning, Source};
-    use crate::frame::Failure;
-    use crate::metadata::{Citation, Metadata};
-    use crate::wire::Encoder;
-
-    fn small() -> Encoder {
-        let limits = Limits::default().max_line_bytes(200).max_trailer_bytes(200);
-        AiSdk::default().limits(limits).encoder()
-    }
-
-    fn encode(encoder: &mut Encoder, event: &Event) -> String {
-        let mut out = BytesMut::new();
-        encoder.event(event, None, &mut out).unwrap();
-        String::from_utf8(out.to_vec()).unwrap()
-    }
-
-    fn refuse(encoder: &mut Encoder, event: &Event) {
-        let mut out = BytesMut::from("before");
-        let error = encoder.event(event, None, &mut out).unwrap_err();
-        assert_eq!(error.code(), "event_too_large");
-        assert_eq!(out, "before");
-    }
-
-    #[test]
-    fn an_event_that_is_too_large_leaves_no_trace() {
-        let long = "x".repeat(201);
-        let thought = |content: &str| Event::from(Reasoning::new(content));
-        let result = |result: &str| Event::from(ToolResult::new("t", result));
-        let source = |text: &str| Event::from(Sources::new(vec![Source::new("c", "d", text, Vec::new())]));
-        let first = [thought(""), ToolCall::new("t", json!({})).into(), source("")];
-        let large = [
-            thought(&long),
-            ToolCall::new("t", long.as_str()).into(),
-            source(&long),
-            result(&long),
-        ];
-        // Neither the start, nor a number, nor a document was taken.
-        for event in &first {
-            let mut encoder = small();
-            for large in &large {
-                refuse(&mut encoder, large);
-            }
-            assert_eq!(encode(&mut encoder, event), encode(&mut small(), event));
-        }
-        // The text is still open, and the call still waits for its result.
-        let (mut encoder, mut out) = (small(), BytesMut::new());
-        encode(&mut encoder, &ToolCall::new("t", json!({})).into());
-        encoder.text("a", &mut out).unwrap();
-        for large in &large {
-            refuse(&mut encoder, large);
-        }
-        out.clear();
-        encoder.text("b", &mut out).unwrap();
-        assert_eq!(
-            out,
-            "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"b\"}\n\n"
-        );
-        assert_eq!(
-            encode(&mut encoder, &result("r")),
-            concat!(
-                "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"ragwire-call-1\",\"output\":\"r\",\"dynamic\":true,",
-                "\"providerMetadata\":{\"ragwire\":{\"event\":\"tool_result\"}}}\n\n"
-            )
-        );
-    }
-
-    #[test]
-    fn the_end_always_fits() {
-        let citation = Citation::new("d", "c", "x".repeat(201), "bm25");
-        let end = End::completed(Metadata::default().citations(vec![citation]));
-        let mut out = BytesMut::new();
-        small().end(&end, &mut out).unwrap();
-        assert_eq!(
-            out,
-            concat!(
-                "data: {\"type\":\"start\"}\n\n",
-                "data: {\"type\":\"finish\",\"finishReason\":\"stop\",",
-                "\"messageMetadata\":{\"citations\":[],\"tools_used\":[],\"truncated\":true}}\n\n",
-                "data: [DONE]\n\n",
-            )
-        );
-    }
-
-    #[test]
-    fn keep_alives_are_comments_until_the_end() {
-        let (mut encoder, mut out) = (AiSdk::default().encoder(), BytesMut::new());
-        encoder.keep_alive(&mut out);
-        assert_eq!(out, ": keep-alive\n\n");
-        encoder.end(&End::failed(Failure::default()), &mut out).unwrap();
-        let length = out.len();
-        encoder.keep_alive(&mut out);
-        assert_eq!(out.len(), length);
     }
 }

@@ -139,7 +139,7 @@ const ELEMENTS: [(&str, &str, &[&str]); 2] = [
 ];
 
 /// The members of `done`; an application's member of that name is left out.
-const DONE: [&str; 14] = [
+const DONE: [&str; 15] = [
     "type",
     "total_time_ms",
     "tokens_generated",
@@ -149,6 +149,7 @@ const DONE: [&str; 14] = [
     "confidence",
     "mode",
     "cached",
+    "citations",
     "usage",
     "queue_stats",
     "status",
@@ -248,7 +249,9 @@ impl Spelling for ForgeSpelling {
             truncated |= written < citations.len();
             self.seen.sources = Some(written);
         }
-        let done = Value::Object(self.done(end, truncated));
+        let cited = &citations[..self.fitting(citations)];
+        truncated |= cited.len() < citations.len();
+        let done = Value::Object(self.done(end, cited, truncated));
         write_unlimited(&done, "done", out);
     }
 
@@ -276,7 +279,21 @@ impl ForgeSpelling {
         count
     }
 
-    fn done(&self, end: &End, truncated: bool) -> Map<String, Value> {
+    /// How many citations fit, halving.
+    fn fitting(&self, citations: &[Citation]) -> usize {
+        let (mut count, mut scratch) = (citations.len(), BytesMut::new());
+        while count > 0 {
+            scratch.clear();
+            let written = json::write(&mut scratch, &&citations[..count]);
+            if written.is_ok() && scratch.len() <= self.limits.max_trailer_bytes {
+                break;
+            }
+            count /= 2;
+        }
+        count
+    }
+
+    fn done(&self, end: &End, citations: &[Citation], truncated: bool) -> Map<String, Value> {
         let (metadata, failed) = (&end.metadata, matches!(end.status, Status::Failed(_)));
         let tokens = metadata
             .usage
@@ -311,6 +328,13 @@ impl ForgeSpelling {
             ("confidence", self.seen.confidence.map(Value::from)),
             ("mode", mode.map(Value::from)),
             ("cached", Some(self.seen.cached.into())),
+            // The `sources` above are another event's where one was sent, and never say which tool found them.
+            (
+                "citations",
+                (!citations.is_empty())
+                    .then(|| serde_json::to_value(citations).ok())
+                    .flatten(),
+            ),
             ("usage", serde_json::to_value(&metadata.usage).ok()),
             ("queue_stats", serde_json::to_value(&metadata.queue_stats).ok()),
         ];

@@ -250,6 +250,8 @@ impl Chat {
         if let Status::Failed(failure) = &end.status {
             object.insert("type".into(), "error".into());
             object.insert("error".into(), failure.message.as_ref().into());
+            // What was said until then: this wire has no other place for it.
+            object.insert("response".into(), self.response(end).into());
         } else {
             object.insert("type".into(), "complete".into());
             if let Some(session) = self.session(end) {
@@ -257,9 +259,9 @@ impl Chat {
             }
             object.insert("response".into(), self.response(end).into());
             object.insert("queue_stats".into(), queue_stats(&end.metadata));
-            if let Some(metadata) = self.metadata(end) {
-                object.insert("metadata".into(), metadata);
-            }
+        }
+        if let Some(metadata) = self.metadata(end) {
+            object.insert("metadata".into(), metadata);
         }
         stamp(&mut object, timestamp);
         object
@@ -300,12 +302,22 @@ impl Chat {
             queue_stats: None,
             ..end.metadata.clone()
         };
-        if metadata == Metadata::default() {
+        // A stop shows in `response.finished`, a failure in nothing else.
+        let status = match &end.status {
+            Status::Failed(_) => end.status.clone(),
+            Status::Completed | Status::Stopped => Status::Completed,
+        };
+        if metadata == Metadata::default() && status == Status::Completed {
             return None;
         }
+        let end = End {
+            status,
+            metadata,
+            timing: None,
+        };
         let mut out = BytesMut::new();
         object::write_end(
-            &End::completed(metadata),
+            &end,
             &Late::default(),
             self.wire.limits.max_trailer_bytes,
             &mut out,

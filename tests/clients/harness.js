@@ -54,35 +54,62 @@ export function ask(prompt) {
 
 /**
  * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer on its own; `cutAfter` breaks the connection after so many
- * bytes of the answer, headers included; `cut()` breaks all connections at once.
+ * bytes of the answer, headers included; `cut()` breaks all connections at once. `http10` makes it a hop that speaks HTTP/1.0
+ * to the server, as nginx does unless told otherwise: a body has no length there, so that a cut looks like its end.
+ * `hurts(head)` says, from a request's first bytes, whether its connection is hurt at all. `answers` holds, for each connection,
+ * the request's `head`, the bytes that `came` from the server and those that `passed`.
  */
-export async function startProxy(url, { byteAtATime = false, cutAfter = Infinity } = {}) {
+export async function startProxy(
+  url,
+  { byteAtATime = false, cutAfter = Infinity, http10 = false, hurts = () => true } = {},
+) {
   const { hostname, port } = new URL(url);
   const open = new Set();
+  const answers = [];
   const server = net.createServer((client) => {
     const upstream = net.connect(Number(port), hostname);
+    const answer = { head: "", came: [], passed: [] };
     let passed = 0;
+    let [limit, bytewise] = [Infinity, false];
+    // The server's end is told at once, also while bytes from before it are still being written one by one.
+    let [writing, ended] = [false, false];
+    const finish = () => ended && !writing && client.end();
     open.add(client);
+    answers.push(answer);
     client.setNoDelay(true);
-    client.pipe(upstream);
+    client.once("data", (bytes) => {
+      answer.head = bytes.toString("latin1");
+      if (hurts(answer.head)) [limit, bytewise] = [cutAfter, byteAtATime];
+      // A request's head comes in one piece from all clients here, and its first line always does.
+      upstream.write(http10 ? Buffer.from(answer.head.replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n"), "latin1") : bytes);
+      client.pipe(upstream);
+    });
     upstream.on("data", async (bytes) => {
       upstream.pause();
-      const allowed = bytes.subarray(0, Math.max(0, cutAfter - passed));
+      writing = true;
+      answer.came.push(bytes);
+      const allowed = bytes.subarray(0, Math.max(0, limit - passed));
       passed += allowed.length;
-      const size = byteAtATime ? 1 : allowed.length;
+      const size = bytewise ? 1 : allowed.length;
       for (let at = 0; at < allowed.length; at += size) {
         client.write(allowed.subarray(at, at + size));
         // A turn of the event loop between two writes, so that they are not put together again.
-        if (byteAtATime) await new Promise(setImmediate);
+        if (bytewise) await new Promise(setImmediate);
       }
-      if (passed >= cutAfter) {
+      answer.passed.push(allowed);
+      writing = false;
+      if (passed >= limit) {
         upstream.destroy();
         client.end();
       } else {
         upstream.resume();
+        finish();
       }
     });
-    upstream.on("end", () => client.end());
+    upstream.on("end", () => {
+      ended = true;
+      finish();
+    });
     for (const socket of [client, upstream]) socket.on("error", () => (client.destroy(), upstream.destroy()));
     client.on("close", () => (open.delete(client), upstream.destroy()));
   });
@@ -91,5 +118,5 @@ export async function startProxy(url, { byteAtATime = false, cutAfter = Infinity
   proxied.port = server.address().port;
   const cut = () => open.forEach((client) => client.destroy());
   const stop = () => (cut(), new Promise((resolve) => server.close(resolve)));
-  return { url: proxied.href.replace(/\/$/, ""), cut, stop };
+  return { url: proxied.href.replace(/\/$/, ""), answers, cut, stop };
 }

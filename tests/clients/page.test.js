@@ -5,6 +5,8 @@ import { after, before, beforeEach, afterEach, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { startProxy, startServer } from "./harness.js";
+import { SseDecoder } from "../../clients/js/src/sse.js";
+import { serve, vectors } from "./wires/vectors.js";
 
 const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
 // Without these Chromium looks for its maker's servers, which a closed network refuses one by one.
@@ -116,4 +118,89 @@ test("nothing in an answer or a document becomes markup", async () => {
   assert.match(await page.textContent("#answer"), /<img src=x/);
   assert.equal(await page.locator("#answer img, #steps img, #citations script").count(), 0);
   assert.notEqual(await page.title(), "owned");
+});
+
+// ---- the wire of server-sent events, as a browser's own EventSource reads it ------------------------------------------------
+
+const EVENT_STREAM = { "content-type": "text/event-stream", "access-control-allow-origin": "*" };
+
+/** Goes to a page on this machine without a policy of its own, so that nothing stands between it and the servers below. */
+async function plainPage() {
+  const empty = await serve(["<!doctype html>"], { headers: { "content-type": "text/html" } });
+  await page.goto(empty.url);
+  await empty.stop();
+}
+
+/** What an EventSource hands to listeners of these types, up to the first event of the type `last`. */
+function listen(url, types, last = "end") {
+  const inPage = ([url, types, last]) =>
+    new Promise((resolve) => {
+      const source = new EventSource(url);
+      const seen = [];
+      const take = ({ type, data, lastEventId }) => {
+        seen.push([type, data, lastEventId]);
+        if (type !== last) return;
+        source.close();
+        resolve(seen);
+      };
+      for (const type of types) source.addEventListener(type, take);
+    });
+  return page.evaluate(inPage, [url, types, last]);
+}
+
+test("an EventSource sees each frame under its type, with its index", async () => {
+  await plainPage();
+  const chunks = [
+    ": keep-alive\n\n",
+    'retry: 10\nid: 0\nevent: search\ndata: {"event":"search","tool":"bm25"}\n\n',
+    'id: 1\nevent: acme: \u00e9\ndata: {"event":"acme: \u00e9","data":"\\u2028"}\n\n',
+    ": keep-alive\n\n",
+    'id: 2\nevent: custom\ndata: {"event":"open","data":1}\n\n',
+    'id: 3\nevent: text\ndata: {"text":"a\\n\\r\\u0000\\u2028b\u{1f600}"}\n\n',
+    'id: 4\nevent: end\ndata: {"end":"stopped"}\n\n',
+  ];
+  const expected = [
+    ["search", '{"event":"search","tool":"bm25"}', "0"],
+    ["acme: \u00e9", '{"event":"acme: \u00e9","data":"\\u2028"}', "1"],
+    ["custom", '{"event":"open","data":1}', "2"],
+    ["text", '{"text":"a\\n\\r\\u0000\\u2028b\u{1f600}"}', "3"],
+    ["end", '{"end":"stopped"}', "4"],
+  ];
+  const types = ["message", "search", "acme: \u00e9", "custom", "text", "end"];
+  for (const byteAtATime of [false, true]) {
+    const server = await serve(chunks, { headers: EVENT_STREAM, byteAtATime });
+    assert.deepEqual(await listen(server.url, types), expected);
+    await server.stop();
+  }
+  // A connection that breaks is made anew after the time that the stream said, with the index of the last frame.
+  const server = await serve(chunks, { headers: EVENT_STREAM, cutAfter: 3 });
+  const twice = page.evaluate((url) => {
+    window.source = new EventSource(url);
+    return new Promise((resolve) => {
+      let opened = 0;
+      window.source.onopen = () => (opened += 1) === 2 && resolve(window.source.close());
+    });
+  }, server.url);
+  await twice;
+  assert.deepEqual(server.requests.slice(0, 2).map(({ headers }) => headers["last-event-id"]), [undefined, "1"]);
+  await server.stop();
+});
+
+test("an EventSource and our decoder see the same in every vector that is complete", async () => {
+  await plainPage();
+  const complete = [...vectors("sse").values()].filter(({ finish }) => finish === "complete");
+  assert.ok(complete.length >= 15, `${complete.length} vectors`);
+  for (const { id, bytes, bytes_hex } of complete) {
+    const stream = bytes === undefined ? Buffer.from(bytes_hex, "hex") : Buffer.from(bytes);
+    const types = [...stream.toString().matchAll(/^event: ?([^\r\n]*)/gm)].map(([, type]) => type);
+    const server = await serve([stream], { headers: EVENT_STREAM });
+    const seen = await listen(server.url, [...new Set(["message", "text", "end", ...types])]);
+    await server.stop();
+    // What the browser saw, spelled plainly.
+    const plain = seen.map(([type, data, index]) => `id: ${index}\nevent: ${type}\n${data.replace(/^/gm, "data: ")}\n\n`);
+    const [ours, theirs] = [new SseDecoder(), new SseDecoder()];
+    const items = ours.feed(new Uint8Array(stream));
+    assert.deepEqual(theirs.feed(new TextEncoder().encode(plain.join(""))), items, id);
+    assert.deepEqual([ours.finish().status, theirs.finish().status], ["complete", "complete"], id);
+  }
 });

@@ -7,10 +7,12 @@ use ragwire::turn::{Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
+use crate::eve_sessions::{EveLimits, EveSessions};
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
 use crate::sessions::{SessionLimits, Sessions};
+use crate::writers::Writers;
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub struct App {
     pub turns: TurnGroup,
     /// The sessions.
     pub sessions: Arc<Sessions>,
+    /// Who is answering in them.
+    pub writers: Arc<Writers>,
+    /// The sessions of Eve's routes.
+    pub eve_sessions: EveSessions,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -47,6 +53,8 @@ impl App {
         Self {
             turns: TurnGroup::new(settings.max_turns.0),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
+            writers: Arc::default(),
+            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,

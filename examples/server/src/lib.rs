@@ -12,12 +12,16 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
+//! | who answers in a session, and who waits | `writers.rs` |
+//! | the streams of Eve's sessions | `eve_sessions.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
+//! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
 pub mod ask;
 pub mod cli;
+pub mod eve_sessions;
 pub mod extract;
 pub mod faults;
 pub mod guard;
@@ -28,3 +32,4 @@ pub mod sample;
 pub mod serve;
 pub mod sessions;
 pub mod start;
+pub mod writers;

@@ -5,17 +5,24 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use crate::cli::settings::Settings;
 
 /// Longest session id.
 pub const MAX_ID_BYTES: usize = 128;
+/// Longest title: a line in a list.
+pub const MAX_TITLE_BYTES: usize = 200;
+/// Where a title is made of the first question, it is cut at about a line.
+const MADE_TITLE_BYTES: usize = 80;
 
 /// Who said it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The one who asks.
     User,
@@ -30,6 +37,19 @@ pub struct Said {
     pub role: Role,
     /// The words; cut where they alone are more than a session may hold.
     pub text: String,
+}
+
+/// What is remembered of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The title it was given, or else the beginning of its first question.
+    pub title: Option<String>,
+    /// When it began.
+    pub created: SystemTime,
+    /// When something was said last.
+    pub updated: SystemTime,
+    /// What was said, oldest first; the oldest may be gone.
+    pub said: Vec<Said>,
 }
 
 /// How much is remembered.
@@ -81,14 +101,21 @@ struct Session {
     /// Sum of the lengths of `said`, at most `max_bytes`.
     bytes: usize,
     used: Instant,
+    title: Option<String>,
+    created: SystemTime,
+    updated: SystemTime,
 }
 
 impl Session {
     fn new(now: Instant) -> Self {
+        let created = SystemTime::now();
         Self {
             said: VecDeque::new(),
             bytes: 0,
             used: now,
+            title: None,
+            created,
+            updated: created,
         }
     }
 
@@ -129,17 +156,41 @@ impl Sessions {
         let mut sessions = self.lock();
         self.forget(&mut sessions, id, now);
         let session = sessions.entry(id.to_owned()).or_insert_with(|| Session::new(now));
+        if session.title.is_none() && role == Role::User {
+            session.title = first_line(text);
+        }
         session.append(role, text, &self.limits);
         session.used = now;
+        session.updated = SystemTime::now();
+    }
+
+    /// Begins a session in which nothing was said yet; one of that id is begun anew.
+    pub fn begin(&self, id: &str, title: Option<String>) {
+        let now = Instant::now();
+        let mut sessions = self.lock();
+        self.forget(&mut sessions, id, now);
+        let mut session = Session::new(now);
+        session.title = title;
+        sessions.insert(id.to_owned(), session);
+    }
+
+    /// What is remembered of a session; `None` for an unknown one.
+    pub fn remembered(&self, id: &str) -> Option<Remembered> {
+        let sessions = self.lock();
+        let session = sessions
+            .get(id)
+            .filter(|session| !self.is_old(session, Instant::now()))?;
+        Some(Remembered {
+            title: session.title.clone(),
+            created: session.created,
+            updated: session.updated,
+            said: session.said.iter().cloned().collect(),
+        })
     }
 
     /// What was said in a session, oldest first; nothing for an unknown one.
     pub fn said(&self, id: &str) -> Vec<Said> {
-        let sessions = self.lock();
-        let session = sessions
-            .get(id)
-            .filter(|session| !self.is_old(session, Instant::now()));
-        session.map_or_else(Vec::new, |session| session.said.iter().cloned().collect())
+        self.remembered(id).map_or_else(Vec::new, |session| session.said)
     }
 
     /// How many sessions are remembered.
@@ -174,6 +225,13 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A title made of a question; none of one without a letter in its first line.
+fn first_line(text: &str) -> Option<String> {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let line = line[..line.floor_char_boundary(MADE_TITLE_BYTES)].trim_end();
+    (!line.is_empty()).then(|| line.to_owned())
 }
 
 #[cfg(test)]
@@ -218,6 +276,27 @@ mod tests {
         assert_eq!(texts(&sessions, "a"), ["3", "4", "12345678"]);
         sessions.append("a", Role::User, "1234567ééé");
         assert_eq!(texts(&sessions, "a"), ["1234567é"]);
+    }
+
+    #[test]
+    fn a_session_has_a_title_and_its_times() {
+        let sessions = sessions();
+        let title = |id| sessions.remembered(id).and_then(|session| session.title);
+        sessions.begin("a", None);
+        let begun = sessions.remembered("a").unwrap();
+        assert_eq!((begun.title, begun.said), (None, Vec::new()));
+        assert_eq!(begun.created, begun.updated);
+        let question = format!("\n {}\u{e9}\nmore", "x".repeat(79));
+        sessions.append("a", Role::User, &question);
+        assert_eq!(title("a"), Some("x".repeat(79)));
+        sessions.append("a", Role::User, "y");
+        let used = sessions.remembered("a").unwrap();
+        assert_eq!((used.title, used.created), (Some("x".repeat(79)), begun.created));
+        assert!(used.updated >= used.created);
+        sessions.begin("b", Some("Mine".into()));
+        sessions.append("b", Role::User, "z");
+        assert_eq!(title("b"), Some("Mine".into()));
+        assert_eq!(sessions.remembered("c"), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -127,6 +127,14 @@ const SHOWN = {
     ],
     STOPPED,
   ],
+  // The oldest of the 65 was closed for the last; its late result opened it anew, so its input is gone.
+  open_calls_over_limit: [
+    [
+      tool("t", "c0", {}, { output: "late" }, BOTH),
+      ...Array.from({ length: 64 }, (_, at) => tool("t", `c${at + 1}`, at + 1, { output: {} }, { call: CALL })),
+    ],
+    DONE,
+  ],
   open_call_completed: [[tool("sql", "ragwire-call-1", "all", { output: {} }, { call: CALL })], DONE],
   late_events: [
     [

@@ -3,9 +3,9 @@ import { fileURLToPath } from "node:url";
 import { HttpAgent } from "@ag-ui/client";
 
 /** What an agent makes of a stream. */
-export async function read(url) {
+export async function read(url, prompt = "?") {
   const agent = new HttpAgent({ url, threadId: "t" });
-  agent.addMessage({ id: "u", role: "user", content: "?" });
+  agent.addMessage({ id: "u", role: "user", content: prompt });
   const seen = { events: [], failed: null, error: null, outcome: null, result: null, messages: null };
   const { error: log } = console;
   console.error = () => {}; // It logs what it throws.

@@ -6,7 +6,7 @@
 //! | 1 | failed; `ask`: the turn failed |
 //! | 2 | wrong usage or settings; `ask`: refused by the server, or it was not reached |
 //! | 3 | `ask`: the turn was stopped |
-//! | 4 | `ask`: the answer broke off |
+//! | 4 | `ask`: the answer broke off, or cannot be read |
 
 pub mod layers;
 pub mod settings;
@@ -53,7 +53,7 @@ enum Subcommands {
     /// Ask a running server; steps go to stderr, the answer to stdout
     #[command(
         after_help = "Exit status: 0 the turn completed, 1 it failed, 2 the question was refused or the server not \
-                      reached, 3 the turn was stopped, 4 the answer broke off."
+                      reached, 3 the turn was stopped, 4 the answer broke off or cannot be read."
     )]
     Ask(AskOptions),
     /// Read one document from stdin; how the server starts itself

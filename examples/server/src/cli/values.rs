@@ -32,6 +32,13 @@ pub struct Size(pub usize);
 #[error("{0}")]
 pub struct BadValue(String);
 
+impl BadValue {
+    /// With these words.
+    pub fn new(words: String) -> Self {
+        Self(words)
+    }
+}
+
 impl FromStr for Span {
     type Err = BadValue;
 

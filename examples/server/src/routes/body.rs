@@ -8,6 +8,7 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error, IgnoredAny};
+use serde_json::Value;
 use serde_json::error::Category;
 use tokio::time::{Instant, timeout_at};
 
@@ -104,17 +105,21 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     } else {
         serde_json::from_slice(bytes)
     };
-    read.map_err(|error| match error.classify() {
-        Category::Data => Refusal::permanent(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "invalid_request",
-            format!("The request is not of the expected shape: {error}."),
-        ),
-        _ => Refusal::permanent(
-            StatusCode::BAD_REQUEST,
-            "bad_json",
-            format!("The body is not valid JSON: {error}."),
-        ),
+    read.map_err(|error| {
+        // A number in place of a word is a mistake of grammar to serde_json, though the JSON is fine.
+        if error.classify() == Category::Data || serde_json::from_slice::<Value>(bytes).is_ok() {
+            Refusal::permanent(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "invalid_request",
+                format!("The request is not of the expected shape: {error}."),
+            )
+        } else {
+            Refusal::permanent(
+                StatusCode::BAD_REQUEST,
+                "bad_json",
+                format!("The body is not valid JSON: {error}."),
+            )
+        }
     })
 }
 

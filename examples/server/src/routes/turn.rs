@@ -8,15 +8,16 @@ use std::sync::Arc;
 use axum::extract::Request;
 use http::StatusCode;
 use ragwire::event::Mode;
-use ragwire::turn::{BoxError, Ending};
-use ragwire::{Metadata, Turn};
+use ragwire::turn::{BoxError, Collected, Ending};
+use ragwire::{Metadata, QueueStats, Status, Turn};
 use serde::de::DeserializeOwned;
 
 use super::body;
 use super::refusal::Refusal;
 use crate::app::App;
 use crate::orchestrator::{Effort, Question};
-use crate::sessions::{Role, Said, SessionLimits, Sessions};
+use crate::sessions::{Remembered, Role, Said, SessionLimits, Sessions};
+use crate::writers::Writing;
 
 /// What stands around the texts in a body: braces, the other members.
 const ENVELOPE_BYTES: usize = 4096;
@@ -45,10 +46,13 @@ pub(super) enum Memory {
     /// The question stands alone.
     Nothing,
     /// The client sent it along and remembers for itself, oldest first.
-    #[expect(dead_code, reason = "for the chat routes that come next")]
     Given(Vec<Said>),
     /// This server remembers it under that id.
     Session(String),
+    /// The same, under an id that is a secret: nobody is told that it is being answered in.
+    Hidden(String),
+    /// As `Session`, for a turn that waited until it was alone in its session, and stays so until its answer is remembered.
+    Alone(String, Writing),
 }
 
 impl Asked {
@@ -85,7 +89,6 @@ pub(super) enum Holds {
     /// One question.
     Question,
     /// One question and everything said before it.
-    #[expect(dead_code, reason = "for the chat routes that come next")]
     Conversation,
 }
 
@@ -139,6 +142,11 @@ pub(super) fn invalid(message: impl Into<String>) -> Refusal {
 
 /// Starts the turn, and waits for the moment at which the response begins.
 pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
+    Ok(start_in_session(app, asked).await?.0)
+}
+
+/// The same, with the session as it stands with the question in it; none for a question that belongs to none.
+pub(super) async fn start_in_session(app: &App, asked: Asked) -> Result<(Turn, Option<Remembered>), Refusal> {
     let max_question = app.settings.max_question.0;
     if asked.prompt.trim().is_empty() {
         return Err(invalid("The prompt is empty."));
@@ -148,14 +156,26 @@ pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
             "The prompt has more than {max_question} bytes of UTF-8."
         )));
     }
-    let (session, earlier) = match asked.memory {
-        Memory::Nothing => (None, Vec::new()),
-        Memory::Given(said) => (None, SessionLimits::from(&app.settings).newest(said)),
+    // Whose session, and the place among those who answer in it.
+    let (mut earlier, mut session, mut queue_stats) = (Vec::new(), None, None);
+    match asked.memory {
+        Memory::Nothing => {}
+        Memory::Given(said) => earlier = SessionLimits::from(&app.settings).newest(said),
         Memory::Session(id) => {
-            let earlier = app.sessions.said(&id);
-            (Some(id), earlier)
+            let writing = app.writers.join(&id);
+            session = Some((id, Some(writing)));
         }
-    };
+        Memory::Hidden(id) => session = Some((id, None)),
+        Memory::Alone(id, writing) => {
+            let waited = writing.waited();
+            let stats = QueueStats::new(waited.at_all, waited.position);
+            queue_stats = Some(stats.queue_wait_ms(waited.time.as_secs_f64() * 1e3));
+            session = Some((id, Some(writing)));
+        }
+    }
+    if let Some((id, _)) = &session {
+        earlier = app.sessions.said(id);
+    }
     let question = Question {
         prompt: asked.prompt,
         effort: asked.effort,
@@ -167,7 +187,8 @@ pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
     if let Some(mode) = asked.names_mode {
         builder = builder.mode(mode);
     }
-    if let Some(id) = session.clone() {
+    let asking = session.as_ref().map(|(id, _)| id.clone());
+    if let Some((id, writing)) = session {
         let sessions = Arc::clone(&app.sessions);
         builder = builder.before_end(move |ending: Ending| async move {
             let answer = ending.answer();
@@ -175,16 +196,32 @@ pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
             if !answer.is_empty() {
                 sessions.append(&id, Role::Assistant, &answer);
             }
+            drop(writing);
         });
     }
+    let mut remembered = None;
     let pending = builder.start(|sink| {
-        // Called only if the turn is admitted, so a refused question is not remembered.
-        if let Some(id) = &session {
+        // Called only if the turn is admitted, so a refused question is not remembered. The answer may be there any moment after.
+        if let Some(id) = &asking {
             app.sessions.append(id, Role::User, &question.prompt);
+            remembered = app.sessions.remembered(id);
         }
         let answering = app.orchestrator.answer(question, sink);
         let shape = asked.shape;
-        async move { Ok::<_, BoxError>(shape(answering.await?)) }
+        async move {
+            let mut metadata = shape(answering.await?);
+            metadata.queue_stats = queue_stats.or(metadata.queue_stats);
+            Ok::<_, BoxError>(metadata)
+        }
     });
-    Ok(pending.commit().await?)
+    Ok((pending.commit().await?, remembered))
+}
+
+/// The whole turn, for a response that does not stream. Nothing was sent yet, so a failure is an HTTP status, however late it came.
+pub(super) async fn collect(turn: Turn) -> Result<Collected, Refusal> {
+    let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
+    if matches!(collected.end.status, Status::Failed(_)) {
+        return Ok(collected.into_result()?);
+    }
+    Ok(collected)
 }

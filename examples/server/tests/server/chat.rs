@@ -159,6 +159,13 @@ async fn the_request_is_checked() {
         (
             WHOLE,
             JSON,
+            r#"{"prompt":"a","reasoning_effort":7}"#,
+            422,
+            "invalid_request",
+        ),
+        (
+            WHOLE,
+            JSON,
             r#"{"prompt":"a","review_enabled":"yes"}"#,
             422,
             "invalid_request",

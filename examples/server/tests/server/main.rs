@@ -2,8 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod ag_ui;
+mod ai_sdk;
 mod chat;
 mod connections;
 mod documents;
+mod eve;
+mod history;
+mod openai;
+mod openapi;
+mod session_chat;
 mod support;
 mod trustgraph;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -11,10 +11,12 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::{Library, Pipeline};
-use ragwire::wire::Decode;
-use ragwire::{Frame, Framed};
+use ragwire::wire::sse::EventStream;
+use ragwire::wire::{Decode, Wire};
+use ragwire::{Frame, Framed, Ndjson};
 use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
+use ragwire_server::cli::values::Count;
 use ragwire_server::extract::Extractor;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
@@ -149,8 +151,12 @@ impl Running {
 
     /// Opens a turn and reads its first bytes, so that it certainly runs.
     pub(crate) async fn open(&self, prompt: &str) -> Incoming {
+        self.open_at(STREAM, prompt).await
+    }
+
+    async fn open_at(&self, path: &str, prompt: &str) -> Incoming {
         let body = json!({ "prompt": prompt }).to_string();
-        let response = self.send(Method::POST, STREAM, &[JSON], body).await;
+        let response = self.send(Method::POST, path, &[JSON], body).await;
         assert_eq!(response.status(), 200);
         let mut body = response.into_body();
         assert!(body.frame().await.unwrap().unwrap().is_data());
@@ -188,4 +194,191 @@ pub(crate) fn decode(bytes: &[u8]) -> Vec<Frame> {
 
 pub(crate) fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// The data of each event of a stream, as JSON where it is; the stream has to end with an event.
+pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
+    assert!(bytes.ends_with(b"\n\n"), "{bytes:?}");
+    let mut stream = EventStream::default();
+    stream.feed(bytes);
+    let data = stream.map(|message| message.unwrap().data);
+    data.map(|data| serde_json::from_str(&data).unwrap_or(Value::String(data)))
+        .collect()
+}
+
+/// The same without what differs from turn to turn: clocks are 0, and pieces of text that follow each other are one piece.
+/// `text` points at the text of a piece.
+pub(crate) fn steady(bytes: &[u8], text: &str) -> Vec<Value> {
+    let mut steady: Vec<Value> = Vec::new();
+    for mut event in events(bytes) {
+        stop_clocks(&mut event);
+        let Some(piece) = event
+            .pointer_mut(text)
+            .filter(|piece| piece.is_string())
+            .map(Value::take)
+        else {
+            steady.push(event);
+            continue;
+        };
+        let last = steady.last_mut().and_then(|last| {
+            let before = last.pointer_mut(text)?.take();
+            let same = *last == event;
+            *last.pointer_mut(text)? = before;
+            if same { last.pointer_mut(text) } else { None }
+        });
+        match last {
+            Some(last) => *last = format!("{}{}", last.as_str().unwrap(), piece.as_str().unwrap()).into(),
+            None => {
+                *event.pointer_mut(text).unwrap() = piece;
+                steady.push(event);
+            }
+        }
+    }
+    steady
+}
+
+/// Sets to 0 what clocks say.
+pub(crate) fn stop_clocks(value: &mut Value) {
+    const CLOCKS: [&str; 9] = [
+        "timestamp",
+        "duration_ms",
+        "elapsed_ms",
+        "latency_ms",
+        "total_time_ms",
+        "queue_wait_ms",
+        "created",
+        "created_at",
+        "updated_at",
+    ];
+    match value {
+        Value::Object(members) => members.iter_mut().for_each(|(name, value)| {
+            if CLOCKS.contains(&&**name) {
+                *value = 0.into();
+            } else {
+                stop_clocks(value);
+            }
+        }),
+        Value::Array(items) => items.iter_mut().for_each(stop_clocks),
+        _ => {}
+    }
+}
+
+impl Running {
+    /// Posts JSON.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.call(Method::POST, path, &[JSON], body.to_string()).await
+    }
+
+    /// What a turn of that question consists of, by the wire that changes nothing.
+    pub(crate) async fn frames(&self, prompt: &str) -> Vec<Frame> {
+        let body = json!({ "prompt": prompt }).to_string();
+        let headers = [JSON, ("accept", "application/x-ndjson")];
+        let reply = self.call(Method::POST, "/v1/turns", &headers, body).await;
+        assert_eq!(reply.status, 200);
+        let mut decoder = Ndjson::default().decoder();
+        decoder.feed(&reply.body);
+        decoder.by_ref().collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Bodies that a route refuses, each with its status and code, in the form of ADR 0007.
+    pub(crate) async fn refuses(&self, path: &str, cases: &[(Value, u16, &str)]) {
+        for (body, status, code) in cases {
+            // A string is sent as it is.
+            let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+            let reply = self.call(Method::POST, path, &[JSON], body.clone()).await;
+            let case: String = body.chars().take(80).collect();
+            assert_eq!(
+                (reply.status.as_u16(), &*reply.code()),
+                (*status, *code),
+                "{case}"
+            );
+            let error = &reply.json()["error"];
+            assert_eq!(
+                keys(error),
+                ["code", "message", "recoverable", "request_id"],
+                "{case}"
+            );
+        }
+        assert_eq!(self.app.turns.active(), 0, "nothing was spent on them");
+    }
+
+    /// The same in a session.
+    pub(crate) async fn frames_in(&self, session: &str, prompt: &str) {
+        let body = json!({ "prompt": prompt, "session_id": session });
+        assert_eq!(self.post("/v1/turns", &body).await.status, 200);
+    }
+
+    /// Opens a turn that belongs to no session.
+    pub(crate) async fn open_turn(&self, prompt: &str) -> Incoming {
+        self.open_at("/v1/turns", prompt).await
+    }
+
+    /// What a full server says to that body.
+    pub(crate) async fn busy(path: &str, body: &Value) -> Reply {
+        let server = start(|settings| settings.max_turns = Count(1)).await;
+        let _running = server.open("fault:silent").await;
+        let reply = server.post(path, body).await;
+        assert_eq!(reply.status, 503);
+        assert_eq!(reply.headers["retry-after"], "5");
+        reply
+    }
+}
+
+/// A turn as `wire` spells it.
+pub(crate) fn spelled(wire: &impl Wire, frames: &[Frame]) -> BytesMut {
+    let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
+    for frame in frames {
+        match frame {
+            Frame::Event { event, timestamp } => encoder.event(event, *timestamp, &mut bytes).unwrap(),
+            Frame::Text(text) => encoder.text(text, &mut bytes).unwrap(),
+            Frame::End(end) => encoder.end(end, &mut bytes).unwrap(),
+        }
+    }
+    bytes
+}
+
+/// Bodies that no route for JSON takes.
+pub(crate) fn no_json() -> Vec<(Value, u16, &'static str)> {
+    let deep = "[".repeat(4_000);
+    let cases = [
+        ("", 400, "bad_json"),
+        ("{", 400, "bad_json"),
+        ("null", 422, "invalid_request"),
+        ("[]", 422, "invalid_request"),
+        ("7", 422, "invalid_request"),
+        (&*deep, 400, "bad_json"),
+        ("\u{feff}{}", 400, "bad_json"),
+        ("{}", 422, "invalid_request"),
+    ];
+    cases
+        .map(|(body, status, code)| (body.into(), status, code))
+        .into()
+}
+
+/// Messages that no chat takes, for clients whose messages have `content`.
+pub(crate) fn bad_messages() -> Vec<Value> {
+    let user = |content: Value| json!([{ "role": "user", "content": content }]);
+    vec![
+        json!([]),
+        json!({}),
+        json!(["Why?"]),
+        json!([{ "role": "robot", "content": "Why?" }]),
+        json!([{ "role": 7, "content": "Why?" }]),
+        json!([{ "content": "Why?" }]),
+        json!([{ "role": "assistant", "content": "Yes." }]),
+        json!([{ "role": "user" }]),
+        user(json!("")),
+        user(json!(" \u{2003}\n")),
+        user(json!(null)),
+        user(json!(7)),
+        user(json!({ "text": "Why?" })),
+        user(json!([])),
+        user(json!(["Why?"])),
+        user(json!([{ "text": "Why?" }])),
+        user(json!([{ "type": "text" }])),
+        user(json!([{ "type": "text", "text": 7 }])),
+        user(
+            json!([{ "type": "text", "text": "Why?" }, { "type": "image_url", "image_url": { "url": "data:," } }]),
+        ),
+    ]
 }

@@ -35,4 +35,5 @@ async def main():
     print(json.dumps(everything))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

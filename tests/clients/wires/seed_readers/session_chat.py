@@ -27,4 +27,5 @@ async def main():
     print(json.dumps([[event async for event in stream_chat(url, "q")] for url in sys.argv[1:]]))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

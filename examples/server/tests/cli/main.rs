@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+mod ask;
+
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -263,104 +264,6 @@ fn ingest_fills_the_library_that_serve_answers_from() {
         code == 1 && stderr.contains("in use by another process"),
         "{stderr}"
     );
-}
-
-#[test]
-fn the_status_of_ask_says_how_the_turn_ended() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Served::start(folder.path(), &[]);
-    for (arguments, code) in [
-        (&["What is BM25?"][..], 0),
-        (&["--no-streaming", "What is BM25?"], 0),
-        (
-            &[
-                "--review",
-                "--effort",
-                "high",
-                "--session",
-                "a.b-c_d",
-                "What is BM25?",
-            ],
-            0,
-        ),
-        (&["fault:text"], 1),
-        (&["fault:reject"], 1),
-        (&["--no-streaming", "fault:text"], 1),
-        (&["--effort", "huge", "x"], 2),
-        (&["--session", "a/b", "x"], 2),
-        (&[], 2),
-    ] {
-        let (status, stdout, stderr) = server.ask(arguments);
-        assert_eq!(status, code, "{arguments:?}: {stderr}");
-        assert_eq!(stdout.is_empty(), stdout.trim().is_empty(), "{stdout:?}");
-    }
-    let hostile = server.ask(&["fault:hostile"]);
-    assert!(!hostile.1.contains(['\u{1d}', '\u{1e}', '\u{1b}']) && !hostile.2.contains('\u{1b}'));
-    let address = server.address.clone();
-    drop(server);
-    let gone = run(&mut program(&["ask", "--server", &address, "x"]));
-    assert!(gone.0 == 2 && gone.2.contains("cannot reach"), "{}", gone.2);
-}
-
-/// A server that says `bytes`, once.
-fn says(bytes: &'static [u8]) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        let (mut socket, _) = listener.accept().unwrap();
-        let mut request = [0; 4096];
-        let _ = socket.read(&mut request).unwrap();
-        socket.write_all(bytes).unwrap();
-    });
-    format!("http://{address}")
-}
-
-#[test]
-fn ask_tells_a_stop_and_a_broken_answer_from_a_complete_one() {
-    macro_rules! response {
-        ($body:literal) => {
-            concat!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n",
-                $body
-            )
-            .as_bytes()
-        };
-    }
-    let cases: [(&[u8], i32, &str); 7] = [
-        (
-            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[]}"),
-            0,
-            "Hi\n",
-        ),
-        (
-            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[],\"status\":\"stopped\"}"),
-            3,
-            "Hi\n",
-        ),
-        (
-            response!("\x1dHi\x1e{\"citations\":[],\"tools_used\":[]"),
-            4,
-            "Hi",
-        ),
-        (response!("\x1dHi"), 4, "Hi"),
-        (response!("{\"event\":\"search\",\"tool\":\"a\"}\n"), 4, ""),
-        (response!("<html>"), 4, ""),
-        (
-            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\n\x1dHi\r\n",
-            4,
-            "Hi",
-        ),
-    ];
-    for (bytes, code, printed) in cases {
-        let server = says(bytes);
-        let (status, stdout, stderr) = run(&mut program(&["ask", "--server", &server, "x"]));
-        assert_eq!(
-            (status, &*stdout),
-            (code, printed),
-            "{:?}: {stderr}",
-            String::from_utf8_lossy(bytes)
-        );
-    }
 }
 
 #[test]

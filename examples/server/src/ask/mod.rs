@@ -1,0 +1,243 @@
+//! The client `ask`: steps to stderr and text to stdout as they come, and an exit status that says how the turn ended.
+//!
+//! It reads each wire of our own with the crate's own decoder, so it also shows how a client is written in Rust.
+
+mod options;
+mod printing;
+mod request;
+
+use std::io;
+use std::process::ExitCode;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use ragwire::event::Event;
+use ragwire::wire::{Decode, DecodeError};
+use ragwire::{End, Frame, Status};
+use serde_json::Value;
+
+use options::WireName;
+pub use options::{AskFlags, AskOptions};
+use printing::{Printer, clean};
+
+/// Largest answer that is not streamed, and largest error: 16 MiB.
+const MAX_BODY_BYTES: usize = 16 << 20;
+
+/// How it ended, as the status of the process. 0 is a completed turn.
+const FAILED: u8 = 1;
+const REFUSED: u8 = 2;
+const STOPPED: u8 = 3;
+const TRUNCATED: u8 = 4;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The question cannot be sent.
+    #[error("{0}")]
+    Usage(String),
+    /// The server was not reached.
+    #[error("cannot reach {server}: {reason}")]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// Why.
+        reason: String,
+    },
+    /// The server refused the question.
+    #[error("{message} ({status}, {code})")]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The server's word for it.
+        code: String,
+        /// What it says.
+        message: String,
+    },
+    /// The connection broke, or the stream ended before its end.
+    #[error("the connection broke off: the answer is not complete")]
+    Truncated,
+    /// The server answered on something else than the wire that was asked for.
+    #[error("the server answered with {answered}, not with {wanted}")]
+    OtherType {
+        /// The media type of the answer.
+        answered: String,
+        /// The media type of the wire.
+        wanted: &'static str,
+    },
+    /// The answer breaks the rules of its wire.
+    #[error("the stream cannot be read: {0}")]
+    Stream(#[from] DecodeError),
+    /// Stdout is gone, as with `| head`.
+    #[error("the answer cannot be printed: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl AskError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused { status, .. } if status.is_server_error() => FAILED,
+            Self::Usage(_) | Self::Unreachable { .. } | Self::Refused { .. } | Self::Output(_) => REFUSED,
+            Self::Truncated | Self::OtherType { .. } | Self::Stream(_) => TRUNCATED,
+        }
+    }
+}
+
+/// Asks, prints, and says how it ended.
+pub async fn run(options: AskOptions) -> ExitCode {
+    match ask(options).await {
+        Ok(Status::Completed) => ExitCode::SUCCESS,
+        Ok(Status::Failed(failure)) => {
+            eprintln!(
+                "\nthe turn failed: {} ({})",
+                clean(&failure.message),
+                failure.code
+            );
+            ExitCode::from(FAILED)
+        }
+        Ok(Status::Stopped) => {
+            eprintln!("\nthe turn was stopped");
+            ExitCode::from(STOPPED)
+        }
+        Err(error) => {
+            eprintln!("\nerror: {}", clean(&error.to_string()));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+async fn ask(options: AskOptions) -> Result<Status, AskError> {
+    let (words, wanted) = options.settle()?;
+    let request = request::request(&request::prompt(&words)?, &wanted)?;
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let response = client
+        .request(request)
+        .await
+        .map_err(|error| AskError::Unreachable {
+            reason: innermost(&error),
+            server: wanted.server,
+        })?;
+    if !response.status().is_success() {
+        return Err(refused(response).await);
+    }
+    match wanted.wire {
+        Some(wire) => stream(wire, response).await,
+        None => whole(response).await,
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+async fn refused(response: Response<Incoming>) -> AskError {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
+    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let member = |name: &str, otherwise: &str| {
+        let value = body["error"][name].as_str();
+        value.unwrap_or(otherwise).to_owned()
+    };
+    AskError::Refused {
+        status,
+        code: member("code", "unknown"),
+        message: member("message", "the server refused the question"),
+    }
+}
+
+/// The answer as it comes.
+async fn stream(wire: WireName, response: Response<Incoming>) -> Result<Status, AskError> {
+    check_type(wire, response.headers())?;
+    let mut body = response.into_body();
+    let mut decoder = wire.decoder();
+    let mut printer = Printer::default();
+    loop {
+        let is_over = match body.frame().await {
+            Some(Ok(frame)) => {
+                decoder.feed(frame.data_ref().map_or(&[][..], |data| data));
+                false
+            }
+            // However the bytes came to an end, what had arrived may still be half a character.
+            Some(Err(_)) | None => {
+                decoder.finish();
+                true
+            }
+        };
+        if let Some(status) = print_all(wire, &mut *decoder, &mut printer)? {
+            return Ok(status);
+        }
+        if is_over {
+            return Err(AskError::Truncated);
+        }
+    }
+}
+
+/// An answer of another type would be read as garbage, or its fault not be seen.
+fn check_type(wire: WireName, headers: &HeaderMap) -> Result<(), AskError> {
+    let wanted = wire.media_type();
+    let answered = headers.get(CONTENT_TYPE);
+    let answered = answered.map_or_else(
+        || "no content type".into(),
+        |value| String::from_utf8_lossy(value.as_bytes()),
+    );
+    if options::essence(&answered).eq_ignore_ascii_case(wanted) {
+        return Ok(());
+    }
+    Err(AskError::OtherType {
+        answered: answered.into_owned(),
+        wanted,
+    })
+}
+
+/// Prints what has been decoded; a status is the end.
+fn print_all(
+    wire: WireName,
+    decoder: &mut dyn Decode,
+    printer: &mut Printer,
+) -> Result<Option<Status>, AskError> {
+    for frame in decoder {
+        match frame? {
+            Frame::Event { event, .. } => printer.event(&event),
+            Frame::Text(text) => printer.text(&text)?,
+            Frame::End(End { status, metadata, .. }) => {
+                if let Status::Failed(failure) = &status
+                    && !wire.tells_failures_in_text()
+                {
+                    printer.failure(&failure.message)?;
+                }
+                printer.citations(metadata.citations)?;
+                return Ok(Some(status));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The answer in one piece.
+async fn whole(response: Response<Incoming>) -> Result<Status, AskError> {
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
+    let bytes = body.map_err(|_| AskError::Truncated)?.to_bytes();
+    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| AskError::Truncated)?;
+    let text = answer["answer"].as_str().ok_or(AskError::Truncated)?;
+    let mut printer = Printer::default();
+    for record in answer["agent_events"].as_array().into_iter().flatten() {
+        let mut record = record.clone();
+        record["event"] = record["type"].take();
+        if let Ok(event) = serde_json::from_value::<Event>(record) {
+            printer.event(&event);
+        }
+    }
+    printer.text(text)?;
+    let citations = serde_json::from_value(answer["citations"].clone()).unwrap_or_default();
+    printer.citations(citations)?;
+    Ok(Status::Completed)
+}

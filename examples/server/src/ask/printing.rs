@@ -1,0 +1,112 @@
+//! What is shown: steps and citations on stderr, text on stdout.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use ragwire::Citation;
+use ragwire::event::{Event, Source};
+
+/// Where Unicode has the pictures of the control characters, in their order.
+const PICTURES: u32 = 0x2400;
+
+/// Where the passages come from is told by an event; the citations at the end only name them.
+#[derive(Debug, Default)]
+pub(super) struct Printer {
+    sources: HashMap<String, Source>,
+    has_text: bool,
+}
+
+impl Printer {
+    pub(super) fn event(&mut self, event: &Event) {
+        if let Event::Sources(sources) = event {
+            let known = sources.sources.iter();
+            self.sources
+                .extend(known.map(|source| (source.chunk_id.clone(), source.clone())));
+        }
+        eprintln!("· {}", clean(&step(event)));
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(clean(text).as_bytes())?;
+        self.has_text = true;
+        // Each piece is seen when it arrives, also where stdout is a pipe.
+        out.flush()
+    }
+
+    /// The sentence of a failure, as a wire that puts it behind the text does.
+    pub(super) fn failure(&mut self, message: &str) -> io::Result<()> {
+        match message {
+            "" => Ok(()),
+            _ if self.has_text => self.text(&format!("\n\n{message}")),
+            _ => self.text(message),
+        }
+    }
+
+    pub(super) fn citations(&mut self, citations: Vec<Citation>) -> io::Result<()> {
+        if self.has_text {
+            let mut out = io::stdout().lock();
+            out.write_all(b"\n")?;
+            out.flush()?;
+        }
+        for (index, citation) in citations.into_iter().enumerate() {
+            let source = self.sources.get(&citation.chunk_id);
+            let title = source.and_then(|source| source.title.clone());
+            let mut line = format!("[{}] {}", index + 1, title.unwrap_or(citation.document_id));
+            if let Some(page) = citation.page_number {
+                line.push_str(&format!(", page {page}"));
+            }
+            if let Some(heading) = source.and_then(|source| source.heading.as_deref()) {
+                line.push_str(&format!(", {heading}"));
+            }
+            line.push_str(&format!(": \"{}\"", citation.supporting_quote.replace('\n', " ")));
+            eprintln!("{}", clean(&line));
+        }
+        Ok(())
+    }
+}
+
+/// One step in one line.
+fn step(event: &Event) -> String {
+    match event {
+        Event::Search(search) => {
+            let query = search.query.as_deref().unwrap_or_default();
+            format!("search ({}): {query}", search.tool)
+        }
+        Event::Reasoning(reasoning) => reasoning.content.replace('\n', " "),
+        Event::Review(review) => {
+            let feedback = review.feedback.as_deref().unwrap_or_default();
+            format!(
+                "review {}: {} {feedback}",
+                review.iteration,
+                review.verdict.as_str()
+            )
+        }
+        Event::RetrievalResult(result) => format!(
+            "{}: {} chunks in {} ms",
+            result.tool, result.chunks_found, result.duration_ms
+        ),
+        Event::RerankResult(result) => format!(
+            "{}: {} of {} chunks kept",
+            result.method, result.output_count, result.input_count
+        ),
+        Event::Sources(sources) => format!("{} sources", sources.sources.len()),
+        Event::GenerationStart(start) => {
+            format!("{} writes from {} chunks", start.model, start.context_chunks)
+        }
+        event => event.name().replace('_', " "),
+    }
+}
+
+/// Text of documents and of models must not steer the terminal: control characters are shown by their pictures, as the framed
+/// wire shows the two that it needs for itself, and those without a picture as U+FFFD.
+pub(super) fn clean(text: &str) -> String {
+    let shown = |letter: char| match letter {
+        '\n' | '\t' => letter,
+        '\0'..='\x1f' => char::from_u32(PICTURES + u32::from(letter)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\x7f' => '\u{2421}',
+        letter if letter.is_control() => char::REPLACEMENT_CHARACTER,
+        letter => letter,
+    };
+    text.chars().map(shown).collect()
+}

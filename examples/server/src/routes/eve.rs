@@ -1,0 +1,481 @@
+//! The routes of Eve, stream version 16: a message is posted, its answer is read from the session's stream.
+//!
+//! | route | |
+//! |---|---|
+//! | `GET /eve/v1/health`, `GET /eve/v1/info` | what there is |
+//! | `POST /eve/v1/session` | the first message of a session |
+//! | `POST /eve/v1/session/{id}` | another one, with the session's token |
+//! | `GET /eve/v1/session/{id}/stream` | the lines of all its turns, from `startIndex` on |
+//!
+//! `?vocabulary=documented` at the first message makes the session speak the names of Eve's page of events.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ragwire::wire::Wire;
+use ragwire::{Eve, Turn};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use utoipa::ToSchema;
+
+use super::openapi::{EveRefusals, example};
+use super::refusal::Refusal;
+use super::shapes;
+use super::turn::{self, Asked, Holds, Memory, invalid};
+use crate::app::App;
+use crate::eve_sessions::{Busy, EveSession, Running, Truncated};
+
+const SESSION_ID: HeaderName = HeaderName::from_static("x-eve-session-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+/// What agents, models and workflows of Eve are called where this server has one only.
+const NAME: &str = "ragwire";
+/// What Eve's readers skip.
+const KEEP_ALIVE: Bytes = Bytes::from_static(b"\n");
+
+/// A refusal in Eve's form.
+#[derive(Debug)]
+pub(super) struct Refused {
+    refusal: Refusal,
+    /// Where the stream begins now.
+    base: Option<u64>,
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, base: None }
+    }
+}
+
+impl From<Truncated> for Refused {
+    fn from(truncated: Truncated) -> Self {
+        let message = format!("The lines before index {} are no longer kept.", truncated.base);
+        Self {
+            refusal: Refusal::permanent(StatusCode::BAD_REQUEST, "start_index_truncated", message),
+            base: Some(truncated.base),
+        }
+    }
+}
+
+impl From<Busy> for Refused {
+    fn from(busy: Busy) -> Self {
+        match busy {
+            Busy::Active => {
+                Refusal::passing(StatusCode::CONFLICT, "session_active", "Session is still active.")
+            }
+            Busy::Over => Refusal::permanent(StatusCode::GONE, "session_terminal", "Session is terminal."),
+            Busy::Token => Refusal::permanent(
+                StatusCode::CONFLICT,
+                "continuation_token",
+                "Stale or missing continuation token.",
+            ),
+        }
+        .into()
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        self.refusal.log();
+        let mut body = json!({"ok": false, "error": self.refusal.failure.message});
+        if let Some(base) = self.base {
+            body["journalBaseIndex"] = base.into();
+        }
+        let mut response = (self.refusal.status, Json(body)).into_response();
+        if let Some(after) = self.refusal.retry_after {
+            let seconds = after.as_secs().max(1);
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// Says whether messages are taken.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/health",
+    tag = "eve",
+    operation_id = "eveHealth",
+    responses(
+        (status = 200, description = "It takes messages", body = shapes::EveHealth),
+        (status = 503, description = "The server goes down", body = shapes::EveHealth),
+    ),
+)]
+pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
+    let closed = app
+        .turns
+        .check()
+        .is_err_and(|rejected| rejected.failure.code != ragwire::Failure::BUSY);
+    let (status, word) = if closed {
+        (StatusCode::SERVICE_UNAVAILABLE, "shutting_down")
+    } else {
+        (StatusCode::OK, "ready")
+    };
+    let body = json!({"ok": !closed, "status": word, "workflowId": NAME});
+    (status, Json(body)).into_response()
+}
+
+/// Describes this server in the terms of an agent.
+///
+/// It has every member that Eve's client asks for.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/info",
+    tag = "eve",
+    operation_id = "eveInfo",
+    responses((status = 200, description = "The agent", body = Object)),
+)]
+pub(super) async fn info() -> Json<Value> {
+    Json(json!({
+        "kind": "eve-agent-info",
+        "version": 1,
+        "mode": "production",
+        "agent": {"name": NAME, "agentRoot": "", "appRoot": "", "model": {"id": NAME}},
+        "capabilities": {"devRoutes": false},
+        "channels": {"authored": [], "available": [], "disabledFramework": [], "framework": []},
+        "connections": [],
+        "diagnostics": {"discoveryErrors": 0, "discoveryWarnings": 0},
+        "hooks": [],
+        "instructions": {"dynamic": [], "static": null},
+        "sandbox": null,
+        "schedules": [],
+        "skills": {"dynamic": [], "static": []},
+        "subagents": {"local": [], "total": 0},
+        "tools": {"authored": [], "available": [], "disabledFramework": [], "dynamic": [], "framework": [], "reserved": []},
+        "workflow": {"enabled": false, "toolName": ""},
+        "workspace": {"resourceRoot": null, "rootEntries": []},
+    }))
+}
+
+/// What a client posts. What only later versions know is passed over.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EveMessage)]
+struct Posted {
+    /// The question.
+    #[schema(value_type = Option<shapes::EveContent>)]
+    message: Option<Message>,
+    /// The session's, in every message but the first.
+    continuation_token: Option<String>,
+    /// Refused: this agent asks nothing.
+    #[schema(value_type = Option<Vec<Object>>)]
+    input_responses: Option<IgnoredAny>,
+    /// Refused: this agent has no structured results.
+    #[schema(value_type = Option<Object>)]
+    output_schema: Option<IgnoredAny>,
+}
+
+/// What the user says.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Message {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Part {
+    Text {
+        text: String,
+    },
+    /// A file, an image: nothing here can read them.
+    #[serde(other)]
+    Other,
+}
+
+impl Posted {
+    fn prompt(self) -> Result<String, Refusal> {
+        if self.output_schema.is_some() {
+            return Err(invalid(
+                "This agent has no structured results; send no outputSchema.",
+            ));
+        }
+        match self.message {
+            Some(Message::Text(text)) => Ok(text),
+            Some(Message::Parts(parts)) => {
+                let texts: Option<Vec<String>> = parts
+                    .into_iter()
+                    .map(|part| match part {
+                        Part::Text { text } => Some(text),
+                        Part::Other => None,
+                    })
+                    .collect();
+                texts
+                    .map(|texts| texts.join("\n"))
+                    .ok_or_else(|| invalid("This agent reads text only."))
+            }
+            None if self.input_responses.is_some() => {
+                Err(invalid("This agent asks nothing, so it takes no inputResponses."))
+            }
+            None => Err(invalid("message is required.")),
+        }
+    }
+}
+
+/// The names of a session's events.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Vocabulary {
+    /// What Eve's clients show.
+    #[default]
+    Shipped,
+    /// Those of Eve's page of events.
+    Documented,
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Creation {
+    /// `shipped` unless it says otherwise.
+    #[serde(default)]
+    #[param(required = false, inline)]
+    vocabulary: Vocabulary,
+}
+
+/// Begins a session with its first message.
+#[utoipa::path(
+    post,
+    path = "/eve/v1/session",
+    tag = "eve",
+    operation_id = "eveBegin",
+    params(Creation),
+    request_body(content = Posted, example = json!({ "message": "What is the commit rule?" })),
+    responses(
+        (status = 202, description = "The answer is under way in the session's stream", body = shapes::EveCreated,
+            headers(("x-eve-session-id" = String, description = "The session"))),
+        EveRefusals,
+    ),
+)]
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    creation: Result<Query<Creation>, QueryRejection>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let Ok(Query(creation)) = creation else {
+        return Err(bad_request("vocabulary", "The vocabulary is `shipped` or `documented`.").into());
+    };
+    let posted: Posted = turn::read(&app, Holds::Question, request).await?;
+    let documented = matches!(creation.vocabulary, Vocabulary::Documented);
+    let session = app
+        .eve_sessions
+        .create(documented)
+        .map_err(|error| Refusal::internal(&error))?;
+    let running = session.begin(session.token())?;
+    // A turn that is refused, or fails before its first event, leaves no session behind.
+    start(&app, running, posted.prompt()?).await?;
+    let body = json!({"ok": true, "sessionId": session.id(), "continuationToken": session.token()});
+    Ok((StatusCode::ACCEPTED, headers(&session), Json(body)).into_response())
+}
+
+type SessionId = Result<Path<String>, PathRejection>;
+
+/// Goes on with a session.
+#[utoipa::path(
+    post,
+    path = "/eve/v1/session/{session_id}",
+    tag = "eve",
+    operation_id = "eveGoOn",
+    params(("session_id" = String, Path, description = "As the first message was answered")),
+    request_body(content = Posted),
+    responses(
+        (status = 200, description = "The answer is under way in the session's stream", body = shapes::EveContinued,
+            headers(("x-eve-session-id" = String, description = "The session"))),
+        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+        (status = 409, description = "The session is still active, or the token is not its own", body = shapes::EveRefused),
+        (status = 410, description = "The session failed for good", body = shapes::EveRefused),
+        EveRefusals,
+    ),
+)]
+pub(super) async fn go_on(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    request: Request,
+) -> Result<Response, Refused> {
+    let session = find(&app, id)?;
+    let posted: Posted = turn::read(&app, Holds::Question, request).await?;
+    let running = session.begin(posted.continuation_token.as_deref().unwrap_or_default())?;
+    start(&app, running, posted.prompt()?).await?;
+    let body = json!({"ok": true, "sessionId": session.id()});
+    Ok((StatusCode::OK, headers(&session), Json(body)).into_response())
+}
+
+fn headers(session: &EveSession) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Ok(id) = HeaderValue::try_from(session.id()) {
+        headers.insert(SESSION_ID, id);
+    }
+    headers
+}
+
+fn find(app: &App, id: SessionId) -> Result<Arc<EveSession>, Refusal> {
+    id.ok()
+        .and_then(|Path(id)| app.eve_sessions.get(&id))
+        .ok_or_else(|| Refusal::permanent(StatusCode::NOT_FOUND, "session_not_found", "Session not found."))
+}
+
+fn bad_request(code: &'static str, message: &str) -> Refusal {
+    Refusal::permanent(StatusCode::BAD_REQUEST, code, message)
+}
+
+/// Starts the turn and lets it write into the session's log, whoever reads.
+async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusal> {
+    let session = running.session();
+    let memory = Memory::Hidden(session.memory().to_owned());
+    let mut wire = Eve::new(session.id())
+        .turn(running.sequence())
+        .first_index(running.first_index())
+        .message(prompt.as_str());
+    if session.is_documented() {
+        wire = wire.documented();
+    }
+    let turn = turn::start(app, Asked::new(prompt).memory(memory)).await?;
+    running.began();
+    app.eve_sessions.insert(session);
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it ends with the turn, which the group counts, limits in time and ends at shutdown"
+    )]
+    tokio::spawn(write(turn, wire, running));
+    Ok(())
+}
+
+/// Writes a turn into its session's log, line by line.
+async fn write(turn: Turn, wire: Eve, mut running: Running) {
+    let mut stream = turn.stream(&wire);
+    let mut unfinished = BytesMut::new();
+    while let Some(chunk) = stream.next().await {
+        unfinished.extend_from_slice(&chunk);
+        while let Some(end) = unfinished.iter().position(|byte| *byte == b'\n') {
+            // A copy, so that a line does not keep the memory of its neighbours.
+            let line = Bytes::copy_from_slice(&unfinished.split_to(end + 1));
+            match kind(&line) {
+                _ if line == KEEP_ALIVE => {} // Readers have their own.
+                Some("session.waiting") => running.append_last(line.clone(), false),
+                Some("session.failed") => running.append_last(line.clone(), true),
+                _ => running.append(line),
+            }
+        }
+    }
+}
+
+/// The type of a line that begins or ends something of the session; of no other, so that few are looked at closely.
+fn kind(line: &[u8]) -> Option<&str> {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        r#type: &'a str,
+    }
+    if !line.starts_with(br#"{"type":"session."#) {
+        return None;
+    }
+    serde_json::from_slice::<Line<'_>>(line)
+        .ok()
+        .map(|line| line.r#type)
+}
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(super) struct Place {
+    /// How many lines were read already; 0 unless it says otherwise.
+    #[serde(default)]
+    #[param(required = false)]
+    start_index: u64,
+}
+
+/// Streams the lines of all turns of a session.
+///
+/// It ends where no turn runs any more.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/session/{session_id}/stream",
+    tag = "eve",
+    operation_id = "eveStream",
+    params(("session_id" = String, Path, description = "As the first message was answered"), Place),
+    responses(
+        (status = 200, description = "Eve's lines",
+            headers(
+                ("x-eve-session-id" = String, description = "The session"),
+                ("x-eve-stream-format" = String, description = "`ndjson`"),
+                ("x-eve-stream-version" = String, description = "`16`"),
+            ),
+            content((String = "application/x-ndjson", example = json!(example(&Eve::new("ses_1").message("What is the commit rule?")))))),
+        (status = 400, description = "`startIndex` is none, or the lines after it are no longer kept", body = shapes::EveRefused),
+        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+    ),
+)]
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    from: Result<Query<Place>, QueryRejection>,
+) -> Result<Response, Refused> {
+    let session = find(&app, id)?;
+    let Ok(Query(from)) = from else {
+        return Err(bad_request("start_index", "startIndex is the number of lines that were read.").into());
+    };
+    // Refused here or, where the log drops lines under a slow reader, cut below.
+    session.read(from.start_index)?;
+    let mut response = Response::new(Body::from_stream(follow(&app, &session, from.start_index)));
+    let headers = response.headers_mut();
+    let wire = Eve::new(session.id());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
+    for (name, value) in wire.headers() {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    if let Ok(id) = HeaderValue::try_from(session.id()) {
+        headers.insert(SESSION_ID, id);
+    }
+    Ok(response)
+}
+
+struct Reader {
+    session: Arc<EveSession>,
+    changed: watch::Receiver<()>,
+    index: u64,
+}
+
+/// The lines from `index` on, until there are no more and no turn runs. A reader whose next line was dropped is cut off with an
+/// error: it comes back and is told.
+fn follow(
+    app: &App,
+    session: &Arc<EveSession>,
+    index: u64,
+) -> impl futures_util::Stream<Item = Result<Bytes, Truncated>> + use<> {
+    let keep_alive = app.settings.keep_alive.0;
+    let reader = Reader {
+        changed: session.subscribe(),
+        session: Arc::clone(session),
+        index,
+    };
+    futures_util::stream::try_unfold(reader, move |mut reader| async move {
+        loop {
+            reader.changed.borrow_and_update();
+            let lines = reader.session.read(reader.index)?;
+            if !lines.bytes.is_empty() {
+                reader.index = lines.next;
+                return Ok(Some((lines.bytes, reader)));
+            }
+            if !lines.active {
+                return Ok(None);
+            }
+            // The session holds the sender, so the only way for this to end early is a change.
+            if tokio::time::timeout(keep_alive, reader.changed.changed())
+                .await
+                .is_err()
+            {
+                return Ok(Some((KEEP_ALIVE, reader)));
+            }
+        }
+    })
+}

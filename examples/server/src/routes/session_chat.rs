@@ -1,0 +1,348 @@
+//! `/v1/sessions…`: the routes of the session chat, and `GET /v1/generation/status`.
+//!
+//! A session is the same one whatever route speaks of it: one that a question of another route began is known here too. Chats of one
+//! session wait for each other and for whoever else answers in it, in the order in which they came; sessions do not wait for each
+//! other. A chat waits before its response begins, so that a time-out is a status on both routes, and so that the session it
+//! tells at its end has the answers it waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use ragwire::{SessionChat, Turn};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::body;
+use super::openapi::{BodyRefusals, TurnRefusals, example};
+use super::refusal::Refusal;
+use super::shapes;
+use super::turn::{self, Asked, Holds, Memory, invalid};
+use crate::app::App;
+use crate::orchestrator::Effort;
+use crate::sessions::{MAX_TITLE_BYTES, Remembered, Role};
+use crate::writers::{NoTurn, Writers};
+
+/// The only profile there is: the pipeline.
+const PROFILE: &str = "default";
+/// Largest body that begins a session.
+const MAX_BEGIN_BYTES: usize = 4096;
+/// What a client is told to wait where too many wait: about the length of a short turn.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// How a session begins. The body may be empty, or `null`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BeginSession)]
+struct Begin {
+    /// `default`.
+    profile_name: Option<String>,
+    /// At most 200 bytes of UTF-8. Without one it is the beginning of the first question.
+    title: Option<String>,
+}
+
+/// A question.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SessionQuestion)]
+struct Message {
+    /// The question, in words.
+    message: String,
+    model_size: Option<ModelSize>,
+    /// For the log of the contract's own server; this one's never holds what was asked.
+    #[serde(default, rename = "verbose")]
+    _verbose: Option<bool>,
+}
+
+/// How large a model the question is worth, which this server takes for how much thought.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum ModelSize {
+    Small,
+    Medium,
+    Large,
+}
+
+impl From<ModelSize> for Effort {
+    fn from(size: ModelSize) -> Self {
+        match size {
+            ModelSize::Small => Self::Low,
+            ModelSize::Medium => Self::Medium,
+            ModelSize::Large => Self::High,
+        }
+    }
+}
+
+/// A session as the contract shows it. Times are seconds since 1970.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Session {
+    id: String,
+    profile_name: &'static str,
+    messages: Vec<Told>,
+    /// `null` until the first question.
+    #[schema(required = true)]
+    title: Option<String>,
+    created_at: f64,
+    updated_at: f64,
+}
+
+/// One message of a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SessionMessage)]
+struct Told {
+    role: Role,
+    content: String,
+}
+
+impl Session {
+    fn new(id: String, remembered: Remembered) -> Self {
+        let messages = remembered.said.into_iter().map(|said| Told {
+            role: said.role,
+            content: said.text,
+        });
+        Self {
+            id,
+            profile_name: PROFILE,
+            messages: messages.collect(),
+            title: remembered.title,
+            created_at: seconds(remembered.created),
+            updated_at: seconds(remembered.updated),
+        }
+    }
+}
+
+/// Which sessions are being answered. With several at a time the first is the one that has been for longest.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GenerationStatus)]
+pub(super) struct Status {
+    /// `null` while there is none.
+    #[schema(required = true)]
+    generating_session_id: Option<String>,
+    queued_session_ids: Vec<String>,
+}
+
+type SessionId = Result<Path<String>, PathRejection>;
+
+/// Begins a session. The body may be left out.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions",
+    tag = "session-chat",
+    operation_id = "beginSession",
+    request_body(content = Option<Begin>, example = json!({ "title": "The last sprint" })),
+    responses((status = 201, description = "The session, empty", body = Session), BodyRefusals),
+)]
+pub(super) async fn begin(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<(StatusCode, Json<Session>), Refusal> {
+    let (head, body) = request.into_parts();
+    let bytes = body::read(&head.headers, body, MAX_BEGIN_BYTES, app.settings.body_timeout.0).await?;
+    let begin = if bytes.is_empty() {
+        Begin::default()
+    } else {
+        let begin: Option<Begin> = body::json(&head.headers, &bytes)?;
+        begin.unwrap_or_default()
+    };
+    if begin.profile_name.is_some_and(|name| name != PROFILE) {
+        return Err(invalid(format!(
+            "There is no such profile here. The only one is `{PROFILE}`."
+        )));
+    }
+    if begin
+        .title
+        .as_ref()
+        .is_some_and(|title| title.len() > MAX_TITLE_BYTES)
+    {
+        return Err(invalid(format!(
+            "The title has more than {MAX_TITLE_BYTES} bytes of UTF-8."
+        )));
+    }
+    let id = random_id()?;
+    app.sessions.begin(&id, begin.title);
+    Ok((StatusCode::CREATED, Json(find(&app, id)?)))
+}
+
+/// Shows a session.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{session_id}",
+    tag = "session-chat",
+    operation_id = "session",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    responses(
+        (status = 200, description = "The session", body = Session),
+        (status = 400, description = "No such id is possible", body = shapes::Refused),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+    ),
+)]
+pub(super) async fn show(State(app): State<Arc<App>>, id: SessionId) -> Result<Json<Session>, Refusal> {
+    Ok(Json(find(&app, turn::session_id(id.map(|Path(id)| id).ok())?)?))
+}
+
+/// Answers a question in a session, live. It waits for those that came before it in the session.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions/{session_id}/chat/stream",
+    tag = "session-chat",
+    operation_id = "sessionChatStream",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    responses(
+        (status = 200, description = "The session chat's events", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+            content((String = "text/event-stream", example = json!(example(&SessionChat::default()))))),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+        TurnRefusals,
+    ),
+)]
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (turn, wire) = start(&app, id, request).await?;
+    Ok(turn.respond(wire).map(Body::new))
+}
+
+/// Answers a question in a session, in one piece. It waits for those that came before it in the session.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions/{session_id}/chat",
+    tag = "session-chat",
+    operation_id = "sessionChat",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    responses(
+        (status = 200, description = "The last event of the stream", body = shapes::SessionComplete),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+        TurnRefusals,
+    ),
+)]
+pub(super) async fn whole(
+    State(app): State<Arc<App>>,
+    id: SessionId,
+    request: Request,
+) -> Result<Json<Value>, Refusal> {
+    let (turn, wire) = start(&app, id, request).await?;
+    let whole = turn::collect(turn).await?;
+    Ok(Json(wire.complete(&whole.events, &whole.text, &whole.end)))
+}
+
+/// Which sessions are being answered, and which wait.
+#[utoipa::path(
+    get,
+    path = "/v1/generation/status",
+    tag = "session-chat",
+    operation_id = "generationStatus",
+    responses((status = 200, description = "As of now", body = Status)),
+)]
+pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Status> {
+    let going = app.writers.going();
+    Json(Status {
+        generating_session_id: going.generating,
+        queued_session_ids: going.queued,
+    })
+}
+
+/// Everything up to the moment at which the response begins.
+async fn start(app: &App, id: SessionId, request: Request) -> Result<(Turn, SessionChat), Refusal> {
+    let message: Message = turn::read(app, Holds::Question, request).await?;
+    let id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    // Who asks for a session that is not there does not wait for it.
+    find(app, id.clone())?;
+    let writing = Writers::turn(&app.writers, &id).await?;
+    // It may have been forgotten meanwhile, and must not come back with half of what was said.
+    find(app, id.clone())?;
+    let asked = Asked {
+        effort: message.model_size.map(Effort::from).unwrap_or_default(),
+        ..Asked::new(message.message).memory(Memory::Alone(id.clone(), writing))
+    };
+    let (turn, remembered) = turn::start_in_session(app, asked).await?;
+    let mut wire = SessionChat::default();
+    let session = remembered.map(|remembered| serde_json::to_value(Session::new(id, remembered)));
+    if let Some(Ok(Value::Object(session))) = session {
+        wire = wire.session(session);
+    }
+    Ok((turn, wire))
+}
+
+fn find(app: &App, id: String) -> Result<Session, Refusal> {
+    match app.sessions.remembered(&id) {
+        Some(remembered) => Ok(Session::new(id, remembered)),
+        None => Err(Refusal::permanent(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "There is no such session; it may have been forgotten.",
+        )),
+    }
+}
+
+/// 128 random bits. Who knows the id may read the session, so without randomness there is none.
+fn random_id() -> Result<String, Refusal> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Refusal::internal(&error))?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+impl From<NoTurn> for Refusal {
+    fn from(no_turn: NoTurn) -> Self {
+        match no_turn {
+            NoTurn::Full => Self::passing(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "busy",
+                "Too many questions wait for their sessions. Please retry in a moment.",
+            )
+            .retry_after(RETRY_AFTER),
+            // In the contract's own words.
+            NoTurn::TimedOut => Self::passing(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "queue_timeout",
+                "Timed out after 30 minutes waiting for another request to finish.",
+            ),
+        }
+    }
+}
+
+/// Exact to the microsecond up to the year 2255.
+fn seconds(time: SystemTime) -> f64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_micros() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That a wait ends so is tested in `writers.rs`, under a clock that can be turned.
+    #[test]
+    fn who_gets_no_turn_is_told_why() {
+        for (no_turn, code, message, retry_after) in [
+            (
+                NoTurn::Full,
+                "busy",
+                "Too many questions wait for their sessions. Please retry in a moment.",
+                Some(RETRY_AFTER),
+            ),
+            (
+                NoTurn::TimedOut,
+                "queue_timeout",
+                "Timed out after 30 minutes waiting for another request to finish.",
+                None,
+            ),
+        ] {
+            let refusal = Refusal::from(no_turn);
+            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(
+                (&*refusal.failure.code, &*refusal.failure.message),
+                (code, message)
+            );
+            assert_eq!(refusal.retry_after, retry_after);
+        }
+    }
+}

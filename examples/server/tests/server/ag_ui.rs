@@ -1,0 +1,120 @@
+//! The route of AG-UI.
+
+use ragwire::AgUi;
+use ragwire_server::cli::values::Size;
+use ragwire_server::sample;
+use serde_json::{Value, json};
+
+use crate::support::{Running, bad_messages, keys, no_json, spelled, start, steady};
+
+const RUN: &str = "/ag-ui";
+const TEXT: &str = "/delta";
+
+/// What `HttpAgent` sends.
+fn body(messages: &Value) -> Value {
+    json!({
+        "threadId": "t", "runId": "r", "state": {}, "messages": messages, "tools": [], "context": [], "forwardedProps": {},
+    })
+}
+
+fn user(content: &str) -> Value {
+    body(&json!([{ "id": "1", "role": "user", "content": content }]))
+}
+
+async fn events(server: &Running, body: &Value) -> Vec<Value> {
+    let reply = server.post(RUN, body).await;
+    assert_eq!(reply.status, 200, "{:?}", reply.body);
+    assert_eq!(reply.headers["content-type"], "text/event-stream");
+    steady(&reply.body, TEXT)
+}
+
+#[tokio::test]
+async fn a_turn_is_a_run() {
+    let server = start(|_| {}).await;
+    let frames = server.frames(sample::QUESTION).await;
+    let expected = steady(&spelled(&AgUi::new("t", "r"), &frames), TEXT);
+    assert_eq!(events(&server, &user(sample::QUESTION)).await, expected);
+    let messages = json!([
+        { "id": "0", "role": "developer", "content": "Be brief." },
+        { "id": "1", "role": "user", "content": "What is BM25?" },
+        { "id": "2", "role": "assistant", "toolCalls": [{ "id": "c", "type": "function", "function": { "name": "f", "arguments": "{}" } }] },
+        { "id": "3", "role": "tool", "toolCallId": "c", "content": "7" },
+        { "id": "4", "role": "activity", "activityType": "plan", "content": { "steps": [1] } },
+        { "id": "5", "role": "reasoning", "content": "Hm." },
+        { "id": "6", "role": "user", "content": [{ "type": "text", "text": sample::QUESTION }] },
+    ]);
+    assert_eq!(events(&server, &body(&messages)).await, expected);
+}
+
+#[tokio::test]
+async fn faults_are_spelled_as_the_client_reads_them() {
+    let server = start(|_| {}).await;
+    let message = "I hit an internal error while gathering evidence. Please retry.";
+    let error = json!({ "code": "chat_failed", "message": message, "recoverable": true });
+    assert_eq!(
+        events(&server, &user("fault:text")).await,
+        [
+            json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
+            json!({ "type": "STEP_STARTED", "stepName": "retrieval", "timestamp": 0 }),
+            json!({ "type": "CUSTOM", "name": "search", "value": { "tool": "fault", "query": "text" }, "timestamp": 0 }),
+            json!({ "type": "STEP_FINISHED", "stepName": "retrieval" }),
+            json!({ "type": "TEXT_MESSAGE_START", "messageId": "r-message", "role": "assistant" }),
+            json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "r-message", "delta": "The first half of an answer that breaks " }),
+            json!({ "type": "TEXT_MESSAGE_END", "messageId": "r-message", "timestamp": 0 }),
+            json!({ "type": "RUN_ERROR", "message": message, "code": "chat_failed", "metadata": {
+                "citations": [], "tools_used": ["chat_failed"], "status": "failed", "error": error,
+            }, "timestamp": 0 }),
+        ]
+    );
+    assert_eq!(
+        events(&server, &user("fault:empty")).await,
+        [
+            json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
+            json!({
+                "type": "RUN_FINISHED", "threadId": "t", "runId": "r",
+                "result": { "citations": [], "tools_used": [] }, "timestamp": 0,
+            }),
+        ]
+    );
+    let rejected = server.post(RUN, &user("fault:reject")).await;
+    assert_eq!(
+        (rejected.status.as_u16(), &*rejected.code()),
+        (500, "chat_failed")
+    );
+}
+
+#[tokio::test]
+async fn what_it_cannot_answer_is_refused() {
+    let server = start(|settings| settings.max_question = Size(100)).await;
+    let mut cases = no_json();
+    for messages in bad_messages() {
+        cases.push((body(&messages), 422, "invalid_request"));
+    }
+    for (name, value) in [
+        ("threadId", json!(null)),
+        ("threadId", json!(7)),
+        ("threadId", json!("")),
+        ("runId", json!("x".repeat(257))),
+        ("runId", json!({})),
+        ("messages", json!(null)),
+    ] {
+        let mut bad = user("Why?");
+        bad[name] = value;
+        cases.push((bad.clone(), 422, "invalid_request"));
+        bad.as_object_mut().unwrap().remove(name);
+        cases.push((bad, 422, "invalid_request"));
+    }
+    cases.push((user(&"x".repeat(101)), 422, "invalid_request"));
+    cases.push((user(&"x".repeat(2_000_000)), 413, "body_too_large"));
+    server.refuses(RUN, &cases).await;
+}
+
+#[tokio::test]
+async fn a_full_server_says_so() {
+    let reply = Running::busy(RUN, &user("commit?")).await;
+    assert_eq!(reply.code(), "busy");
+    assert_eq!(
+        keys(&reply.json()["error"]),
+        ["code", "message", "recoverable", "request_id"]
+    );
+}

@@ -1,0 +1,460 @@
+//! The routes of Eve.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http_body_util::BodyExt;
+use ragwire_server::cli::values::{Count, Size, Span};
+use ragwire_server::sample;
+use ragwire_server::sessions::Role;
+use serde_json::{Value, json};
+
+use crate::support::{JSON, Reply, Running, keys, start};
+
+const CREATE: &str = "/eve/v1/session";
+
+struct Session {
+    id: String,
+    token: String,
+}
+
+impl Session {
+    fn path(&self) -> String {
+        format!("{CREATE}/{}", self.id)
+    }
+
+    fn stream(&self, start_index: impl std::fmt::Display) -> String {
+        format!("{}/stream?startIndex={start_index}", self.path())
+    }
+}
+
+async fn post(server: &Running, path: &str, body: &Value) -> Reply {
+    server.call(Method::POST, path, &[JSON], body.to_string()).await
+}
+
+async fn create(server: &Running, path: &str, message: &str) -> Session {
+    let reply = post(server, path, &json!({ "message": message })).await;
+    assert_eq!(reply.status, 202, "{:?}", reply.body);
+    let body = reply.json();
+    assert_eq!(keys(&body), ["ok", "sessionId", "continuationToken"]);
+    assert_eq!(
+        reply.headers["x-eve-session-id"],
+        body["sessionId"].as_str().unwrap()
+    );
+    assert_eq!(reply.headers["cache-control"], "no-store");
+    let word = |name: &str| body[name].as_str().unwrap().to_owned();
+    Session {
+        id: word("sessionId"),
+        token: word("continuationToken"),
+    }
+}
+
+async fn go_on(server: &Running, session: &Session, message: &str) -> Reply {
+    let body = json!({ "continuationToken": session.token, "message": message });
+    post(server, &session.path(), &body).await
+}
+
+fn lines(bytes: &[u8]) -> Vec<Value> {
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+async fn read(server: &Running, session: &Session, start_index: usize) -> Vec<Value> {
+    let reply = server.get(&session.stream(start_index)).await;
+    assert_eq!(reply.status, 200);
+    lines(&reply.body)
+}
+
+fn types(lines: &[Value]) -> Vec<&str> {
+    lines.iter().map(|line| line["type"].as_str().unwrap()).collect()
+}
+
+fn refused(reply: &Reply, status: u16, error: &str) {
+    assert_eq!(reply.status, status, "{:?}", reply.body);
+    assert_eq!(reply.json(), json!({"ok": false, "error": error}));
+}
+
+#[tokio::test]
+async fn a_session_has_one_stream_for_all_its_turns() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:no-events").await;
+    let reply = server.get(&session.stream(0)).await;
+    assert_eq!(
+        reply.headers["content-type"],
+        "application/x-ndjson; charset=utf-8"
+    );
+    assert_eq!(reply.headers["x-eve-stream-format"], "ndjson");
+    assert_eq!(reply.headers["x-eve-stream-version"], "16");
+    assert_eq!(reply.headers["x-eve-session-id"], session.id.as_str());
+    assert_eq!(reply.headers["cache-control"], "no-store, no-transform");
+    assert_eq!(reply.headers["x-accel-buffering"], "no");
+    let first = lines(&reply.body);
+    assert_eq!(
+        types(&first)[..4],
+        [
+            "session.started",
+            "turn.started",
+            "message.received",
+            "step.started"
+        ]
+    );
+    assert_eq!(
+        first[2]["data"],
+        json!({"message": "fault:no-events", "sequence": 0, "turnId": "turn_0"})
+    );
+    assert_eq!(types(&first).last(), Some(&"session.waiting"));
+
+    let reply = go_on(&server, &session, sample::QUESTION).await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.json()),
+        (200, json!({"ok": true, "sessionId": session.id}))
+    );
+    let second = read(&server, &session, first.len()).await;
+    assert_eq!(
+        types(&second)[..3],
+        ["turn.started", "message.received", "step.started"]
+    );
+    assert_eq!(second[0]["data"], json!({"sequence": 1, "turnId": "turn_1"}));
+    let metadata = &second.last().unwrap()["data"]["metadata"];
+    assert!(!metadata["citations"].as_array().unwrap().is_empty());
+    let answer = second
+        .iter()
+        .find(|line| line["type"] == "message.completed")
+        .unwrap();
+    let answer = answer["data"]["message"].as_str().unwrap();
+
+    let memory = server
+        .app
+        .eve_sessions
+        .get(&session.id)
+        .unwrap()
+        .memory()
+        .to_owned();
+    // From every place the same lines come, and both turns are remembered.
+    let all: Vec<Value> = first.iter().chain(&second).cloned().collect();
+    for start_index in [0, 1, first.len(), all.len() - 1, all.len(), all.len() + 9] {
+        let rest = all.get(start_index..).unwrap_or_default();
+        assert_eq!(read(&server, &session, start_index).await, rest, "{start_index}");
+    }
+    let expected = [
+        (Role::User, "fault:no-events"),
+        (Role::Assistant, "Yes, it is."),
+        (Role::User, sample::QUESTION),
+        (Role::Assistant, answer),
+    ];
+    assert_eq!(
+        server.said(&memory),
+        expected.map(|(role, text)| (role, text.to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn the_documented_vocabulary_is_chosen_for_a_session() {
+    let server = start(|_| {}).await;
+    let session = create(
+        &server,
+        "/eve/v1/session?vocabulary=documented",
+        "fault:no-events",
+    )
+    .await;
+    let first = read(&server, &session, 0).await;
+    assert_eq!(go_on(&server, &session, "fault:text").await.status, 200);
+    let all = read(&server, &session, 0).await;
+    assert_eq!(all[..first.len()], first);
+    // Pieces that wait together go as one, so how many deltas there are is a matter of time.
+    let mut types = types(&all);
+    types.dedup();
+    assert_eq!(
+        types,
+        [
+            "session.started",
+            "message.appended",
+            "agent.start",
+            "agent.content.delta",
+            "message.appended",
+            "message.completed",
+            "agent.complete",
+            "session.waiting",
+            "message.appended",
+            "agent.start",
+            "search",
+            "agent.content.delta",
+            "message.appended",
+            "session.failed",
+        ]
+    );
+    let indexes: Vec<_> = all
+        .iter()
+        .map(|line| line["streamIndex"].as_u64().unwrap())
+        .collect();
+    assert_eq!(indexes, (0..all.len() as u64).collect::<Vec<_>>());
+    refused(
+        &go_on(&server, &session, "more").await,
+        410,
+        "Session is terminal.",
+    );
+    assert_eq!(read(&server, &session, 0).await, all);
+}
+
+#[tokio::test]
+async fn failures_and_stops_end_the_turn_and_not_the_session() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:text").await;
+    let mut seen = 0;
+    for (fault, ends) in [
+        ("", ["step.failed", "turn.failed", "session.waiting"]),
+        ("fault:panic", ["step.failed", "turn.failed", "session.waiting"]),
+        (
+            "fault:stop",
+            ["step.completed", "turn.completed", "session.waiting"],
+        ),
+        (
+            "fault:empty",
+            ["step.completed", "turn.completed", "session.waiting"],
+        ),
+    ] {
+        if !fault.is_empty() {
+            assert_eq!(go_on(&server, &session, fault).await.status, 200, "{fault}");
+        }
+        let turn = read(&server, &session, seen).await;
+        assert_eq!(types(&turn)[turn.len() - 3..], ends, "{fault}");
+        seen += turn.len();
+    }
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_without_readers_and_with_many() {
+    let server = start(|settings| settings.keep_alive = Span(Duration::from_millis(50))).await;
+    let session = create(&server, CREATE, "fault:slow").await;
+    let open = server.send(Method::GET, &session.stream(0), &[], "").await;
+    let mut cut = open.into_body();
+    assert!(cut.frame().await.unwrap().unwrap().is_data());
+    drop(cut);
+    refused(
+        &go_on(&server, &session, "more").await,
+        409,
+        "Session is still active.",
+    );
+    // Far beyond the tail a reader waits; nothing comes for it but keep-alives.
+    let paths = [0, 20, 100_000].map(|start_index| session.stream(start_index));
+    let (whole, tail, beyond) = tokio::join!(
+        server.get(&paths[0]),
+        server.get(&paths[1]),
+        server.get(&paths[2])
+    );
+    let all = lines(&whole.body);
+    assert_eq!(lines(&tail.body), all[20..]);
+    assert!(!beyond.body.is_empty() && beyond.body.iter().all(|byte| *byte == b'\n'));
+    let words = all
+        .iter()
+        .filter(|line| line["type"] == "message.appended")
+        .count();
+    assert!(words > 1);
+    assert_eq!(types(&all).last(), Some(&"session.waiting"));
+    server.until_idle().await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_the_turns_and_their_readers() {
+    let server = start(|settings| settings.keep_alive = Span(Duration::from_millis(50))).await;
+    let session = create(&server, CREATE, "fault:silent").await;
+    let mut body = server
+        .send(Method::GET, &session.stream(0), &[], "")
+        .await
+        .into_body();
+    let mut bytes = body.frame().await.unwrap().unwrap().into_data().unwrap().to_vec();
+    server.app.turns.shut_down();
+    bytes.extend_from_slice(&body.collect().await.unwrap().to_bytes());
+    let all = lines(&bytes);
+    let failed = all.iter().find(|line| line["type"] == "turn.failed").unwrap();
+    assert_eq!(failed["data"]["code"], "shutting_down");
+    assert_eq!(types(&all).last(), Some(&"session.waiting"));
+    let reply = server.get("/eve/v1/health").await;
+    assert_eq!((reply.status.as_u16(), &reply.json()["ok"]), (503, &json!(false)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_right_is_refused_in_eves_form() {
+    let server = start(|settings| settings.max_question = Size(100)).await;
+    let session = create(&server, CREATE, "fault:empty").await;
+    read(&server, &session, 0).await;
+    let (path, token) = (session.path(), session.token.as_str());
+    let unknown = format!("{CREATE}/ses_{}", "0".repeat(32));
+    let vocabulary = format!("{CREATE}?vocabulary=other");
+    let long = "x".repeat(101);
+    for (path, body, status, error) in [
+        (
+            &path,
+            json!({"message": "a"}),
+            409,
+            "Stale or missing continuation token.",
+        ),
+        (
+            &path,
+            json!({"message": "a", "continuationToken": "x"}),
+            409,
+            "Stale or missing continuation token.",
+        ),
+        (
+            &path,
+            json!({"continuationToken": token}),
+            422,
+            "message is required.",
+        ),
+        (
+            &path,
+            json!({"continuationToken": token, "inputResponses": []}),
+            422,
+            "This agent asks nothing, so it takes no inputResponses.",
+        ),
+        (
+            &path,
+            json!({"continuationToken": token, "message": " "}),
+            422,
+            "The prompt is empty.",
+        ),
+        (
+            &unknown,
+            json!({"message": "a", "continuationToken": token}),
+            404,
+            "Session not found.",
+        ),
+        (
+            &vocabulary,
+            json!({"message": "a"}),
+            400,
+            "The vocabulary is `shipped` or `documented`.",
+        ),
+        (
+            &CREATE.to_owned(),
+            json!({"message": long}),
+            422,
+            "The prompt has more than 100 bytes of UTF-8.",
+        ),
+        (
+            &CREATE.to_owned(),
+            json!({"message": "a", "outputSchema": {}}),
+            422,
+            "This agent has no structured results; send no outputSchema.",
+        ),
+        (
+            &CREATE.to_owned(),
+            json!({"message": [{"type": "text", "text": "a"}, {"type": "file", "data": "x"}]}),
+            422,
+            "This agent reads text only.",
+        ),
+        (
+            &CREATE.to_owned(),
+            json!({"message": "fault:reject"}),
+            500,
+            ragwire::Failure::DEFAULT_MESSAGE,
+        ),
+    ] {
+        refused(&post(&server, path, &body).await, status, error);
+    }
+    for start_index in ["x", "-1", "1.5", ""] {
+        let reply = server.get(&session.stream(start_index)).await;
+        refused(&reply, 400, "startIndex is the number of lines that were read.");
+    }
+    refused(
+        &server.get(&format!("{unknown}/stream")).await,
+        404,
+        "Session not found.",
+    );
+    // What was refused took nothing from the session, and left none behind.
+    assert_eq!(server.app.eve_sessions.len(), 1);
+    let parts = json!([{"type": "text", "text": "fault:"}, {"type": "text", "text": "empty"}]);
+    let reply = post(
+        &server,
+        &path,
+        &json!({"continuationToken": token, "message": parts}),
+    )
+    .await;
+    assert_eq!(reply.status, 200);
+    let turn = read(&server, &session, 0).await;
+    assert_eq!(
+        turn.iter().filter(|line| line["type"] == "turn.started").count(),
+        2
+    );
+}
+
+#[tokio::test]
+async fn no_other_route_tells_of_a_session() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:silent").await;
+    let status = server.get("/v1/generation/status").await;
+    assert_eq!(
+        status.json(),
+        json!({"generating_session_id": null, "queued_session_ids": []})
+    );
+    let path = format!("/v1/sessions/{}", session.id);
+    assert_eq!(server.get(&path).await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn a_full_server_says_when_to_come_back() {
+    let server = start(|settings| settings.max_turns = Count(1)).await;
+    let session = create(&server, CREATE, "fault:silent").await;
+    let reply = post(&server, CREATE, &json!({"message": "a"})).await;
+    assert_eq!(reply.status, 503);
+    assert_eq!(keys(&reply.json()), ["ok", "error"]);
+    assert!(reply.headers.contains_key("retry-after"));
+    assert_eq!(server.get("/eve/v1/health").await.status, 200);
+    drop(session);
+}
+
+#[tokio::test]
+async fn a_place_that_was_dropped_is_named() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:empty").await;
+    read(&server, &session, 0).await;
+    let log = server.app.eve_sessions.get(&session.id).unwrap();
+    let running = log.begin(&session.token).unwrap();
+    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES {
+        running.append(Bytes::from_static(b"{}\n"));
+    }
+    drop(running);
+    let reply = server.get(&session.stream(0)).await;
+    assert_eq!(reply.status, 400);
+    assert_eq!(
+        reply.json(),
+        json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
+    );
+    assert_eq!(read(&server, &session, 8).await.len(), 20_000);
+}
+
+#[tokio::test]
+async fn a_reader_whose_lines_were_dropped_is_cut_off() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:empty").await;
+    let seen = read(&server, &session, 0).await.len();
+    let log = server.app.eve_sessions.get(&session.id).unwrap();
+    let running = log.begin(&session.token).unwrap();
+    let response = server.send(Method::GET, &session.stream(seen), &[], "").await;
+    // The reader waits for the next line; before it looks again, that one is gone.
+    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES + 1 {
+        running.append(Bytes::from_static(b"{}\n"));
+    }
+    let mut body = response.into_body();
+    assert!(body.frame().await.unwrap().is_err());
+    drop(running);
+    let reply = server.get(&session.stream(seen)).await;
+    assert_eq!(reply.json()["journalBaseIndex"], json!(seen + 1));
+}
+
+#[tokio::test]
+async fn health_and_info_have_what_clients_ask_for() {
+    let server = start(|_| {}).await;
+    let health = server.get("/eve/v1/health").await;
+    assert_eq!(
+        health.json(),
+        json!({"ok": true, "status": "ready", "workflowId": "ragwire"})
+    );
+    let info = server.get("/eve/v1/info").await;
+    assert_eq!(
+        (&info.json()["kind"], &info.json()["version"]),
+        (&json!("eve-agent-info"), &json!(1))
+    );
+}

@@ -1,0 +1,385 @@
+//! The routes of the session chat.
+
+use http::Method;
+use http_body_util::BodyExt;
+use ragwire::{Frame, SessionChat};
+use ragwire_server::cli::values::Size;
+use ragwire_server::sample;
+use ragwire_server::sessions::Role;
+use serde_json::{Value, json};
+
+use crate::support::{JSON, Reply, Running, events, keys, no_json, spelled, start, steady, stop_clocks};
+
+/// No text is streamed on this wire.
+const TEXT: &str = "/none";
+const FAILED: &str = "I hit an internal error while gathering evidence. Please retry.";
+
+async fn begin(server: &Running) -> String {
+    let reply = server.call(Method::POST, "/v1/sessions", &[], "").await;
+    assert_eq!(reply.status, 201);
+    reply.json()["id"].as_str().unwrap().to_owned()
+}
+
+fn stream(id: &str) -> String {
+    format!("/v1/sessions/{id}/chat/stream")
+}
+
+fn whole(id: &str) -> String {
+    format!("/v1/sessions/{id}/chat")
+}
+
+fn body(message: &str) -> Value {
+    json!({ "message": message, "model_size": "large", "verbose": false })
+}
+
+/// A session without its clocks.
+fn session(id: &str, title: Option<&str>, said: &[(&str, &str)]) -> Value {
+    let messages = said
+        .iter()
+        .map(|(role, text)| json!({ "role": role, "content": text }));
+    json!({
+        "id": id, "profile_name": "default", "messages": messages.collect::<Vec<_>>(), "title": title,
+        "created_at": 0, "updated_at": 0,
+    })
+}
+
+fn still(reply: &Reply) -> Value {
+    let mut value = reply.json();
+    stop_clocks(&mut value);
+    value
+}
+
+async fn going(server: &Running) -> Value {
+    server.get("/v1/generation/status").await.json()
+}
+
+#[tokio::test]
+async fn a_session_begins_empty() {
+    let server = start(|_| {}).await;
+    let reply = server.call(Method::POST, "/v1/sessions", &[], "").await;
+    let began = reply.json();
+    let id = began["id"].as_str().unwrap();
+    assert!(
+        id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        "{id}"
+    );
+    assert_eq!(still(&reply), session(id, None, &[]));
+    assert!(began["created_at"].as_f64().unwrap() > 1.7e9);
+    assert_eq!(began["created_at"], began["updated_at"]);
+    for empty in [
+        json!(null),
+        json!({}),
+        json!({ "title": null, "profile_name": null }),
+    ] {
+        let reply = server.post("/v1/sessions", &empty).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["title"]),
+            (201, &json!(null))
+        );
+    }
+    let named = json!({ "profile_name": "default", "title": "Mine" });
+    let named = server.post("/v1/sessions", &named).await;
+    assert_eq!(
+        (named.status.as_u16(), &named.json()["title"]),
+        (201, &json!("Mine"))
+    );
+    assert_ne!(named.json()["id"], began["id"]);
+    let shown = server.get(&format!("/v1/sessions/{id}")).await;
+    assert_eq!((shown.status.as_u16(), shown.json()), (200, began));
+    // What another route began is the same kind of session.
+    server.frames_in("other", "fault:empty").await;
+    let other = server.get("/v1/sessions/other").await;
+    assert_eq!(
+        still(&other),
+        session("other", Some("fault:empty"), &[("user", "fault:empty")])
+    );
+}
+
+#[tokio::test]
+async fn a_turn_ends_with_the_whole_session() {
+    let server = start(|_| {}).await;
+    let id = begin(&server).await;
+    let frames = server.frames(sample::QUESTION).await;
+    let answer: String = frames
+        .iter()
+        .filter_map(|frame| match frame {
+            Frame::Text(text) => Some(&**text),
+            _ => None,
+        })
+        .collect();
+    let title = Some(sample::QUESTION);
+    for (path, before) in [(stream(&id), 0), (whole(&id), 2)] {
+        let mut said = [("user", sample::QUESTION), ("assistant", &*answer)].repeat(before / 2);
+        said.push(("user", sample::QUESTION));
+        let Value::Object(asked) = session(&id, title, &said) else {
+            unreachable!()
+        };
+        let wire = SessionChat::default().session(asked);
+        let expected = steady(&spelled(&wire, &frames), TEXT);
+        let reply = server.post(&path, &body(sample::QUESTION)).await;
+        assert_eq!(reply.status, 200);
+        if before == 0 {
+            assert_eq!(reply.headers["content-type"], "text/event-stream");
+            assert_eq!(steady(&reply.body, TEXT), expected);
+        } else {
+            assert_eq!(still(&reply), expected.last().unwrap().clone());
+        }
+        said.push(("assistant", &answer));
+        let shown = server.get(&format!("/v1/sessions/{id}")).await;
+        assert_eq!(still(&shown), session(&id, title, &said));
+    }
+}
+
+/// The end of a chat that failed with so much of an answer.
+fn failed(code: &str, message: &str, content: &str) -> Value {
+    json!({
+        "type": "error",
+        "error": message,
+        "response": {
+            "content": content, "tool_calls": [], "tool_results": [], "rounds_used": 1, "finished": false, "latency_ms": 0,
+        },
+        "metadata": {
+            "citations": [], "tools_used": ["chat_failed"], "status": "failed",
+            "error": { "code": code, "message": message, "recoverable": true },
+        },
+        "timestamp": 0,
+    })
+}
+
+#[tokio::test]
+async fn faults_are_spelled_as_the_client_reads_them() {
+    let server = start(|_| {}).await;
+    let id = begin(&server).await;
+    let reply = server.post(&stream(&id), &body("fault:text")).await;
+    assert_eq!(
+        steady(&reply.body, TEXT),
+        [
+            json!({ "type": "search", "tool": "fault", "query": "text", "timestamp": 0 }),
+            failed("chat_failed", FAILED, "The first half of an answer that breaks "),
+        ]
+    );
+    let partial = format!("The first half of an answer that breaks \n\n{FAILED}");
+    let mut said = vec![
+        ("user", "fault:text"),
+        ("assistant", &*partial),
+        ("user", "fault:empty"),
+    ];
+    let reply = server.post(&stream(&id), &body("fault:empty")).await;
+    let mut after = said.clone();
+    after.push(("assistant", ""));
+    assert_eq!(
+        steady(&reply.body, TEXT),
+        [json!({
+            "type": "complete",
+            "session": session(&id, Some("fault:text"), &after),
+            "response": {
+                "content": "", "tool_calls": [], "tool_results": [], "rounds_used": 1, "finished": true, "latency_ms": 0,
+            },
+            "queue_stats": { "was_queued": false, "queue_wait_ms": 0, "queue_position": 0 },
+            "timestamp": 0,
+        })]
+    );
+    for (path, prompt) in [
+        (stream(&id), "fault:reject"),
+        (whole(&id), "fault:reject"),
+        (whole(&id), "fault:text"),
+    ] {
+        let reply = server.post(&path, &body(prompt)).await;
+        assert_eq!(
+            (reply.status.as_u16(), &*reply.code()),
+            (500, "chat_failed"),
+            "{prompt}"
+        );
+        let answer = if prompt == "fault:text" { &*partial } else { FAILED };
+        said.extend([("user", prompt), ("assistant", answer)]);
+    }
+    let reply = server.post(&whole(&id), &body("fault:stop")).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.json()["response"]["finished"], false);
+    said.extend([
+        ("user", "fault:stop"),
+        ("assistant", "The first half of an answer "),
+    ]);
+    let shown = server.get(&format!("/v1/sessions/{id}")).await;
+    assert_eq!(still(&shown), session(&id, Some("fault:text"), &said));
+}
+
+/// Until `status` says so; it is polled, since nothing tells from outside when a request begins to wait.
+async fn until(server: &Running, status: &Value) {
+    let waiting = async {
+        while going(server).await != *status {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(5), waiting)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn chats_of_a_session_wait_for_each_other() {
+    let server = start(|_| {}).await;
+    let (id, other) = (begin(&server).await, begin(&server).await);
+    let idle = json!({ "generating_session_id": null, "queued_session_ids": [] });
+    assert_eq!(going(&server).await, idle);
+    // A question without a session is none of theirs.
+    let running = server.open_turn("fault:silent").await;
+    assert_eq!(going(&server).await, idle);
+    let mut first = server
+        .send(
+            Method::POST,
+            &stream(&id),
+            &[JSON],
+            body("fault:silent").to_string(),
+        )
+        .await
+        .into_body();
+    assert!(first.frame().await.unwrap().unwrap().is_data());
+    assert_eq!(
+        going(&server).await,
+        json!({ "generating_session_id": id, "queued_session_ids": [] })
+    );
+    let (second_path, third_path) = (stream(&id), whole(&id));
+    let (second_body, third_body) = (body("What is BM25?"), body("commit?"));
+    let second = server.post(&second_path, &second_body);
+    let checks = async {
+        until(
+            &server,
+            &json!({ "generating_session_id": id, "queued_session_ids": [id] }),
+        )
+        .await;
+        let third = server.post(&third_path, &third_body);
+        let free = async {
+            until(
+                &server,
+                &json!({ "generating_session_id": id, "queued_session_ids": [id, id] }),
+            )
+            .await;
+            // Another session waits for nobody.
+            let reply = server.post(&whole(&other), &body("commit?")).await;
+            assert_eq!(reply.json()["queue_stats"]["queue_position"], 0);
+            drop(first);
+        };
+        tokio::join!(third, free).0
+    };
+    let (second, third) = tokio::join!(second, checks);
+    let complete = events(&second.body).pop().unwrap();
+    for (complete, position, said) in [(complete, 1, 3), (third.json(), 2, 5)] {
+        let stats = &complete["queue_stats"];
+        assert_eq!(
+            (&stats["was_queued"], &stats["queue_position"]),
+            (&json!(true), &json!(position))
+        );
+        assert!(stats["queue_wait_ms"].as_f64().unwrap() > 10.0);
+        assert_eq!(complete["session"]["messages"].as_array().unwrap().len(), said);
+    }
+    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    // The first was dropped before its first word.
+    let (user, assistant) = (Role::User, Role::Assistant);
+    assert_eq!(roles, [user, user, assistant, user, assistant]);
+    drop(running);
+    server.until_idle().await;
+    assert_eq!(going(&server).await, idle);
+}
+
+#[tokio::test]
+async fn who_waits_does_not_hold_up_shutdown() {
+    let mut server = start(|_| {}).await;
+    let id = begin(&server).await;
+    let path = stream(&id);
+    let running = server
+        .send(Method::POST, &path, &[JSON], body("fault:silent").to_string())
+        .await
+        .into_body();
+    let stop = server.stop.take().unwrap();
+    let waits = body("commit?");
+    let stopping = async {
+        until(
+            &server,
+            &json!({ "generating_session_id": id, "queued_session_ids": [id] }),
+        )
+        .await;
+        stop.send(()).unwrap();
+        running.collect().await.unwrap().to_bytes()
+    };
+    let (waited, ended) = tokio::join!(server.post(&path, &waits), stopping);
+    assert_eq!((waited.status.as_u16(), &*waited.code()), (503, "shutting_down"));
+    let message = "The server is restarting. Please retry in a moment.";
+    assert_eq!(
+        steady(&ended, TEXT),
+        [
+            json!({ "type": "search", "tool": "fault", "query": "silent", "timestamp": 0 }),
+            failed("shutting_down", message, ""),
+        ]
+    );
+    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    assert_eq!(
+        roles,
+        [Role::User, Role::Assistant],
+        "the one that waited is not remembered"
+    );
+}
+
+#[tokio::test]
+async fn what_it_cannot_answer_is_refused() {
+    let server = start(|settings| settings.max_question = Size(100)).await;
+    let id = begin(&server).await;
+    for path in [stream(&id), whole(&id)] {
+        let mut cases = no_json();
+        for bad in [
+            json!({ "message": null }),
+            json!({ "message": 7 }),
+            json!({ "message": "" }),
+            json!({ "message": " \n" }),
+            json!({ "message": "x".repeat(101) }),
+            json!({ "message": "a", "model_size": "huge" }),
+            json!({ "message": "a", "model_size": 1 }),
+            json!({ "message": "a", "verbose": "yes" }),
+            json!({ "message": "a", "more": 1 }),
+        ] {
+            cases.push((bad, 422, "invalid_request"));
+        }
+        cases.push((body(&"x".repeat(1_000_000)), 413, "body_too_large"));
+        server.refuses(&path, &cases).await;
+    }
+    for (id, status, code) in [
+        ("0123456789abcdef0123456789abcdef", 404, "not_found"),
+        ("unknown", 404, "not_found"),
+        ("a%2Fb", 400, "bad_session_id"),
+        ("%ff", 400, "bad_session_id"),
+        ("%00", 400, "bad_session_id"),
+        (&"a".repeat(129), 400, "bad_session_id"),
+    ] {
+        for path in [stream(id), whole(id)] {
+            server.refuses(&path, &[(body("a"), status, code)]).await;
+        }
+        let reply = server.get(&format!("/v1/sessions/{id}")).await;
+        assert_eq!((reply.status.as_u16(), &*reply.code()), (status, code), "{id}");
+    }
+    let long = "x".repeat(201);
+    let bad = [
+        (json!("{"), 400, "bad_json"),
+        (json!("[]"), 422, "invalid_request"),
+        (json!({ "title": 7 }), 422, "invalid_request"),
+        (json!({ "title": long }), 422, "invalid_request"),
+        (json!({ "profile_name": "mirror" }), 422, "invalid_request"),
+        (json!({ "more": 1 }), 422, "invalid_request"),
+        (json!({ "title": "x".repeat(5_000) }), 413, "body_too_large"),
+    ];
+    server.refuses("/v1/sessions", &bad).await;
+    assert_eq!(server.app.sessions.len(), 1, "no session came of them");
+    assert_eq!(server.said(&id), []);
+}
+
+#[tokio::test]
+async fn a_full_server_says_so() {
+    // The places are looked at before the session.
+    for path in [stream("s"), whole("s")] {
+        let reply = Running::busy(&path, &body("commit?")).await;
+        assert_eq!(reply.code(), "busy");
+        assert_eq!(
+            keys(&reply.json()["error"]),
+            ["code", "message", "recoverable", "request_id"]
+        );
+    }
+}

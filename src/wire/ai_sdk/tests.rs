@@ -1,0 +1,181 @@
+use serde_json::json;
+
+use super::memory::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};
+use super::*;
+use crate::event::{Reasoning, Source};
+use crate::frame::Failure;
+use crate::metadata::{Citation, Metadata};
+use crate::wire::Encoder;
+
+fn small() -> Encoder {
+    let limits = Limits::default().max_line_bytes(200).max_trailer_bytes(200);
+    AiSdk::default().limits(limits).encoder()
+}
+
+fn encode(encoder: &mut Encoder, event: &Event) -> String {
+    let mut out = BytesMut::new();
+    encoder.event(event, None, &mut out).unwrap();
+    String::from_utf8(out.to_vec()).unwrap()
+}
+
+fn refuse(encoder: &mut Encoder, event: &Event) {
+    let mut out = BytesMut::from("before");
+    let error = encoder.event(event, None, &mut out).unwrap_err();
+    assert_eq!(error.code(), "event_too_large");
+    assert_eq!(out, "before");
+}
+
+#[test]
+fn an_event_that_is_too_large_leaves_no_trace() {
+    let long = "x".repeat(201);
+    let thought = |content: &str| Event::from(Reasoning::new(content));
+    let result = |result: &str| Event::from(ToolResult::new("t", result));
+    let source = |text: &str| Event::from(Sources::new(vec![Source::new("c", "d", text, Vec::new())]));
+    let first = [thought(""), ToolCall::new("t", json!({})).into(), source("")];
+    let large = [
+        thought(&long),
+        ToolCall::new("t", long.as_str()).into(),
+        source(&long),
+        result(&long),
+    ];
+    // Neither the start, nor a number, nor a document was taken.
+    for event in &first {
+        let mut encoder = small();
+        for large in &large {
+            refuse(&mut encoder, large);
+        }
+        assert_eq!(encode(&mut encoder, event), encode(&mut small(), event));
+    }
+    // The text is still open, and the call still waits for its result.
+    let (mut encoder, mut out) = (small(), BytesMut::new());
+    encode(&mut encoder, &ToolCall::new("t", json!({})).into());
+    encoder.text("a", &mut out).unwrap();
+    for large in &large {
+        refuse(&mut encoder, large);
+    }
+    out.clear();
+    encoder.text("b", &mut out).unwrap();
+    assert_eq!(
+        out,
+        "data: {\"type\":\"text-delta\",\"id\":\"text-1\",\"delta\":\"b\"}\n\n"
+    );
+    assert_eq!(
+        encode(&mut encoder, &result("r")),
+        concat!(
+            "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"ragwire-call-1\",\"output\":\"r\",\"dynamic\":true,",
+            "\"providerMetadata\":{\"ragwire\":{\"event\":\"tool_result\"}}}\n\n"
+        )
+    );
+}
+
+#[test]
+fn the_memory_of_calls_is_bounded() {
+    let call = |id: &str| Event::from(ToolCall::new("t", json!({})).call_id(id));
+    let closed = |id: &str| {
+        format!(
+            "data: {{\"type\":\"tool-output-available\",\"toolCallId\":\"{id}\",\"output\":{{}},\"dynamic\":true}}\n\n"
+        )
+    };
+    let mut encoder = AiSdk::default().encoder();
+    encode(&mut encoder, &Reasoning::new("").into());
+    let alone = encode(&mut encoder, &call("0"));
+    for number in 1..MAX_OPEN_CALLS {
+        // None is closed as long as there is room.
+        let id = number.to_string();
+        assert_eq!(
+            encode(&mut encoder, &call(&id)),
+            alone.replace("\"0\"", &format!("\"{id}\""))
+        );
+    }
+    // An open one said anew takes no room of its own, but is now the latest.
+    assert_eq!(encode(&mut encoder, &call("0")), alone);
+    // One more closes the oldest, so that none stays open when the turn is over.
+    assert_eq!(
+        encode(&mut encoder, &call("more")),
+        alone.replace("\"0\"", "\"more\"") + &closed("1")
+    );
+    // What nobody could remember is closed at once, and with it all before it.
+    let long = "x".repeat(MAX_OPEN_CALL_BYTES);
+    let rest = (2..MAX_OPEN_CALLS).map(|number| closed(&number.to_string()));
+    let rest = rest.chain([closed("0"), closed("more"), closed(&long)]);
+    assert_eq!(
+        encode(&mut encoder, &call(&long)),
+        alone.replace("\"0\"", &format!("\"{long}\"")) + &rest.collect::<String>()
+    );
+    // A result that comes after all opens its call anew: there is no output without an input.
+    assert_eq!(
+        encode(&mut encoder, &ToolResult::new("t", "r").call_id("1").into()),
+        concat!(
+            "data: {\"type\":\"tool-input-start\",\"toolCallId\":\"1\",\"toolName\":\"t\",\"dynamic\":true,\"providerExecuted\":true}\n\n",
+            "data: {\"type\":\"tool-input-available\",\"toolCallId\":\"1\",\"toolName\":\"t\",\"input\":{},",
+            "\"dynamic\":true,\"providerExecuted\":true}\n\n",
+            "data: {\"type\":\"tool-output-available\",\"toolCallId\":\"1\",\"output\":\"r\",\"dynamic\":true,",
+            "\"providerMetadata\":{\"ragwire\":{\"event\":\"tool_result\"}}}\n\n"
+        )
+    );
+    let mut out = BytesMut::new();
+    encoder.end(&End::default(), &mut out).unwrap();
+    assert!(out.starts_with(b"data: {\"type\":\"finish\""), "{out:?}");
+}
+
+#[test]
+fn the_memory_of_documents_is_bounded() {
+    let sources = |id: &str| Event::from(Sources::new(vec![Source::new("c", id, "", Vec::new())]));
+    let part = |id: &str| {
+        format!(
+            "data: {{\"type\":\"source-document\",\"sourceId\":\"{id}\",\"mediaType\":\"text/plain\",\"title\":\"{id}\"}}\n\n"
+        )
+    };
+    let data = |id: &str| {
+        format!(
+            "data: {{\"type\":\"data-sources\",\"data\":{{\"event\":\"sources\",\"sources\":[{{\"chunk_id\":\"c\",\
+             \"document_id\":\"{id}\",\"text\":\"\",\"page_numbers\":[]}}]}}}}\n\n"
+        )
+    };
+    let (long, longer) = (
+        "x".repeat(MAX_DOCUMENT_BYTES / 2),
+        "y".repeat(MAX_DOCUMENT_BYTES / 2),
+    );
+    let many: Vec<String> = (0..MAX_DOCUMENTS).map(|number| number.to_string()).collect();
+    for known in [&many[..], &[long, longer]] {
+        let limits = Limits::default().max_line_bytes(usize::MAX);
+        let mut encoder = AiSdk::default().limits(limits).encoder();
+        encode(&mut encoder, &Reasoning::new("").into());
+        for id in known {
+            assert_eq!(encode(&mut encoder, &sources(id)), part(id) + &data(id));
+        }
+        // What cannot be remembered is said in the data only: a document that came twice would be shown twice.
+        for id in ["more", "more"] {
+            assert_eq!(encode(&mut encoder, &sources(id)), data(id));
+        }
+        assert_eq!(encode(&mut encoder, &sources(&known[0])), data(&known[0]));
+    }
+}
+
+#[test]
+fn the_end_always_fits() {
+    let citation = Citation::new("d", "c", "x".repeat(201), "bm25");
+    let end = End::completed(Metadata::default().citations(vec![citation]));
+    let mut out = BytesMut::new();
+    small().end(&end, &mut out).unwrap();
+    assert_eq!(
+        out,
+        concat!(
+            "data: {\"type\":\"start\"}\n\n",
+            "data: {\"type\":\"finish\",\"finishReason\":\"stop\",",
+            "\"messageMetadata\":{\"citations\":[],\"tools_used\":[],\"truncated\":true}}\n\n",
+            "data: [DONE]\n\n",
+        )
+    );
+}
+
+#[test]
+fn keep_alives_are_comments_until_the_end() {
+    let (mut encoder, mut out) = (AiSdk::default().encoder(), BytesMut::new());
+    encoder.keep_alive(&mut out);
+    assert_eq!(out, ": keep-alive\n\n");
+    encoder.end(&End::failed(Failure::default()), &mut out).unwrap();
+    let length = out.len();
+    encoder.keep_alive(&mut out);
+    assert_eq!(out.len(), length);
+}

@@ -1,0 +1,197 @@
+//! The wire of Eve: JSON lines, `{"type":…,"data":{…}}` each. Encoder only.
+//!
+//! There are two vocabularies. *Shipped* is version 16 as the published clients read it; *documented* is that of Eve's page of
+//! events, which no published client reads. A spelling is one turn, Eve's stream is a session: what a turn has to know of its
+//! session is told to [`Eve`].
+//!
+//! It knows no store of sessions, no clock and no random ids: every id is the turn's number with a word.
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{End, Eve};
+//!
+//! let wire = Eve::new("s").turn(1).documented().first_index(9);
+//! let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
+//! encoder.text("Yes.", &mut bytes).unwrap();
+//! assert_eq!(
+//!     &bytes[..],
+//!     b"{\"type\":\"agent.start\",\"streamIndex\":9}\n\
+//!       {\"type\":\"agent.content.delta\",\"data\":{\"text\":\"Yes.\"},\"streamIndex\":10}\n"
+//! );
+//! assert!(!wire.ends_session(&End::stopped()));
+//! ```
+
+mod calls;
+mod documented;
+mod line;
+mod shipped;
+
+use std::sync::Arc;
+
+use super::{Limits, Spelling, Wire};
+use crate::frame::{End, Status};
+
+/// The wire of Eve, for one turn of a session.
+#[derive(Clone, Debug)]
+pub struct Eve {
+    session_id: Arc<str>,
+    sequence: u64,
+    message: Option<Arc<str>>,
+    documented: bool,
+    first_index: u64,
+    max_message_bytes: usize,
+    limits: Limits,
+}
+
+impl Eve {
+    /// The name of the format, for the header `x-eve-stream-format`.
+    pub const STREAM_FORMAT: &'static str = "ndjson";
+    /// The version of the contract, for the header `x-eve-stream-version`.
+    pub const STREAM_VERSION: u32 = 16;
+    /// The media type.
+    pub const STREAM_CONTENT_TYPE: &'static str = "application/x-ndjson; charset=utf-8";
+    /// Most bytes of the answer that one `message.appended` repeats: 16 KiB, some four thousand tokens, which few answers reach.
+    /// The contract repeats the answer in every line, so a step of N bytes in pieces of 4 costs N²/8 bytes: 32 MiB for this one.
+    pub const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+    /// Most bytes of the answer that the documented `message.appended` and `message.completed` hold: 512 KiB. Readers of Eve refuse
+    /// lines of more than 5 MiB, and a byte may become six when it is escaped.
+    pub const MAX_CONTENT_BYTES: usize = 512 * 1024;
+
+    /// The first turn of the session, in the shipped vocabulary.
+    pub fn new(session_id: impl Into<Arc<str>>) -> Self {
+        Self {
+            session_id: session_id.into(),
+            sequence: 0,
+            message: None,
+            documented: false,
+            first_index: 0,
+            max_message_bytes: Self::MAX_MESSAGE_BYTES,
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sets which turn of its session this is, counted from 0. Turn 0 begins the session.
+    #[must_use]
+    pub fn turn(mut self, sequence: u64) -> Self {
+        self.sequence = sequence;
+        self
+    }
+
+    /// Sets what the user said, which the stream repeats.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<Arc<str>>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    /// Uses the vocabulary of Eve's page of events.
+    #[must_use]
+    pub fn documented(mut self) -> Self {
+        self.documented = true;
+        self
+    }
+
+    /// Sets how many lines the session has before this turn: the `streamIndex` of the turn's first line. The shipped vocabulary
+    /// does not say it.
+    #[must_use]
+    pub fn first_index(mut self, index: u64) -> Self {
+        self.first_index = index;
+        self
+    }
+
+    /// Sets how many bytes of the answer one `message.appended` repeats, [`Eve::MAX_MESSAGE_BYTES`] else; at least 4, so that every
+    /// character fits. What is longer goes on in a step of its own.
+    #[must_use]
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes.max(4);
+        self
+    }
+
+    /// Sets the limits: of each line that an event becomes, and of the metadata.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Whether a turn that ends so is the last of its session: its last line is `session.failed` then, else `session.waiting`.
+    ///
+    /// The shipped vocabulary has a failure of a turn and one of the session; the latter is for what asking again cannot help. The
+    /// documented one has the latter only.
+    pub fn ends_session(&self, end: &End) -> bool {
+        match &end.status {
+            Status::Failed(failure) => self.documented || !failure.recoverable,
+            Status::Completed | Status::Stopped => false,
+        }
+    }
+}
+
+impl Wire for Eve {
+    fn name(&self) -> &'static str {
+        "eve"
+    }
+
+    fn content_type(&self) -> &'static str {
+        Self::STREAM_CONTENT_TYPE
+    }
+
+    /// Without `x-eve-session-id`, which every session has another of.
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("x-eve-stream-format", Self::STREAM_FORMAT),
+            ("x-eve-stream-version", "16"),
+            ("cache-control", "no-store, no-transform"),
+        ]
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        if self.documented {
+            Box::new(documented::Documented::new(self.clone()))
+        } else {
+            Box::new(shipped::Shipped::new(self.clone()))
+        }
+    }
+}
+
+/// The types of both vocabularies, and those that clients make for themselves: an application's event cannot take one.
+const TYPES: [&str; 38] = [
+    "session.started",
+    "session.waiting",
+    "session.completed",
+    "session.failed",
+    "turn.started",
+    "turn.completed",
+    "turn.failed",
+    "turn.cancelled",
+    "step.started",
+    "step.completed",
+    "step.failed",
+    "message.received",
+    "message.appended",
+    "message.completed",
+    "reasoning.appended",
+    "reasoning.completed",
+    "actions.requested",
+    "action.result",
+    "input.requested",
+    "input.resolved",
+    "authorization.required",
+    "authorization.granted",
+    "authorization.completed",
+    "result.completed",
+    "compaction.requested",
+    "compaction.completed",
+    "subagent.called",
+    "subagent.started",
+    "subagent.event",
+    "subagent.completed",
+    "agent.start",
+    "agent.content.delta",
+    "agent.tool_call",
+    "agent.tool_result",
+    "agent.complete",
+    "client.message.submitted",
+    "client.message.failed",
+    "client.input.responded",
+];

@@ -1,0 +1,128 @@
+// Published clients against the reference server: each over each case, as it stands and through a proxy that hurts the bytes.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import { after, before, describe, test } from "node:test";
+import { startProxy, startServer } from "../clients/harness.js";
+import { BYTEWISE, CASES, SHORT, SHORT_FAILURE } from "./cases.js";
+import { CLIENTS } from "./clients.js";
+import { stopProcesses } from "./drivers/process.js";
+import { cell, reasons, table } from "./report.js";
+import { bodyOf, cutEverywhere, expected, outcomes, truth } from "./suite.js";
+
+const README = new URL("README.md", import.meta.url);
+const ONE_BYTE = "one byte per write";
+const CUT = "cut";
+const CUT_BY_HTTP10 = "cut behind HTTP/1.0";
+const COLUMNS = [...CASES.map(({ name }) => name), ONE_BYTE, CUT, CUT_BY_HTTP10];
+/** A client that waits for ever is a failure of this suite, not its end. All cases of one take some seconds. */
+const CLIENT_TIMEOUT_MS = 120_000;
+
+let server;
+before(async () => (server = await startServer()));
+after(async () => {
+  stopProcesses();
+  assert.equal(await server.stop(), 0);
+});
+
+const rows = new Map(CLIENTS.map(({ name }) => [name, new Map()]));
+let cutTurns = 0;
+
+for (const client of CLIENTS) {
+  const cells = rows.get(client.name);
+  const ask = (url, prompt) => client.ask(url, prompt, server.url);
+
+  describe(client.name, { timeout: CLIENT_TIMEOUT_MS }, () => {
+    for (const kase of CASES) {
+      test(kase.name, async () => {
+        const real = await truth(server.url, kase);
+        const seen = await ask(server.url, kase.prompt);
+        cells.set(kase.name, cell(seen, real));
+        assert.deepEqual(seen, expected(client, real));
+      });
+    }
+
+    test(ONE_BYTE, async () => {
+      const proxy = await startProxy(server.url, { byteAtATime: true });
+      try {
+        const seen = await ask(proxy.url, BYTEWISE.prompt);
+        cells.set(ONE_BYTE, cell(seen, BYTEWISE));
+        assert.deepEqual(seen, expected(client, BYTEWISE, ONE_BYTE));
+        // Only where the answer stands as it is does a CR; a line of JSON that ended with one would break AG-UI's client.
+        // In the frames of a socket it may be a length.
+        if (!client.socket) assert.equal(bodyOf(proxy.answers.at(-1).came).includes("\r"), client.wire === "framed");
+      } finally {
+        await proxy.stop();
+      }
+    });
+
+    for (const [column, http10] of [
+      [CUT, false],
+      [CUT_BY_HTTP10, true],
+    ]) {
+      // A socket needs HTTP/1.1, and its own frames tell where it ends.
+      if (client.socket && http10) {
+        cells.set(column, "");
+        continue;
+      }
+      for (const kase of client.ours ? [SHORT, SHORT_FAILURE] : [SHORT]) {
+        test(`${column}: ${kase.name}`, async () => {
+          const cuts = await cutEverywhere({ ...client, ask }, server, kase.prompt, { http10, everyByte: client.ours });
+          cutTurns += cuts.length;
+          if (kase === SHORT) cells.set(column, outcomes(cuts));
+          const whole = expected(client, kase);
+          for (const { at, part, seen } of cuts) {
+            const place = `cut after ${at} bytes, in the ${part}`;
+            // No byte of the protocol is shown as text, and nothing is shown that was not sent.
+            assert.ok(whole.text.startsWith(seen.text), place);
+            assert.deepEqual(seen.events, whole.events.slice(0, seen.events.length), place);
+            if (part === "headers") assert.equal(seen.outcome, "truncated", place);
+            if (part === "body" && !client.resumes) assert.notEqual(seen.outcome, whole.outcome, place);
+            // With the rest that it fetched the turn is whole, nothing twice and nothing missing.
+            if (part === "body" && seen.outcome === whole.outcome) assert.deepEqual(seen, whole, place);
+            if (part === "whole") assert.equal(seen.outcome, whole.outcome, place);
+            if (client.ours && part !== "whole") assert.equal(seen.outcome, "truncated", place);
+          }
+          // Were nothing cut there, the above would say nothing.
+          for (const part of ["headers", "body", "whole"]) assert.ok(cuts.some((cut) => cut.part === part), part);
+          assert.equal(outcomes(cuts), client.cut?.[column] ?? "truncated");
+        });
+      }
+    }
+  });
+}
+
+/** What a socket gets that knows nothing of HTTP. */
+async function rawAnswer(url, path, accept) {
+  const { hostname, port } = new URL(url);
+  const body = JSON.stringify({ prompt: BYTEWISE.prompt });
+  const head = [`POST ${path} HTTP/1.1`, `host: ${hostname}:${port}`, "connection: close", `accept: ${accept}`, "content-type: application/json"];
+  const socket = net.connect(Number(port), hostname);
+  socket.write(`${[...head, `content-length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`);
+  return Buffer.concat(await socket.toArray());
+}
+
+describe("the proxy", () => {
+  for (const options of [{}, { byteAtATime: true }]) {
+    test(`leaves every byte as it is, CR and LF too: ${JSON.stringify(options)}`, async () => {
+      for (const [accept, inText] of [["text/plain", "f\r\ng\rh"], ["text/event-stream", "f\\r\\ng\\rh"]]) {
+        const proxy = await startProxy(server.url, options);
+        const got = await rawAnswer(proxy.url, "/v1/turns", accept);
+        await proxy.stop();
+        assert.deepEqual(got, Buffer.concat(proxy.answers[0].came));
+        assert.ok(bodyOf([got]).includes(inText));
+      }
+    });
+  }
+});
+
+test("README.md says what each client saw", () => {
+  const seen = table(COLUMNS, rows);
+  console.log(`What each client saw, of ${CASES.length} turns and ${cutTurns} that were cut:\n\n${seen}\n`);
+  const text = readFileSync(README, "utf8");
+  const [begin, end] = ["<!-- seen -->\n", "<!-- end -->\n"].map((mark) => text.indexOf(mark));
+  const why = `Where a client shows something else than its wire tells:\n\n${reasons(CLIENTS)}`;
+  const wanted = `${text.slice(0, begin)}<!-- seen -->\n\n${seen}\n\n${why}\n\n${text.slice(end)}`;
+  if (process.env.UPDATE === "1") writeFileSync(README, wanted);
+  else assert.equal(text, wanted, "run with UPDATE=1 to write the tables anew");
+});

@@ -1,0 +1,67 @@
+// npm `ai`: the transports that `useChat` is made of.
+import { FramedDecoder, FramedError } from "../../../clients/js/src/framed.js";
+import { broke, nothing, refused } from "../record.js";
+import { collect } from "./ours.js";
+
+const send = (chat, prompt) =>
+  chat.sendMessages({
+    chatId: "chat",
+    trigger: "submit-message",
+    messages: [{ id: "1", role: "user", parts: [{ type: "text", text: prompt }] }],
+  });
+
+/** It throws the body of a response that is no success. */
+function thrown(seen, error) {
+  return error.message.startsWith("{") ? refused(seen, null, error.message) : broke(seen, error);
+}
+
+/** The names of the events that the parts of a message stand for. */
+const eventOf = (part) => {
+  if (part.type.startsWith("data-")) return [part.type.slice("data-".length)];
+  return part.type === "reasoning" ? [part.providerMetadata.ragwire.event] : [];
+};
+
+/** `DefaultChatTransport` and `readUIMessageStream` of a major version. */
+export const uiMessages = (ai) => async (url, prompt) => {
+  const seen = nothing();
+  const errors = [];
+  let message;
+  try {
+    const stream = await send(new ai.DefaultChatTransport({ api: `${url}/api/chat` }), prompt);
+    const onError = (error) => errors.push(error);
+    for await (const state of ai.readUIMessageStream({ stream, onError })) message = state;
+  } catch (error) {
+    return thrown(seen, error);
+  }
+  for (const part of message?.parts ?? []) {
+    if (part.type === "text") seen.text += part.text;
+    seen.events.push(...eventOf(part));
+  }
+  const { metadata } = message ?? {};
+  if (metadata) {
+    seen.outcome = metadata.status ?? "completed";
+    seen.citations = metadata.citations.length;
+    // The code stands in the metadata; the message is what is raised.
+    if (metadata.error) seen.error = { code: metadata.error.code, message: errors[0]?.message };
+  }
+  return errors.length > 0 ? broke(seen, errors[0]) : seen;
+};
+
+/** `TextStreamChatTransport` on the framed wire, split as the ADR's frontend does, by our decoder. */
+export const text = (ai) => async (url, prompt) => {
+  const seen = nothing();
+  const chat = new ai.TextStreamChatTransport({
+    api: `${url}/v1/rag/sessions/${crypto.randomUUID()}/messages/stream`,
+    prepareSendMessagesRequest: ({ messages }) => ({ body: { prompt: messages.at(-1).parts[0].text } }),
+  });
+  try {
+    const stream = await send(chat, prompt);
+    const bytes = stream
+      .pipeThrough(new TransformStream({ transform: (part, to) => part.type === "text-delta" && to.enqueue(part.delta) }))
+      .pipeThrough(new TextEncoderStream());
+    await collect(seen, bytes, new FramedDecoder());
+  } catch (error) {
+    return error instanceof FramedError ? broke(seen, error, "refused") : thrown(seen, error);
+  }
+  return seen;
+};

@@ -1,0 +1,38 @@
+// npm `eve`: a message is posted to the server, and its answer is read from the session's stream with another client, through
+// whatever is in between. Where the connection breaks the client goes on by itself, from the event after the last.
+import { broke, nothing } from "../record.js";
+
+/** What the lines of a turn that are no events of its own begin with. */
+const OF_EVE = /^(session|turn|step|message|reasoning)\./;
+
+function take(seen, { type, data }) {
+  if (type === "reasoning.completed") seen.events.push("reasoning");
+  else if (!OF_EVE.test(type)) seen.events.push(type);
+  if (type === "turn.failed") seen.error = { code: data.code, message: data.message };
+  if (type === "session.waiting") {
+    seen.outcome = data.metadata?.status ?? "completed";
+    seen.citations = data.metadata?.citations.length ?? 0;
+  }
+}
+
+const textOf = ({ parts }) => parts.map((part) => (part.type === "text" ? part.text : "")).join("");
+
+export const session = (eve) => async (url, prompt, server) => {
+  const seen = nothing();
+  const reducer = eve.defaultMessageReducer();
+  let shown = reducer.initial();
+  try {
+    const { sessionId } = await new eve.Client({ host: server }).session().send(prompt);
+    const reader = new eve.Client({ host: url }).session({ sessionId, streamIndex: 0 });
+    for await (const event of reader.stream()) {
+      take(seen, event);
+      shown = reducer.reduce(shown, event);
+    }
+  } catch (error) {
+    if (error.name === "ClientError") {
+      Object.assign(seen, { outcome: "http-error", status: error.status, error: { message: error.message } });
+    } else broke(seen, error);
+  }
+  seen.text = shown.messages.filter(({ role }) => role === "assistant").map(textOf).join("");
+  return seen;
+};

@@ -1,0 +1,53 @@
+// Clients in a process of their own, one for the whole run: jobs go in as lines of JSON, and records come out.
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+const running = [];
+
+/** Ends all of them. */
+export function stopProcesses() {
+  for (const child of running.splice(0)) child.stdin.end();
+}
+
+/** A process that is started with the first job; `ask(job)` gives what it answers. */
+export class ClientProcess {
+  #command;
+  #script;
+  #child;
+  #last = 0;
+  #waiting = new Map();
+
+  constructor(command, script) {
+    this.#command = command;
+    this.#script = fileURLToPath(new URL(`../${script}`, import.meta.url));
+  }
+
+  #start() {
+    this.#child = spawn(this.#command, [this.#script], { stdio: ["pipe", "pipe", "inherit"] });
+    running.push(this.#child);
+    let rest = "";
+    // Not with `readline`, which also takes U+2028 and U+2029 for line ends, and JSON does not.
+    this.#child.stdout.setEncoding("utf8").on("data", (text) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop();
+      for (const line of lines) this.#answer(JSON.parse(line));
+    });
+    this.#child.on("exit", (code) => {
+      for (const { reject } of this.#waiting.values()) reject(new Error(`${this.#script} ended with ${code}`));
+    });
+  }
+
+  #answer({ id, seen }) {
+    this.#waiting.get(id).resolve(seen);
+    this.#waiting.delete(id);
+  }
+
+  ask(job) {
+    return new Promise((resolve, reject) => {
+      if (!this.#child) this.#start();
+      this.#last += 1;
+      this.#waiting.set(this.#last, { resolve, reject });
+      this.#child.stdin.write(`${JSON.stringify({ id: this.#last, ...job })}\n`);
+    });
+  }
+}

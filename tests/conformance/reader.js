@@ -1,0 +1,44 @@
+// `HttpAgent` of @ag-ui/client: takes jobs `{id, url, prompt}` a line, and answers each with `{id, seen}`.
+import { createInterface } from "node:readline";
+import { read } from "../clients/wires/read_ag_ui.js";
+import { broke, nothing, refused } from "./record.js";
+
+// Both besides the failure that it reports.
+process.on("unhandledRejection", () => {});
+console.error = () => {};
+
+/** The names of the events that those of AG-UI stand for. */
+const eventOf = (event) => {
+  if (event.type === "CUSTOM") return [event.name];
+  return event.type === "REASONING_START" ? ["reasoning"] : [];
+};
+
+async function ask({ url, prompt }) {
+  const seen = nothing();
+  const { events, failed, error, outcome, messages } = await read(`${url}/ag-ui`, prompt);
+  seen.events = events.flatMap(eventOf);
+  const answer = messages.find(({ role, id }) => role === "assistant" && id === "r-message");
+  seen.text = answer?.content ?? "";
+  if (outcome) {
+    seen.outcome = outcome === "cancelled" ? "stopped" : "completed";
+    seen.citations = events.at(-1).result.citations.length;
+  } else if (error) {
+    Object.assign(seen, { outcome: "failed", error, citations: events.at(-1).metadata.citations.length });
+  } else if (failed) {
+    const http = /^HTTP (\d+): (.*)$/s.exec(failed);
+    if (http) refused(seen, Number(http[1]), http[2]);
+    else broke(seen, { message: failed });
+  }
+  return seen;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, ...job } = JSON.parse(line);
+  ask(job).then(
+    (seen) => console.log(JSON.stringify({ id, seen })),
+    (error) => {
+      process.stderr.write(`${error.stack}\n`);
+      process.exit(1);
+    },
+  );
+}

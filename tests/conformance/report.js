@@ -1,0 +1,42 @@
+// What each client saw, as the tables of README.md.
+
+import { FALLBACK } from "./cases.js";
+
+/** One cell: the outcome, and how what was seen differs from what was true. */
+export function cell(seen, kase) {
+  const { outcome, status, error, text, events, citations } = seen;
+  const words = [outcome === "http-error" ? ["HTTP", status].filter((word) => word !== null).join(" ") : outcome];
+  if (kase.error && !error) words.push("no error");
+  else if (kase.error && !error.code) words.push("no code");
+  if (text !== kase.text) words.push(textIs(text, kase.text));
+  const more = events.length - kase.events.length;
+  if (more !== 0) words.push(more > 0 ? `${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too` : `${events.length} of ${kase.events.length} events`);
+  if (kase.citations && citations !== kase.citations) words.push(citations === null ? "no citations" : `${citations} sources`);
+  return words.join(", ");
+}
+
+function textIs(shown, said) {
+  if (shown === "") return "no text";
+  if (shown === said + FALLBACK || shown === `${said}\n\n${FALLBACK}`) return "its message as text";
+  const replaced = said.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
+  return shown === replaced ? "separators replaced" : "other text";
+}
+
+/** The table of `rows`: by client, a map from the column's name to its cell. */
+export function table(columns, rows) {
+  const line = (cells) => `| ${cells.join(" | ")} |`;
+  return [
+    line(["client", ...columns]),
+    line(["---", ...columns.map(() => "---")]),
+    ...[...rows].map(([client, cells]) => line([client, ...columns.map((column) => cells.get(column) ?? "")])),
+  ].join("\n");
+}
+
+/** Why a client sees something else, as a list. */
+export function reasons(clients) {
+  const said = clients.flatMap(({ name, differs = {}, cutWhy }) => [
+    ...Object.entries(differs).map(([kase, { why }]) => `- ${name}, ${kase}: ${why}.`),
+    ...(cutWhy ? [`- ${name}, cut: ${cutWhy}.`] : []),
+  ]);
+  return said.join("\n");
+}

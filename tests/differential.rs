@@ -1,0 +1,442 @@
+//! The same turn through every wire and back says the same: answer, citations, outcome. Wires with a decoder of ours are read by it,
+//! the others as their users read them: JSON out of the lines, then the places that `PROTOCOL.md` names.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+mod generated;
+
+use bytes::BytesMut;
+use proptest::prelude::*;
+use ragwire::wire::openai::{OnFailure, Progress};
+use ragwire::wire::{Decode, Finish, Wire};
+use ragwire::{
+    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, Ndjson, OpenAi, SessionChat, Sse, Status,
+    TrustGraph,
+};
+use serde_json::Value;
+
+use generated::turn;
+
+/// What a reader shows in the end.
+#[derive(Clone, Debug, PartialEq)]
+struct Said {
+    answer: String,
+    citations: Vec<Citation>,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Outcome {
+    Completed,
+    Stopped,
+    Failed {
+        code: String,
+        message: String,
+        recoverable: bool,
+    },
+}
+
+/// A wire, how its stream is read, and what `PROTOCOL.md` says that it says otherwise.
+struct Row {
+    wire: Box<dyn Wire>,
+    read: fn(&[u8]) -> Said,
+    otherwise: &'static [fn(&mut Said)],
+}
+
+fn row(wire: impl Wire + 'static, read: fn(&[u8]) -> Said, otherwise: &'static [fn(&mut Said)]) -> Row {
+    let wire = Box::new(wire);
+    Row {
+        wire,
+        read,
+        otherwise,
+    }
+}
+
+/// Every wire. A new one is a line here and a reader below.
+fn rows() -> Vec<Row> {
+    let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
+    vec![
+        row(
+            Framed::default(),
+            read_framed,
+            &[without_evidence, with_sentence, without_separators],
+        ),
+        row(Sse::default(), read_sse, &[]),
+        row(Ndjson::default(), read_ndjson, &[]),
+        row(
+            Forge::default(),
+            read_forge,
+            &[without_evidence, with_code_of_forge],
+        ),
+        row(SessionChat::default(), read_session_chat, &[without_evidence]),
+        row(AiSdk::default(), read_ai_sdk, &[without_evidence]),
+        row(AgUi::new("t", "r"), read_ag_ui, &[without_evidence]),
+        row(openai(), read_openai, &[without_evidence]),
+        row(
+            openai().progress(Progress::Comment),
+            read_openai,
+            &[without_evidence],
+        ),
+        row(
+            openai().progress(Progress::None).on_failure(OnFailure::Text),
+            read_openai,
+            &[without_evidence, with_sentence],
+        ),
+        row(Eve::new("s"), read_eve, &[without_evidence]),
+        row(
+            Eve::new("s").documented().turn(3).message("why?"),
+            read_eve,
+            &[without_evidence],
+        ),
+        row(
+            TrustGraph::graph_rag("1").streaming(true),
+            read_trustgraph,
+            &[without_evidence],
+        ),
+        row(
+            TrustGraph::document_rag("1"),
+            read_trustgraph,
+            &[without_evidence, without_partial_answer],
+        ),
+        row(
+            TrustGraph::graph_rag("1").specified().streaming(true),
+            read_trustgraph,
+            &[without_evidence],
+        ),
+    ]
+}
+
+// ---- what was said, and what some wires say otherwise ------------------------------------------------------------------
+
+/// What the turn itself says.
+fn said(frames: &[Frame]) -> Said {
+    let (mut answer, mut last) = (String::new(), None);
+    for frame in frames {
+        match frame {
+            Frame::Text(text) => answer.push_str(text),
+            Frame::End(end) => last = Some(end),
+            Frame::Event { .. } => {}
+        }
+    }
+    let end: &End = last.unwrap();
+    let mut citations = end.metadata.citations.clone();
+    for citation in &mut citations {
+        // JSON has no other numbers.
+        citation.score = citation.score.filter(|score| score.is_finite());
+    }
+    let outcome = outcome(&end.status);
+    Said {
+        answer,
+        citations,
+        outcome,
+    }
+}
+
+fn outcome(status: &Status) -> Outcome {
+    match status {
+        Status::Completed => Outcome::Completed,
+        Status::Stopped => Outcome::Stopped,
+        Status::Failed(Failure {
+            code,
+            message,
+            recoverable,
+            ..
+        }) => Outcome::Failed {
+            code: code.to_string(),
+            message: message.to_string(),
+            recoverable: *recoverable,
+        },
+    }
+}
+
+/// [F-08]: an answer that broke off has no citations. The two lossless wires keep them (N-05).
+fn without_evidence(said: &mut Said) {
+    if let Outcome::Failed { .. } = said.outcome {
+        said.citations.clear();
+    }
+}
+
+/// [F-08]: the failure's message completes the answer.
+fn with_sentence(said: &mut Said) {
+    if let Outcome::Failed { message, .. } = &said.outcome
+        && !message.is_empty()
+    {
+        if !said.answer.is_empty() {
+            said.answer.push_str("\n\n");
+        }
+        said.answer.push_str(message);
+    }
+}
+
+/// [F-05]: no answer can forge the frame.
+fn without_separators(said: &mut Said) {
+    said.answer = said
+        .answer
+        .replace('\u{1d}', "\u{241d}")
+        .replace('\u{1e}', "\u{241e}");
+}
+
+/// Forge's codes are in upper case, and it has a word for the usual failure.
+fn with_code_of_forge(said: &mut Said) {
+    if let Outcome::Failed { code, .. } = &mut said.outcome {
+        *code = match code.as_str() {
+            "chat_failed" => "LLM_ERROR".into(),
+            code => code.to_ascii_uppercase(),
+        };
+    }
+}
+
+/// A request of TrustGraph's that does not stream answers with the error alone (T-06).
+fn without_partial_answer(said: &mut Said) {
+    if let Outcome::Failed { .. } = said.outcome {
+        said.answer.clear();
+    }
+}
+
+// ---- readers: decoders of ours -----------------------------------------------------------------------------------------
+
+fn decode(mut decoder: impl Decode, bytes: &[u8]) -> Said {
+    decoder.feed(bytes);
+    let mut frames: Vec<Frame> = decoder.by_ref().map(Result::unwrap).collect();
+    assert_eq!(decoder.finish(), Finish::Complete);
+    frames.extend(decoder.map(Result::unwrap));
+    said(&frames)
+}
+
+fn read_framed(bytes: &[u8]) -> Said {
+    decode(Framed::default().decoder(), bytes)
+}
+
+fn read_sse(bytes: &[u8]) -> Said {
+    decode(Sse::default().decoder(), bytes)
+}
+
+fn read_ndjson(bytes: &[u8]) -> Said {
+    decode(Ndjson::default().decoder(), bytes)
+}
+
+// ---- readers: as a user of the wire would ------------------------------------------------------------------------------
+
+/// The objects on the `data:` lines; `[DONE]` is the last, where there is one.
+fn objects(bytes: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    lines
+        .filter(|data| *data != "[DONE]")
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+fn only<'a>(objects: &'a [Value], kind: &str) -> Option<&'a Value> {
+    let mut found = objects.iter().filter(|object| object["type"] == kind);
+    let first = found.next();
+    assert_eq!(found.next(), None, "{kind} comes once");
+    first
+}
+
+/// The strings at `place` of all objects that are of this kind.
+fn pieces(objects: &[Value], kind: &str, place: &str) -> String {
+    let own = objects.iter().filter(|object| object["type"] == kind);
+    own.map(|object| object[place].as_str().unwrap()).collect()
+}
+
+fn citations(list: &Value) -> Vec<Citation> {
+    match list {
+        Value::Null => Vec::new(),
+        list => serde_json::from_value(list.clone()).unwrap(),
+    }
+}
+
+fn failed(error: &Value) -> Outcome {
+    let word = |name: &str| error[name].as_str().unwrap().to_owned();
+    Outcome::Failed {
+        code: word("code"),
+        message: word("message"),
+        recoverable: error["recoverable"].as_bool().unwrap(),
+    }
+}
+
+/// The object of [F-06], which several wires carry somewhere.
+fn trailer(answer: String, trailer: &Value) -> Said {
+    let outcome = match trailer["status"].as_str() {
+        None => Outcome::Completed,
+        Some("stopped") => Outcome::Stopped,
+        Some("failed") => failed(&trailer["error"]),
+        Some(status) => panic!("{status}"),
+    };
+    Said {
+        answer,
+        citations: citations(&trailer["citations"]),
+        outcome,
+    }
+}
+
+fn read_forge(bytes: &[u8]) -> Said {
+    let objects = objects(bytes);
+    let done = only(&objects, "done").unwrap();
+    assert_eq!(objects.last(), Some(done));
+    let outcome = match (only(&objects, "error"), done["status"].as_str()) {
+        (Some(error), None) => failed(error),
+        (None, Some("stopped")) => Outcome::Stopped,
+        (None, None) => Outcome::Completed,
+        other => panic!("{other:?}"),
+    };
+    Said {
+        answer: pieces(&objects, "token", "content"),
+        citations: citations(&done["citations"]),
+        outcome,
+    }
+}
+
+fn read_session_chat(bytes: &[u8]) -> Said {
+    let objects = objects(bytes);
+    let last = objects.last().unwrap();
+    let answer = last["response"]["content"].as_str().unwrap().to_owned();
+    let mut said = trailer(answer, &last["metadata"]);
+    if last["type"] == "complete" {
+        assert_eq!(said.outcome, Outcome::Completed);
+        if !last["response"]["finished"].as_bool().unwrap() {
+            said.outcome = Outcome::Stopped;
+        }
+    } else {
+        assert_eq!(last["type"], "error");
+        let Outcome::Failed { message, .. } = &said.outcome else {
+            panic!("{last}")
+        };
+        assert_eq!(last["error"], **message);
+    }
+    said
+}
+
+fn read_ai_sdk(bytes: &[u8]) -> Said {
+    assert!(bytes.ends_with(b"data: [DONE]\n\n"));
+    let objects = objects(bytes);
+    let answer = pieces(&objects, "text-delta", "delta");
+    let finish = only(&objects, "finish").unwrap();
+    let metadata = only(&objects, "message-metadata").unwrap_or(finish);
+    let said = trailer(answer, &metadata["messageMetadata"]);
+    let (reason, error) = match &said.outcome {
+        Outcome::Completed => ("stop", None),
+        Outcome::Stopped => ("other", None),
+        Outcome::Failed { message, .. } => ("error", Some(message.as_str())),
+    };
+    assert_eq!(finish["finishReason"], reason);
+    let told = only(&objects, "error").map(|error| error["errorText"].as_str().unwrap());
+    assert_eq!(told, error);
+    said
+}
+
+fn read_ag_ui(bytes: &[u8]) -> Said {
+    let objects = objects(bytes);
+    let answer = pieces(&objects, "TEXT_MESSAGE_CONTENT", "delta");
+    let last = objects.last().unwrap();
+    if last["type"] == "RUN_FINISHED" {
+        let said = trailer(answer, &last["result"]);
+        assert_eq!(
+            last["outcome"]["type"] == "cancelled",
+            said.outcome == Outcome::Stopped
+        );
+        return said;
+    }
+    assert_eq!(last["type"], "RUN_ERROR");
+    let said = trailer(answer, &last["metadata"]);
+    let Outcome::Failed { code, message, .. } = &said.outcome else {
+        panic!("{last}")
+    };
+    assert_eq!(
+        (&last["code"], &last["message"]),
+        (&code.as_str().into(), &message.as_str().into())
+    );
+    said
+}
+
+fn read_openai(bytes: &[u8]) -> Said {
+    assert!(bytes.ends_with(b"data: [DONE]\n\n"));
+    let objects = objects(bytes);
+    let deltas = objects
+        .iter()
+        .map(|chunk| &chunk["choices"][0]["delta"]["content"]);
+    let answer = deltas.filter_map(Value::as_str).collect();
+    let last = objects.last().unwrap();
+    let said = trailer(answer, &last["ragwire"]);
+    if let (Some(error), Outcome::Failed { code, message, .. }) = (last.get("error"), &said.outcome) {
+        assert_eq!(
+            (&error["code"], &error["message"]),
+            (&code.as_str().into(), &message.as_str().into())
+        );
+    } else {
+        assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    }
+    said
+}
+
+/// Both vocabularies: the pieces of the answer, and the trailer in the last line.
+fn read_eve(bytes: &[u8]) -> Said {
+    let lines: Vec<Value> = json_lines(bytes);
+    let data = |kind: &'static str| {
+        let of_kind = lines.iter().filter(move |line| line["type"] == kind);
+        of_kind.map(|line| &line["data"])
+    };
+    let shipped = data("message.appended").filter_map(|data| data["messageDelta"].as_str());
+    let documented = data("agent.content.delta").filter_map(|data| data["text"].as_str());
+    let answer = shipped.chain(documented).collect();
+    let last = lines.last().unwrap();
+    let said = trailer(answer, &last["data"]["metadata"]);
+    if last["type"] == "session.waiting" {
+        return said;
+    }
+    assert_eq!(last["type"], "session.failed");
+    let Outcome::Failed { code, message, .. } = &said.outcome else {
+        panic!("{last}")
+    };
+    let told = last["data"]
+        .get("error")
+        .unwrap_or_else(|| &last["data"]["message"]);
+    assert_eq!(
+        (&last["data"]["code"], told),
+        (&code.as_str().into(), &message.as_str().into())
+    );
+    said
+}
+
+/// Pieces where it streamed, the whole where it did not; the trailer in the last message.
+fn read_trustgraph(bytes: &[u8]) -> Said {
+    let messages: Vec<Value> = json_lines(bytes);
+    let (last, before) = messages.split_last().unwrap();
+    assert_eq!(last["complete"], true);
+    assert!(before.iter().all(|message| message["complete"] == false));
+    let text = |message: &Value| {
+        let response = &message["response"];
+        let piece = response.get("chunk").unwrap_or_else(|| &response["response"]);
+        piece.as_str().unwrap_or_default().to_owned()
+    };
+    let pieces: String = before.iter().map(text).collect();
+    let answer = if pieces.is_empty() { text(last) } else { pieces };
+    trailer(answer, &last["response"]["metadata"])
+}
+
+fn json_lines(bytes: &[u8]) -> Vec<Value> {
+    let lines = std::str::from_utf8(bytes).unwrap().lines();
+    lines
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+// ---- the property ------------------------------------------------------------------------------------------------------
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_wire_says_the_same(frames in turn()) {
+        for Row { wire, read, otherwise } in rows() {
+            let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
+            for frame in &frames {
+                encoder.encode(frame, &mut bytes).unwrap();
+            }
+            let mut expected = said(&frames);
+            otherwise.iter().for_each(|change| change(&mut expected));
+            prop_assert_eq!(read(&bytes), expected, "{}", wire.name());
+        }
+    }
+}
