@@ -75,7 +75,7 @@ proptest! {
             }
             assert_eq!(of_run, [chunk("run", "second"), marker("run"), last("run")]);
             drop(client);
-            socket.await.unwrap();
+            over(socket).await;
         });
     }
 
@@ -92,7 +92,7 @@ proptest! {
             // It may be closed before all of it is written.
             let _ = client.0.get_mut().write_all(&bytes).await;
             drop(client);
-            socket.await.unwrap();
+            over(socket).await;
             part.gone.await.unwrap();
         });
     }

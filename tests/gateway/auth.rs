@@ -121,7 +121,7 @@ async fn who_does_not_authenticate_in_time_is_turned_away() {
         }
         client.expect_close(1008, "not authenticated").await;
         assert_eq!(begun.elapsed().as_secs(), 10);
-        socket.await.unwrap();
+        over(socket).await;
     }
 }
 

@@ -200,6 +200,12 @@ async fn piped(gateway: &Gateway) -> (Client<DuplexStream>, JoinHandle<()>) {
     (client, socket.await.unwrap())
 }
 
+/// Waits for the socket's task, which must not panic; longer than any time-out of its own.
+async fn over(socket: JoinHandle<()>) {
+    let over = tokio::time::timeout(10 * PATIENCE, socket).await;
+    over.unwrap().unwrap();
+}
+
 // ---- the client --------------------------------------------------------------------------------------------------------
 
 struct Client<S>(WebSocketStream<S>);

@@ -156,3 +156,39 @@ async fn as_many_ids_as_allowed_and_no_more() {
     expected.sort();
     assert_eq!(ends, expected);
 }
+
+/// What is refused while the socket takes nothing is told later, each message for itself.
+#[tokio::test(start_paused = true)]
+async fn no_refusal_is_lost_on_a_slow_socket() {
+    let gateway = Gateway::builder()
+        .service("graph-rag", ServiceKind::GraphRag, |_| {
+            Turn::start(async |sink: Sink| {
+                sink.send("x".repeat(40_000)).await?;
+                Ok::<_, BoxError>(Metadata::default())
+            })
+            .commit()
+        })
+        .build();
+    let (mut client, _socket) = piped(&gateway).await;
+    client.ask("1").await;
+    // The pipe is full by now.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for id in ["a", "b", "c"] {
+        client
+            .send(json!({"id": id, "service": "odd", "request": {}}))
+            .await;
+    }
+    let mut told = client.texts(6).await;
+    told.sort();
+    let refused = |id| error(id, "unknown-service", "unknown service");
+    let mut expected = [
+        chunk("1", &"x".repeat(40_000)),
+        marker("1"),
+        last("1"),
+        refused("a"),
+        refused("b"),
+        refused("c"),
+    ];
+    expected.sort();
+    assert_eq!(told, expected);
+}
