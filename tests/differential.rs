@@ -388,7 +388,9 @@ fn read_eve(bytes: &[u8]) -> Said {
     let Outcome::Failed { code, message, .. } = &said.outcome else {
         panic!("{last}")
     };
-    let told = last["data"].get("error").unwrap_or_else(|| &last["data"]["message"]);
+    let told = last["data"]
+        .get("error")
+        .unwrap_or_else(|| &last["data"]["message"]);
     assert_eq!(
         (&last["data"]["code"], told),
         (&code.as_str().into(), &message.as_str().into())

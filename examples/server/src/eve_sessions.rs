@@ -78,6 +78,7 @@ impl EveSessions {
         Ok(Arc::new(EveSession {
             id: format!("ses_{}", secret()?),
             token: format!("eve_{}", secret()?),
+            memory: format!("memory_{}", secret()?),
             documented,
             limits: self.limits,
             log: Mutex::new(Log {
@@ -157,6 +158,7 @@ fn secret() -> Result<String, getrandom::Error> {
 pub struct EveSession {
     id: String,
     token: String,
+    memory: String,
     documented: bool,
     limits: EveLimits,
     log: Mutex<Log>,
@@ -252,6 +254,12 @@ impl EveSession {
     /// What a client shows to go on with it.
     pub fn token(&self) -> &str {
         &self.token
+    }
+
+    /// The id under which the server remembers what was said. Nobody is told it: on the routes of the other wires, who knows an id may
+    /// read that session and write into it.
+    pub fn memory(&self) -> &str {
+        &self.memory
     }
 
     /// Whether it speaks the documented vocabulary.
@@ -484,6 +492,7 @@ mod tests {
         assert!(found(&first) && !found(&others[0]) && found(&others[1]));
         drop(running);
         write(&others[1], &["12345678\n"]);
+        tokio::time::advance(Duration::from_secs(1)).await;
         write(&first, &["12345678\n"]);
         tokio::time::advance(Duration::from_secs(1)).await;
         // Both are over the bytes of all together: the one unused for longest goes.

@@ -9,6 +9,7 @@ use ragwire::event::Mode;
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Metadata, Sink};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::sessions::Said;
 
@@ -16,7 +17,7 @@ use crate::sessions::Said;
 pub const MODE: &str = "hybrid";
 
 /// How much thought a question is worth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
     /// None.

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use tokio::time::Instant;
+use utoipa::ToSchema;
 
 use crate::cli::settings::Settings;
 
@@ -20,7 +21,7 @@ pub const MAX_TITLE_BYTES: usize = 200;
 const MADE_TITLE_BYTES: usize = 80;
 
 /// Who said it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The one who asks.

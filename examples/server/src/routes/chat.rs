@@ -11,16 +11,21 @@ use ragwire::{Citation, Framed, Turn};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
+use super::openapi::{TurnRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds, Memory};
 use crate::app::App;
 use crate::orchestrator::{Effort, MODE, as_in_the_adr};
 
 /// The body of both routes.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = RagQuestion)]
 struct Message {
+    /// The question, in words.
     prompt: String,
     #[serde(default)]
     reasoning_effort: Effort,
@@ -28,23 +33,41 @@ struct Message {
     review_enabled: bool,
     /// Sent by old clients, and means nothing any more.
     #[serde(default, rename = "retrieval_mode")]
+    #[schema(value_type = Value, required = false, deprecated)]
     _retrieval_mode: Option<IgnoredAny>,
 }
 
 /// The whole answer: what the stream would have told.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RagAnswer)]
 pub(super) struct Whole {
     session_id: String,
     mode: &'static str,
     answer: String,
     tools_used: Vec<String>,
+    #[schema(value_type = Vec<shapes::Citation>)]
     citations: Vec<Citation>,
+    /// The events of the stream, with `type` in place of `event`.
+    #[schema(value_type = Vec<Object>)]
     agent_events: Vec<Map<String, Value>>,
 }
 
 type SessionId = Result<Path<String>, PathRejection>;
 
-/// `POST /v1/rag/sessions/{session_id}/messages/stream`
+/// Answers a question in a session, live.
+#[utoipa::path(
+    post,
+    path = "/v1/rag/sessions/{session_id}/messages/stream",
+    tag = "questions",
+    operation_id = "ragStream",
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
+    responses(
+        (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+            content((String = "text/plain", example = json!(example(&Framed::default()))))),
+        TurnRefusals,
+    ),
+)]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     id: SessionId,
@@ -54,7 +77,16 @@ pub(super) async fn stream(
     Ok(turn.respond(Framed::default()).map(Body::new))
 }
 
-/// `POST /v1/rag/sessions/{session_id}/messages`
+/// Answers a question in a session, in one piece.
+#[utoipa::path(
+    post,
+    path = "/v1/rag/sessions/{session_id}/messages",
+    tag = "questions",
+    operation_id = "ragWhole",
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
+    responses((status = 200, description = "What the stream would have told", body = Whole), TurnRefusals),
+)]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
     id: SessionId,

@@ -12,9 +12,11 @@ use futures_util::stream;
 use http::{HeaderMap, StatusCode};
 use ragwire::rag::{Document, Library};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::body;
 use super::refusal::Refusal;
+use super::shapes;
 use crate::app::App;
 use crate::ingest::{AddError, add};
 
@@ -29,27 +31,52 @@ pub(super) struct Named {
     name: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+/// What became of an upload.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Uploaded)]
 struct Uploaded {
+    #[schema(value_type = Vec<shapes::Document>)]
     documents: Vec<Document>,
     /// Files that were not taken. The others were.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     failed: Vec<Failed>,
 }
 
-#[derive(Debug, Serialize)]
+/// A file that was not taken.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FailedFile)]
 struct Failed {
     name: String,
     code: String,
     message: String,
 }
 
-/// `GET /v1/documents`
+/// Lists the documents.
+#[utoipa::path(
+    get,
+    path = "/v1/documents",
+    tag = "documents",
+    operation_id = "documents",
+    responses((status = 200, description = "All documents", body = shapes::Documents)),
+)]
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     Json(serde_json::json!({ "documents": app.library.list() })).into_response()
 }
 
-/// `DELETE /v1/documents/{document_id}`
+/// Removes a document.
+#[utoipa::path(
+    delete,
+    path = "/v1/documents/{document_id}",
+    tag = "documents",
+    operation_id = "removeDocument",
+    params(("document_id" = String, Path, description = "The document")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is no such document", body = shapes::Refused),
+        (status = 500, description = "The library cannot be written", body = shapes::Refused),
+    ),
+)]
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
     ids: Result<Path<String>, PathRejection>,
@@ -62,7 +89,22 @@ pub(super) async fn remove(
     }
 }
 
-/// `GET /v1/documents/{document_id}/chunks/{chunk_id}`
+/// Opens the passage behind a citation.
+#[utoipa::path(
+    get,
+    path = "/v1/documents/{document_id}/chunks/{chunk_id}",
+    tag = "documents",
+    operation_id = "chunk",
+    params(
+        ("document_id" = String, Path, description = "The document"),
+        ("chunk_id" = String, Path, description = "The passage"),
+    ),
+    responses(
+        (status = 200, description = "The passage", body = shapes::Chunk),
+        (status = 404, description = "There is no such document or passage", body = shapes::Refused),
+        (status = 500, description = "The library cannot be read", body = shapes::Refused),
+    ),
+)]
 pub(super) async fn chunk(
     State(app): State<Arc<App>>,
     ids: Result<Path<(String, String)>, PathRejection>,
@@ -75,7 +117,37 @@ pub(super) async fn chunk(
     }
 }
 
-/// `POST /v1/documents`
+/// Adds documents. One of a name that is there already takes its place.
+#[utoipa::path(
+    post,
+    path = "/v1/documents",
+    tag = "documents",
+    operation_id = "addDocuments",
+    params(
+        ("name" = Option<String>, Query, description = "The name of the one file that is the body"),
+        ("x-filename" = Option<String>, Header, description = "The same, percent-encoded"),
+    ),
+    request_body(description = "A form of files, or one file", content(
+        (shapes::UploadForm = "multipart/form-data"),
+        (String = "text/markdown"),
+        (String = "text/plain"),
+        (String = "text/html"),
+        (String = "application/xhtml+xml"),
+        (String = "application/pdf"),
+        (String = "application/octet-stream"),
+    )),
+    responses(
+        (status = 201, description = "What was taken, and what was not", body = Uploaded),
+        (status = 400, description = "The body broke off, or the form is not well-formed", body = shapes::Refused),
+        (status = 408, description = "The body did not arrive in time", body = shapes::Refused),
+        (status = 413, description = "The body or what is in it is too large", body = shapes::Refused),
+        (status = 415, description = "No such kind of file is read", body = shapes::Refused),
+        (status = 422, description = "The file cannot be read, or has no name", body = shapes::Refused),
+        (status = 500, description = "The library cannot be written, or the file not be read", body = shapes::Refused),
+        (status = 503, description = "Too many uploads are being taken; `retry-after` says when to ask again", body = shapes::Refused),
+        (status = 507, description = "The library is full", body = shapes::Refused),
+    ),
+)]
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
     query: Result<Query<Named>, QueryRejection>,

@@ -26,8 +26,11 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use utoipa::ToSchema;
 
+use super::openapi::{EveRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds, Memory, invalid};
 use crate::app::App;
 use crate::eve_sessions::{Busy, EveSession, Running, Truncated};
@@ -96,7 +99,17 @@ impl IntoResponse for Refused {
     }
 }
 
-/// `GET /eve/v1/health`
+/// Says whether messages are taken.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/health",
+    tag = "eve",
+    operation_id = "eveHealth",
+    responses(
+        (status = 200, description = "It takes messages", body = shapes::EveHealth),
+        (status = 503, description = "The server goes down", body = shapes::EveHealth),
+    ),
+)]
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let closed = app
         .turns
@@ -111,7 +124,16 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     (status, Json(body)).into_response()
 }
 
-/// `GET /eve/v1/info`: this server in the terms of an agent, every member that Eve's client asks for.
+/// Describes this server in the terms of an agent.
+///
+/// It has every member that Eve's client asks for.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/info",
+    tag = "eve",
+    operation_id = "eveInfo",
+    responses((status = 200, description = "The agent", body = Object)),
+)]
 pub(super) async fn info() -> Json<Value> {
     Json(json!({
         "kind": "eve-agent-info",
@@ -135,12 +157,20 @@ pub(super) async fn info() -> Json<Value> {
 }
 
 /// What a client posts. What only later versions know is passed over.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = EveMessage)]
 struct Posted {
+    /// The question.
+    #[schema(value_type = Option<shapes::EveContent>)]
     message: Option<Message>,
+    /// The session's, in every message but the first.
     continuation_token: Option<String>,
+    /// Refused: this agent asks nothing.
+    #[schema(value_type = Option<Vec<Object>>)]
     input_responses: Option<IgnoredAny>,
+    /// Refused: this agent has no structured results.
+    #[schema(value_type = Option<Object>)]
     output_schema: Option<IgnoredAny>,
 }
 
@@ -192,21 +222,40 @@ impl Posted {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+/// The names of a session's events.
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum Vocabulary {
+    /// What Eve's clients show.
     #[default]
     Shipped,
+    /// Those of Eve's page of events.
     Documented,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Creation {
+    /// `shipped` unless it says otherwise.
     #[serde(default)]
+    #[param(required = false, inline)]
     vocabulary: Vocabulary,
 }
 
-/// `POST /eve/v1/session`
+/// Begins a session with its first message.
+#[utoipa::path(
+    post,
+    path = "/eve/v1/session",
+    tag = "eve",
+    operation_id = "eveBegin",
+    params(Creation),
+    request_body(content = Posted, example = json!({ "message": "What is the commit rule?" })),
+    responses(
+        (status = 202, description = "The answer is under way in the session's stream", body = shapes::EveCreated,
+            headers(("x-eve-session-id" = String, description = "The session"))),
+        EveRefusals,
+    ),
+)]
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     creation: Result<Query<Creation>, QueryRejection>,
@@ -230,7 +279,23 @@ pub(super) async fn create(
 
 type SessionId = Result<Path<String>, PathRejection>;
 
-/// `POST /eve/v1/session/{id}`
+/// Goes on with a session.
+#[utoipa::path(
+    post,
+    path = "/eve/v1/session/{session_id}",
+    tag = "eve",
+    operation_id = "eveGoOn",
+    params(("session_id" = String, Path, description = "As the first message was answered")),
+    request_body(content = Posted),
+    responses(
+        (status = 200, description = "The answer is under way in the session's stream", body = shapes::EveContinued,
+            headers(("x-eve-session-id" = String, description = "The session"))),
+        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+        (status = 409, description = "The session is still active, or the token is not its own", body = shapes::EveRefused),
+        (status = 410, description = "The session failed for good", body = shapes::EveRefused),
+        EveRefusals,
+    ),
+)]
 pub(super) async fn go_on(
     State(app): State<Arc<App>>,
     id: SessionId,
@@ -266,7 +331,7 @@ fn bad_request(code: &'static str, message: &str) -> Refusal {
 /// Starts the turn and lets it write into the session's log, whoever reads.
 async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusal> {
     let session = running.session();
-    let memory = Memory::Session(session.id().to_owned());
+    let memory = Memory::Hidden(session.memory().to_owned());
     let mut wire = Eve::new(session.id())
         .turn(running.sequence())
         .first_index(running.first_index())
@@ -318,14 +383,37 @@ fn kind(line: &[u8]) -> Option<&str> {
         .map(|line| line.r#type)
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
 pub(super) struct Place {
+    /// How many lines were read already; 0 unless it says otherwise.
     #[serde(default)]
+    #[param(required = false)]
     start_index: u64,
 }
 
-/// `GET /eve/v1/session/{id}/stream`
+/// Streams the lines of all turns of a session.
+///
+/// It ends where no turn runs any more.
+#[utoipa::path(
+    get,
+    path = "/eve/v1/session/{session_id}/stream",
+    tag = "eve",
+    operation_id = "eveStream",
+    params(("session_id" = String, Path, description = "As the first message was answered"), Place),
+    responses(
+        (status = 200, description = "Eve's lines",
+            headers(
+                ("x-eve-session-id" = String, description = "The session"),
+                ("x-eve-stream-format" = String, description = "`ndjson`"),
+                ("x-eve-stream-version" = String, description = "`16`"),
+            ),
+            content((String = "application/x-ndjson", example = json!(example(&Eve::new("ses_1").message("What is the commit rule?")))))),
+        (status = 400, description = "`startIndex` is none, or the lines after it are no longer kept", body = shapes::EveRefused),
+        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+    ),
+)]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     id: SessionId,

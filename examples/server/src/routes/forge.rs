@@ -8,19 +8,37 @@ use axum::response::Response;
 use ragwire::Forge;
 use ragwire::event::Mode;
 use serde::Deserialize;
+use utoipa::ToSchema;
 
+use super::openapi::{TurnRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds};
 use crate::app::App;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = ForgeQuery)]
 struct Query {
+    /// The question, in words.
     query: String,
+    #[schema(value_type = Option<shapes::Mode>)]
     mode: Option<Mode>,
 }
 
-/// `POST /api/query/stream`
+/// Answers a question on Forge's wire.
+#[utoipa::path(
+    post,
+    path = "/api/query/stream",
+    tag = "forge",
+    operation_id = "forge",
+    request_body(content = Query, example = json!({ "query": "What is the commit rule?", "mode": "agentic" })),
+    responses(
+        (status = 200, description = "Forge's events", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+            content((String = "text/event-stream", example = json!(example(&Forge::default()))))),
+        TurnRefusals,
+    ),
+)]
 pub(super) async fn stream(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let query: Query = turn::read(&app, Holds::Question, request).await?;
     let turn = turn::start(&app, Asked::new(query.query).mode(query.mode)).await?;

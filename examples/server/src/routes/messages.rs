@@ -8,6 +8,9 @@ use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use utoipa::ToSchema;
+use utoipa::openapi::Ref;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use super::refusal::Refusal;
 use super::turn::{Asked, Memory, invalid};
@@ -19,7 +22,7 @@ const MAX_QUOTED_BYTES: usize = 64;
 const BETWEEN_PARTS: &str = "\n";
 
 /// Who wrote a message, in the words of all clients together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Speaker {
     /// Who asks.
@@ -41,16 +44,18 @@ pub(super) enum Speaker {
 }
 
 /// A message of OpenAI and of AG-UI.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ChatMessage)]
 pub(super) struct Message {
     role: Speaker,
     /// A string or a list of parts. An assistant that only called tools may have none.
     #[serde(default)]
+    #[schema(schema_with = content)]
     content: Content,
 }
 
 /// A message of the AI SDK.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UiMessage {
     pub(super) id: Option<String>,
     pub(super) role: Speaker,
@@ -58,7 +63,8 @@ pub(super) struct UiMessage {
 }
 
 /// One part of a message.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = MessagePart)]
 pub(super) struct Part {
     r#type: String,
     /// What a part of the type `text` says.
@@ -72,6 +78,18 @@ enum Content {
     Parts(Vec<Part>),
     /// Of an activity.
     Object,
+}
+
+/// The schema of [`Content`].
+fn content() -> Schema {
+    let of = |kind| ObjectBuilder::new().schema_type(kind);
+    OneOfBuilder::new()
+        .description(Some("Of a user a string or a list of parts."))
+        .item(of(Type::String))
+        .item(ArrayBuilder::new().items(Ref::from_schema_name("MessagePart")))
+        .item(of(Type::Object))
+        .item(of(Type::Null))
+        .into()
 }
 
 impl Default for Content {

@@ -13,6 +13,7 @@
 //! | `/eve/v1/…` | `eve.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
+//! | `GET /openapi.json` | `openapi.rs`, with the shapes of `shapes.rs` |
 //! | `GET /healthz` | here |
 //!
 //! Every route that answers a question goes through `turn.rs`; those whose clients send all messages along read them with
@@ -27,9 +28,11 @@ mod eve;
 mod forge;
 mod messages;
 mod openai;
+mod openapi;
 mod page;
 pub mod refusal;
 mod session_chat;
+mod shapes;
 pub mod trustgraph;
 mod turn;
 mod turns;
@@ -40,57 +43,56 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Extension, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
 use http::StatusCode;
 use ragwire::Gateway;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::guard::{Guard, guard};
 use refusal::Refusal;
 
+/// Every route of the server. What stands at its handler is also what `openapi.rs` tells of it.
+fn table() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::with_openapi(openapi::base())
+        .routes(routes!(chat::stream))
+        .routes(routes!(chat::whole))
+        .routes(routes!(turns::stream))
+        .routes(routes!(forge::stream))
+        .routes(routes!(ai_sdk::chat))
+        .routes(routes!(ai_sdk::resume))
+        .routes(routes!(ag_ui::run))
+        .routes(routes!(openai::completions))
+        .routes(routes!(openai::models))
+        .routes(routes!(openai::model))
+        .routes(routes!(session_chat::begin))
+        .routes(routes!(session_chat::show))
+        .routes(routes!(session_chat::stream))
+        .routes(routes!(session_chat::whole))
+        .routes(routes!(session_chat::status))
+        .routes(routes!(trustgraph::socket))
+        .routes(routes!(trustgraph::whole))
+        .routes(routes!(eve::health))
+        .routes(routes!(eve::info))
+        .routes(routes!(eve::create))
+        .routes(routes!(eve::go_on))
+        .routes(routes!(eve::stream))
+        .routes(routes!(documents::list, documents::upload))
+        .routes(routes!(documents::remove))
+        .routes(routes!(documents::chunk))
+        .routes(routes!(health))
+        .routes(routes!(openapi::document))
+        .merge(page::routes())
+}
+
 /// All routes, behind the guard. `address` is the one listened on; `gateway` serves the sockets.
 pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
-    let routes = Router::new()
-        .route(
-            "/v1/rag/sessions/{session_id}/messages/stream",
-            post(chat::stream),
-        )
-        .route("/v1/rag/sessions/{session_id}/messages", post(chat::whole))
-        .route("/v1/turns", post(turns::stream))
-        .route("/api/query/stream", post(forge::stream))
-        .route("/api/chat", post(ai_sdk::chat))
-        .route("/api/chat/{chat_id}/stream", get(ai_sdk::resume))
-        .route("/ag-ui", post(ag_ui::run))
-        .route("/v1/chat/completions", post(openai::completions))
-        .route("/v1/models", get(openai::models))
-        .route("/v1/models/{model}", get(openai::model))
-        .route("/v1/sessions", post(session_chat::begin))
-        .route("/v1/sessions/{session_id}", get(session_chat::show))
-        .route(
-            "/v1/sessions/{session_id}/chat/stream",
-            post(session_chat::stream),
-        )
-        .route("/v1/sessions/{session_id}/chat", post(session_chat::whole))
-        .route("/v1/generation/status", get(session_chat::status))
-        .route(
-            "/api/v1/socket",
-            get(trustgraph::socket).layer(Extension(gateway.clone())),
-        )
-        .route("/api/v1/flow/{flow}/service/{service}", post(trustgraph::whole))
-        .route("/eve/v1/health", get(eve::health))
-        .route("/eve/v1/info", get(eve::info))
-        .route("/eve/v1/session", post(eve::create))
-        .route("/eve/v1/session/{session_id}", post(eve::go_on))
-        .route("/eve/v1/session/{session_id}/stream", get(eve::stream))
-        .route("/v1/documents", get(documents::list).post(documents::upload))
-        .route("/v1/documents/{document_id}", delete(documents::remove))
-        .route(
-            "/v1/documents/{document_id}/chunks/{chunk_id}",
-            get(documents::chunk),
-        )
-        .route("/healthz", get(health))
-        .merge(page::routes())
+    let (routes, _) = table().split_for_parts();
+    let routes = routes
+        .layer(Extension(gateway.clone()))
         .method_not_allowed_fallback(async || {
             Refusal::permanent(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -107,7 +109,27 @@ pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router 
     routes.layer(axum::middleware::from_fn_with_state(guarding, guard))
 }
 
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+struct Health {
+    /// `ok` or `shutting_down`.
+    status: &'static str,
+    documents: usize,
+    chunks: usize,
+    active_turns: usize,
+}
+
 /// 200 while the server takes questions, 503 while it goes down. A full server is healthy.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "server",
+    operation_id = "health",
+    responses(
+        (status = 200, description = "It takes questions", body = Health),
+        (status = 503, description = "It is going down", body = Health),
+    ),
+)]
 async fn health(State(app): State<Arc<App>>) -> Response {
     let closed = app
         .turns
@@ -118,15 +140,11 @@ async fn health(State(app): State<Arc<App>>) -> Response {
     } else {
         StatusCode::OK
     };
-    let word = if closed { "shutting_down" } else { "ok" };
-    (
-        status,
-        axum::Json(serde_json::json!({
-            "status": word,
-            "documents": app.library.list().len(),
-            "chunks": app.library.chunk_count(),
-            "active_turns": app.turns.active(),
-        })),
-    )
-        .into_response()
+    let health = Health {
+        status: if closed { "shutting_down" } else { "ok" },
+        documents: app.library.list().len(),
+        chunks: app.library.chunk_count(),
+        active_turns: app.turns.active(),
+    };
+    (status, axum::Json(health)).into_response()
 }

@@ -16,9 +16,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use ragwire::OpenAi;
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::messages::{self, Message};
+use super::openapi::{OpenAiRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Holds};
 use crate::app::App;
 
@@ -28,20 +31,44 @@ const MODEL: &str = "ragwire";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What is asked for. The parameters of a model are passed over: there is none that they could change.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = ChatCompletionRequest)]
 struct Completion {
+    /// `ragwire`.
     model: String,
     messages: Vec<Message>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
 }
 
-#[derive(Debug, Deserialize)]
+/// What a stream tells.
+#[derive(Debug, Deserialize, ToSchema)]
 struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-/// `POST /v1/chat/completions`
+/// Goes on with a conversation, streamed or in one piece.
+#[utoipa::path(
+    post,
+    path = "/v1/chat/completions",
+    tag = "openai",
+    operation_id = "chatCompletions",
+    request_body(content = Completion, example = json!({
+        "model": MODEL,
+        "messages": [{ "role": "user", "content": "What is the commit rule?" }],
+        "stream": true,
+        "stream_options": { "include_usage": true },
+    })),
+    responses(
+        (status = 200, description = "Chunks where `stream` is true, else one object",
+            content(
+                (String = "text/event-stream", example = json!(example(&OpenAi::new("chatcmpl-1", 1_767_323_045, MODEL)))),
+                (shapes::ChatCompletion = "application/json"),
+            )),
+        (status = 404, description = "There is no such model", body = shapes::OpenAiRefused),
+        OpenAiRefusals,
+    ),
+)]
 pub(super) async fn completions(
     State(app): State<Arc<App>>,
     request: Request,
@@ -63,12 +90,30 @@ pub(super) async fn completions(
     Ok(Json(wire.completion(&whole.text, &whole.end)).into_response())
 }
 
-/// `GET /v1/models`
+/// The models, of which there is one.
+#[utoipa::path(
+    get,
+    path = "/v1/models",
+    tag = "openai",
+    operation_id = "models",
+    responses((status = 200, description = "The list", body = shapes::Models)),
+)]
 pub(super) async fn models() -> Json<Value> {
     Json(OpenAi::models(&[MODEL]))
 }
 
-/// `GET /v1/models/{model}`
+/// One model.
+#[utoipa::path(
+    get,
+    path = "/v1/models/{model}",
+    tag = "openai",
+    operation_id = "model",
+    params(("model" = String, Path, description = "`ragwire`")),
+    responses(
+        (status = 200, description = "The model", body = shapes::Model),
+        (status = 404, description = "There is no such model", body = shapes::OpenAiRefused),
+    ),
+)]
 pub(super) async fn model(name: Result<Path<String>, PathRejection>) -> Result<Json<Value>, OpenAiRefusal> {
     if !name.is_ok_and(|Path(name)| name == MODEL) {
         return Err(no_model().into());

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+
+use utoipa::openapi::path::{HttpMethod, OperationBuilder, Paths};
+use utoipa::openapi::{ContentBuilder, ResponseBuilder};
+use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 
@@ -36,12 +39,27 @@ const FILES: [(&str, &str, &str); 6] = [
 ];
 
 /// One route for each file.
-pub(super) fn routes() -> Router<Arc<App>> {
+pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     FILES
         .into_iter()
-        .fold(Router::new(), |router, (path, media_type, text)| {
-            router.route(path, get(async move || file(media_type, text)))
+        .fold(OpenApiRouter::default(), |router, (path, media_type, text)| {
+            let mut paths = Paths::new();
+            paths.add_path_operation(path, vec![HttpMethod::Get], operation(path, media_type));
+            let method = get(async move || file(media_type, text));
+            router.routes((Vec::new(), paths, method))
         })
+}
+
+fn operation(path: &str, media_type: &str) -> OperationBuilder {
+    let essence = media_type.split(';').next().unwrap_or_default();
+    let file = ResponseBuilder::new()
+        .description("The file")
+        .content(essence, ContentBuilder::new().build());
+    OperationBuilder::new()
+        .tag("server")
+        .operation_id(Some(format!("page{}", path.replace('/', "_"))))
+        .summary(Some("A file of the page."))
+        .response("200", file)
 }
 
 fn file(media_type: &'static str, text: &'static str) -> Response {

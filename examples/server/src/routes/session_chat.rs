@@ -17,9 +17,12 @@ use http::StatusCode;
 use ragwire::{SessionChat, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::body;
+use super::openapi::{BodyRefusals, TurnRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds, Memory, invalid};
 use crate::app::App;
 use crate::orchestrator::Effort;
@@ -33,18 +36,23 @@ const MAX_BEGIN_BYTES: usize = 4096;
 /// What a client is told to wait where too many wait: about the length of a short turn.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// How a session begins. The body may be empty.
-#[derive(Debug, Default, Deserialize)]
+/// How a session begins. The body may be empty, or `null`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = BeginSession)]
 struct Begin {
+    /// `default`.
     profile_name: Option<String>,
+    /// At most 200 bytes of UTF-8. Without one it is the beginning of the first question.
     title: Option<String>,
 }
 
 /// A question.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = SessionQuestion)]
 struct Message {
+    /// The question, in words.
     message: String,
     model_size: Option<ModelSize>,
     /// For the log of the contract's own server; this one's never holds what was asked.
@@ -53,7 +61,7 @@ struct Message {
 }
 
 /// How large a model the question is worth, which this server takes for how much thought.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 enum ModelSize {
     Small,
@@ -72,18 +80,21 @@ impl From<ModelSize> for Effort {
 }
 
 /// A session as the contract shows it. Times are seconds since 1970.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Session {
     id: String,
     profile_name: &'static str,
     messages: Vec<Told>,
     /// `null` until the first question.
+    #[schema(required = true)]
     title: Option<String>,
     created_at: f64,
     updated_at: f64,
 }
 
-#[derive(Debug, Serialize)]
+/// One message of a session.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SessionMessage)]
 struct Told {
     role: Role,
     content: String,
@@ -107,16 +118,26 @@ impl Session {
 }
 
 /// Which sessions are being answered. With several at a time the first is the one that has been for longest.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = GenerationStatus)]
 pub(super) struct Status {
     /// `null` while there is none.
+    #[schema(required = true)]
     generating_session_id: Option<String>,
     queued_session_ids: Vec<String>,
 }
 
 type SessionId = Result<Path<String>, PathRejection>;
 
-/// `POST /v1/sessions`
+/// Begins a session. The body may be left out.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions",
+    tag = "session-chat",
+    operation_id = "beginSession",
+    request_body(content = Option<Begin>, example = json!({ "title": "The last sprint" })),
+    responses((status = 201, description = "The session, empty", body = Session), BodyRefusals),
+)]
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
     request: Request,
@@ -126,7 +147,8 @@ pub(super) async fn begin(
     let begin = if bytes.is_empty() {
         Begin::default()
     } else {
-        body::json(&head.headers, &bytes)?
+        let begin: Option<Begin> = body::json(&head.headers, &bytes)?;
+        begin.unwrap_or_default()
     };
     if begin.profile_name.is_some_and(|name| name != PROFILE) {
         return Err(invalid(format!(
@@ -147,12 +169,38 @@ pub(super) async fn begin(
     Ok((StatusCode::CREATED, Json(find(&app, id)?)))
 }
 
-/// `GET /v1/sessions/{session_id}`
+/// Shows a session.
+#[utoipa::path(
+    get,
+    path = "/v1/sessions/{session_id}",
+    tag = "session-chat",
+    operation_id = "session",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    responses(
+        (status = 200, description = "The session", body = Session),
+        (status = 400, description = "No such id is possible", body = shapes::Refused),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+    ),
+)]
 pub(super) async fn show(State(app): State<Arc<App>>, id: SessionId) -> Result<Json<Session>, Refusal> {
     Ok(Json(find(&app, turn::session_id(id.map(|Path(id)| id).ok())?)?))
 }
 
-/// `POST /v1/sessions/{session_id}/chat/stream`
+/// Answers a question in a session, live. It waits for those that came before it in the session.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions/{session_id}/chat/stream",
+    tag = "session-chat",
+    operation_id = "sessionChatStream",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    responses(
+        (status = 200, description = "The session chat's events", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+            content((String = "text/event-stream", example = json!(example(&SessionChat::default()))))),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+        TurnRefusals,
+    ),
+)]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     id: SessionId,
@@ -162,7 +210,20 @@ pub(super) async fn stream(
     Ok(turn.respond(wire).map(Body::new))
 }
 
-/// `POST /v1/sessions/{session_id}/chat`
+/// Answers a question in a session, in one piece. It waits for those that came before it in the session.
+#[utoipa::path(
+    post,
+    path = "/v1/sessions/{session_id}/chat",
+    tag = "session-chat",
+    operation_id = "sessionChat",
+    params(("session_id" = String, Path, description = "The session, as it was begun")),
+    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    responses(
+        (status = 200, description = "The last event of the stream", body = shapes::SessionComplete),
+        (status = 404, description = "There is no such session", body = shapes::Refused),
+        TurnRefusals,
+    ),
+)]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
     id: SessionId,
@@ -173,7 +234,14 @@ pub(super) async fn whole(
     Ok(Json(wire.complete(&whole.events, &whole.text, &whole.end)))
 }
 
-/// `GET /v1/generation/status`
+/// Which sessions are being answered, and which wait.
+#[utoipa::path(
+    get,
+    path = "/v1/generation/status",
+    tag = "session-chat",
+    operation_id = "generationStatus",
+    responses((status = 200, description = "As of now", body = Status)),
+)]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Status> {
     let going = app.writers.going();
     Json(Status {
@@ -245,4 +313,36 @@ impl From<NoTurn> for Refusal {
 fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That a wait ends so is tested in `writers.rs`, under a clock that can be turned.
+    #[test]
+    fn who_gets_no_turn_is_told_why() {
+        for (no_turn, code, message, retry_after) in [
+            (
+                NoTurn::Full,
+                "busy",
+                "Too many questions wait for their sessions. Please retry in a moment.",
+                Some(RETRY_AFTER),
+            ),
+            (
+                NoTurn::TimedOut,
+                "queue_timeout",
+                "Timed out after 30 minutes waiting for another request to finish.",
+                None,
+            ),
+        ] {
+            let refusal = Refusal::from(no_turn);
+            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(
+                (&*refusal.failure.code, &*refusal.failure.message),
+                (code, message)
+            );
+            assert_eq!(refusal.retry_after, retry_after);
+        }
+    }
 }

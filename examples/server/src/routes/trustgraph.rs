@@ -14,8 +14,11 @@ use http::StatusCode;
 use ragwire::http::gateway::{Call, Gateway, GatewayLimits, GatewayTimeouts, ServiceKind};
 use ragwire::{End, Failure, Rejected, TrustGraph, Turn};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
+use super::openapi::{BodyRefusals, HandshakeRefusals};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds};
 use crate::app::App;
 use crate::serve::Upgrade;
@@ -24,9 +27,11 @@ use crate::serve::Upgrade;
 const GRAPH_RAG: &str = "graph-rag";
 const DOCUMENT_RAG: &str = "document-rag";
 
-/// What is read of a request.
-#[derive(Debug, Deserialize)]
+/// What is read of a request. Everything else that TrustGraph's clients send is passed over.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = TrustGraphQuery)]
 struct Query {
+    /// The question, in words.
     query: String,
 }
 
@@ -69,7 +74,17 @@ async fn answer(app: &App, query: &str) -> Result<Turn, Rejected> {
     })
 }
 
-/// `GET /api/v1/socket`
+/// Opens TrustGraph's WebSocket: many questions at once.
+#[utoipa::path(
+    get,
+    path = "/api/v1/socket",
+    tag = "trustgraph",
+    operation_id = "trustGraphSocket",
+    responses(
+        (status = 101, description = "A WebSocket that speaks TrustGraph's envelope, as PROTOCOL.md describes it"),
+        HandshakeRefusals,
+    ),
+)]
 pub(super) async fn socket(
     Extension(gateway): Extension<Gateway>,
     Extension(upgrade): Extension<Upgrade>,
@@ -85,8 +100,28 @@ pub(super) async fn socket(
     response.map(Body::new)
 }
 
-/// `POST /api/v1/flow/{flow}/service/{service}`: a turn that fails is told with status 200, since TrustGraph's clients read no other.
-/// What is refused before it is tried has its status.
+/// Answers a question of TrustGraph's in one piece.
+///
+/// A turn that fails is told with status 200, since TrustGraph's clients read no other. What is refused before it is tried has its
+/// status.
+#[utoipa::path(
+    post,
+    path = "/api/v1/flow/{flow}/service/{service}",
+    tag = "trustgraph",
+    operation_id = "trustGraph",
+    params(
+        ("flow" = String, Path, description = "Passed over: there is one flow"),
+        ("service" = String, Path, description = "`graph-rag` or `document-rag`"),
+    ),
+    request_body(content = Query, example = json!({ "query": "What is the commit rule?", "streaming": false })),
+    responses(
+        (status = 200, description = "The answer, or in `error` why there is none", body = shapes::TrustGraphResponse),
+        (status = 404, description = "There is no such service", body = shapes::Refused),
+        (status = 503, description = "The server is full or going down; `retry-after` says when to ask again.", body = shapes::Refused,
+            headers(("retry-after" = i64, description = "In seconds"))),
+        BodyRefusals,
+    ),
+)]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
     Path((_flow, service)): Path<(String, String)>,

@@ -49,7 +49,9 @@ pub(super) enum Memory {
     Given(Vec<Said>),
     /// This server remembers it under that id.
     Session(String),
-    /// The same, for a turn that waited until it was alone in its session, and stays so until its answer is remembered.
+    /// The same, under an id that is a secret: nobody is told that it is being answered in.
+    Hidden(String),
+    /// As `Session`, for a turn that waited until it was alone in its session, and stays so until its answer is remembered.
     Alone(String, Writing),
 }
 
@@ -161,13 +163,14 @@ pub(super) async fn start_in_session(app: &App, asked: Asked) -> Result<(Turn, O
         Memory::Given(said) => earlier = SessionLimits::from(&app.settings).newest(said),
         Memory::Session(id) => {
             let writing = app.writers.join(&id);
-            session = Some((id, writing));
+            session = Some((id, Some(writing)));
         }
+        Memory::Hidden(id) => session = Some((id, None)),
         Memory::Alone(id, writing) => {
             let waited = writing.waited();
             let stats = QueueStats::new(waited.at_all, waited.position);
             queue_stats = Some(stats.queue_wait_ms(waited.time.as_secs_f64() * 1e3));
-            session = Some((id, writing));
+            session = Some((id, Some(writing)));
         }
     }
     if let Some((id, _)) = &session {

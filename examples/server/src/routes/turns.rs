@@ -9,18 +9,24 @@ use ragwire::event::Mode;
 use ragwire::http::{AnyWire, negotiate};
 use ragwire::{Framed, Ndjson, Sse};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
+use super::openapi::{TurnRefusals, example};
 use super::refusal::Refusal;
+use super::shapes;
 use super::turn::{self, Asked, Holds, Memory};
 use crate::app::App;
 use crate::orchestrator::Effort;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Question)]
 struct Message {
+    /// The question, in words.
     prompt: String,
     /// Only where the question belongs to a conversation.
     session_id: Option<String>,
+    #[schema(value_type = Option<shapes::Mode>)]
     mode: Option<Mode>,
     /// As on the routes of ADR 0007.
     #[serde(default)]
@@ -30,7 +36,24 @@ struct Message {
     review_enabled: bool,
 }
 
-/// `POST /v1/turns`
+/// Answers a question on the wire of our own that `Accept` chooses.
+#[utoipa::path(
+    post,
+    path = "/v1/turns",
+    tag = "questions",
+    operation_id = "turn",
+    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
+    responses(
+        (status = 200, description = "The turn, live", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+            content(
+                (String = "text/plain", example = json!(example(&Framed::default()))),
+                (String = "text/event-stream", example = json!(example(&Sse::default()))),
+                (String = "application/x-ndjson", example = json!(example(&Ndjson::default()))),
+            )),
+        (status = 406, description = "`Accept` takes none of the three", body = shapes::Refused),
+        TurnRefusals,
+    ),
+)]
 pub(super) async fn stream(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
     let wire = negotiate(request.headers(), wires())?;
     let message: Message = turn::read(&app, Holds::Question, request).await?;

@@ -124,6 +124,13 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         .unwrap();
     let answer = answer["data"]["message"].as_str().unwrap();
 
+    let memory = server
+        .app
+        .eve_sessions
+        .get(&session.id)
+        .unwrap()
+        .memory()
+        .to_owned();
     // From every place the same lines come, and both turns are remembered.
     let all: Vec<Value> = first.iter().chain(&second).cloned().collect();
     for start_index in [0, 1, first.len(), all.len() - 1, all.len(), all.len() + 9] {
@@ -137,7 +144,7 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         (Role::Assistant, answer),
     ];
     assert_eq!(
-        server.said(&session.id),
+        server.said(&memory),
         expected.map(|(role, text)| (role, text.to_owned()))
     );
 }
@@ -374,6 +381,19 @@ async fn what_is_not_right_is_refused_in_eves_form() {
 }
 
 #[tokio::test]
+async fn no_other_route_tells_of_a_session() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:silent").await;
+    let status = server.get("/v1/generation/status").await;
+    assert_eq!(
+        status.json(),
+        json!({"generating_session_id": null, "queued_session_ids": []})
+    );
+    let path = format!("/v1/sessions/{}", session.id);
+    assert_eq!(server.get(&path).await.code(), "not_found");
+}
+
+#[tokio::test]
 async fn a_full_server_says_when_to_come_back() {
     let server = start(|settings| settings.max_turns = Count(1)).await;
     let session = create(&server, CREATE, "fault:silent").await;
@@ -403,6 +423,25 @@ async fn a_place_that_was_dropped_is_named() {
         json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
     );
     assert_eq!(read(&server, &session, 8).await.len(), 20_000);
+}
+
+#[tokio::test]
+async fn a_reader_whose_lines_were_dropped_is_cut_off() {
+    let server = start(|_| {}).await;
+    let session = create(&server, CREATE, "fault:empty").await;
+    let seen = read(&server, &session, 0).await.len();
+    let log = server.app.eve_sessions.get(&session.id).unwrap();
+    let running = log.begin(&session.token).unwrap();
+    let response = server.send(Method::GET, &session.stream(seen), &[], "").await;
+    // The reader waits for the next line; before it looks again, that one is gone.
+    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES + 1 {
+        running.append(Bytes::from_static(b"{}\n"));
+    }
+    let mut body = response.into_body();
+    assert!(body.frame().await.unwrap().is_err());
+    drop(running);
+    let reply = server.get(&session.stream(seen)).await;
+    assert_eq!(reply.json()["journalBaseIndex"], json!(seen + 1));
 }
 
 #[tokio::test]

@@ -66,6 +66,17 @@ async fn a_session_begins_empty() {
     assert_eq!(still(&reply), session(id, None, &[]));
     assert!(began["created_at"].as_f64().unwrap() > 1.7e9);
     assert_eq!(began["created_at"], began["updated_at"]);
+    for empty in [
+        json!(null),
+        json!({}),
+        json!({ "title": null, "profile_name": null }),
+    ] {
+        let reply = server.post("/v1/sessions", &empty).await;
+        assert_eq!(
+            (reply.status.as_u16(), &reply.json()["title"]),
+            (201, &json!(null))
+        );
+    }
     let named = json!({ "profile_name": "default", "title": "Mine" });
     let named = server.post("/v1/sessions", &named).await;
     assert_eq!(
@@ -119,6 +130,22 @@ async fn a_turn_ends_with_the_whole_session() {
     }
 }
 
+/// The end of a chat that failed with so much of an answer.
+fn failed(code: &str, message: &str, content: &str) -> Value {
+    json!({
+        "type": "error",
+        "error": message,
+        "response": {
+            "content": content, "tool_calls": [], "tool_results": [], "rounds_used": 1, "finished": false, "latency_ms": 0,
+        },
+        "metadata": {
+            "citations": [], "tools_used": ["chat_failed"], "status": "failed",
+            "error": { "code": code, "message": message, "recoverable": true },
+        },
+        "timestamp": 0,
+    })
+}
+
 #[tokio::test]
 async fn faults_are_spelled_as_the_client_reads_them() {
     let server = start(|_| {}).await;
@@ -128,7 +155,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
         steady(&reply.body, TEXT),
         [
             json!({ "type": "search", "tool": "fault", "query": "text", "timestamp": 0 }),
-            json!({ "type": "error", "error": FAILED, "timestamp": 0 }),
+            failed("chat_failed", FAILED, "The first half of an answer that breaks "),
         ]
     );
     let partial = format!("The first half of an answer that breaks \n\n{FAILED}");
@@ -253,6 +280,44 @@ async fn chats_of_a_session_wait_for_each_other() {
     drop(running);
     server.until_idle().await;
     assert_eq!(going(&server).await, idle);
+}
+
+#[tokio::test]
+async fn who_waits_does_not_hold_up_shutdown() {
+    let mut server = start(|_| {}).await;
+    let id = begin(&server).await;
+    let path = stream(&id);
+    let running = server
+        .send(Method::POST, &path, &[JSON], body("fault:silent").to_string())
+        .await
+        .into_body();
+    let stop = server.stop.take().unwrap();
+    let waits = body("commit?");
+    let stopping = async {
+        until(
+            &server,
+            &json!({ "generating_session_id": id, "queued_session_ids": [id] }),
+        )
+        .await;
+        stop.send(()).unwrap();
+        running.collect().await.unwrap().to_bytes()
+    };
+    let (waited, ended) = tokio::join!(server.post(&path, &waits), stopping);
+    assert_eq!((waited.status.as_u16(), &*waited.code()), (503, "shutting_down"));
+    let message = "The server is restarting. Please retry in a moment.";
+    assert_eq!(
+        steady(&ended, TEXT),
+        [
+            json!({ "type": "search", "tool": "fault", "query": "silent", "timestamp": 0 }),
+            failed("shutting_down", message, ""),
+        ]
+    );
+    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    assert_eq!(
+        roles,
+        [Role::User, Role::Assistant],
+        "the one that waited is not remembered"
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,174 @@
+//! The OpenAPI document: it knows every route, and what it says is so.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use serde_json::Value;
+
+use crate::support::{JSON, start};
+
+const METHODS: [&str; 3] = ["get", "post", "delete"];
+
+/// Every route of the server. One that is added here is one that `README.md` tells of.
+const ROUTES: [&str; 34] = [
+    "delete /v1/documents/{document_id}",
+    "get /",
+    "get /api/chat/{chat_id}/stream",
+    "get /api/v1/socket",
+    "get /client/framed.js",
+    "get /client/stream.js",
+    "get /eve/v1/health",
+    "get /eve/v1/info",
+    "get /eve/v1/session/{session_id}/stream",
+    "get /healthz",
+    "get /icon.svg",
+    "get /openapi.json",
+    "get /page.css",
+    "get /page.js",
+    "get /v1/documents",
+    "get /v1/documents/{document_id}/chunks/{chunk_id}",
+    "get /v1/generation/status",
+    "get /v1/models",
+    "get /v1/models/{model}",
+    "get /v1/sessions/{session_id}",
+    "post /ag-ui",
+    "post /api/chat",
+    "post /api/query/stream",
+    "post /api/v1/flow/{flow}/service/{service}",
+    "post /eve/v1/session",
+    "post /eve/v1/session/{session_id}",
+    "post /v1/chat/completions",
+    "post /v1/documents",
+    "post /v1/rag/sessions/{session_id}/messages",
+    "post /v1/rag/sessions/{session_id}/messages/stream",
+    "post /v1/sessions",
+    "post /v1/sessions/{session_id}/chat",
+    "post /v1/sessions/{session_id}/chat/stream",
+    "post /v1/turns",
+];
+
+/// Each operation: its method, its path, and what the document says of it.
+fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+    let mut operations = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            assert!(METHODS.contains(&&**method), "{method} {path}");
+            operations.push((&**method, &**path, operation));
+        }
+    }
+    operations
+}
+
+fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+    match value {
+        Value::Object(members) => members.iter().for_each(|(name, value)| match value {
+            Value::String(target) if name == "$ref" => drop(found.insert(target)),
+            value => references(value, found),
+        }),
+        Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn it_knows_every_route() {
+    let server = start(|_| {}).await;
+    let reply = server.get("/openapi.json").await;
+    assert_eq!(reply.headers["content-type"], "application/json");
+    let document = reply.json();
+    let mut known: Vec<String> = operations(&document)
+        .into_iter()
+        .map(|(method, path, _)| format!("{method} {path}"))
+        .collect();
+    known.sort();
+    assert_eq!(known, ROUTES);
+    for route in ROUTES {
+        let (method, path) = route.split_once(' ').unwrap();
+        let path = path.replace(['{', '}'], "");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        for (method, answers) in [(method, true), (Method::PATCH, false)] {
+            let reply = server.call(method.clone(), &path, &[], "").await;
+            let text = String::from_utf8_lossy(&reply.body);
+            assert!(!text.contains("There is no such route."), "{method} {path}");
+            assert_eq!(reply.status != 405, answers, "{method} {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn it_is_whole() {
+    let server = start(|_| {}).await;
+    let document = server.get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut referred = BTreeSet::new();
+    references(&document, &mut referred);
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let defined: Vec<String> = schemas
+        .keys()
+        .map(|name| format!("#/components/schemas/{name}"))
+        .collect();
+    assert_eq!(
+        referred,
+        defined.iter().map(String::as_str).collect(),
+        "each is defined, and each is used"
+    );
+
+    let tags = document["tags"].as_array().unwrap();
+    let tags: BTreeSet<&str> = tags.iter().filter_map(|tag| tag["name"].as_str()).collect();
+    let (mut ids, mut used) = (BTreeSet::new(), BTreeSet::new());
+    for (method, path, operation) in operations(&document) {
+        let name = format!("{method} {path}");
+        assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{name}");
+        assert!(!operation["summary"].as_str().unwrap().is_empty(), "{name}");
+        used.extend(
+            operation["tags"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(Value::as_str),
+        );
+        let in_path: BTreeSet<&str> = path.split(['{', '}']).skip(1).step_by(2).collect();
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let told = parameters.filter(|parameter| parameter["in"] == "path");
+        let told: BTreeSet<&str> = told.filter_map(|parameter| parameter["name"].as_str()).collect();
+        assert_eq!(told, in_path, "{name}");
+        let answers = operation["responses"].as_object().unwrap();
+        // A WebSocket begins with 101.
+        let good = |status: &String| status.starts_with('2') || status == "101";
+        assert!(answers.keys().any(good), "{name}");
+        assert!(answers.contains_key("default"), "{name}");
+    }
+    assert_eq!(used, tags);
+}
+
+/// What it offers as an example is taken, and what comes back has a media type that it tells of.
+#[tokio::test]
+async fn its_examples_work() {
+    let server = start(|_| {}).await;
+    let document = server.get("/openapi.json").await.json();
+    let began = server.call(Method::POST, "/v1/sessions", &[], "").await;
+    let session = began.json()["id"].as_str().unwrap().to_owned();
+    let mut tried = 0;
+    for (method, path, operation) in operations(&document) {
+        let example = &operation["requestBody"]["content"]["application/json"]["example"];
+        if example.is_null() {
+            continue;
+        }
+        let path = path
+            .replace("{session_id}", &session)
+            .replace("{flow}", "default")
+            .replace("{service}", "graph-rag");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let reply = server.call(method, &path, &[JSON], example.to_string()).await;
+        let answers = &operation["responses"][reply.status.as_str()]["content"];
+        let media_type = reply.headers["content-type"].to_str().unwrap();
+        let essence = media_type.split(';').next().unwrap();
+        assert!(reply.status.is_success(), "{path}: {:?}", reply.body);
+        assert!(answers.get(essence).is_some(), "{path}: {essence}");
+        tried += 1;
+    }
+    assert_eq!(
+        tried, 12,
+        "every route that takes JSON and nothing that an answer said first"
+    );
+}

@@ -1,0 +1,134 @@
+// The OpenAPI document against its standard, and what a running server answers against the document.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import { startServer } from "./harness.js";
+
+let server;
+let document;
+let ajv;
+before(async () => {
+  server = await startServer();
+  document = await (await fetch(`${server.url}/openapi.json`)).json();
+  // `format` says how wide a number is, which JSON does not ask; a document is no schema of its own.
+  ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+  ajv.addSchema({ $id: "requests", ...document });
+  ajv.addSchema({ $id: "responses", ...closed(document) });
+});
+after(async () => assert.equal(await server.stop(), 0));
+
+/** The same, where an object has no members that the document does not tell of. */
+function closed(value) {
+  if (Array.isArray(value)) return value.map(closed);
+  if (typeof value !== "object" || value === null) return value;
+  const copy = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, closed(member)]));
+  return copy.type === "object" && copy.properties ? { ...copy, additionalProperties: false } : copy;
+}
+
+function check(which, pointer, value) {
+  const escaped = pointer.map((name) => name.replaceAll("~", "~0").replaceAll("/", "~1"));
+  const $ref = `${which}#/${escaped.map(encodeURIComponent).join("/")}`;
+  const validate = ajv.compile({ $ref });
+  assert.ok(validate(value), `${pointer.join(" ")}: ${ajv.errorsText(validate.errors)} in ${JSON.stringify(value)}`);
+}
+
+const JSON_TYPE = "application/json";
+
+/** Calls, and holds the answer against the document. */
+async function call(method, path, { body, headers = { "content-type": JSON_TYPE }, at = path } = {}) {
+  const reply = await fetch(server.url + at, { method, body, headers: body === undefined ? {} : headers });
+  const pointer = ["paths", path, method.toLowerCase(), "responses", String(reply.status)];
+  const told = document.paths[path][method.toLowerCase()].responses[reply.status];
+  assert.ok(told, `${method} ${path} does not tell of ${reply.status}`);
+  const type = reply.headers.get("content-type")?.split(";")[0];
+  if (type === undefined) {
+    assert.equal(told.content, undefined);
+    assert.equal(await reply.text(), "");
+    return null;
+  }
+  assert.ok(told.content[type], `${method} ${path} does not tell of ${type}`);
+  if (type !== JSON_TYPE) return reply.text();
+  const value = await reply.json();
+  check("responses", [...pointer, "content", type, "schema"], value);
+  return value;
+}
+
+test("it is OpenAPI 3.1", async () => {
+  const validator = new Validator();
+  const { valid, errors } = await validator.validate(document);
+  assert.ok(valid, JSON.stringify(errors, null, 2));
+  assert.equal(validator.version, "3.1");
+});
+
+test("examples are what their schemas ask for", () => {
+  let examples = 0;
+  for (const [path, item] of Object.entries(document.paths)) {
+    for (const [method, { requestBody }] of Object.entries(item)) {
+      const { example } = requestBody?.content[JSON_TYPE] ?? {};
+      if (example === undefined) continue;
+      check("requests", ["paths", path, method, "requestBody", "content", JSON_TYPE, "schema"], example);
+      examples += 1;
+    }
+  }
+  assert.equal(examples, 12);
+});
+
+test("answers are what the document says", async () => {
+  const answered = new Set();
+  const { id: session } = await call("POST", "/v1/sessions", { body: "{}" });
+  const placed = (path) =>
+    path.replace("{session_id}", session).replace("{flow}", "default").replace("{service}", "graph-rag");
+  for (const [path, item] of Object.entries(document.paths)) {
+    const example = item.post?.requestBody.content[JSON_TYPE]?.example;
+    if (example === undefined) continue;
+    await call("POST", path, { body: JSON.stringify(example), at: placed(path) });
+    answered.add(path);
+    // Refusals: no JSON, not what is asked for, not said to be JSON; and a failure before the response.
+    await call("POST", path, { body: "{", at: placed(path) });
+    await call("POST", path, { body: '{"title":7}', at: placed(path) });
+    await call("POST", path, { body: "{}", headers: { "content-type": "text/plain" }, at: placed(path) });
+    const fails = JSON.stringify(example).replace("What is the commit rule?", "fault:reject");
+    await call("POST", path, { body: fails, at: placed(path) });
+  }
+  const completion = { model: "ragwire", messages: [{ role: "user", content: "What is the commit rule?" }] };
+  await call("POST", "/v1/chat/completions", { body: JSON.stringify(completion) });
+  await call("POST", "/v1/chat/completions", { body: JSON.stringify({ ...completion, model: "gpt-4o" }) });
+  const whole = "/v1/rag/sessions/{session_id}/messages";
+  const { citations } = await call("POST", whole, { body: '{"prompt":"What is the commit rule?"}', at: placed(whole) });
+  await call("POST", whole, { body: '{"prompt":"Why?"}', at: whole.replace("{session_id}", "a%2Fb") });
+
+  const upload = { body: "An owl.", headers: { "content-type": "text/markdown" } };
+  const { documents } = await call("POST", "/v1/documents", { ...upload, at: "/v1/documents?name=owl.md" });
+  await call("POST", "/v1/documents", upload);
+  await call("GET", "/v1/documents");
+  const chunk = "/v1/documents/{document_id}/chunks/{chunk_id}";
+  const [{ document_id, chunk_id }] = citations;
+  await call("GET", chunk, { at: `/v1/documents/${document_id}/chunks/${chunk_id}` });
+  await call("GET", chunk, { at: "/v1/documents/a/chunks/b" });
+  const remove = "/v1/documents/{document_id}";
+  for (let times = 0; times < 2; times += 1) await call("DELETE", remove, { at: `/v1/documents/${documents[0].id}` });
+  for (const id of [session, "unknown", "a%2Fb"]) {
+    await call("GET", "/v1/sessions/{session_id}", { at: `/v1/sessions/${id}` });
+  }
+  await call("POST", "/api/v1/flow/{flow}/service/{service}", {
+    body: '{"query":"Why?"}',
+    at: "/api/v1/flow/default/service/agent",
+  });
+  for (const model of ["ragwire", "gpt-4o"]) await call("GET", "/v1/models/{model}", { at: `/v1/models/${model}` });
+  const eve = "/eve/v1/session/{session_id}";
+  const { sessionId, continuationToken } = await call("POST", "/eve/v1/session", { body: '{"message":"Why?"}' });
+  await call("GET", `${eve}/stream`, { at: `/eve/v1/session/${sessionId}/stream` });
+  await call("GET", `${eve}/stream`, { at: `/eve/v1/session/${sessionId}/stream?startIndex=x` });
+  await call("GET", `${eve}/stream`, { at: "/eve/v1/session/unknown/stream" });
+  const more = { message: "And why not?", continuationToken };
+  await call("POST", eve, { body: JSON.stringify(more), at: `/eve/v1/session/${sessionId}` });
+  for (const id of [sessionId, "unknown"]) {
+    await call("POST", eve, { body: '{"message":"Why?"}', at: `/eve/v1/session/${id}` });
+  }
+  await call("GET", "/api/chat/{chat_id}/stream", { at: "/api/chat/c/stream" });
+  for (const [path, item] of Object.entries(document.paths)) {
+    if (item.get && !path.includes("{")) await call("GET", path);
+  }
+  assert.equal(answered.size, 12);
+});
