@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
-const BINARY = process.env.TEST_SERVER ?? join(TARGET, "debug/ragwire-server");
+/** The reference server, built by `cargo build -p ragwire-server`. */
+export const BINARY = process.env.TEST_SERVER ?? join(TARGET, "debug/ragwire-server");
 
 /** Starts a server of its own on a free port, with the sample library; `stop()` ends it and removes its data. */
 export async function startServer({ args = [] } = {}) {

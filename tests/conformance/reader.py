@@ -241,6 +241,9 @@ async def trustgraph_watch(socket):
         await asyncio.sleep(0.001)
     await asyncio.wait([socket._reader_task])
     await asyncio.sleep(GRACE_S)
+    # What came before is still read.
+    while not all(queue.empty() for queue in socket._pending.values()):
+        await asyncio.sleep(GRACE_S)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
 

@@ -5,7 +5,7 @@ import { FALLBACK } from "./cases.js";
 /** One cell: the outcome, and how what was seen differs from what was true. */
 export function cell(seen, kase) {
   const { outcome, status, error, text, events, citations } = seen;
-  const words = [outcome === "http-error" ? ["HTTP", status].filter((word) => word !== null).join(" ") : outcome];
+  const words = [outcome === "http-error" ? `HTTP ${status ?? "error"}` : outcome];
   if (kase.error && !error) words.push("no error");
   else if (kase.error && !error.code) words.push("no code");
   if (text !== kase.text) words.push(textIs(text, kase.text));
@@ -19,7 +19,10 @@ function textIs(shown, said) {
   if (shown === "") return "no text";
   if (shown === said + FALLBACK || shown === `${said}\n\n${FALLBACK}`) return "its message as text";
   const replaced = said.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
-  return shown === replaced ? "separators replaced" : "other text";
+  if (shown === replaced) return "separators replaced";
+  // Of what `ragwire-server ask` shows: every control character of it as a picture or U+FFFD.
+  const isPicture = (letter) => letter === "\ufffd" || (letter >= "\u2400" && letter <= "\u2421");
+  return Array.from(shown).some(isPicture) ? "control characters as pictures" : "other text";
 }
 
 /** The table of `rows`: by client, a map from the column's name to its cell. */

@@ -31,6 +31,7 @@ export function expected(client, kase, name = kase.name) {
     Object.assign(seen, { outcome: "failed", status: null });
     WIRES[client.wire].shows(seen, kase);
   } else if (outcome !== "http-error") WIRES[client.wire].shows(seen, kase);
+  client.shows?.(seen);
   const { why, ...differs } = client.differs?.[name] ?? {};
   return Object.assign(seen, differs);
 }
@@ -55,17 +56,18 @@ export function bodyOf(bytes) {
 
 /** How many cut turns are under way at once: the client waits for the server, and the server for the client. */
 const AT_ONCE = 8;
-/** From one cut to the next where not every byte is tried: in the headers, and in the body away from the ends of lines. */
-const HEADER_STRIDE = 16;
-const BODY_STRIDE = 5;
-/** How near to the end of a line every byte is tried; numbers before it may shift it by a byte or two from turn to turn. */
+/** From one cut to the next, in the headers and in the body. */
+const EVERY_BYTE = { headers: 1, body: 1 };
+const EVERY_BYTE_OF_THE_BODY = { headers: 16, body: 1 };
+const SOME = { headers: 16, body: 5 };
+/** How near to the end of a line every byte is tried all the same; numbers before it may shift it by a byte or two from turn to turn. */
 const NEAR_LINE_END = 3;
 /** How far beyond the end of a first answer the last cut is: numbers in an answer grow by some digits from turn to turn. */
 const BEYOND = 8;
 
 /**
- * Asks once for each place at which the answer can be cut, and a few beyond its end: each byte if `everyByte`, else those that
- * the constants above say. Gives for each `seen`, and `part`: where the cut was.
+ * Asks once for each place at which the answer can be cut, and a few beyond its end: each byte for parsers of ours, others as the
+ * constants above say. Gives for each `seen`, and `part`: where the cut was.
  *
  * | part | what arrived |
  * |---|---|
@@ -74,7 +76,7 @@ const BEYOND = 8;
  * | `told` | all that the end says, and not its last byte: the line end or blank line is missing |
  * | `whole` | every byte of the wire |
  */
-export async function cutEverywhere(client, server, prompt, { http10, everyByte }) {
+export async function cutEverywhere(client, server, prompt, { http10 }) {
   const uncut = await startProxy(server.url, { http10 });
   await client.ask(uncut.url, prompt);
   const answer = Buffer.concat(uncut.answers.at(-1).passed);
@@ -82,9 +84,10 @@ export async function cutEverywhere(client, server, prompt, { http10, everyByte 
   const headers = answer.indexOf("\r\n\r\n") + 4;
 
   const nearLineEnd = (at) => answer.subarray(Math.max(0, at - NEAR_LINE_END), at + NEAR_LINE_END).includes("\n");
+  const stride = client.ours ? (client.spawns ? EVERY_BYTE_OF_THE_BODY : EVERY_BYTE) : SOME;
   const isPlace = (at) => {
-    if (everyByte || at > answer.length) return true;
-    return at < headers ? at % HEADER_STRIDE === 1 : at % BODY_STRIDE === 0 || nearLineEnd(at);
+    if (at < headers) return at % stride.headers === 0;
+    return at % stride.body === 0 || nearLineEnd(at) || at > answer.length;
   };
   const places = Array.from({ length: answer.length + BEYOND }, (_, at) => at + 1).filter(isPlace);
   const { told, whole } = WIRES[client.wire];
