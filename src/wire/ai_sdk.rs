@@ -24,7 +24,7 @@
 //! );
 //! ```
 
-mod memory;
+mod documents;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -36,8 +36,9 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::memory::{Call, Calls, Documents};
+use self::documents::Documents;
 use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
+use super::calls::{Call, Calls};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, Sources, ToolCall, ToolResult};
@@ -299,9 +300,9 @@ impl AiSdkSpelling {
         about: About<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let answered = self.calls.answered_by(result);
+        let answered = self.calls.answered_by(result.call_id.as_deref(), &result.tool);
         let (answered, id) = match answered {
-            Some((at, id)) => (Some(at), Cow::Owned(id.to_owned())),
+            Some((at, call)) => (Some(at), Cow::Owned(call.id.clone())),
             None => {
                 self.close_text(out);
                 let id = self.call_id(result.call_id.as_deref());

@@ -15,6 +15,7 @@ use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 pub mod ag_ui;
 pub mod ai_sdk;
 mod answer;
+mod calls;
 pub mod eve;
 mod event_stream;
 pub mod forge;

@@ -1,11 +1,12 @@
 use serde_json::json;
 
-use super::memory::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};
+use super::documents::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use super::*;
 use crate::event::{Reasoning, Source};
 use crate::frame::Failure;
 use crate::metadata::{Citation, Metadata};
 use crate::wire::Encoder;
+use crate::wire::calls::{MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};
 
 fn small() -> Encoder {
     let limits = Limits::default().max_line_bytes(200).max_trailer_bytes(200);

@@ -4,11 +4,11 @@ use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
 use super::Eve;
-use super::calls::{Call, Calls};
 use super::line::{Lines, data, others, some, word, write_own};
 use crate::event::{AuthorizationOutcome, Event, InputRequested, ToolCall, ToolResult};
 use crate::frame::{End, Phase, Status, Timestamp};
 use crate::wire::answer::Answer;
+use crate::wire::calls::{Call, Calls};
 use crate::wire::{EncodeError, Spelling};
 
 #[derive(Debug)]
@@ -93,8 +93,8 @@ impl Documented {
     }
 
     fn answered(&self, result: &ToolResult) -> String {
-        let call = self.calls.find(result.call_id.as_deref(), &result.tool);
-        call.map(|call| call.id.clone())
+        let call = self.calls.answered_by(result.call_id.as_deref(), &result.tool);
+        call.map(|(_, call)| call.id.clone())
             .or_else(|| result.call_id.clone())
             .unwrap_or_else(|| self.id())
     }
@@ -190,7 +190,7 @@ impl Documented {
                 if room {
                     self.keep_call(&id, &call.tool, &arguments(call));
                 }
-                self.calls.open(Call {
+                self.calls.open_over(Call {
                     id,
                     tool: call.tool.clone(),
                     unnamed: call.call_id.is_none(),

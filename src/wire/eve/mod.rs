@@ -22,7 +22,6 @@
 //! assert!(!wire.ends_session(&End::stopped()));
 //! ```
 
-mod calls;
 mod documented;
 mod line;
 mod shipped;

@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Eve;
-use super::calls::{Call, Calls};
 use super::line::{Lines, data, others, some, word, write_own};
 use crate::event::{
     AuthorizationCompleted, AuthorizationRequired, Event, InputRequested, ToolCall, ToolResult,
 };
 use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::wire::calls::{Call, Calls};
 use crate::wire::{EncodeError, Spelling};
 
 /// The tool that Eve asks the user with.
@@ -263,7 +263,7 @@ impl Shipped {
 
     /// The id of the call that is answered; a new one where there is none.
     fn answered(&self, id: Option<&str>, tool: &str) -> String {
-        let call = self.calls.find(id, tool).map(|call| call.id.clone());
+        let call = self.calls.answered_by(id, tool).map(|(_, call)| call.id.clone());
         call.or_else(|| id.map(str::to_owned))
             .unwrap_or_else(|| self.id())
     }
@@ -275,7 +275,7 @@ impl Shipped {
     /// Remembers what an event that was written asks for, and forgets what it answers.
     fn remember(&mut self, event: &Event) {
         match event {
-            Event::ToolCall(call) => self.calls.open(Call {
+            Event::ToolCall(call) => self.calls.open_over(Call {
                 id: self.call_id(call),
                 tool: call.tool.clone(),
                 unnamed: call.call_id.is_none(),
@@ -292,7 +292,7 @@ impl Shipped {
     fn close_calls(&mut self, status: &Status, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let failure = Failure::of(status);
         let error = failure.map(|failure| (failure.code.into_owned(), failure.message.into_owned()));
-        for call in self.calls.take() {
+        for call in self.calls.take_all() {
             let data = outcome(&call.id, &call.tool, &Value::Null, error.clone());
             self.append("action.result", data, timestamp, out);
         }
