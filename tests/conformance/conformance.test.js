@@ -92,8 +92,9 @@ for (const client of CLIENTS) {
   });
 }
 
-test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT_MS }, async () => {
+test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT_MS }, async (t) => {
   const going = await startServer();
+  t.after(() => going.child.kill("SIGKILL"));
   const asked = CLIENTS.map((client) => client.ask(going.url, SHUTDOWN.prompt, going.url));
   const active = async () => (await (await fetch(`${going.url}/healthz`)).json()).active_turns;
   while ((await active()) < CLIENTS.length) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -109,9 +110,16 @@ test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT
 async function rawAnswer(url, path, accept) {
   const { hostname, port } = new URL(url);
   const body = JSON.stringify({ prompt: BYTEWISE.prompt });
-  const head = [`POST ${path} HTTP/1.1`, `host: ${hostname}:${port}`, "connection: close", `accept: ${accept}`, "content-type: application/json"];
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    `host: ${hostname}:${port}`,
+    "connection: close",
+    `accept: ${accept}`,
+    "content-type: application/json",
+    `content-length: ${body.length}`,
+  ];
   const socket = net.connect(Number(port), hostname);
-  socket.write(`${[...head, `content-length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`);
+  socket.write(`${head.join("\r\n")}\r\n\r\n${body}`);
   return Buffer.concat(await socket.toArray());
 }
 

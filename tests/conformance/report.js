@@ -8,7 +8,8 @@ export function cell(seen, kase) {
   else if (kase.error && !error.code) words.push("no code");
   if (text !== kase.text) words.push(textIs(text, kase));
   const more = events.length - kase.events.length;
-  if (more !== 0) words.push(more > 0 ? `${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too` : `${events.length} of ${kase.events.length} events`);
+  if (more < 0) words.push(`${events.length} of ${kase.events.length} events`);
+  if (more > 0) words.push(`${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too`);
   if (kase.citations && citations !== kase.citations) words.push(citations === null ? "no citations" : `${citations} sources`);
   return words.join(", ");
 }
