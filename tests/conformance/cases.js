@@ -44,6 +44,15 @@ export const CASES = [
   },
 ];
 
+/** What is being answered when the server goes down: it would wait for ever. */
+export const SHUTDOWN = {
+  name: "shutdown",
+  prompt: "fault:silent",
+  outcome: "failed",
+  error: { code: "shutting_down", message: "The server is restarting. Please retry in a moment." },
+  text: "",
+  events: ["search"],
+};
 /** The turn that is cut at every byte. */
 export const SHORT = CASES.find(({ name }) => name === "zero events");
 /** The same with an event before the text and a failure behind it, for parsers of ours. */

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { after, before, describe, test } from "node:test";
 import { startProxy, startServer } from "../clients/harness.js";
-import { BYTEWISE, CASES, SHORT, SHORT_FAILURE } from "./cases.js";
+import { BYTEWISE, CASES, SHORT, SHORT_FAILURE, SHUTDOWN } from "./cases.js";
 import { CLIENTS } from "./clients.js";
 import { stopProcesses } from "./drivers/process.js";
 import { cell, reasons, table } from "./report.js";
@@ -14,7 +14,7 @@ const README = new URL("README.md", import.meta.url);
 const ONE_BYTE = "one byte per write";
 const CUT = "cut";
 const CUT_BY_HTTP10 = "cut behind HTTP/1.0";
-const COLUMNS = [...CASES.map(({ name }) => name), ONE_BYTE, CUT, CUT_BY_HTTP10];
+const COLUMNS = [...CASES.map(({ name }) => name), SHUTDOWN.name, ONE_BYTE, CUT, CUT_BY_HTTP10];
 /** A client that waits for ever is a failure of this suite, not its end. All cases of one take some seconds. */
 const CLIENT_TIMEOUT_MS = 120_000;
 
@@ -92,13 +92,34 @@ for (const client of CLIENTS) {
   });
 }
 
+test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT_MS }, async (t) => {
+  const going = await startServer();
+  t.after(() => going.child.kill("SIGKILL"));
+  const asked = CLIENTS.map((client) => client.ask(going.url, SHUTDOWN.prompt, going.url));
+  const active = async () => (await (await fetch(`${going.url}/healthz`)).json()).active_turns;
+  while ((await active()) < CLIENTS.length) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.equal(await going.stop(), 0);
+  for (const [index, seen] of (await Promise.all(asked)).entries()) {
+    const client = CLIENTS[index];
+    rows.get(client.name).set(SHUTDOWN.name, cell(seen, SHUTDOWN));
+    assert.deepEqual(seen, expected(client, SHUTDOWN), client.name);
+  }
+});
+
 /** What a socket gets that knows nothing of HTTP. */
 async function rawAnswer(url, path, accept) {
   const { hostname, port } = new URL(url);
   const body = JSON.stringify({ prompt: BYTEWISE.prompt });
-  const head = [`POST ${path} HTTP/1.1`, `host: ${hostname}:${port}`, "connection: close", `accept: ${accept}`, "content-type: application/json"];
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    `host: ${hostname}:${port}`,
+    "connection: close",
+    `accept: ${accept}`,
+    "content-type: application/json",
+    `content-length: ${body.length}`,
+  ];
   const socket = net.connect(Number(port), hostname);
-  socket.write(`${[...head, `content-length: ${body.length}`].join("\r\n")}\r\n\r\n${body}`);
+  socket.write(`${head.join("\r\n")}\r\n\r\n${body}`);
   return Buffer.concat(await socket.toArray());
 }
 

@@ -16,7 +16,7 @@ import httpx._transports.default
 import httpx2._transports.default
 import openai
 from trustgraph.api import Api
-from trustgraph.api.exceptions import GraphRagError
+from trustgraph.api.exceptions import TrustGraphException
 
 WIRES = pathlib.Path(__file__).parents[1] / "clients" / "wires"
 
@@ -122,13 +122,18 @@ def close_framed(seen, trailer):
     end(seen, metadata.get("status", "completed"), metadata, metadata.get("error"))
 
 
+# What the reader saw is one list for all that it reads.
+forge_reads = asyncio.Lock()
+
+
 async def forge(seen, url, prompt):
-    forge_seed.seen.clear()
-    try:
-        await forge_seed.stream_query(f"{url}/api/query/stream", prompt, "direct")
-    finally:
-        for data in forge_seed.seen:
-            forge_event(seen, data)
+    async with forge_reads:
+        forge_seed.seen.clear()
+        try:
+            await forge_seed.stream_query(f"{url}/api/query/stream", prompt, "direct")
+        finally:
+            for data in forge_seed.seen:
+                forge_event(seen, data)
 
 
 def forge_event(seen, data):
@@ -227,7 +232,7 @@ def trustgraph_ask(seen, url, prompt):
         seen["outcome"] = "completed"
     except asyncio.CancelledError:
         seen["outcome"] = "hangs"
-    except GraphRagError as error:
+    except TrustGraphException as error:
         seen.update(outcome="failed", error={"code": error.error_type, "message": error.message})
     finally:
         watching.cancel()
@@ -260,16 +265,20 @@ CLIENTS = {
 }
 
 
+async def answer(job):
+    seen = nothing()
+    session = [job["session"]] if "session" in job else []
+    try:
+        await CLIENTS[job["client"]](seen, job["url"], job["prompt"], *session)
+    except Exception as error:  # Whatever the client raises is what it says.
+        broke(seen, error)
+    print(json.dumps({"id": job["id"], "seen": seen}), flush=True)
+
+
 async def main():
-    for line in sys.stdin:
-        job = json.loads(line)
-        seen = nothing()
-        session = [job["session"]] if "session" in job else []
-        try:
-            await CLIENTS[job["client"]](seen, job["url"], job["prompt"], *session)
-        except Exception as error:  # Whatever the client raises is what it says.
-            broke(seen, error)
-        print(json.dumps({"id": job["id"], "seen": seen}), flush=True)
+    async with asyncio.TaskGroup() as tasks:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            tasks.create_task(answer(json.loads(line)))
 
 
 asyncio.run(main())

@@ -1,23 +1,22 @@
 // What each client saw, as the tables of README.md.
 
-import { FALLBACK } from "./cases.js";
-
 /** One cell: the outcome, and how what was seen differs from what was true. */
 export function cell(seen, kase) {
   const { outcome, status, error, text, events, citations } = seen;
   const words = [outcome === "http-error" ? `HTTP ${status ?? "error"}` : outcome];
   if (kase.error && !error) words.push("no error");
   else if (kase.error && !error.code) words.push("no code");
-  if (text !== kase.text) words.push(textIs(text, kase.text));
+  if (text !== kase.text) words.push(textIs(text, kase));
   const more = events.length - kase.events.length;
-  if (more !== 0) words.push(more > 0 ? `${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too` : `${events.length} of ${kase.events.length} events`);
+  if (more < 0) words.push(`${events.length} of ${kase.events.length} events`);
+  if (more > 0) words.push(`${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too`);
   if (kase.citations && citations !== kase.citations) words.push(citations === null ? "no citations" : `${citations} sources`);
   return words.join(", ");
 }
 
-function textIs(shown, said) {
+function textIs(shown, { text: said, error }) {
   if (shown === "") return "no text";
-  if (shown === said + FALLBACK || shown === `${said}\n\n${FALLBACK}`) return "its message as text";
+  if (error && (shown === said + error.message || shown === `${said}\n\n${error.message}`)) return "its message as text";
   const replaced = said.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
   if (shown === replaced) return "separators replaced";
   // Of what `ragwire-server ask` shows: every control character of it as a picture or U+FFFD.

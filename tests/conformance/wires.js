@@ -1,5 +1,4 @@
 // How each wire tells what is true of a turn, by the words of PROTOCOL.md, and how much of the end of one has arrived.
-import { FALLBACK } from "./cases.js";
 
 const isJson = (text) => {
   try {
@@ -25,7 +24,7 @@ export const WIRES = {
     shows(seen) {
       // F-05 and F-08.
       seen.text = seen.text.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
-      if (seen.outcome === "failed") seen.text += (seen.text && "\n\n") + FALLBACK;
+      if (seen.outcome === "failed") seen.text += (seen.text && "\n\n") + seen.error.message;
     },
     told: framedIsWhole,
     whole: framedIsWhole,
@@ -34,7 +33,7 @@ export const WIRES = {
   ndjson: { shows() {}, ...lines(/^\{"index":\d+,"end":/, "\n") },
   forge: {
     shows(seen, { sources }) {
-      if (seen.error) seen.error.code = "LLM_ERROR";
+      if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "LLM_ERROR" : seen.error.code.toUpperCase();
       // Of citations it tells only as sources, and not where the orchestrator told of its sources before.
       if (sources !== undefined) seen.citations = sources;
       else if (seen.citations) seen.events.push("sources");
@@ -68,7 +67,8 @@ export const WIRES = {
       seen.events = [];
       if (seen.outcome !== "failed") return;
       // Nothing was sent yet, however late it failed.
-      Object.assign(seen, { outcome: "http-error", status: 500, text: "", citations: null });
+      const status = seen.error.code === "chat_failed" ? 500 : 503;
+      Object.assign(seen, { outcome: "http-error", status, text: "", citations: null });
     },
     told: isJson,
     whole: isJson,
@@ -79,7 +79,7 @@ export const WIRES = {
       // T-08: of events the clients show nothing.
       seen.events = [];
       seen.citations = null;
-      if (seen.error) seen.error.code = "graph-rag-error";
+      if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "graph-rag-error" : "gateway-error";
     },
     // The messages of a socket, each with its JSON as it is.
     told: (body) => body.includes('"complete":true}'),

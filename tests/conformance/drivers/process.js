@@ -4,9 +4,9 @@ import { fileURLToPath } from "node:url";
 
 const running = [];
 
-/** Ends all of them. */
+/** Ends all of them, whatever they are waiting for. */
 export function stopProcesses() {
-  for (const child of running.splice(0)) child.stdin.end();
+  for (const child of running.splice(0)) child.kill();
 }
 
 /** A process that is started with the first job; `ask(job)` gives what it answers. */
