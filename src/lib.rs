@@ -57,7 +57,7 @@ pub use wire::sse::Sse;
 pub use wire::trustgraph::TrustGraph;
 
 /// The README, so that its examples are compiled and run.
-#[cfg(all(doctest, feature = "axum"))]
+#[cfg(all(doctest, feature = "axum", feature = "ws"))]
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]
 pub struct Readme;
