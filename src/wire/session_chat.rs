@@ -298,10 +298,11 @@ impl Chat {
 
     /// What the contract has no place for: citations, usage and so on, as the framed wire has them. `None` where there is nothing.
     fn metadata(&self, end: &End) -> Option<Value> {
-        let metadata = Metadata {
-            queue_stats: None,
-            ..end.metadata.clone()
-        };
+        let mut metadata = end.metadata.clone();
+        if !matches!(end.status, Status::Failed(_)) {
+            // `complete` has a place for them, `error` has not.
+            metadata.queue_stats = None;
+        }
         // A stop shows in `response.finished`, a failure in nothing else.
         let status = match &end.status {
             Status::Failed(_) => end.status.clone(),
