@@ -99,8 +99,8 @@ fn in_words(time: Duration) -> String {
     let millis = time.as_millis();
     let (number, unit) = match millis {
         0 => (0, "second"),
-        _ if millis % 60_000 == 0 => (millis / 60_000, "minute"),
-        _ if millis % 1_000 == 0 => (millis / 1_000, "second"),
+        _ if millis.is_multiple_of(60_000) => (millis / 60_000, "minute"),
+        _ if millis.is_multiple_of(1_000) => (millis / 1_000, "second"),
         _ => (millis, "millisecond"),
     };
     let plural = if number == 1 { "" } else { "s" };
