@@ -186,8 +186,12 @@ impl Failure {
     pub const WRITE_STALLED: &'static str = "write_stalled";
     /// The server is going down.
     pub const SHUTTING_DOWN: &'static str = "shutting_down";
-    /// As many turns as allowed are running.
+    /// As many turns as allowed are running, and as many as allowed wait.
     pub const BUSY: &'static str = "busy";
+    /// The turn's owner has as many turns as allowed.
+    pub const TOO_MANY: &'static str = "too_many";
+    /// The turn waited too long for its place.
+    pub const QUEUE_TIMEOUT: &'static str = "queue_timeout";
     /// Somebody stopped the turn before its response began.
     pub const STOPPED: &'static str = "stopped";
     /// The reader accepts none of the wires that are offered.

@@ -72,11 +72,15 @@ impl Turn {
 }
 
 impl Rejected {
-    /// The status that says what kind of rejection this is: 503 where the server is full or going down, 504 where time ran
-    /// out, 406 where the reader accepts no wire that is offered, 500 for the rest.
+    /// The status that says what kind of rejection this is: 503 where the server is full or going down or the turn waited too long
+    /// for its place, 429 where its owner has as many as allowed, 504 where time ran out, 406 where the reader accepts no wire
+    /// that is offered, 500 for the rest.
     pub fn status(&self) -> StatusCode {
         match &*self.failure.code {
-            Failure::BUSY | Failure::SHUTTING_DOWN => StatusCode::SERVICE_UNAVAILABLE,
+            Failure::BUSY | Failure::SHUTTING_DOWN | Failure::QUEUE_TIMEOUT => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Failure::TOO_MANY => StatusCode::TOO_MANY_REQUESTS,
             Failure::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
             Failure::NOT_ACCEPTABLE => StatusCode::NOT_ACCEPTABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::group::Membership;
 use super::queue::Queue;
 use super::reader::Reader;
 use super::{
@@ -63,6 +64,7 @@ pub struct TurnBuilder {
     mode: Option<String>,
     hook: Option<Hook>,
     group: Option<TurnGroup>,
+    owner: Option<String>,
 }
 
 impl TurnBuilder {
@@ -106,14 +108,29 @@ impl TurnBuilder {
         self
     }
 
-    /// Makes the turn one of a group: counted against its limit, and ended by its shutdown.
+    /// Makes the turn one of a group: counted against its limits, made to wait where the group says so, and ended by its shutdown.
     #[must_use]
     pub fn group(mut self, group: &TurnGroup) -> Self {
         self.group = Some(group.clone());
         self
     }
 
+    /// Sets whose turn it is, for the group's limit per owner: a user, a session. Without a group it means nothing.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = Some(owner.into());
+        self
+    }
+
     /// Runs `orchestrator` in a task of its own. It gets the sink; what it returns is the end of the turn.
+    ///
+    /// A group that refuses the turn does not call it. Where the turn waits for its place in the group, it is called at once to
+    /// make the future, since it may borrow; the future is polled first when the turn has its place. Until then nothing is sent:
+    /// its sink is as one whose queue is full. What must not happen before belongs into the future.
+    ///
+    /// The `queued` events of a turn that waits are frames, so with [`Commit::first_frame`] its response begins with them and what
+    /// goes wrong later stands in the stream. A response that does not stream has its status from
+    /// [`Collected::into_result`](super::Collected::into_result) all the same.
     ///
     /// An error that is a [`Failure`](crate::Failure) is shown to the reader in its own words, any other only logged.
     ///
@@ -133,7 +150,8 @@ impl TurnBuilder {
     }
 
     /// Gives the sink away instead of running something: for producers that have a thread or a task already. The turn ends
-    /// with [`Sink::finish`] or [`Sink::fail`]; it fails when the last sink is dropped without.
+    /// with [`Sink::finish`] or [`Sink::fail`]; it fails when the last sink is dropped without. While the turn waits for its place in
+    /// its group, sends wait too.
     ///
     /// # Panics
     ///
@@ -172,7 +190,10 @@ impl TurnBuilder {
             id,
             queue: Arc::clone(&queue),
         };
-        let membership = self.group.as_ref().map(|group| group.join(&handle)).transpose();
+        let group = self.group.as_ref();
+        let membership = group
+            .map(|group| group.join(&handle, self.owner, started))
+            .transpose();
         let mut reader = Reader {
             id,
             queue: Arc::clone(&queue),
@@ -184,6 +205,9 @@ impl TurnBuilder {
         };
         let refused = match membership {
             Ok(membership) => {
+                if membership.as_ref().is_some_and(Membership::waits) {
+                    queue.hold();
+                }
                 reader.membership.clone_from(&membership);
                 let producer = producer::Producer {
                     id,

@@ -1,20 +1,63 @@
-//! Turns that are counted and ended together: the limit on concurrent turns, and graceful shutdown.
+//! Turns that are counted and ended together: how many run, how many wait for their place, and graceful shutdown.
+//!
+//! Who is next is decided in `line.rs`; how a turn waits, in `waiting.rs`.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
-use super::{Rejected, TurnHandle, TurnId};
-use crate::frame::Failure;
+use super::line::{After, Joined, Limits, Line, Spot};
+use super::{Rejected, TurnHandle};
+use crate::metadata::QueueStats;
+
+pub(crate) use super::line::shutting_down;
 
 /// What a client is told to wait when all places are taken: about the length of a short turn.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// A wait that nobody notices is none: that of the session chat's contract. Nobody is told of one, either.
+pub(super) const NOTICED: Duration = Duration::from_millis(10);
+
 /// Turns that are counted and ended together. Clones are the same group.
 ///
-/// A turn belongs to the group until both its orchestrator and its reader are gone.
+/// A turn belongs to the group until both its orchestrator and its reader are gone, and has a place in it until then. One that
+/// ends while it waits has none any more, from that moment on.
+///
+/// # Waiting
+///
+/// A group that is made with [`max_queued`](TurnGroupBuilder::max_queued) lets so many turns wait for a place, in the order in
+/// which they came. A turn that waits is told its place with [`Queued`](crate::event::Queued) events: after 10 ms, since a shorter
+/// wait is none, and then when it changes, at most twice a second. Its orchestrator's future is not polled before it has
+/// its place. A turn whose reader leaves, or that is stopped, is skipped.
+///
+/// Every turn of such a group says in its metadata how it waited ([`QueueStats`]), unless its orchestrator has said so itself.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use ragwire::turn::TurnGroup;
+/// use ragwire::{Metadata, SendError, Sink, Turn};
+///
+/// async fn answer(sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send("Forty-two.").await?;
+///     Ok(Metadata::default())
+/// }
+///
+/// let turns = TurnGroup::builder()
+///     .max_active(4)
+///     .max_queued(64)
+///     .queue_timeout(Duration::from_secs(600))
+///     .max_per_owner(2)
+///     .build();
+/// let turn = Turn::builder().group(&turns).owner("alice").start(answer).commit().await?;
+/// let stats = turn.collect().await?.end.metadata.queue_stats.unwrap();
+/// assert_eq!((stats.was_queued, stats.queue_position), (false, 0));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct TurnGroup {
     shared: Arc<Shared>,
@@ -22,57 +65,130 @@ pub struct TurnGroup {
 
 #[derive(Debug)]
 struct Shared {
-    max_turns: usize,
-    state: Mutex<State>,
+    limits: Limits,
+    queue_timeout: Duration,
+    line: Mutex<Line>,
     changed: Notify,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    turns: HashMap<TurnId, TurnHandle>,
-    closed: bool,
+/// What a [`TurnGroup`] is made with.
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct TurnGroupBuilder {
+    limits: Limits,
+    queue_timeout: Duration,
 }
 
-impl TurnGroup {
-    /// A group of at most `max_turns` turns at a time.
-    pub fn new(max_turns: usize) -> Self {
-        Self {
+impl TurnGroupBuilder {
+    /// Sets how many turns run at a time; [`TurnGroup::MAX_ACTIVE`] by default.
+    pub fn max_active(mut self, turns: usize) -> Self {
+        self.limits.max_active = turns;
+        self
+    }
+
+    /// Sets how many turns may wait for a place; none by default. Each holds its connection and its question in memory.
+    pub fn max_queued(mut self, turns: usize) -> Self {
+        self.limits.max_queued = turns;
+        self
+    }
+
+    /// Sets how long a turn waits before it fails; [`TurnGroup::QUEUE_TIMEOUT`] by default.
+    pub fn queue_timeout(mut self, after: Duration) -> Self {
+        self.queue_timeout = after;
+        self
+    }
+
+    /// Sets how many turns of one [`owner`](super::TurnBuilder::owner) run at a time, at least one; as many as of all owners
+    /// together by default. Further ones wait, if they may, and hold up nobody else's.
+    pub fn max_per_owner(mut self, turns: usize) -> Self {
+        self.limits.max_per_owner = turns.max(1);
+        self
+    }
+
+    /// Makes the group.
+    pub fn build(self) -> TurnGroup {
+        TurnGroup {
             shared: Arc::new(Shared {
-                max_turns,
-                state: Mutex::default(),
+                limits: self.limits,
+                queue_timeout: self.queue_timeout,
+                line: Mutex::default(),
                 changed: Notify::new(),
             }),
         }
     }
+}
 
-    /// How many turns are running.
-    pub fn active(&self) -> usize {
-        self.lock().turns.len()
+/// Whose turns run and wait. Turns without an owner are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Owners {
+    /// Of the turns that run, the one that has run for longest first; once for each turn.
+    pub active: Vec<String>,
+    /// Of the turns that wait, in the order in which they came; once for each turn.
+    pub queued: Vec<String>,
+}
+
+impl TurnGroup {
+    /// 64: each computes, so a machine that runs more of them only makes all of them late.
+    pub const MAX_ACTIVE: usize = 64;
+    /// 30 minutes: that of the session chat's contract. Three of the longest turns fit into it.
+    pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+
+    /// A group of at most `max_turns` turns at a time; none waits.
+    pub fn new(max_turns: usize) -> Self {
+        Self::builder().max_active(max_turns).build()
     }
 
-    /// Whether a turn could join now. A request that is refused anyway need not be read.
+    /// Everything that can be said of a group.
+    pub fn builder() -> TurnGroupBuilder {
+        TurnGroupBuilder {
+            limits: Limits {
+                max_active: Self::MAX_ACTIVE,
+                max_queued: 0,
+                max_per_owner: usize::MAX,
+            },
+            queue_timeout: Self::QUEUE_TIMEOUT,
+        }
+    }
+
+    /// How many turns have a place.
+    pub fn active(&self) -> usize {
+        self.lock().active()
+    }
+
+    /// How many turns wait for a place.
+    pub fn queued(&self) -> usize {
+        self.lock().queued()
+    }
+
+    /// Whose turns run and wait, at one moment.
+    pub fn owners(&self) -> Owners {
+        let line = self.lock();
+        Owners {
+            active: line.active_owners(),
+            queued: line.queued_owners(),
+        }
+    }
+
+    /// Whether a turn without an owner could join now, to run or to wait. A request that is refused anyway need not be read.
     ///
     /// # Errors
     ///
     /// [`Rejected`], as the turn itself would be.
     pub fn check(&self) -> Result<(), Rejected> {
-        self.lock().admit(self.shared.max_turns)
+        self.lock().check(&self.shared.limits).map_err(refused)
     }
 
-    /// Refuses new turns, and ends those that run with a failure. Their readers still have to take it: wait with
+    /// Refuses new turns, and ends those that run or wait with a failure. Their readers still have to take it: wait with
     /// [`drained`](Self::drained).
     pub fn shut_down(&self) {
-        let turns: Vec<_> = {
-            let mut state = self.lock();
-            state.closed = true;
-            state.turns.values().cloned().collect()
-        };
+        let turns = self.lock().close();
         for turn in turns {
             turn.fail(shutting_down());
         }
     }
 
-    /// Waits until no turn is running.
+    /// Waits until no turn belongs to the group.
     ///
     /// # Cancel safety
     ///
@@ -80,69 +196,97 @@ impl TurnGroup {
     pub async fn drained(&self) {
         loop {
             let changed = self.shared.changed.notified();
-            if self.active() == 0 {
+            if self.lock().is_empty() {
                 return;
             }
             changed.await;
         }
     }
 
-    pub(super) fn join(&self, turn: &TurnHandle) -> Result<Membership, Rejected> {
-        let mut state = self.lock();
-        state.admit(self.shared.max_turns)?;
-        state.turns.insert(turn.id(), turn.clone());
+    pub(super) fn join(
+        &self,
+        turn: &TurnHandle,
+        owner: Option<String>,
+        came: Instant,
+    ) -> Result<Membership, Rejected> {
+        let (joined, after) = self.lock().join(&self.shared.limits, turn, owner.map(Arc::from));
+        after.run();
+        let joined = joined.map_err(refused)?;
         Ok(Membership(Arc::new(Place {
             group: self.clone(),
-            id: turn.id(),
+            joined,
+            came,
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn admit(&self, max_turns: usize) -> Result<(), Rejected> {
-        let failure = if self.closed {
-            shutting_down()
-        } else if self.turns.len() >= max_turns {
-            Failure::new(
-                Failure::BUSY,
-                "Too many questions are being answered. Please retry in a moment.",
-            )
-        } else {
-            return Ok(());
-        };
-        Err(Rejected {
-            retry_after: Some(RETRY_AFTER),
-            ..Rejected::new(failure)
-        })
+fn refused(failure: crate::Failure) -> Rejected {
+    Rejected {
+        retry_after: Some(RETRY_AFTER),
+        ..Rejected::new(failure)
     }
 }
 
-pub(crate) fn shutting_down() -> Failure {
-    Failure::new(
-        Failure::SHUTTING_DOWN,
-        "The server is restarting. Please retry in a moment.",
-    )
-}
-
-/// A turn's place in its group, held by its orchestrator and by its reader.
+/// A turn's place in its group, or in the line for one, held by its orchestrator and by its reader.
 #[derive(Clone, Debug)]
-pub(super) struct Membership(#[expect(dead_code, reason = "held for its Drop")] Arc<Place>);
+pub(super) struct Membership(Arc<Place>);
 
 #[derive(Debug)]
 struct Place {
     group: TurnGroup,
-    id: TurnId,
+    joined: Joined,
+    came: Instant,
+}
+
+impl Membership {
+    /// Whether it had to wait when it came.
+    pub(super) fn waits(&self) -> bool {
+        self.0.joined.position > 0
+    }
+
+    pub(super) fn came(&self) -> Instant {
+        self.0.came
+    }
+
+    pub(super) fn queue_timeout(&self) -> Duration {
+        self.0.group.shared.queue_timeout
+    }
+
+    /// Where it stands now; `None` when it has its place. Wakes the caller when that changes.
+    pub(super) fn look(&self, cx: &Context<'_>) -> Option<Spot> {
+        self.0.group.lock().look(self.0.joined.ticket, cx)
+    }
+
+    /// The turn ends without having run: whoever is next need not wait for its reader.
+    pub(super) fn give_up(&self) {
+        let group = &self.0.group;
+        let after = group.lock().give_up(&group.shared.limits, self.0.joined.ticket);
+        after.run();
+    }
+
+    /// How it waited, of a turn that has run since `began` or waits still; `None` where nobody waits.
+    pub(super) fn stats(&self, began: Option<std::time::Instant>) -> Option<QueueStats> {
+        if self.0.group.shared.limits.max_queued == 0 {
+            return None;
+        }
+        let until = began.unwrap_or_else(|| Instant::now().into_std());
+        let waited = until.saturating_duration_since(self.0.came.into_std());
+        let stats = QueueStats::new(waited > NOTICED, self.0.joined.position);
+        Some(stats.queue_wait_ms(waited.as_micros() as f64 / 1e3))
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let turn = self.group.lock().turns.remove(&self.id);
-        // Outside of the lock: it may be the last to hold the turn's queue.
-        drop(turn);
+        let after: After = {
+            let mut line = self.group.lock();
+            line.leave(&self.group.shared.limits, self.joined.ticket)
+        };
+        after.run();
         self.group.shared.changed.notify_waiters();
     }
 }

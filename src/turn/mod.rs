@@ -18,6 +18,7 @@ mod builder;
 mod collect;
 pub(crate) mod group;
 mod limits;
+mod line;
 mod pair;
 mod producer;
 mod queue;
@@ -26,6 +27,7 @@ mod sink;
 mod stream;
 mod sync;
 mod timeouts;
+mod waiting;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -38,7 +40,7 @@ use tokio::time::Instant;
 
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
-pub use group::TurnGroup;
+pub use group::{Owners, TurnGroup, TurnGroupBuilder};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use producer::BoxError;

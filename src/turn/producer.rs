@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::builder::{Ending, Hook};
+use super::group::Membership;
 use super::queue::Queue;
 use super::timeouts::overdue;
-use super::{Timeouts, TurnId};
+use super::{Timeouts, TurnId, waiting};
 use crate::frame::{End, Failure, Status, Timestamp, Timing};
 use crate::metadata::Metadata;
 
@@ -34,7 +35,7 @@ pub(super) struct Producer {
     pub(super) mode: Option<String>,
     pub(super) hook: Option<Hook>,
     /// Held until the orchestrator is gone.
-    pub(super) membership: Option<super::group::Membership>,
+    pub(super) membership: Option<Membership>,
 }
 
 impl Producer {
@@ -54,12 +55,26 @@ impl Producer {
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
-        let unfinished = Unfinished(Arc::clone(&self.queue), self.mode.clone(), self.started);
-        let mut end = drive(orchestrator, &self.queue, self.started, &self.timeouts).await;
-        if end.metadata.mode.is_none() {
-            end.metadata.mode.clone_from(&self.mode);
+        let mut unfinished = Unfinished {
+            queue: Arc::clone(&self.queue),
+            mode: self.mode,
+            started: self.started,
+            membership: self.membership,
+        };
+        // On the heap, so that it can be dropped under `catch_unwind`, before anybody is told of the end.
+        let mut orchestrator = Box::pin(orchestrator);
+        let mut waited = Ok(());
+        if let Some(place) = unfinished.membership.as_ref().filter(|place| place.waits()) {
+            waited = waiting::wait(place, &self.queue, &self.timeouts).await;
         }
-        end.timing = Some(timing(self.started));
+        let mut end = match waited {
+            Ok(()) => drive(orchestrator.as_mut(), &self.queue, &self.timeouts).await,
+            Err(end) => end,
+        };
+        if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
+            tracing::error!("orchestrator panicked while it was dropped");
+        }
+        unfinished.complete(&mut end);
         if let Some(hook) = self.hook.take() {
             self.queue.decide();
             let ending = Ending {
@@ -74,21 +89,19 @@ impl Producer {
                 tracing::warn!("the hook before the end took too long");
             }
         }
+        // Nothing is left to run: whoever has read the end finds the place free.
+        unfinished.membership = None;
         self.queue.finish(end);
-        drop(unfinished);
-        drop(self.membership);
     }
 }
 
 /// Polls the orchestrator, the cancellation and the clock until one of them makes an end.
-async fn drive<F>(orchestrator: F, queue: &Queue, started: Instant, timeouts: &Timeouts) -> End
+async fn drive<F>(mut orchestrator: Pin<&mut F>, queue: &Queue, timeouts: &Timeouts) -> End
 where
     F: Future<Output = Result<Metadata, BoxError>>,
 {
-    // On the heap, so that it can be dropped under `catch_unwind`, before anybody is told of the end.
-    let mut orchestrator = Box::pin(orchestrator);
-    let mut timer = pin!(tokio::time::sleep_until(started));
-    let end = poll_fn(|cx| {
+    let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+    poll_fn(|cx| {
         if let Poll::Ready(end) = queue.poll_cancelled(cx) {
             return Poll::Ready(end);
         }
@@ -103,7 +116,7 @@ where
         // Sending does not touch the timer: when it fires it looks how much time is really left.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now().into_std();
-            match overdue(queue.activity(now), started.into_std(), timeouts, now) {
+            match overdue(queue.activity(now), timeouts, now) {
                 Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
                 Err(failure) => {
                     tracing::warn!(code = %failure.code, "turn ran out of time");
@@ -113,11 +126,7 @@ where
         }
         Poll::Pending
     })
-    .await;
-    if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
-        tracing::error!("orchestrator panicked while it was dropped");
-    }
-    end
+    .await
 }
 
 fn timing(started: Instant) -> Timing {
@@ -158,14 +167,35 @@ impl std::fmt::Display for Chain<'_> {
 }
 
 /// The runtime may drop the task at any await (shutdown), and the hook may panic: the reader still gets its end.
-struct Unfinished(Arc<Queue>, Option<String>, Instant);
+struct Unfinished {
+    queue: Arc<Queue>,
+    mode: Option<String>,
+    started: Instant,
+    /// Held until the orchestrator is gone.
+    membership: Option<Membership>,
+}
+
+impl Unfinished {
+    /// Adds what the orchestrator does not know, or did not say.
+    fn complete(&self, end: &mut End) {
+        if end.metadata.mode.is_none() {
+            end.metadata.mode.clone_from(&self.mode);
+        }
+        if let Some(place) = &self.membership
+            && end.metadata.queue_stats.is_none()
+        {
+            let activity = self.queue.activity(Instant::now().into_std());
+            end.metadata.queue_stats = place.stats(activity.began);
+        }
+        end.timing = Some(timing(self.started));
+    }
+}
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
         let mut end = End::failed(Failure::default());
-        end.metadata.mode = self.1.take();
-        end.timing = Some(timing(self.2));
-        self.0.finish(end);
+        self.complete(&mut end);
+        self.queue.finish(end);
     }
 }
 

@@ -43,7 +43,6 @@ impl Reader {
         let now = Instant::now();
         match overdue(
             self.queue.activity(now.into_std()),
-            self.started.into_std(),
             &self.timeouts,
             now.into_std(),
         ) {
@@ -51,17 +50,15 @@ impl Reader {
             Err(failure) => {
                 // The producer's task sees the same a moment earlier, unless it cannot run.
                 let late = now.checked_sub(GRACE).map(Instant::into_std);
-                let overdue_for_long = late.is_some_and(|late| {
-                    overdue(
-                        self.queue.activity(late),
-                        self.started.into_std(),
-                        &self.timeouts,
-                        late,
-                    )
-                    .is_err()
-                });
+                let overdue_for_long = late
+                    .is_some_and(|late| overdue(self.queue.activity(late), &self.timeouts, late).is_err());
                 if overdue_for_long && !self.queue.is_decided() {
-                    self.queue.finish(End::failed(failure));
+                    let mut end = End::failed(failure);
+                    if let Some(place) = &self.membership {
+                        let activity = self.queue.activity(now.into_std());
+                        end.metadata.queue_stats = place.stats(activity.began);
+                    }
+                    self.queue.finish(end);
                 }
                 now + GRACE
             }

@@ -11,9 +11,9 @@ use crate::frame::Failure;
 pub struct Timeouts {
     /// Silence after which the wire's filler is sent, so that proxies keep the connection and a dead one is noticed.
     pub keep_alive: Option<Duration>,
-    /// Silence of the orchestrator after which the turn fails.
+    /// Silence of the orchestrator after which the turn fails. Waiting for a place in a group does not count.
     pub idle: Option<Duration>,
-    /// Length of the turn after which it fails.
+    /// Length of the turn after which it fails, from the moment at which it has its place.
     pub total: Option<Duration>,
     /// How long data may be ready without the reader taking it, before the turn fails.
     ///
@@ -90,12 +90,7 @@ fn write_stalled() -> Failure {
 }
 
 /// What is overdue at `now`, or when to look again.
-pub(super) fn overdue(
-    activity: Activity,
-    started: Instant,
-    timeouts: &Timeouts,
-    now: Instant,
-) -> Result<Instant, Failure> {
+pub(super) fn overdue(activity: Activity, timeouts: &Timeouts, now: Instant) -> Result<Instant, Failure> {
     let mut next = now + Duration::from_secs(24 * 3600);
     let mut check = |since: Instant, after: Option<Duration>, failure: fn() -> Failure| {
         let Some(after) = after else { return Ok(()) };
@@ -108,8 +103,13 @@ pub(super) fn overdue(
             None => Ok(()),
         }
     };
-    check(started, timeouts.total, total_timeout)?;
-    check(activity.sent, timeouts.idle, idle_timeout)?;
+    // A turn that waits for its place may get it right now.
+    let (began, sent) = match activity.began {
+        Some(began) => (began, activity.sent),
+        None => (now, now),
+    };
+    check(began, timeouts.total, total_timeout)?;
+    check(sent, timeouts.idle, idle_timeout)?;
     // A reader that is not behind may fall behind right now.
     check(
         activity.behind_since.unwrap_or(now),

@@ -14,7 +14,7 @@
 //! assert_eq!(&bytes[..], b"data: {\"type\":\"round_start\",\"round\":1,\"max_rounds\":8}\n\n");
 //! ```
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ use crate::metadata::Metadata;
 #[derive(Clone, Debug, Default)]
 pub struct SessionChat {
     limits: Limits,
-    session: Option<Arc<Map<String, Value>>>,
+    session: Option<Arc<OnceLock<Map<String, Value>>>>,
 }
 
 impl SessionChat {
@@ -52,8 +52,15 @@ impl SessionChat {
     /// updated_at}. `complete` has it with the answer appended to `messages`, and with `updated_at` set to the end's moment where
     /// that is known. Without one `complete` has no `session`.
     #[must_use]
-    pub fn session(mut self, session: Map<String, Value>) -> Self {
-        self.session = Some(Arc::new(session));
+    pub fn session(self, session: Map<String, Value>) -> Self {
+        self.session_at_end(Arc::new(OnceLock::from(session)))
+    }
+
+    /// The same for a turn that waits for its place, whose session is known when its turn comes: what
+    /// is in `session` when the stream ends. As long as there is nothing in it, `complete` has no `session`.
+    #[must_use]
+    pub fn session_at_end(mut self, session: Arc<OnceLock<Map<String, Value>>>) -> Self {
+        self.session = Some(session);
         self
     }
 
@@ -268,7 +275,7 @@ impl Chat {
     }
 
     fn session(&self, end: &End) -> Option<Map<String, Value>> {
-        let mut session = self.wire.session.as_deref()?.clone();
+        let mut session = self.wire.session.as_ref()?.get()?.clone();
         let answer = json!({ "role": "assistant", "content": self.content.text() });
         let messages = session.entry("messages").or_insert_with(|| json!([]));
         if let Value::Array(messages) = messages {
@@ -298,10 +305,11 @@ impl Chat {
 
     /// What the contract has no place for: citations, usage and so on, as the framed wire has them. `None` where there is nothing.
     fn metadata(&self, end: &End) -> Option<Value> {
-        let metadata = Metadata {
-            queue_stats: None,
-            ..end.metadata.clone()
-        };
+        let mut metadata = end.metadata.clone();
+        if !matches!(end.status, Status::Failed(_)) {
+            // `complete` has a place for them, `error` has not.
+            metadata.queue_stats = None;
+        }
         // A stop shows in `response.finished`, a failure in nothing else.
         let status = match &end.status {
             Status::Failed(_) => end.status.clone(),

@@ -465,9 +465,12 @@ impl Request {
     /// TrustGraph's type for a failure.
     fn error_type<'a>(&self, code: &'a str) -> &'a str {
         match code {
-            Failure::TIMEOUT | Failure::WRITE_STALLED | Failure::SHUTTING_DOWN | Failure::BUSY => {
-                GATEWAY_ERROR
-            }
+            Failure::TIMEOUT
+            | Failure::WRITE_STALLED
+            | Failure::SHUTTING_DOWN
+            | Failure::BUSY
+            | Failure::TOO_MANY
+            | Failure::QUEUE_TIMEOUT => GATEWAY_ERROR,
             code if ERROR_TYPES.contains(&code) => code,
             _ if self.wire.kind == Kind::GraphRag => "graph-rag-error",
             _ => "document-rag-error",

@@ -47,7 +47,7 @@ test("curl -N gets the whole turn", async () => {
   assert.equal(turn.end.status, "completed");
   assert.ok(turn.events.length >= 4, "steps");
   assert.match(turn.text, /\[1\]/);
-  assert.deepEqual(Object.keys(turn.end.metadata).sort(), ["citations", "mode", "tools_used"]);
+  assert.deepEqual(Object.keys(turn.end.metadata).sort(), ["citations", "mode", "queue_stats", "tools_used"]);
 });
 
 test("httpx reads it as bytes, and gets each outcome", async () => {
@@ -65,7 +65,8 @@ test("httpx reads it as bytes, and gets each outcome", async () => {
   assert.deepEqual(Object.keys(rejected.error).sort(), ["code", "message", "recoverable", "request_id"]);
 
   const error = { code: "chat_failed", message: FALLBACK, recoverable: true };
-  const trailer = { citations: [], mode: "hybrid", tools_used: ["chat_failed"], status: "failed", error };
+  const queue_stats = { was_queued: false, queue_position: 0, queue_wait_ms: 0 };
+  const trailer = { citations: [], mode: "hybrid", tools_used: ["chat_failed"], queue_stats, status: "failed", error };
   for (const [prompt, text] of [
     ["fault:retrieval", FALLBACK],
     ["fault:panic", FALLBACK],

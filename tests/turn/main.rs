@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 mod around;
+mod crowd;
 mod ends;
 mod outside;
 mod sinks;
 mod stops;
+mod waits;
+mod waits_model;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -12,7 +12,6 @@ use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
 use crate::sessions::{SessionLimits, Sessions};
-use crate::writers::Writers;
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -25,12 +24,10 @@ pub struct App {
     pub orchestrator: Arc<dyn Orchestrator>,
     /// What reads documents.
     pub extractor: Extractor,
-    /// The turns that run.
+    /// The turns that run and wait. The owner of a turn is its session: one is answered at a time there.
     pub turns: TurnGroup,
     /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// Who is answering in them.
-    pub writers: Arc<Writers>,
     /// The sessions of Eve's routes.
     pub eve_sessions: EveSessions,
     /// Places for uploads.
@@ -51,9 +48,13 @@ impl App {
             orchestrator
         };
         Self {
-            turns: TurnGroup::new(settings.max_turns.0),
+            turns: TurnGroup::builder()
+                .max_active(settings.max_turns.0)
+                .max_queued(settings.max_queued.0)
+                .queue_timeout(settings.queue_timeout.0)
+                .max_per_owner(1)
+                .build(),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
-            writers: Arc::default(),
             eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,

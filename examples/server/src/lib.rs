@@ -12,7 +12,6 @@
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
 //! | what is remembered of a session | `sessions.rs` |
-//! | who answers in a session, and who waits | `writers.rs` |
 //! | the streams of Eve's sessions | `eve_sessions.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
@@ -32,4 +31,3 @@ pub mod sample;
 pub mod serve;
 pub mod sessions;
 pub mod start;
-pub mod writers;

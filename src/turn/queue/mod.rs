@@ -71,6 +71,8 @@ pub(crate) struct Figures {
 /// The moments that time-outs are counted from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
+    /// Since when the producer may send; `None` while its turn waits for a place.
+    pub(crate) began: Option<Instant>,
     /// When the producer last sent something; later than that by at most the time that it lay here.
     pub(crate) sent: Instant,
     /// Since when something has been ready that the reader did not take; `None` while nothing is, or nobody has chosen a wire.
@@ -98,6 +100,21 @@ impl Queue {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    /// The turn waits for its place: until it begins, whoever sends waits as if the queue were full.
+    pub(crate) fn hold(&self) {
+        self.lock().activity.began = None;
+    }
+
+    /// The turn has its place; its times count from now.
+    pub(crate) fn begin(&self, now: Instant) {
+        let mut state = self.lock();
+        state.activity.began = Some(now);
+        state.stamp(now);
+        let senders = std::mem::take(&mut state.senders);
+        drop(state);
+        senders.into_iter().for_each(Waker::wake);
+    }
+
     /// Queues an event.
     pub(crate) fn push_event(
         &self,
@@ -105,8 +122,30 @@ impl Queue {
         at: Timestamp,
         now: impl FnOnce() -> Instant,
     ) -> Result<(), Refused> {
-        let mut state = self.lock();
+        let state = self.lock();
         state.admit(&self.limits)?;
+        self.add_event(state, event, at, now)
+    }
+
+    /// Queues an event that tells how the turn waits.
+    pub(crate) fn push_waiting(
+        &self,
+        event: &Event,
+        at: Timestamp,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<(), Refused> {
+        let state = self.lock();
+        state.room(&self.limits)?;
+        self.add_event(state, event, at, now)
+    }
+
+    fn add_event(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        event: &Event,
+        at: Timestamp,
+        now: impl FnOnce() -> Instant,
+    ) -> Result<(), Refused> {
         state.flush_text();
         state
             .event(event, at, self.limits.max_event_bytes)

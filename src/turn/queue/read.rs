@@ -21,7 +21,7 @@ impl Queue {
             CommitOn::End => false,
         };
         // A full queue cannot get any nearer to what is waited for.
-        if begun || overdue || matches!(state.admit(&self.limits), Err(Refused::Full)) {
+        if begun || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
             return Poll::Ready(Ok(()));
         }
         match &state.end {

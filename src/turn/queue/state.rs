@@ -85,6 +85,7 @@ impl State {
             closed: None,
             decided: false,
             activity: Activity {
+                began: Some(now),
                 sent: now,
                 behind_since: None,
             },
@@ -96,8 +97,17 @@ impl State {
         }
     }
 
-    /// Whether one more frame may come in.
+    /// Whether the producer may put one more frame in.
     pub(super) fn admit(&self, limits: &QueueLimits) -> Result<(), Refused> {
+        self.room(limits)?;
+        match self.activity.began {
+            Some(_) => Ok(()),
+            None => Err(Refused::Full),
+        }
+    }
+
+    /// Whether there is room for one more frame.
+    pub(super) fn room(&self, limits: &QueueLimits) -> Result<(), Refused> {
         if let Some(closed) = self.closed {
             return Err(Refused::Closed(closed));
         }

@@ -94,6 +94,7 @@ fn step(event: &Event) -> String {
         Event::GenerationStart(start) => {
             format!("{} writes from {} chunks", start.model, start.context_chunks)
         }
+        Event::Queued(queued) => format!("queued: place {}, {} ahead", queued.position, queued.ahead),
         event => event.name().replace('_', " "),
     }
 }

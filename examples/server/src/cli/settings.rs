@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
-use ragwire::turn::Timeouts;
+use ragwire::turn::{Timeouts, TurnGroup};
 use serde::Deserialize;
 
-use super::values::{Count, Size, Span};
+use super::values::{Count, Room, Size, Span};
 
 macro_rules! settings {
     (
@@ -71,6 +71,10 @@ settings! {
         drain: Span = DRAIN;
         /// Most questions answered at a time
         max_turns: Count = MAX_TURNS;
+        /// Most questions that wait to be answered; 0 refuses at once what cannot be answered at once
+        max_queued: Room = MAX_QUEUED;
+        /// Longest wait of a question to be answered
+        queue_timeout: Span = Span(TurnGroup::QUEUE_TIMEOUT);
         /// Most uploads taken at a time
         max_uploads: Count = MAX_UPLOADS;
         /// Most connections at a time; more wait
@@ -133,8 +137,10 @@ const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787
 const DATA: &str = "data";
 /// Kubernetes kills after 30 seconds; an answer that is being ended needs far less.
 const DRAIN: Span = Span(Duration::from_secs(10));
-/// The pipeline computes on each of them; a queue of more would only make all of them late.
-const MAX_TURNS: Count = Count(64);
+/// The pipeline computes on each of them; more at a time would only make all of them late.
+const MAX_TURNS: Count = Count(TurnGroup::MAX_ACTIVE);
+/// Each holds a connection and its question in memory; as many as are answered, so that who comes last waits for one answer.
+const MAX_QUEUED: Room = Room(64);
 /// Each holds one body in memory, and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; some are needed for the rest.
@@ -187,7 +193,7 @@ macro_rules! shown {
     })* };
 }
 
-shown! { SocketAddr "ADDRESS" Count "NUMBER" Size "BYTES" Span "TIME" bool "BOOL" }
+shown! { SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" bool "BOOL" }
 
 impl Shown for PathBuf {
     const KIND: &'static str = "DIR";

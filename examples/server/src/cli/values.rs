@@ -1,5 +1,5 @@
 //! The kinds of values that settings have. Each is read from the same text on the command line, in the environment and in the
-//! file, and none can be zero or so large that arithmetic with it overflows.
+//! file, and none can be so large that arithmetic with it overflows; only a [`Room`] can be zero.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,10 @@ pub struct Span(pub Duration);
 /// A number of things, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(pub usize);
+
+/// A number of things, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Room(pub usize);
 
 /// A number of bytes: `8KiB`, `32MiB`, `4096`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +74,19 @@ impl FromStr for Count {
     }
 }
 
+impl FromStr for Room {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim().parse() {
+            Ok(room) if room <= MAX_COUNT => Ok(Self(room)),
+            _ => Err(BadValue(format!(
+                "`{text}` is no count: a whole number from 0 to {MAX_COUNT}"
+            ))),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = BadValue;
 
@@ -100,6 +117,12 @@ impl fmt::Display for Span {
 }
 
 impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -148,7 +171,7 @@ macro_rules! deserialize {
     )* };
 }
 
-deserialize! { Span Count Size }
+deserialize! { Span Count Room Size }
 
 #[cfg(test)]
 mod tests {
@@ -164,6 +187,9 @@ mod tests {
             assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
         }
         assert_eq!("7".parse::<Count>().unwrap(), Count(7));
+        for room in [0, 7] {
+            assert_eq!(room.to_string().parse::<Room>().unwrap(), Room(room));
+        }
     }
 
     #[test]
@@ -180,6 +206,7 @@ mod tests {
             "9223372036854775808",
         ] {
             assert!(text.parse::<Count>().is_err(), "{text}");
+            assert_eq!(text.parse::<Room>().is_ok(), text == "0", "{text}");
         }
         for text in ["0", "-1", "", "many", "2TiB", "18446744073709551616"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

@@ -99,7 +99,7 @@ fn refusal(status: &str, why: &str, schema: &str) -> RefOr<Answer> {
     let mut response = ResponseBuilder::new()
         .description(why)
         .content("application/json", content);
-    if status == "503" {
+    if ["429", "503"].contains(&status) {
         response = response.header("retry-after", header(Type::Integer, "In seconds"));
     }
     if schema == OPENAI_REFUSAL {
@@ -138,11 +138,15 @@ const BODY: [(&str, &str); 5] = [
     ("422", "The JSON is not what this route takes."),
 ];
 /// Of a turn that does not begin.
-const TURN: [(&str, &str); 3] = [
+const TURN: [(&str, &str); 4] = [
+    (
+        "429",
+        "Too many questions wait in this session; `retry-after` says when to ask again.",
+    ),
     ("500", "The turn failed before its response began."),
     (
         "503",
-        "The server is full or going down; `retry-after` says when to ask again.",
+        "The server is full or going down, and `retry-after` says when to ask again; or the question waited too long.",
     ),
     ("504", "The turn took too long before its response began."),
 ];

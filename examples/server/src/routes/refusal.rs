@@ -9,6 +9,9 @@ use ragwire::Failure;
 use ragwire::http::error_response;
 use ragwire::turn::{Rejected, TurnId};
 
+/// The code of what is not there.
+pub const NOT_FOUND: &str = "not_found";
+
 /// A request that is not served.
 #[derive(Clone, Debug)]
 pub struct Refusal {
@@ -70,8 +73,14 @@ impl Refusal {
 
 impl From<Rejected> for Refusal {
     fn from(rejected: Rejected) -> Self {
+        let status = if rejected.failure.code == NOT_FOUND {
+            // The session that a question waited in is no more.
+            StatusCode::NOT_FOUND
+        } else {
+            rejected.status()
+        };
         Self {
-            status: rejected.status(),
+            status,
             failure: rejected.failure,
             retry_after: rejected.retry_after,
             request_id: rejected.id,

@@ -1,12 +1,11 @@
 //! `/v1/sessions…`: the routes of the session chat, and `GET /v1/generation/status`.
 //!
-//! A session is the same one whatever route speaks of it: one that a question of another route began is known here too. Chats of one
-//! session wait for each other and for whoever else answers in it, in the order in which they came; sessions do not wait for each
-//! other. A chat waits before its response begins, so that a time-out is a status on both routes, and so that the session it
-//! tells at its end has the answers it waited for.
+//! A session is the same one whatever route speaks of it: one that a question of another route began is known here too. Questions of
+//! one session wait for each other, in the order in which they came; sessions wait for each other only where the server is full.
+//! Who waits is told so live; the session that a chat tells at its end has the answers it waited for.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::body::Body;
@@ -14,7 +13,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use ragwire::{SessionChat, Turn};
+use ragwire::{Rejected, SessionChat, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -27,14 +26,11 @@ use super::turn::{self, Asked, Holds, Memory, invalid};
 use crate::app::App;
 use crate::orchestrator::Effort;
 use crate::sessions::{MAX_TITLE_BYTES, Remembered, Role};
-use crate::writers::{NoTurn, Writers};
 
 /// The only profile there is: the pipeline.
 const PROFILE: &str = "default";
 /// Largest body that begins a session.
 const MAX_BEGIN_BYTES: usize = 4096;
-/// What a client is told to wait where too many wait: about the length of a short turn.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How a session begins. The body may be empty, or `null`.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -243,10 +239,10 @@ pub(super) async fn whole(
     responses((status = 200, description = "As of now", body = Status)),
 )]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Status> {
-    let going = app.writers.going();
+    let owners = app.turns.owners();
     Json(Status {
-        generating_session_id: going.generating,
-        queued_session_ids: going.queued,
+        generating_session_id: owners.active.into_iter().next(),
+        queued_session_ids: owners.queued,
     })
 }
 
@@ -256,30 +252,24 @@ async fn start(app: &App, id: SessionId, request: Request) -> Result<(Turn, Sess
     let id = turn::session_id(id.map(|Path(id)| id).ok())?;
     // Who asks for a session that is not there does not wait for it.
     find(app, id.clone())?;
-    let writing = Writers::turn(&app.writers, &id).await?;
-    // It may have been forgotten meanwhile, and must not come back with half of what was said.
-    find(app, id.clone())?;
     let asked = Asked {
         effort: message.model_size.map(Effort::from).unwrap_or_default(),
-        ..Asked::new(message.message).memory(Memory::Alone(id.clone(), writing))
+        ..Asked::new(message.message).memory(Memory::Begun(id.clone()))
     };
-    let (turn, remembered) = turn::start_in_session(app, asked).await?;
-    let mut wire = SessionChat::default();
-    let session = remembered.map(|remembered| serde_json::to_value(Session::new(id, remembered)));
-    if let Some(Ok(Value::Object(session))) = session {
-        wire = wire.session(session);
-    }
-    Ok((turn, wire))
+    let session = Arc::new(OnceLock::new());
+    let wire = SessionChat::default().session_at_end(Arc::clone(&session));
+    let tell = move |remembered| {
+        if let Ok(Value::Object(told)) = serde_json::to_value(Session::new(id, remembered)) {
+            let _ = session.set(told);
+        }
+    };
+    Ok((turn::start_in_session(app, asked, tell).await?, wire))
 }
 
 fn find(app: &App, id: String) -> Result<Session, Refusal> {
     match app.sessions.remembered(&id) {
         Some(remembered) => Ok(Session::new(id, remembered)),
-        None => Err(Refusal::permanent(
-            StatusCode::NOT_FOUND,
-            "not_found",
-            "There is no such session; it may have been forgotten.",
-        )),
+        None => Err(Rejected::new(turn::no_session()).into()),
     }
 }
 
@@ -290,59 +280,8 @@ fn random_id() -> Result<String, Refusal> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-impl From<NoTurn> for Refusal {
-    fn from(no_turn: NoTurn) -> Self {
-        match no_turn {
-            NoTurn::Full => Self::passing(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "busy",
-                "Too many questions wait for their sessions. Please retry in a moment.",
-            )
-            .retry_after(RETRY_AFTER),
-            // In the contract's own words.
-            NoTurn::TimedOut => Self::passing(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "queue_timeout",
-                "Timed out after 30 minutes waiting for another request to finish.",
-            ),
-        }
-    }
-}
-
 /// Exact to the microsecond up to the year 2255.
 fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as f64 / 1e6
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// That a wait ends so is tested in `writers.rs`, under a clock that can be turned.
-    #[test]
-    fn who_gets_no_turn_is_told_why() {
-        for (no_turn, code, message, retry_after) in [
-            (
-                NoTurn::Full,
-                "busy",
-                "Too many questions wait for their sessions. Please retry in a moment.",
-                Some(RETRY_AFTER),
-            ),
-            (
-                NoTurn::TimedOut,
-                "queue_timeout",
-                "Timed out after 30 minutes waiting for another request to finish.",
-                None,
-            ),
-        ] {
-            let refusal = Refusal::from(no_turn);
-            assert_eq!(refusal.status, StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(
-                (&*refusal.failure.code, &*refusal.failure.message),
-                (code, message)
-            );
-            assert_eq!(refusal.retry_after, retry_after);
-        }
-    }
 }

@@ -247,7 +247,7 @@ shapes! {
         truncated: Option<bool>,
     }
 
-    /// How long the chat waited for others of its session.
+    /// How long the chat waited: for others of its session, or for a place.
     SessionQueueStats {
         was_queued: bool,
         queue_wait_ms: f64,

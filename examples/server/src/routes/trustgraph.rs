@@ -156,6 +156,7 @@ pub(super) async fn whole(
 
 /// Whether there was a turn.
 fn has_failed(refusal: &Refusal) -> bool {
-    let not_taken = [Failure::BUSY, Failure::SHUTTING_DOWN].contains(&&*refusal.failure.code);
+    let not_taken =
+        [Failure::BUSY, Failure::SHUTTING_DOWN, Failure::QUEUE_TIMEOUT].contains(&&*refusal.failure.code);
     refusal.status.is_server_error() && !not_taken
 }

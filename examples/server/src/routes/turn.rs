@@ -4,20 +4,20 @@
 //! answers, and how a [`Refusal`] looks on its wire, is its own business.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::Request;
 use http::StatusCode;
 use ragwire::event::Mode;
 use ragwire::turn::{BoxError, Collected, Ending};
-use ragwire::{Metadata, QueueStats, Status, Turn};
+use ragwire::{Failure, Metadata, Status, Turn};
 use serde::de::DeserializeOwned;
 
 use super::body;
-use super::refusal::Refusal;
+use super::refusal::{NOT_FOUND, Refusal};
 use crate::app::App;
 use crate::orchestrator::{Effort, Question};
 use crate::sessions::{Remembered, Role, Said, SessionLimits, Sessions};
-use crate::writers::Writing;
 
 /// What stands around the texts in a body: braces, the other members.
 const ENVELOPE_BYTES: usize = 4096;
@@ -47,12 +47,12 @@ pub(super) enum Memory {
     Nothing,
     /// The client sent it along and remembers for itself, oldest first.
     Given(Vec<Said>),
-    /// This server remembers it under that id.
+    /// This server remembers it under that id. It waits until nobody else is answered there.
     Session(String),
-    /// The same, under an id that is a secret: nobody is told that it is being answered in.
+    /// The same, in a session that has to be there when its turn comes.
+    Begun(String),
+    /// Under an id that is a secret: nobody is told that it is being answered in. Its route lets one in at a time.
     Hidden(String),
-    /// As `Session`, for a turn that waited until it was alone in its session, and stays so until its answer is remembered.
-    Alone(String, Writing),
 }
 
 impl Asked {
@@ -142,11 +142,14 @@ pub(super) fn invalid(message: impl Into<String>) -> Refusal {
 
 /// Starts the turn, and waits for the moment at which the response begins.
 pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
-    Ok(start_in_session(app, asked).await?.0)
+    start_in_session(app, asked, |_| ()).await
 }
 
-/// The same, with the session as it stands with the question in it; none for a question that belongs to none.
-pub(super) async fn start_in_session(app: &App, asked: Asked) -> Result<(Turn, Option<Remembered>), Refusal> {
+/// The same; `tell` is told the session as it stands with the question in it, before it is answered.
+pub(super) async fn start_in_session<F>(app: &App, asked: Asked, tell: F) -> Result<Turn, Refusal>
+where
+    F: FnOnce(Remembered) + Send + 'static,
+{
     let max_question = app.settings.max_question.0;
     if asked.prompt.trim().is_empty() {
         return Err(invalid("The prompt is empty."));
@@ -156,65 +159,70 @@ pub(super) async fn start_in_session(app: &App, asked: Asked) -> Result<(Turn, O
             "The prompt has more than {max_question} bytes of UTF-8."
         )));
     }
-    // Whose session, and the place among those who answer in it.
-    let (mut earlier, mut session, mut queue_stats) = (Vec::new(), None, None);
+    let (mut given, mut session, mut begun) = (Vec::new(), None, false);
+    let mut builder = Turn::builder().group(&app.turns).timeouts(app.timeouts());
     match asked.memory {
         Memory::Nothing => {}
-        Memory::Given(said) => earlier = SessionLimits::from(&app.settings).newest(said),
+        Memory::Given(said) => given = SessionLimits::from(&app.settings).newest(said),
         Memory::Session(id) => {
-            let writing = app.writers.join(&id);
-            session = Some((id, Some(writing)));
+            builder = builder.owner(id.as_str());
+            session = Some(id);
         }
-        Memory::Hidden(id) => session = Some((id, None)),
-        Memory::Alone(id, writing) => {
-            let waited = writing.waited();
-            let stats = QueueStats::new(waited.at_all, waited.position);
-            queue_stats = Some(stats.queue_wait_ms(waited.time.as_secs_f64() * 1e3));
-            session = Some((id, Some(writing)));
+        Memory::Begun(id) => {
+            begun = true;
+            builder = builder.owner(id.as_str());
+            session = Some(id);
         }
+        Memory::Hidden(id) => session = Some(id),
     }
-    if let Some((id, _)) = &session {
-        earlier = app.sessions.said(id);
-    }
-    let question = Question {
-        prompt: asked.prompt,
-        effort: asked.effort,
-        review: asked.review,
-        mode: asked.mode,
-        earlier,
-    };
-    let mut builder = Turn::builder().group(&app.turns).timeouts(app.timeouts());
     if let Some(mode) = asked.names_mode {
         builder = builder.mode(mode);
     }
-    let asking = session.as_ref().map(|(id, _)| id.clone());
-    if let Some((id, writing)) = session {
-        let sessions = Arc::clone(&app.sessions);
+    let remembered = Arc::new(AtomicBool::new(false));
+    if let Some(id) = session.clone() {
+        let (sessions, remembered) = (Arc::clone(&app.sessions), Arc::clone(&remembered));
         builder = builder.before_end(move |ending: Ending| async move {
             let answer = ending.answer();
-            // A turn that was stopped before its first word has nothing to remember.
-            if !answer.is_empty() {
+            // A question that waited in vain was not asked, and a turn that was stopped before its first word has no answer.
+            if remembered.load(Ordering::Acquire) && !answer.is_empty() {
                 sessions.append(&id, Role::Assistant, &answer);
             }
-            drop(writing);
         });
     }
-    let mut remembered = None;
     let pending = builder.start(|sink| {
-        // Called only if the turn is admitted, so a refused question is not remembered. The answer may be there any moment after.
-        if let Some(id) = &asking {
-            app.sessions.append(id, Role::User, &question.prompt);
-            remembered = app.sessions.remembered(id);
-        }
-        let answering = app.orchestrator.answer(question, sink);
-        let shape = asked.shape;
+        let (orchestrator, sessions) = (Arc::clone(&app.orchestrator), Arc::clone(&app.sessions));
+        // From here on it has its place: the answers that it waited for are there.
         async move {
-            let mut metadata = shape(answering.await?);
-            metadata.queue_stats = queue_stats.or(metadata.queue_stats);
-            Ok::<_, BoxError>(metadata)
+            let mut earlier = given;
+            if let Some(id) = &session {
+                if begun && sessions.remembered(id).is_none() {
+                    // It must not come back with half of what was said.
+                    return Err(no_session().into());
+                }
+                earlier = sessions.said(id);
+                sessions.append(id, Role::User, &asked.prompt);
+                remembered.store(true, Ordering::Release);
+                if let Some(session) = sessions.remembered(id) {
+                    tell(session);
+                }
+            }
+            let question = Question {
+                prompt: asked.prompt,
+                effort: asked.effort,
+                review: asked.review,
+                mode: asked.mode,
+                earlier,
+            };
+            let metadata = orchestrator.answer(question, sink).await?;
+            Ok::<_, BoxError>((asked.shape)(metadata))
         }
     });
-    Ok((pending.commit().await?, remembered))
+    Ok(pending.commit().await?)
+}
+
+/// What is said of a session that is not there.
+pub(super) fn no_session() -> Failure {
+    Failure::new(NOT_FOUND, "There is no such session; it may have been forgotten.").permanent()
 }
 
 /// The whole turn, for a response that does not stream. Nothing was sent yet, so a failure is an HTTP status, however late it came.

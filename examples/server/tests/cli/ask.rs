@@ -198,7 +198,10 @@ fn every_wire_tells_how_a_turn_ended() {
         for (server, fault, expected) in &cases {
             for wire in WIRES {
                 scope.spawn(move || {
-                    let answer = server.ask(&["--wire", wire, &format!("fault:{fault}")]);
+                    // Questions of one session would wait for each other.
+                    let session = format!("{fault}-{wire}");
+                    let answer =
+                        server.ask(&["--session", &session, "--wire", wire, &format!("fault:{fault}")]);
                     assert_eq!(&answer, expected, "{fault} on {wire}");
                 });
             }

@@ -5,7 +5,7 @@ use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
 use serde_json::{Value, json};
 
-use crate::support::{Running, bad_messages, keys, no_json, spelled, start, steady};
+use crate::support::{Running, at_once, bad_messages, keys, no_json, spelled, start, steady};
 
 const RUN: &str = "/ag-ui";
 const TEXT: &str = "/delta";
@@ -62,7 +62,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
             json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "r-message", "delta": "The first half of an answer that breaks " }),
             json!({ "type": "TEXT_MESSAGE_END", "messageId": "r-message", "timestamp": 0 }),
             json!({ "type": "RUN_ERROR", "message": message, "code": "chat_failed", "metadata": {
-                "citations": [], "tools_used": ["chat_failed"], "status": "failed", "error": error,
+                "citations": [], "tools_used": ["chat_failed"], "queue_stats": at_once(), "status": "failed", "error": error,
             }, "timestamp": 0 }),
         ]
     );
@@ -72,7 +72,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
             json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
             json!({
                 "type": "RUN_FINISHED", "threadId": "t", "runId": "r",
-                "result": { "citations": [], "tools_used": [] }, "timestamp": 0,
+                "result": { "citations": [], "tools_used": [], "queue_stats": at_once() }, "timestamp": 0,
             }),
         ]
     );

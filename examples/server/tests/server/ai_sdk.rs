@@ -6,7 +6,7 @@ use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, Running, bad_messages, keys, no_json, spelled, start, steady};
+use crate::support::{JSON, Running, at_once, bad_messages, keys, no_json, spelled, start, steady};
 
 const CHAT: &str = "/api/chat";
 const TEXT: &str = "/delta";
@@ -62,7 +62,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
             json!({ "type": "text-delta", "id": "text-1", "delta": "The first half of an answer that breaks " }),
             json!({ "type": "text-end", "id": "text-1" }),
             json!({ "type": "message-metadata", "messageMetadata": {
-                "citations": [], "tools_used": ["chat_failed"], "status": "failed", "error": error,
+                "citations": [], "tools_used": ["chat_failed"], "queue_stats": at_once(), "status": "failed", "error": error,
             } }),
             json!({ "type": "error", "errorText": message }),
             json!({ "type": "finish", "finishReason": "error" }),
@@ -74,7 +74,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
         seen,
         [
             json!({ "type": "start", "messageId": turn }),
-            json!({ "type": "finish", "finishReason": "stop", "messageMetadata": { "citations": [], "tools_used": [] } }),
+            json!({ "type": "finish", "finishReason": "stop", "messageMetadata": { "citations": [], "tools_used": [], "queue_stats": at_once() } }),
             json!("[DONE]"),
         ]
     );

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use http::Method;
 use ragwire::{Frame, Status};
-use ragwire_server::cli::values::{Count, Size, Span};
+use ragwire_server::cli::values::{Size, Span};
 use ragwire_server::sample;
 use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, STREAM, WHOLE, decode, keys, start};
+use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, start};
 
 #[tokio::test]
 async fn a_stream_has_the_shape_of_the_adr() {
@@ -41,7 +41,7 @@ async fn a_stream_has_the_shape_of_the_adr() {
 
     let trailer = reply.body.rsplit(|byte| *byte == 0x1e).next().unwrap();
     let trailer: Value = serde_json::from_slice(trailer).unwrap();
-    assert_eq!(keys(&trailer), ["citations", "mode", "tools_used"]);
+    assert_eq!(keys(&trailer), ["citations", "mode", "tools_used", "queue_stats"]);
     assert_eq!(trailer["mode"], "hybrid");
     let citations = trailer["citations"].as_array().unwrap();
     assert!(!citations.is_empty());
@@ -296,7 +296,7 @@ async fn faults_show_as_the_adr_says() {
 
 #[tokio::test]
 async fn a_full_server_says_so_and_when_to_retry() {
-    let server = start(|settings| settings.max_turns = Count(1)).await;
+    let server = start(full_of_one).await;
     let running = server.open("fault:silent").await;
     for path in [STREAM, WHOLE] {
         let reply = server.ask(path, "commit?").await;

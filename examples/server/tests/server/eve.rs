@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
-use ragwire_server::cli::values::{Count, Size, Span};
+use ragwire_server::cli::values::{Size, Span};
 use ragwire_server::sample;
 use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, Reply, Running, keys, start};
+use crate::support::{JSON, Reply, Running, full_of_one, keys, start};
 
 const CREATE: &str = "/eve/v1/session";
 
@@ -395,7 +395,7 @@ async fn no_other_route_tells_of_a_session() {
 
 #[tokio::test]
 async fn a_full_server_says_when_to_come_back() {
-    let server = start(|settings| settings.max_turns = Count(1)).await;
+    let server = start(full_of_one).await;
     let session = create(&server, CREATE, "fault:silent").await;
     let reply = post(&server, CREATE, &json!({"message": "a"})).await;
     assert_eq!(reply.status, 503);

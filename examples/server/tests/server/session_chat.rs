@@ -1,14 +1,18 @@
 //! The routes of the session chat.
 
+use std::time::Duration;
+
 use http::Method;
 use http_body_util::BodyExt;
 use ragwire::{Frame, SessionChat};
-use ragwire_server::cli::values::Size;
+use ragwire_server::cli::values::{Room, Size, Span};
 use ragwire_server::sample;
 use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, Reply, Running, events, keys, no_json, spelled, start, steady, stop_clocks};
+use crate::support::{
+    JSON, Reply, Running, at_once, events, keys, no_json, spelled, start, steady, stop_clocks,
+};
 
 /// No text is streamed on this wire.
 const TEXT: &str = "/none";
@@ -139,7 +143,7 @@ fn failed(code: &str, message: &str, content: &str) -> Value {
             "content": content, "tool_calls": [], "tool_results": [], "rounds_used": 1, "finished": false, "latency_ms": 0,
         },
         "metadata": {
-            "citations": [], "tools_used": ["chat_failed"], "status": "failed",
+            "citations": [], "tools_used": ["chat_failed"], "queue_stats": at_once(), "status": "failed",
             "error": { "code": code, "message": message, "recoverable": true },
         },
         "timestamp": 0,
@@ -211,7 +215,7 @@ async fn until(server: &Running, status: &Value) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(5), waiting)
+    tokio::time::timeout(Duration::from_secs(5), waiting)
         .await
         .unwrap();
 }
@@ -286,9 +290,14 @@ async fn chats_of_a_session_wait_for_each_other() {
 async fn who_waits_does_not_hold_up_shutdown() {
     let mut server = start(|_| {}).await;
     let id = begin(&server).await;
-    let path = stream(&id);
+    let path = whole(&id);
     let running = server
-        .send(Method::POST, &path, &[JSON], body("fault:silent").to_string())
+        .send(
+            Method::POST,
+            &stream(&id),
+            &[JSON],
+            body("fault:silent").to_string(),
+        )
         .await
         .into_body();
     let stop = server.stop.take().unwrap();
@@ -318,6 +327,67 @@ async fn who_waits_does_not_hold_up_shutdown() {
         [Role::User, Role::Assistant],
         "the one that waited is not remembered"
     );
+}
+
+/// In the contract's words: in the stream, which has begun, and as a status where there is none.
+#[tokio::test]
+async fn who_waits_too_long_is_told() {
+    let server = start(|settings| settings.queue_timeout = Span(Duration::from_millis(50))).await;
+    let id = begin(&server).await;
+    let running = server
+        .send(
+            Method::POST,
+            &stream(&id),
+            &[JSON],
+            body("fault:silent").to_string(),
+        )
+        .await
+        .into_body();
+    let message = "Timed out after 50 milliseconds waiting for another request to finish.";
+    let reply = server.post(&stream(&id), &body("commit?")).await;
+    assert_eq!(reply.status, 200);
+    let mut told = steady(&reply.body, TEXT);
+    let waited = told[0]["waited_ms"].take().as_u64().unwrap();
+    assert!((10..50).contains(&waited), "{waited}");
+    let mut error = failed("queue_timeout", message, "");
+    let stats = &mut error["metadata"]["queue_stats"];
+    (stats["was_queued"], stats["queue_position"]) = (true.into(), 1.into());
+    assert_eq!(
+        told,
+        [
+            json!({ "type": "queued", "position": 1, "ahead": 1, "waited_ms": null, "timestamp": 0 }),
+            error,
+        ]
+    );
+    let reply = server.post(&whole(&id), &body("commit?")).await;
+    assert_eq!((reply.status.as_u16(), &*reply.code()), (503, "queue_timeout"));
+    assert_eq!(reply.json()["error"]["message"], message);
+    // Another route of the same session waits as well.
+    let other = json!({ "prompt": "commit?", "session_id": id });
+    let reply = server.post("/v1/turns", &other).await;
+    let text = String::from_utf8(reply.body.to_vec()).unwrap();
+    assert!(
+        text.starts_with("{\"event\":\"queued\",\"position\":1,\"ahead\":1,"),
+        "{text}"
+    );
+    let said: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    assert_eq!(said, [Role::User], "what waited in vain is not remembered");
+    drop(running);
+}
+
+#[tokio::test]
+async fn a_session_has_its_share_of_those_who_wait() {
+    let server = start(|settings| settings.max_queued = Room(1)).await;
+    let (id, other) = (begin(&server).await, begin(&server).await);
+    let path = stream(&id);
+    let ask = || server.send(Method::POST, &path, &[JSON], body("fault:silent").to_string());
+    let (running, waiting) = (ask().await, ask().await);
+    let reply = server.post(&path, &body("commit?")).await;
+    assert_eq!((reply.status.as_u16(), &*reply.code()), (429, "too_many"));
+    assert_eq!(reply.headers["retry-after"], "5");
+    assert_eq!(server.post(&whole(&other), &body("commit?")).await.status, 200);
+    drop((running, waiting));
+    server.until_idle().await;
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
 use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::Count;
+use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::extract::Extractor;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
@@ -315,13 +315,23 @@ impl Running {
 
     /// What a full server says to that body.
     pub(crate) async fn busy(path: &str, body: &Value) -> Reply {
-        let server = start(|settings| settings.max_turns = Count(1)).await;
+        let server = start(full_of_one).await;
         let _running = server.open("fault:silent").await;
         let reply = server.post(path, body).await;
         assert_eq!(reply.status, 503);
         assert_eq!(reply.headers["retry-after"], "5");
         reply
     }
+}
+
+/// What a turn says that did not wait, without its clock.
+pub(crate) fn at_once() -> Value {
+    json!({ "was_queued": false, "queue_position": 0, "queue_wait_ms": 0 })
+}
+
+/// One question at a time, and none that waits.
+pub(crate) fn full_of_one(settings: &mut Settings) {
+    (settings.max_turns, settings.max_queued) = (Count(1), Room(0));
 }
 
 /// A turn as `wire` spells it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use http::{Method, StatusCode};
-use ragwire_server::cli::values::Count;
+use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::serve::Ended;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -83,7 +83,7 @@ fn chunk(id: &str, text: &str, end_of_stream: bool) -> Value {
     })
 }
 
-const NO_EVENTS: &str = r#"{"citations":[],"tools_used":["fault"]}"#;
+const NO_EVENTS: &str = r#"{"citations":[],"tools_used":["fault"],"queue_stats":{"was_queued":false,"queue_position":0,"queue_wait_ms":0.0}}"#;
 const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
 
 fn metadata() -> Value {
@@ -223,7 +223,7 @@ async fn one_json_answer_over_http() {
             "{body}"
         );
     }
-    let full = start(|settings| settings.max_turns = Count(0)).await;
+    let full = start(|settings| (settings.max_turns, settings.max_queued) = (Count(0), Room(0))).await;
     let reply = post(&full, "graph-rag", question).await;
     assert_eq!((reply.status.as_u16(), reply.code().as_str()), (503, "busy"));
 }

@@ -1,0 +1,650 @@
+//! Turns that wait for their place in a group.
+
+use futures_util::future::join_all;
+use ragwire::http::TurnBody;
+use ragwire::turn::Owners;
+use ragwire::{QueueStats, SessionChat};
+
+use super::*;
+
+/// A group of `active` turns of which four more may wait.
+fn group(active: usize) -> TurnGroup {
+    TurnGroup::builder().max_active(active).max_queued(4).build()
+}
+
+fn queued(position: u32, ahead: u32, waited_ms: u64) -> String {
+    format!("{{\"event\":\"queued\",\"position\":{position},\"ahead\":{ahead},\"waited_ms\":{waited_ms}}}\n")
+}
+
+/// How a turn of [`play`] ends that waited so.
+fn done(was_queued: bool, position: u32, wait_ms: &str) -> String {
+    format!(
+        "\x1e{{\"citations\":[],\"tools_used\":[\"bm25\"],{}}}",
+        stats(was_queued, position, wait_ms)
+    )
+}
+
+fn stats(was_queued: bool, position: u32, wait_ms: &str) -> String {
+    format!(
+        "\"queue_stats\":{{\"was_queued\":{was_queued},\"queue_position\":{position},\"queue_wait_ms\":{wait_ms}}}"
+    )
+}
+
+fn failed(code: &str, message: &str, stats: &str) -> String {
+    format!(
+        "{message}\x1e{{\"citations\":[],\"tools_used\":[\"chat_failed\"],{stats},\"status\":\"failed\",\
+         \"error\":{{\"code\":\"{code}\",\"message\":\"{message}\",\"recoverable\":true}}}}"
+    )
+}
+
+/// The group is as it was in the beginning.
+#[track_caller]
+fn idle(group: &TurnGroup) {
+    assert_eq!((group.active(), group.queued()), (0, 0));
+    assert_eq!(group.owners(), Owners::default());
+    assert!(group.drained().now_or_never().is_some());
+}
+
+const ANSWER: &[Step] = &[Text("a"), Wait(1000)];
+const FOR_EVER: &[Step] = &[Text("a"), Wait(100_000_000)];
+
+#[tokio::test(start_paused = true)]
+async fn each_is_told_where_it_stands() {
+    let group = group(1);
+    let turns = (0..4).map(|_| read(Turn::builder().group(&group).start(|sink| play(ANSWER, sink))));
+    let read = join_all(turns).await;
+    let expected = [
+        format!("\x1da{}", done(false, 0, "0.0")),
+        format!("{}\x1da{}", queued(1, 1, 10), done(true, 1, "1000.0")),
+        format!(
+            "{}{}\x1da{}",
+            queued(2, 2, 10),
+            queued(1, 1, 1000),
+            done(true, 2, "2000.0")
+        ),
+        format!(
+            "{}{}{}\x1da{}",
+            queued(3, 3, 10),
+            queued(2, 2, 1000),
+            queued(1, 1, 2000),
+            done(true, 3, "3000.0")
+        ),
+    ];
+    assert_eq!(read, expected.map(Ok));
+    idle(&group);
+}
+
+/// Twenty turns of 100 ms each: every change is told once, and the last one within the time between two events.
+#[tokio::test(start_paused = true)]
+async fn not_every_change_is_told() {
+    let group = TurnGroup::builder().max_active(1).max_queued(20).build();
+    let turns = (0..20).map(|_| {
+        let steps: &[Step] = &[Wait(100)];
+        read(Turn::builder().group(&group).start(|sink| play(steps, sink)))
+    });
+    let last = join_all(turns).await.pop().unwrap();
+    let told: String = [(19, 10), (14, 510), (9, 1010), (4, 1510)]
+        .map(|(position, waited)| queued(position, position, waited))
+        .concat();
+    assert_eq!(last, Ok(format!("{told}\x1d{}", done(true, 19, "1900.0"))));
+    idle(&group);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_nobody_notices_is_not_told() {
+    let group = group(1);
+    for (takes, told, was_queued, wait) in [
+        (9, String::new(), false, "9.0"),
+        (11, queued(1, 1, 10), true, "11.0"),
+    ] {
+        let steps: &[Step] = if takes == 9 { &[Wait(9)] } else { &[Wait(11)] };
+        let first = read(Turn::builder().group(&group).start(|sink| play(steps, sink)));
+        let second = read(Turn::builder().group(&group).start(|sink| play(&[], sink)));
+        let (_, second) = tokio::join!(first, second);
+        assert_eq!(second, Ok(format!("{told}\x1d{}", done(was_queued, 1, wait))));
+    }
+    idle(&group);
+}
+
+/// Wires without a word for it keep the connection with their filler; the response has begun with the event.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_long_is_kept_alive() {
+    let group = group(1);
+    let first = read(
+        Turn::builder()
+            .group(&group)
+            .start(|sink| play(&[Wait(40_000)], sink)),
+    );
+    let second = read(Turn::builder().group(&group).start(|sink| play(&[], sink)));
+    let (_, second) = tokio::join!(first, second);
+    assert_eq!(
+        second,
+        Ok(format!(
+            "{}\n\n\x1d{}",
+            queued(1, 1, 10),
+            done(true, 1, "40000.0")
+        ))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_before_its_time() {
+    let group = group(1);
+    let (sink, first) = Turn::builder().group(&group).channel();
+    let (called, polled) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let second = Turn::builder().group(&group).start(|sink: Sink| {
+        // The closure may borrow; nothing is sent yet.
+        called.fetch_add(1, Ordering::SeqCst);
+        assert!(matches!(sink.try_send("early"), Err(TrySendError::Full)));
+        let polled = Arc::clone(&polled);
+        async move {
+            polled.fetch_add(1, Ordering::SeqCst);
+            sink.send("late").await?;
+            Ok::<_, SendError>(Metadata::default())
+        }
+    });
+    let (third_sink, third) = Turn::builder().group(&group).channel();
+    let blocked = std::thread::spawn({
+        let sink = third_sink.clone();
+        move || sink.blocking_send("from a thread")
+    });
+    tokio::time::sleep(ms(1000)).await;
+    assert_eq!((called.into_inner(), polled.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!((group.active(), group.queued()), (1, 2));
+    sink.finish(Metadata::default()).unwrap();
+    drop(read(first).await);
+    let (second, third) = tokio::join!(read(second), async {
+        third_sink.send("waits for room").now_or_never();
+        settle().await;
+        tokio::task::spawn_blocking(move || blocked.join().unwrap().unwrap())
+            .await
+            .unwrap();
+        third_sink.finish(Metadata::default()).unwrap();
+        read(third).await
+    });
+    assert_eq!(polled.load(Ordering::SeqCst), 1);
+    let end = |position| {
+        format!(
+            "\x1e{{\"citations\":[],\"tools_used\":[],{}}}",
+            stats(true, position, "1000.0")
+        )
+    };
+    assert_eq!(second, Ok(format!("{}\x1dlate{}", queued(1, 1, 10), end(1))));
+    let third = third.unwrap();
+    assert!(
+        third.starts_with(&queued(2, 2, 10)) && third.contains("\x1dfrom a thread\x1e"),
+        "{third}"
+    );
+    idle(&group);
+}
+
+/// Idle and total time count from the moment at which the turn has its place; a keep-alive and the orchestrator's own time do too.
+#[tokio::test(start_paused = true)]
+async fn waiting_is_no_silence() {
+    let group = group(1);
+    let timeouts = Timeouts::default().idle(ms(100)).total(ms(150));
+    let other = Timeouts::default().idle(None).total(None);
+    for (steps, expected) in [
+        (
+            &[Wait(90), Text("b")][..],
+            format!("\x1db{}", done(true, 1, "1000.0")),
+        ),
+        (
+            &[Wait(90), Text("b"), Wait(90)],
+            format!(
+                "\x1db\n\n{}",
+                failed(
+                    "timeout",
+                    "The answer took too long. Please retry.",
+                    &stats(true, 1, "1000.0")
+                )
+            ),
+        ),
+        (
+            &[Wait(110)],
+            format!(
+                "\x1d{}",
+                failed(
+                    "timeout",
+                    "The answer took too long. Please retry.",
+                    &stats(true, 1, "1000.0")
+                )
+            ),
+        ),
+    ] {
+        let begun = Instant::now();
+        let first = Turn::builder()
+            .timeouts(other)
+            .group(&group)
+            .start(|sink| play(ANSWER, sink));
+        let second = Turn::builder()
+            .timeouts(timeouts)
+            .group(&group)
+            .start(|sink| play(steps, sink));
+        let (_, second) = tokio::join!(read(first), read(second));
+        assert_eq!(second, Ok(format!("{}{expected}", queued(1, 1, 10))), "{steps:?}");
+        assert!(begun.elapsed() <= ms(1150));
+    }
+    idle(&group);
+}
+
+/// A reader that takes nothing while it waits is given up as any other.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stalls_loses_its_place_in_the_line() {
+    let group = group(1);
+    let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let timeouts = Timeouts::default().write_stall(ms(500));
+    let turn = Turn::builder()
+        .timeouts(timeouts)
+        .group(&group)
+        .start(|sink| play(ANSWER, sink));
+    let stream = turn.commit().await.unwrap().stream(&Framed::default());
+    tokio::time::sleep(ms(499)).await;
+    assert_eq!(group.queued(), 1);
+    tokio::time::sleep(ms(2)).await;
+    assert_eq!(group.queued(), 0);
+    let message = "The connection was too slow for this answer. Please retry.";
+    assert_eq!(
+        drain(stream).await,
+        format!(
+            "{}\x1d{}",
+            queued(1, 1, 10),
+            failed("write_stalled", message, &stats(true, 1, "510.0"))
+        )
+    );
+}
+
+const TIMED_OUT: &str = "Timed out after 30 minutes waiting for another request to finish.";
+
+/// The response has begun with the `queued` event: the wire says it in its own words.
+#[tokio::test(start_paused = true)]
+async fn who_waits_too_long_is_told_on_its_wire() {
+    let group = group(1);
+    let never = Timeouts::default().idle(None).total(None).keep_alive(None);
+    let _first = Turn::builder()
+        .timeouts(never)
+        .group(&group)
+        .start(|sink| play(FOR_EVER, sink));
+    let second = || {
+        Turn::builder()
+            .timeouts(never)
+            .group(&group)
+            .start(|sink| play(ANSWER, sink))
+    };
+    let began = Instant::now();
+    assert_eq!(
+        read(second()).await,
+        Ok(format!(
+            "{}\x1d{}",
+            queued(1, 1, 10),
+            failed("queue_timeout", TIMED_OUT, &stats(true, 1, "1800000.0"))
+        ))
+    );
+    assert_eq!(began.elapsed(), Duration::from_secs(1800));
+    let stream = second().commit().await.unwrap().stream(&SessionChat::default());
+    let bytes = stream.collect::<Vec<_>>().await.concat();
+    assert_eq!(
+        without_seconds(&bytes),
+        format!(
+            "data: {{\"type\":\"queued\",\"position\":1,\"ahead\":1,\"waited_ms\":10}}\n\n\
+             data: {{\"type\":\"error\",\"error\":\"{TIMED_OUT}\",\"response\":{{\"content\":\"\",\"tool_calls\":[],\
+             \"tool_results\":[],\"rounds_used\":1,\"finished\":false,\"latency_ms\":1800000.0}},\"metadata\":{{\"citations\":[],\
+             \"tools_used\":[\"chat_failed\"],{},\"status\":\"failed\",\"error\":{{\"code\":\"queue_timeout\",\
+             \"message\":\"{TIMED_OUT}\",\"recoverable\":true}}}}}}\n\n",
+            stats(true, 1, "1800000.0")
+        )
+    );
+    // A response that does not stream has the status of one that never began.
+    let collected = second().commit().await.unwrap().collect().await.unwrap();
+    assert_eq!(collected.into_result().unwrap_err().status().as_u16(), 503);
+    assert_eq!((group.active(), group.queued()), (1, 0));
+}
+
+/// Takes the time stamps of the session chat out.
+fn without_seconds(bytes: &[u8]) -> String {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let mut parts = text.split(",\"timestamp\":");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| {
+        text + part.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_too_long_is_refused_where_nothing_was_sent() {
+    let group = TurnGroup::builder()
+        .max_active(1)
+        .max_queued(1)
+        .queue_timeout(Duration::from_secs(90))
+        .build();
+    let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let begun = Instant::now();
+    let rejected = Turn::builder()
+        .commit_on(Commit::first_text())
+        .group(&group)
+        .start(|sink| play(ANSWER, sink))
+        .commit()
+        .await
+        .unwrap_err();
+    assert_eq!(begun.elapsed(), Duration::from_secs(90));
+    assert_eq!(
+        (
+            rejected.status().as_u16(),
+            &*rejected.failure.code,
+            &*rejected.failure.message
+        ),
+        (
+            503,
+            "queue_timeout",
+            "Timed out after 90 seconds waiting for another request to finish."
+        )
+    );
+    assert_eq!(rejected.retry_after, None);
+    assert_eq!((group.active(), group.queued()), (1, 0));
+}
+
+/// Every way to leave the line: whoever comes next never waits for the one that left.
+#[tokio::test(start_paused = true)]
+async fn who_left_is_skipped() {
+    for what in [
+        "leaves",
+        "leaves later",
+        "is stopped",
+        "is stopped later",
+        "fails",
+    ] {
+        let group = group(1);
+        let (sink, first) = Turn::builder().group(&group).channel();
+        let (flag, dropped) = Flag::new();
+        let second = Turn::builder().group(&group).start(move |sink| async move {
+            let _flag = flag;
+            play(ANSWER, sink).await
+        });
+        let third = Turn::builder()
+            .group(&group)
+            .owner("third")
+            .start(|sink| play(&[], sink));
+        let fourth = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+        settle().await;
+        assert_eq!((group.active(), group.queued()), (1, 3));
+        let handle = second.handle();
+        let mut kept = Some(second);
+        match what {
+            "leaves" | "leaves later" => kept = None,
+            "fails" => assert!(handle.fail(Failure::new("quota", "No more today."))),
+            _ => assert!(handle.stop()),
+        }
+        // At once, before any task has run.
+        assert_eq!((group.active(), group.queued()), (1, 2), "{what}");
+        if what.ends_with("later") {
+            settle().await;
+            assert!(dropped.load(Ordering::SeqCst), "{what}: its orchestrator is gone");
+        }
+        // The place is free, and the second was before it: the third gets it though the second's reader is still there.
+        sink.finish(Metadata::default()).unwrap();
+        let (first, third) = tokio::join!(read(first), async {
+            let turn = third.commit().await.unwrap();
+            let owners = group.owners();
+            assert_eq!(
+                (owners.active, owners.queued.len()),
+                (vec!["third".into()], 0),
+                "{what}"
+            );
+            turn.collect().await.unwrap()
+        });
+        assert!(first.is_ok());
+        assert_eq!(third.end.metadata.queue_stats.unwrap().queue_position, 2);
+        if let Some(second) = kept {
+            let expected = if what == "fails" { "quota" } else { "stopped" };
+            assert_eq!(read(second).await, Err(expected.into()), "{what}");
+        }
+        assert!(dropped.load(Ordering::SeqCst), "{what}");
+        drop(fourth);
+        settle().await;
+        idle(&group);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_the_line_is_told() {
+    let group = group(1);
+    let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let turn = Turn::builder().group(&group).start(|sink| play(ANSWER, sink));
+    let handle = turn.handle();
+    let stop = async {
+        tokio::time::sleep(ms(700)).await;
+        assert!(handle.stop());
+    };
+    let ((), read) = tokio::join!(stop, read(turn));
+    let stopped = format!(
+        "\x1e{{\"citations\":[],\"tools_used\":[],{},\"status\":\"stopped\"}}",
+        stats(true, 1, "700.0")
+    );
+    assert_eq!(read, Ok(format!("{}\x1d{stopped}", queued(1, 1, 10))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_those_who_wait() {
+    let group = group(1);
+    let start = || Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let (first, second) = (start(), start());
+    tokio::time::sleep(ms(20)).await;
+    let third = start();
+    group.shut_down();
+    // The place that the first gives back is nobody's.
+    drop(first);
+    let message = "The server is restarting. Please retry in a moment.";
+    assert_eq!(
+        read(second).await,
+        Ok(format!(
+            "{}\x1d{}",
+            queued(1, 1, 10),
+            failed("shutting_down", message, &stats(true, 1, "20.0"))
+        ))
+    );
+    assert!(group.drained().now_or_never().is_none(), "a reader is left");
+    assert_eq!(read(third).await, Err("shutting_down".into()));
+    assert_eq!(read(start()).await, Err("shutting_down".into()));
+    settle().await;
+    idle(&group);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_holds_up_nobody_else() {
+    let group = TurnGroup::builder()
+        .max_active(3)
+        .max_queued(5)
+        .max_per_owner(1)
+        .build();
+    let start = |owner: Option<&str>, steps| {
+        let turn = Turn::builder().group(&group);
+        let turn = match owner {
+            Some(owner) => turn.owner(owner),
+            None => turn,
+        };
+        read(turn.start(|sink| play(steps, sink)))
+    };
+    let (a, b) = (Some("a"), Some("b"));
+    let turns = [
+        start(a, &[Wait(1000)]),
+        start(a, &[Wait(1000)]),
+        start(b, &[Wait(3000)]),
+        start(None, &[Wait(3000)]),
+        start(b, &[Wait(1)]),
+        start(None, &[Wait(1)]),
+        start(a, &[Wait(1)]),
+    ];
+    assert_eq!(group.owners(), {
+        let mut owners = Owners::default();
+        owners.active = vec!["a".into(), "b".into()];
+        owners.queued = vec!["a".into(), "b".into(), "a".into()];
+        owners
+    });
+    let read = join_all(turns).await;
+    let done = |position, wait| format!("\x1d{}", done(position > 0, position, wait));
+    let expected = [
+        done(0, "0.0"),
+        // Of those it waits for, it is the first.
+        format!("{}{}", queued(1, 1, 10), done(1, "1000.0")),
+        done(0, "0.0"),
+        done(0, "0.0"),
+        // Held up by its owner's, as long as that runs.
+        format!("{}{}", queued(1, 1, 10), done(1, "3000.0")),
+        // It is nobody's, so it waits for any place: the second `a` was before it and got the first one, this one the next.
+        format!("{}{}", queued(1, 3, 10), done(1, "2000.0")),
+        // Not held up any more, but the place that came free goes to the one before it.
+        format!(
+            "{}{}{}{}",
+            queued(2, 2, 10),
+            queued(1, 1, 1000),
+            queued(1, 3, 2000),
+            done(2, "2001.0")
+        ),
+    ];
+    assert_eq!(read, expected.map(Ok));
+    idle(&group);
+}
+
+/// 31: a refusal costs nothing.
+#[tokio::test(start_paused = true)]
+async fn full_groups_refuse() {
+    let group = TurnGroup::builder()
+        .max_active(1)
+        .max_queued(1)
+        .max_per_owner(2)
+        .build();
+    let start = |owner| {
+        Turn::builder()
+            .group(&group)
+            .owner(owner)
+            .start(|sink| play(FOR_EVER, sink))
+    };
+    let (first, second) = (start("a"), start("a"));
+    assert_eq!(group.check().unwrap_err().failure.code, "busy");
+    for (owner, code, status, message) in [
+        (
+            Some("a"),
+            "too_many",
+            429,
+            "You have as many questions open as you may. Please retry in a moment.",
+        ),
+        (
+            Some("b"),
+            "busy",
+            503,
+            "Too many questions are being answered. Please retry in a moment.",
+        ),
+        (
+            None,
+            "busy",
+            503,
+            "Too many questions are being answered. Please retry in a moment.",
+        ),
+    ] {
+        let mut turn = Turn::builder().group(&group);
+        if let Some(owner) = owner {
+            turn = turn.owner(owner);
+        }
+        let refused = turn.start(|_| -> std::future::Ready<Result<Metadata, Infallible>> {
+            unreachable!("a refused turn is not started")
+        });
+        let id = refused.id();
+        let rejected = refused.commit().await.unwrap_err();
+        assert_eq!(
+            (&*rejected.failure.code, rejected.status().as_u16()),
+            (code, status)
+        );
+        let response: http::Response<TurnBody> = rejected.respond();
+        assert_eq!(response.headers()["retry-after"], "5");
+        let body = http_body_util::BodyExt::collect(response.into_body())
+            .await
+            .unwrap();
+        assert_eq!(
+            body.to_bytes(),
+            format!(
+                "{{\"error\":{{\"code\":\"{code}\",\"message\":\"{message}\",\"recoverable\":true,\"request_id\":\"{id}\"}}}}"
+            )
+        );
+    }
+    assert_eq!((group.active(), group.queued()), (1, 1));
+    // Who left makes room at once.
+    drop(second);
+    assert!(group.check().is_ok());
+    let second = start("b");
+    assert_eq!((group.active(), group.queued()), (1, 1));
+    drop((first, second));
+    settle().await;
+    idle(&group);
+}
+
+/// However a turn ends, in the line or out of it, the group is as it was.
+#[tokio::test(start_paused = true)]
+async fn places_come_back() {
+    let group = TurnGroup::builder()
+        .max_active(2)
+        .max_queued(2)
+        .queue_timeout(ms(5_000))
+        .max_per_owner(1)
+        .build();
+    for steps in [
+        &[][..],
+        &[Text("a"), Wait(50)],
+        &[Fail],
+        &[Panic],
+        &[Text("a"), Panic],
+        &[Wait(9_000)],
+    ] {
+        for way in ["read", "drop", "commit", "stop", "stop later", "hook"] {
+            let start = |owner| {
+                let turn = Turn::builder().group(&group).owner(owner);
+                let turn = if way == "hook" {
+                    turn.before_end(|_| async { panic!("the hook says so") })
+                } else {
+                    turn
+                };
+                turn.start(|sink| play(steps, sink))
+            };
+            let turns = ["a", "a", "b", "b", "c"].map(start);
+            assert!(group.active() <= 2 && group.queued() <= 2);
+            let over = turns.map(|turn| async move {
+                match way {
+                    "drop" => drop(turn),
+                    "commit" => drop(turn.commit().await),
+                    "stop" => {
+                        turn.handle().stop();
+                        drop(read(turn).await);
+                    }
+                    "stop later" => {
+                        let handle = turn.handle();
+                        let stop = async {
+                            tokio::time::sleep(ms(30)).await;
+                            handle.stop();
+                        };
+                        let _ = tokio::join!(stop, read(turn));
+                    }
+                    _ => drop(read(turn).await),
+                }
+            });
+            join_all(over).await;
+            settle().await;
+            idle(&group);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_orchestrator_says_of_the_queue_stays() {
+    let group = group(1);
+    let turn = Turn::builder().group(&group).start(|_| async {
+        let mut metadata = Metadata::default();
+        metadata.queue_stats = Some(QueueStats::new(true, 7u32));
+        Ok::<_, Infallible>(metadata)
+    });
+    let own = "\x1d\x1e{\"citations\":[],\"tools_used\":[],\"queue_stats\":{\"was_queued\":true,\"queue_position\":7}}";
+    assert_eq!(read(turn).await, Ok(own.into()));
+    // Where nobody can wait, there is nothing to say.
+    let turn = Turn::builder()
+        .group(&TurnGroup::new(1))
+        .start(|sink| play(&[], sink));
+    assert_eq!(read(turn).await, Ok(format!("\x1d{DONE}")));
+}
