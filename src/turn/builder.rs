@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::journal::Recording;
 use super::queue::Queue;
 use super::reader::Reader;
 use super::{
-    BoxError, Commit, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup, TurnHandle, TurnId, producer,
+    BoxError, Commit, Disconnect, Journal, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup,
+    TurnHandle, TurnId, producer,
 };
 use crate::frame::{End, Status};
 use crate::metadata::Metadata;
@@ -63,6 +65,9 @@ pub struct TurnBuilder {
     mode: Option<String>,
     hook: Option<Hook>,
     group: Option<TurnGroup>,
+    journal: Option<Journal>,
+    owner: String,
+    disconnect: Disconnect,
 }
 
 impl TurnBuilder {
@@ -110,6 +115,32 @@ impl TurnBuilder {
     #[must_use]
     pub fn group(mut self, group: &TurnGroup) -> Self {
         self.group = Some(group.clone());
+        self
+    }
+
+    /// Keeps the turn in `journal` from the moment that its response begins: it can be read again, by several readers, and stopped by
+    /// its id. Where the journal is full of turns that run, the turn is refused.
+    ///
+    /// Its events may have 1 KiB less than the [queue](QueueLimits) allows, so that they fit our own wires with their index.
+    #[must_use]
+    pub fn journal(mut self, journal: &Journal) -> Self {
+        self.journal = Some(journal.clone());
+        self
+    }
+
+    /// Sets to whom a journaled turn belongs: what your authentication calls the user. Only the owner may read it again or stop it by
+    /// its id. Without one, whoever has the id may.
+    #[must_use]
+    pub fn owner(mut self, owner: impl Into<String>) -> Self {
+        self.owner = owner.into();
+        self
+    }
+
+    /// Sets what becomes of a journaled turn when its last reader goes away. A turn without a journal is cancelled then, as every turn is
+    /// whose response has not begun.
+    #[must_use]
+    pub fn on_disconnect(mut self, disconnect: Disconnect) -> Self {
+        self.disconnect = disconnect;
         self
     }
 
@@ -167,12 +198,26 @@ impl TurnBuilder {
             bytes = tracing::field::Empty,
             outcome = tracing::field::Empty,
         );
-        let queue = Arc::new(Queue::new(self.limits, self.hook.is_some(), started.into_std()));
+        let limits = match self.journal {
+            Some(_) => self.limits.within_a_line(),
+            None => self.limits,
+        };
+        let queue = Arc::new(Queue::new(limits, self.hook.is_some(), started.into_std()));
         let handle = TurnHandle {
             id,
             queue: Arc::clone(&queue),
         };
-        let membership = self.group.as_ref().map(|group| group.join(&handle)).transpose();
+        let slot = self
+            .journal
+            .as_ref()
+            .map(|journal| journal.reserve(id))
+            .transpose();
+        let places = slot.and_then(|slot| {
+            let membership = self.group.as_ref().map(|group| group.join(&handle)).transpose()?;
+            Ok((slot, membership))
+        });
+        let (owner, disconnect) = (self.owner, self.disconnect);
+        let mut recording = None;
         let mut reader = Reader {
             id,
             queue: Arc::clone(&queue),
@@ -182,8 +227,13 @@ impl TurnBuilder {
             span: span.clone(),
             rejected: None,
         };
-        let refused = match membership {
-            Ok(membership) => {
+        let refused = match places {
+            Ok((slot, membership)) => {
+                recording = slot.map(|slot| Recording {
+                    slot,
+                    owner,
+                    disconnect,
+                });
                 reader.membership.clone_from(&membership);
                 let producer = producer::Producer {
                     id,
@@ -209,6 +259,7 @@ impl TurnBuilder {
             reader,
             commit: self.commit,
             refused,
+            recording,
         }
     }
 }

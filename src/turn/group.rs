@@ -1,7 +1,7 @@
 //! Turns that are counted and ended together: the limit on concurrent turns, and graceful shutdown.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,7 +14,7 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Turns that are counted and ended together. Clones are the same group.
 ///
-/// A turn belongs to the group until both its orchestrator and its reader are gone.
+/// A turn belongs to the group until its orchestrator and its readers are gone.
 #[derive(Clone, Debug)]
 pub struct TurnGroup {
     shared: Arc<Shared>,
@@ -107,10 +107,7 @@ impl State {
         let failure = if self.closed {
             shutting_down()
         } else if self.turns.len() >= max_turns {
-            Failure::new(
-                Failure::BUSY,
-                "Too many questions are being answered. Please retry in a moment.",
-            )
+            busy()
         } else {
             return Ok(());
         };
@@ -121,6 +118,13 @@ impl State {
     }
 }
 
+pub(super) fn busy() -> Failure {
+    Failure::new(
+        Failure::BUSY,
+        "Too many questions are being answered. Please retry in a moment.",
+    )
+}
+
 pub(crate) fn shutting_down() -> Failure {
     Failure::new(
         Failure::SHUTTING_DOWN,
@@ -128,9 +132,25 @@ pub(crate) fn shutting_down() -> Failure {
     )
 }
 
-/// A turn's place in its group, held by its orchestrator and by its reader.
+/// A turn's place in its group, held by its orchestrator and by its readers.
 #[derive(Clone, Debug)]
-pub(super) struct Membership(#[expect(dead_code, reason = "held for its Drop")] Arc<Place>);
+pub(super) struct Membership(Arc<Place>);
+
+impl Membership {
+    pub(super) fn downgrade(&self) -> WeakMembership {
+        WeakMembership(Arc::downgrade(&self.0))
+    }
+}
+
+/// The way to a turn's place in its group, while it has one.
+#[derive(Clone, Debug)]
+pub(super) struct WeakMembership(Weak<Place>);
+
+impl WeakMembership {
+    pub(super) fn upgrade(&self) -> Option<Membership> {
+        self.0.upgrade().map(Membership)
+    }
+}
 
 #[derive(Debug)]
 struct Place {

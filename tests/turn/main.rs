@@ -4,6 +4,7 @@
 
 mod around;
 mod ends;
+mod journal;
 mod outside;
 mod sinks;
 mod stops;
