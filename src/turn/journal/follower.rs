@@ -100,7 +100,7 @@ pub(crate) struct Follower {
     position: u64,
     /// Whether the wire writes the index of each frame.
     is_numbered: bool,
-    /// Events that do not fit this wire.
+    /// Events that do not fit this wire, and that nothing stands for.
     events_dropped: u64,
     out: BytesMut,
     is_finished: bool,
@@ -173,8 +173,7 @@ impl Follower {
             }
             None => {
                 if let Err(error) = record.encode(&mut self.encoder, &mut self.out) {
-                    self.events_dropped += 1;
-                    self.stand_in(&error);
+                    self.leave_out(&error);
                 }
             }
         }
@@ -184,8 +183,11 @@ impl Follower {
         self.position += 1;
     }
 
-    fn stand_in(&mut self, error: &EncodeError) {
+    /// An event does not fit this wire. The end counts it, except where a frame in its place tells it: a reader that came back behind
+    /// that frame has not counted it.
+    fn leave_out(&mut self, error: &EncodeError) {
         if !self.is_numbered {
+            self.events_dropped += 1;
             return;
         }
         let code = serde_json::Value::from(error.code());

@@ -15,7 +15,7 @@ pub struct JournalLimits {
     /// Most bytes of all turns. When there are more, turns that are over are dropped, the oldest first; then the turn that grows drops
     /// its first frames.
     pub max_bytes: usize,
-    /// How long a turn is kept after its end.
+    /// How long a turn is kept after its end; also for a reader that is still behind then.
     pub keep: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Default for JournalLimits {
 }
 
 /// What becomes of a journaled turn when its last reader goes away. Disconnecting is not stopping: for that there is
-/// [`Journal::stop`](super::Journal::stop).
+/// [`Journal::stop`](super::Journal::stop). The turn that is stopped so has its end in the journal, and its sinks say that it has ended.
 ///
 /// A turn without a journal is cancelled in any case, since nobody could ever read what it would send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

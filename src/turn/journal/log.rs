@@ -85,8 +85,11 @@ impl Log {
 
     fn count(&self, before: usize, after: usize) {
         // A sum and nothing more: no other memory hangs on it.
-        self.total.fetch_add(after, Ordering::Relaxed);
-        self.total.fetch_sub(before, Ordering::Relaxed);
+        if after > before {
+            self.total.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.total.fetch_sub(before - after, Ordering::Relaxed);
+        }
     }
 
     /// How the turn ended, if it did.
@@ -149,7 +152,10 @@ impl Log {
         // As much as a queue would hold for its reader.
         match state.kept.read(from, QueueLimits::MAX_BYTES) {
             Ok(records) if records.is_empty() => {
-                state.readers.insert(reader, Some(cx.waker().clone()));
+                let before = state.readers.insert(reader, Some(cx.waker().clone()));
+                // A waker's drop may be anybody's code: outside of the lock.
+                drop(state);
+                drop(before);
                 Poll::Pending
             }
             read => Poll::Ready(read),

@@ -182,7 +182,7 @@ impl Journal {
             state.reserved += 1;
         }
         drop(state);
-        drop(dropped);
+        forget(dropped);
         if is_usable && !is_full {
             Ok(Slot(self.clone()))
         } else {
@@ -205,6 +205,7 @@ impl Journal {
             if oldest.is_none() {
                 break;
             }
+            forget(oldest);
         }
         match excess() {
             0 => {}
@@ -258,17 +259,24 @@ impl Shared {
             }
         };
         drop(state);
-        // The frames go outside of the lock.
-        drop(expired);
+        forget(expired);
         next
     }
 }
 
 impl State {
-    /// Takes the turn out that ended first. Readers that it has read it to its end.
+    /// Takes the turn out that ended first; to be [forgotten](forget) outside of the lock.
     fn drop_oldest(&mut self) -> Option<Arc<Log>> {
         let (_, id) = self.over.pop_front()?;
         self.turns.remove(&id)
+    }
+}
+
+/// Drops the frames of turns that are kept no longer. Readers that are still behind are told so: otherwise those who never read would
+/// keep what no limit counts.
+fn forget(logs: impl IntoIterator<Item = Arc<Log>>) {
+    for log in logs {
+        log.shrink_by(usize::MAX);
     }
 }
 
@@ -311,6 +319,7 @@ impl Recording {
         shared.lock().turns.insert(id, Arc::clone(&log));
         drop(self.slot);
         let span = reader.span.clone();
+        span.record("wire", "journal");
         let recorder = Recorder {
             reader,
             journal,

@@ -139,9 +139,13 @@ async fn turns_are_kept_for_their_time() {
         ]
     );
     assert_eq!(journal.turns(), 0);
-    // A reader that has begun reads to the end.
-    assert_eq!(first.collect().await.unwrap().text, "a");
-    drop((running, second));
+    // Who is still behind is told so, and keeps nothing but the end.
+    assert_eq!(first.collect().await.unwrap_err().code(), "gone");
+    assert_eq!(
+        drain(running.stream(&Framed::default())).await,
+        plain(&encoded(&Framed::default(), &[gone()]).0)
+    );
+    drop(second);
     assert_eq!(journal.bytes(), 0);
 }
 
