@@ -292,3 +292,63 @@ async fn an_event_that_does_not_fit_keeps_its_number() {
         assert!(bytes(resume(&journal, id, 0).await, &wire).await.len() > length);
     }
 }
+
+/// A reader that loses its connection after each chunk and comes back for the rest, sometimes on the other wire: the frames that it saw.
+async fn reconnecting(journal: Journal, id: TurnId, mut on_sse: bool, both: bool) -> Vec<Frame> {
+    let mut seen: Vec<Frame> = Vec::new();
+    loop {
+        let turn = resume(&journal, id, seen.len() as u64).await;
+        let mut decoder: Box<dyn Decode> = if on_sse {
+            Box::new(Sse::default().decoder())
+        } else {
+            Box::new(Ndjson::default().decoder())
+        };
+        let mut stream = if on_sse {
+            turn.stream(&Sse::default())
+        } else {
+            turn.stream(&Ndjson::default())
+        };
+        decoder.feed(&stream.next().await.unwrap());
+        seen.extend(decoder.by_ref().map(Result::unwrap));
+        if matches!(seen.last(), Some(Frame::End(_))) {
+            return seen;
+        }
+        on_sse ^= both;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_that_come_back_all_the_time_miss_nothing() {
+    let journal = in_memory();
+    for round in 0..40 {
+        let (sink, turn) = kept(&journal).channel();
+        let id = turn.id();
+        let producer = std::thread::spawn(move || {
+            for at in 0..60 {
+                sink.blocking_send(format!("{at} ")).unwrap();
+                if at % 7 == round % 7 {
+                    sink.blocking_send(Search::new(at.to_string())).unwrap();
+                    std::thread::yield_now();
+                }
+            }
+            sink.finish(Metadata::default()).unwrap();
+        });
+        let turn = turn.commit().await.unwrap();
+        let mut readers = tokio::task::JoinSet::new();
+        for (on_sse, both) in [(true, false), (false, false), (true, true), (false, true)] {
+            readers.spawn(reconnecting(journal.clone(), id, on_sse, both));
+        }
+        let seen = readers.join_all().await;
+        let first = frames(turn).await;
+        for seen in seen {
+            assert_eq!(seen, first);
+        }
+        producer.join().unwrap();
+        let texts = first.iter().filter_map(|frame| match frame {
+            Frame::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let expected: String = (0..60).map(|at| format!("{at} ")).collect();
+        assert_eq!(texts.collect::<String>(), expected);
+    }
+}
