@@ -196,6 +196,12 @@ impl Failure {
     pub const STOPPED: &'static str = "stopped";
     /// The reader accepts none of the wires that are offered.
     pub const NOT_ACCEPTABLE: &'static str = "not_acceptable";
+    /// There is no such turn for this reader.
+    pub const UNKNOWN_TURN: &'static str = "unknown_turn";
+    /// What comes next for this reader is kept no longer.
+    pub const GONE: &'static str = "gone";
+    /// The turn has not come as far as the reader asks.
+    pub const AHEAD: &'static str = "ahead";
     /// The sentence of ADR 0007.
     pub const DEFAULT_MESSAGE: &'static str =
         "I hit an internal error while gathering evidence. Please retry.";

@@ -34,6 +34,8 @@ impl Turn {
     /// The response: status 200, the wire's content type, headers against caches, compression and buffering on the way, and the
     /// body that streams the turn.
     ///
+    /// A turn that was resumed behind its end has nothing to stream: the status is 204.
+    ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use ragwire::{Framed, Metadata, SendError, Sink, Turn};
@@ -52,16 +54,21 @@ impl Turn {
         reason = "a call site reads `respond(Framed::default())`"
     )]
     pub fn respond(self, wire: impl Wire) -> Response<TurnBody> {
-        let id = self.id();
+        let (id, is_over) = (self.id(), self.is_over());
         let mut response = Response::new(TurnBody::live(self.stream(&wire)));
+        if is_over {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        for (name, value) in wire.headers() {
-            // `from_static` would panic on a name that a wire of somebody else's gets wrong.
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(*name), HeaderValue::try_from(*value)) {
-                headers.insert(name, value);
+        if !is_over {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
+            headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+            for (name, value) in wire.headers() {
+                // `from_static` would panic on a name that a wire of somebody else's gets wrong.
+                if let (Ok(name), Ok(value)) = (HeaderName::try_from(*name), HeaderValue::try_from(*value)) {
+                    headers.insert(name, value);
+                }
             }
         }
         if let Ok(id) = HeaderValue::try_from(id.to_string()) {
@@ -74,7 +81,8 @@ impl Turn {
 impl Rejected {
     /// The status that says what kind of rejection this is: 503 where the server is full or going down or the turn waited too long
     /// for its place, 429 where its owner has as many as allowed, 504 where time ran out, 406 where the reader accepts no wire
-    /// that is offered, 500 for the rest.
+    /// that is offered; 404, 410 and 416 where a turn is not resumed, because it is unknown, because its frames are no longer kept,
+    /// or because it has not come that far; 500 for the rest.
     pub fn status(&self) -> StatusCode {
         match &*self.failure.code {
             Failure::BUSY | Failure::SHUTTING_DOWN | Failure::QUEUE_TIMEOUT => {
@@ -83,6 +91,9 @@ impl Rejected {
             Failure::TOO_MANY => StatusCode::TOO_MANY_REQUESTS,
             Failure::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
             Failure::NOT_ACCEPTABLE => StatusCode::NOT_ACCEPTABLE,
+            Failure::UNKNOWN_TURN => StatusCode::NOT_FOUND,
+            Failure::GONE => StatusCode::GONE,
+            Failure::AHEAD => StatusCode::RANGE_NOT_SATISFIABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::group::Membership;
+use super::journal::Recording;
 use super::queue::Queue;
 use super::reader::Reader;
 use super::{
-    BoxError, Commit, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup, TurnHandle, TurnId, producer,
+    BoxError, Commit, Disconnect, Journal, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup,
+    TurnHandle, TurnId, producer,
 };
 use crate::frame::{End, Status};
 use crate::metadata::Metadata;
@@ -65,6 +67,8 @@ pub struct TurnBuilder {
     hook: Option<Hook>,
     group: Option<TurnGroup>,
     owner: Option<String>,
+    journal: Option<Journal>,
+    disconnect: Disconnect,
 }
 
 impl TurnBuilder {
@@ -115,10 +119,29 @@ impl TurnBuilder {
         self
     }
 
-    /// Sets whose turn it is, for the group's limit per owner: a user, a session. Without a group it means nothing.
+    /// Sets whose turn it is: what your authentication calls the user, or a session. The group's limit per owner counts by it, and of a
+    /// journaled turn only the owner may read it again or stop it by its id; without one, whoever has the id may.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
+        self
+    }
+
+    /// Keeps the turn in `journal` from the moment that its response begins: it can be read again, by several readers, and stopped by
+    /// its id. Where the journal is full of turns that run, the turn is refused.
+    ///
+    /// Its events may have 1 KiB less than the [queue](QueueLimits) allows, so that they fit our own wires with their index.
+    #[must_use]
+    pub fn journal(mut self, journal: &Journal) -> Self {
+        self.journal = Some(journal.clone());
+        self
+    }
+
+    /// Sets what becomes of a journaled turn when its last reader goes away. A turn without a journal is cancelled then, as every turn is
+    /// whose response has not begun.
+    #[must_use]
+    pub fn on_disconnect(mut self, disconnect: Disconnect) -> Self {
+        self.disconnect = disconnect;
         self
     }
 
@@ -185,15 +208,29 @@ impl TurnBuilder {
             bytes = tracing::field::Empty,
             outcome = tracing::field::Empty,
         );
-        let queue = Arc::new(Queue::new(self.limits, self.hook.is_some(), started.into_std()));
+        let limits = match self.journal {
+            Some(_) => self.limits.within_a_line(),
+            None => self.limits,
+        };
+        let queue = Arc::new(Queue::new(limits, self.hook.is_some(), started.into_std()));
         let handle = TurnHandle {
             id,
             queue: Arc::clone(&queue),
         };
-        let group = self.group.as_ref();
-        let membership = group
-            .map(|group| group.join(&handle, self.owner, started))
+        let slot = self
+            .journal
+            .as_ref()
+            .map(|journal| journal.reserve(id))
             .transpose();
+        let (owner, disconnect) = (self.owner, self.disconnect);
+        let places = slot.and_then(|slot| {
+            let group = self.group.as_ref();
+            let membership = group
+                .map(|group| group.join(&handle, owner.clone(), started))
+                .transpose()?;
+            Ok((slot, membership))
+        });
+        let mut recording = None;
         let mut reader = Reader {
             id,
             queue: Arc::clone(&queue),
@@ -203,8 +240,13 @@ impl TurnBuilder {
             span: span.clone(),
             rejected: None,
         };
-        let refused = match membership {
-            Ok(membership) => {
+        let refused = match places {
+            Ok((slot, membership)) => {
+                recording = slot.map(|slot| Recording {
+                    slot,
+                    owner: owner.unwrap_or_default(),
+                    disconnect,
+                });
                 if membership.as_ref().is_some_and(Membership::waits) {
                     queue.hold();
                 }
@@ -233,6 +275,7 @@ impl TurnBuilder {
             reader,
             commit: self.commit,
             refused,
+            recording,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use tokio::time::Instant;
 
-use super::{Rejected, Turn, TurnId};
+use super::{Rejected, Source, Turn, TurnId};
 use crate::event::Event;
 use crate::frame::{End, Failure, Frame, Timestamp};
 
@@ -51,6 +51,9 @@ pub enum CollectError {
     /// The turn is larger than 4 MiB of text or 10,000 events.
     #[error("turn is too large to be collected")]
     TooLarge,
+    /// A part of the turn is kept no longer.
+    #[error("a part of the turn is no longer kept")]
+    Gone,
 }
 
 impl CollectError {
@@ -58,6 +61,7 @@ impl CollectError {
     pub fn code(self) -> &'static str {
         match self {
             Self::TooLarge => "turn_too_large",
+            Self::Gone => Failure::GONE,
         }
     }
 }
@@ -65,15 +69,16 @@ impl CollectError {
 impl Turn {
     /// Reads the turn to its end instead of streaming it.
     ///
-    /// A failed turn is collected like any other; look at its `end`.
+    /// A failed turn is collected like any other; look at its `end`. Of a turn that was resumed there is what was asked for, and the end.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the turn: the orchestrator is cancelled.
+    /// Dropping the future drops the turn: the orchestrator is cancelled, as [`Turn`] says.
     ///
     /// # Errors
     ///
-    /// [`CollectError::TooLarge`]; the orchestrator is cancelled then.
+    /// [`CollectError::TooLarge`]; the turn is dropped then. [`CollectError::Gone`] where a [`Journal`](super::Journal) dropped frames
+    /// before they were read.
     pub async fn collect(self) -> Result<Collected, CollectError> {
         let mut collected = Collected {
             id: self.id(),
@@ -81,18 +86,44 @@ impl Turn {
             text: String::new(),
             end: End::default(),
         };
-        while let Some(frame) =
-            poll_fn(|cx| self.reader.queue.poll_frame(cx, Instant::now().into_std())).await
-        {
-            match frame {
-                Frame::Event { event, timestamp } => collected.events.push((event, timestamp)),
-                Frame::Text(text) => collected.text.push_str(&text),
-                Frame::End(end) => collected.end = end,
+        match self.source {
+            Source::Queue(reader) => {
+                while let Some(frame) =
+                    poll_fn(|cx| reader.queue.poll_frame(cx, Instant::now().into_std())).await
+                {
+                    collected.add(frame)?;
+                }
             }
-            if collected.text.len() > MAX_TEXT_BYTES || collected.events.len() > MAX_EVENTS {
-                return Err(CollectError::TooLarge);
+            Source::Log(mut reading) => {
+                // Behind the end there is nothing to wait for, but it is known.
+                let mut seen = reading.end().filter(|_| reading.is_over()).map(Frame::End);
+                while !matches!(seen, Some(Frame::End(_))) {
+                    let frames = poll_fn(|cx| reading.poll_frames(cx)).await;
+                    for frame in frames.ok_or(CollectError::Gone)? {
+                        if let Some(before) = seen.replace(frame) {
+                            collected.add(before)?;
+                        }
+                    }
+                }
+                if let Some(end) = seen {
+                    collected.add(end)?;
+                }
             }
         }
         Ok(collected)
+    }
+}
+
+impl Collected {
+    fn add(&mut self, frame: Frame) -> Result<(), CollectError> {
+        match frame {
+            Frame::Event { event, timestamp } => self.events.push((event, timestamp)),
+            Frame::Text(text) => self.text.push_str(&text),
+            Frame::End(end) => self.end = end,
+        }
+        if self.text.len() > MAX_TEXT_BYTES || self.events.len() > MAX_EVENTS {
+            return Err(CollectError::TooLarge);
+        }
+        Ok(())
     }
 }

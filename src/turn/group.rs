@@ -2,7 +2,7 @@
 //!
 //! Who is next is decided in `line.rs`; how a turn waits, in `waiting.rs`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Context;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) const NOTICED: Duration = Duration::from_millis(10);
 
 /// Turns that are counted and ended together. Clones are the same group.
 ///
-/// A turn belongs to the group until both its orchestrator and its reader are gone, and has a place in it until then. One that
+/// A turn belongs to the group until its orchestrator and its readers are gone, and has a place in it until then. One that
 /// ends while it waits has none any more, from that moment on.
 ///
 /// # Waiting
@@ -231,9 +231,19 @@ fn refused(failure: crate::Failure) -> Rejected {
     }
 }
 
-/// A turn's place in its group, or in the line for one, held by its orchestrator and by its reader.
+/// A turn's place in its group, or in the line for one, held by its orchestrator and by its readers.
 #[derive(Clone, Debug)]
 pub(super) struct Membership(Arc<Place>);
+
+/// The way to a turn's place in its group, while it has one.
+#[derive(Clone, Debug)]
+pub(super) struct WeakMembership(Weak<Place>);
+
+impl WeakMembership {
+    pub(super) fn upgrade(&self) -> Option<Membership> {
+        self.0.upgrade().map(Membership)
+    }
+}
 
 #[derive(Debug)]
 struct Place {
@@ -243,6 +253,10 @@ struct Place {
 }
 
 impl Membership {
+    pub(super) fn downgrade(&self) -> WeakMembership {
+        WeakMembership(Arc::downgrade(&self.0))
+    }
+
     /// Whether it had to wait when it came.
     pub(super) fn waits(&self) -> bool {
         self.0.joined.position > 0

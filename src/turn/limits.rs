@@ -21,6 +21,17 @@ impl QueueLimits {
     /// 256 KiB: what the framed wire takes as a line.
     pub const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
 
+    /// What a line of our own wires has around an event: its index, its time stamp.
+    const LINE_ROOM: usize = 1024;
+
+    /// With events short enough to be a line of every wire of our own, by its default limits.
+    pub(super) fn within_a_line(self) -> Self {
+        Self {
+            max_event_bytes: self.max_event_bytes.min(Self::MAX_EVENT_BYTES - Self::LINE_ROOM),
+            ..self
+        }
+    }
+
     /// Sets how many frames may wait; at least one.
     #[must_use]
     pub fn max_frames(mut self, frames: usize) -> Self {

@@ -326,7 +326,7 @@ fn count(turns: usize) -> u32 {
     u32::try_from(turns).unwrap_or(u32::MAX)
 }
 
-fn busy() -> Failure {
+pub(super) fn busy() -> Failure {
     Failure::new(
         Failure::BUSY,
         "Too many questions are being answered. Please retry in a moment.",

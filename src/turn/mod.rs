@@ -3,6 +3,8 @@
 //! ```text
 //!  orchestrator ──► Sink ──► queue ──► Turn ──► stream(wire), respond(wire) or collect()
 //!  producer.rs      sink.rs  queue.rs  here     stream.rs, crate::http   collect.rs
+//!                              │
+//!                              └────► journal/ ──► any number of readers  (only if asked for)
 //! ```
 //!
 //! [`Turn::start`] runs the orchestrator in a task of its own. [`Pending::commit`] waits until it is decided whether the response
@@ -12,11 +14,13 @@
 //! # Cancellation
 //!
 //! Dropping a [`Pending`], a [`Turn`] or the body made of it disconnects the reader: the orchestrator's future is dropped at its
-//! current wait. [`TurnHandle::stop`] ends the turn for its reader as well, with the wire's terminal for that.
+//! current wait. A turn with a [`Journal`] may go on then; [`Disconnect`] says how long. [`TurnHandle::stop`] ends the turn for its
+//! readers as well, with the wire's terminal for that.
 
 mod builder;
 mod collect;
 pub(crate) mod group;
+mod journal;
 mod limits;
 mod line;
 mod pair;
@@ -41,6 +45,7 @@ use tokio::time::Instant;
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
+pub use journal::{Disconnect, Journal, JournalLimits, ResumeError, UnknownTurn};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use producer::BoxError;
@@ -50,6 +55,9 @@ pub use timeouts::Timeouts;
 
 use crate::frame::{End, Failure};
 use crate::metadata::Metadata;
+use crate::wire::Wire;
+use journal::Recording;
+use journal::follower::Reading;
 use queue::{CommitOn, Queue};
 use reader::Reader;
 
@@ -109,11 +117,26 @@ impl TurnId {
     /// A new id from the operating system's randomness.
     pub fn random() -> Self {
         let mut bytes = [0; 16];
-        // A system without randomness still serves turns: these ids name a turn, they give no access to it.
+        // A system without randomness still serves turns: there the id only names one. A journal refuses it.
         if getrandom::fill(&mut bytes).is_err() {
             tracing::error!("the operating system gave no randomness for a turn id");
         }
         Self(u128::from_ne_bytes(bytes))
+    }
+
+    /// Reads an id as it is written: 32 hexadecimal digits, the letters small. `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_written =
+            text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| is_written)
+            .map(Self)
+    }
+
+    /// False where the system gave no randomness.
+    fn is_random(self) -> bool {
+        self.0 != 0
     }
 }
 
@@ -138,6 +161,7 @@ pub struct Pending {
     reader: Reader,
     commit: Commit,
     refused: Option<Rejected>,
+    recording: Option<Recording>,
 }
 
 impl Pending {
@@ -172,7 +196,12 @@ impl Pending {
             }
         });
         match committed.await {
-            Ok(()) => Ok(Turn { reader }),
+            Ok(()) => Ok(match self.recording {
+                None => Turn {
+                    source: Source::Queue(reader),
+                },
+                Some(recording) => recording.begin(reader),
+            }),
             Err(end) => {
                 let failure = Failure::of(&end.status).unwrap_or_default();
                 reader.rejected = Some(failure.clone());
@@ -198,14 +227,30 @@ impl Pending {
 
 /// A turn whose response has begun: from here on nothing fails, every stream gets its terminal.
 ///
-/// Dropping it disconnects: the orchestrator is dropped at its current wait.
+/// Dropping it disconnects: the orchestrator is dropped at its current wait, unless the turn has a [`Journal`], and with it other
+/// readers or a [`Disconnect`] that lets it go on.
 #[derive(Debug)]
 #[must_use = "a turn that nobody reads is cancelled when it is dropped"]
 pub struct Turn {
-    pub(crate) reader: Reader,
+    source: Source,
+}
+
+/// Where a turn comes from.
+#[derive(Debug)]
+enum Source {
+    /// Straight from its queue: one reader, nothing is kept.
+    Queue(Reader),
+    /// Out of a journal.
+    Log(Reading),
 }
 
 impl Turn {
+    fn follow(reading: Reading) -> Self {
+        Self {
+            source: Source::Log(reading),
+        }
+    }
+
     /// Runs `orchestrator` with the defaults of [`TurnBuilder`]; see [`TurnBuilder::start`].
     ///
     /// ```
@@ -238,12 +283,41 @@ impl Turn {
 
     /// A handle to stop the turn from elsewhere.
     pub fn handle(&self) -> TurnHandle {
-        self.reader.handle()
+        match &self.source {
+            Source::Queue(reader) => reader.handle(),
+            Source::Log(reading) => reading.handle().clone(),
+        }
     }
 
     /// The turn's id.
     pub fn id(&self) -> TurnId {
-        self.reader.id
+        match &self.source {
+            Source::Queue(reader) => reader.id,
+            Source::Log(reading) => reading.handle().id(),
+        }
+    }
+
+    /// Whether nothing is left to read: the turn was resumed behind its end. Its stream is empty, and its response has the status
+    /// 204, which tells an `EventSource` not to come back.
+    pub fn is_over(&self) -> bool {
+        match &self.source {
+            Source::Queue(_) => false,
+            Source::Log(reading) => reading.is_over(),
+        }
+    }
+
+    /// Whether `wire` can go on where the turn was resumed. Wires whose frames stand alone (`Sse`, `Ndjson`) always can; the others have
+    /// to know what came before, so they cannot where the journal dropped the turn's first frames. Their stream is then nothing but
+    /// the failure completion, under the code `gone`.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError::Gone`]
+    pub fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
+        match &self.source {
+            Source::Queue(_) => Ok(()),
+            Source::Log(reading) => reading.supports(wire),
+        }
     }
 }
 
@@ -260,7 +334,7 @@ impl TurnHandle {
         self.id
     }
 
-    /// Stops the turn: its reader gets what was sent so far and the wire's terminal for a stop. Doing it again, or after the
+    /// Stops the turn: each reader gets what was sent so far and the wire's terminal for a stop. Doing it again, or after the
     /// end, does nothing. False where the turn was over already.
     pub fn stop(&self) -> bool {
         self.queue.request_end(End::stopped()).is_ok()

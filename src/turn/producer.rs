@@ -1,4 +1,4 @@
-//! Runs the orchestrator in a task of its own, and makes one end of whatever becomes of it.
+//! Runs the orchestrator in a task of its own, and makes one end of whatever becomes of it; starts the recorder of a journaled turn.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -93,6 +93,15 @@ impl Producer {
         unfinished.membership = None;
         self.queue.finish(end);
     }
+}
+
+/// Runs the recorder of a journaled turn in a task of its own: an orchestrator that blocks its thread must not hold up the readers.
+pub(super) fn spawn_recorder(recorder: impl Future<Output = ()> + Send + 'static, span: tracing::Span) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that spawns; the recorder accounts for the task"
+    )]
+    tokio::spawn(recorder.instrument(span));
 }
 
 /// Polls the orchestrator, the cancellation and the clock until one of them makes an end.

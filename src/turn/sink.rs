@@ -85,7 +85,7 @@ impl Sink {
             }
             Item::Text(text) if text.is_empty() => self.closed().map_or(Ok(()), Err),
             Item::Text(text) => {
-                for piece in pieces(&text) {
+                for piece in pieces(&text, MAX_PIECE_BYTES) {
                     while let Err(refused) = self.queue().push_text(piece, now) {
                         wait_or_fail(refused)?;
                         self.room().await;
@@ -221,13 +221,13 @@ fn wait_or_fail(refused: Refused) -> Result<(), SendError> {
     }
 }
 
-/// Cuts `text` into pieces of at most [`MAX_PIECE_BYTES`], between characters.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+/// Cuts `text` into pieces of at most `max_bytes`, between characters.
+pub(super) fn pieces(mut text: &str, max_bytes: usize) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         if text.is_empty() {
             return None;
         }
-        let (piece, rest) = text.split_at(text.floor_char_boundary(MAX_PIECE_BYTES));
+        let (piece, rest) = text.split_at(text.floor_char_boundary(max_bytes));
         text = rest;
         Some(piece)
     })

@@ -8,33 +8,82 @@ use bytes::Bytes;
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
 
-use super::{Reader, Turn};
+use super::journal::follower::Follower;
+use super::{Reader, Source, Timeouts, Turn};
 use crate::wire::Wire;
 
 /// Shortest keep-alive interval: anything less would be busy with nothing but fillers.
 const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
 
+/// How often a reader of a journal looks at the clock where it has no keep-alive: there is nothing that it could find.
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+
 /// The bytes of a turn on one wire: a stream that cannot fail and always ends with the wire's terminal.
 ///
 /// Everything that is ready comes as one chunk; while nothing is, the wire's filler comes at the keep-alive interval.
 ///
-/// Dropping it disconnects: the orchestrator is dropped at its current wait.
+/// Dropping it disconnects, as dropping a [`Turn`] does.
 #[derive(Debug)]
 pub struct TurnStream {
-    reader: Reader,
+    chunks: Chunks,
     last: Instant,
     // Made when the stream first has to wait; re-armed only when it fires, so a chunk costs no timer.
     timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// Where the chunks come from.
+#[derive(Debug)]
+enum Chunks {
+    Queue(Reader),
+    Log(Box<Follower>),
+}
+
+impl Chunks {
+    fn timeouts(&self) -> &Timeouts {
+        match self {
+            Self::Queue(reader) => &reader.timeouts,
+            Self::Log(follower) => follower.timeouts(),
+        }
+    }
+
+    fn poll_chunk(&mut self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
+        match self {
+            Self::Queue(reader) => reader.queue.poll_bytes(cx, now.into_std()),
+            Self::Log(follower) => follower.poll_bytes(cx),
+        }
+    }
+
+    /// What there is to be looked at by the clock, and when to look again.
+    fn check_overdue(&self, now: Instant) -> Instant {
+        match self {
+            Self::Queue(reader) => reader.check_overdue(),
+            // The recorder does it for all readers.
+            Self::Log(_) => now + NEVER,
+        }
+    }
+
+    fn keep_alive(&mut self) {
+        match self {
+            Self::Queue(reader) => reader.queue.keep_alive(),
+            Self::Log(follower) => follower.keep_alive(),
+        }
+    }
 }
 
 impl Turn {
     /// Spells the turn on `wire`, without any http around it.
     pub fn stream(self, wire: &impl Wire) -> TurnStream {
         let now = Instant::now();
-        self.reader.span.record("wire", wire.name());
-        self.reader.queue.attach(wire.encoder(), now.into_std());
+        let chunks = match self.source {
+            Source::Queue(reader) => {
+                reader.span.record("wire", wire.name());
+                reader.queue.attach(wire.encoder(), now.into_std());
+                Chunks::Queue(reader)
+            }
+            Source::Log(reading) => Chunks::Log(Box::new(Follower::new(reading, wire.encoder()))),
+        };
         TurnStream {
-            reader: self.reader,
+            chunks,
             last: now,
             timer: None,
         }
@@ -44,13 +93,16 @@ impl Turn {
 impl TurnStream {
     /// Whether everything was handed out, the terminal included.
     pub fn is_finished(&self) -> bool {
-        self.reader.queue.is_drained()
+        match &self.chunks {
+            Chunks::Queue(reader) => reader.queue.is_drained(),
+            Chunks::Log(follower) => follower.is_finished(),
+        }
     }
 
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let keep_alive = self
-            .reader
-            .timeouts
+            .chunks
+            .timeouts()
             .keep_alive
             .map(|interval| interval.max(MIN_KEEP_ALIVE));
         let timer = self
@@ -58,7 +110,7 @@ impl TurnStream {
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.last)));
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let look_again = self.reader.check_overdue();
+            let look_again = self.chunks.check_overdue(now);
             let due = keep_alive.and_then(|interval| self.last.checked_add(interval));
             if due.is_some_and(|due| due <= now) {
                 self.last = now;
@@ -79,12 +131,12 @@ impl Stream for TurnStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             let now = Instant::now();
-            if let Poll::Ready(chunk) = self.reader.queue.poll_bytes(cx, now.into_std()) {
+            if let Poll::Ready(chunk) = self.chunks.poll_chunk(cx, now) {
                 self.last = now;
                 return Poll::Ready(chunk);
             }
             std::task::ready!(self.poll_timer(cx));
-            self.reader.queue.keep_alive();
+            self.chunks.keep_alive();
         }
     }
 }

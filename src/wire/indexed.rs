@@ -15,6 +15,10 @@ use crate::json;
 /// The largest index: the largest whole number that every reader of JSON holds exactly.
 pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;
 
+/// The shortest limit of a line for frames that were numbered elsewhere. A text cut in two would take the index of the next frame, so
+/// those texts are at most 4 KiB: 24 KiB where all of it has to be escaped, and the object around it.
+pub(super) const MIN_LINE_BYTES: usize = 32 * 1024;
+
 #[derive(Serialize)]
 struct Text<'a> {
     text: &'a str,

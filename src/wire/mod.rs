@@ -95,6 +95,13 @@ pub trait Spelling: fmt::Debug + Send {
     /// Appends the terminal. It cannot fail: what does not fit the limits is shortened.
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut);
 
+    /// Says which index the next frame has. A wire whose frames stand alone, each with its index, goes on with that one and says true;
+    /// a stream on it may begin with any frame. Any other wire says false and changes nothing.
+    fn seek(&mut self, index: u64) -> bool {
+        let _ = index;
+        false
+    }
+
     /// Appends a filler that readers skip, if the wire has one for this phase.
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut);
 }
@@ -166,6 +173,13 @@ impl Encoder {
         self.order.accept(FrameKind::End)?;
         self.spelling.end(phase, end, out);
         Ok(())
+    }
+
+    /// Says which index the next frame has, for frames that were numbered elsewhere. True where the wire's frames stand alone, each with
+    /// its index, so that a stream may begin with any of them. Otherwise nothing changes: such an encoder goes on in the middle of
+    /// a stream only after it was given all frames before.
+    pub fn seek(&mut self, index: u64) -> bool {
+        self.spelling.seek(index)
     }
 
     /// Appends a filler that readers skip, where the wire has one and the stream has not ended.

@@ -223,6 +223,12 @@ impl Spelling for SseSpelling {
         self.close(out);
     }
 
+    fn seek(&mut self, index: u64) -> bool {
+        self.index = index;
+        self.limits.max_line_bytes = self.limits.max_line_bytes.max(indexed::MIN_LINE_BYTES);
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

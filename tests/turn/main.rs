@@ -5,6 +5,7 @@
 mod around;
 mod crowd;
 mod ends;
+mod journal;
 mod outside;
 mod sinks;
 mod stops;

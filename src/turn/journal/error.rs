@@ -1,0 +1,83 @@
+//! Why a turn is not found in the journal, or not from there on.
+
+use crate::frame::Failure;
+use crate::turn::Rejected;
+
+/// No turn of that id for that owner: there never was one, it is somebody else's, or it is kept no longer. Which of these it is, is
+/// nobody's business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such turn")]
+#[non_exhaustive]
+pub struct UnknownTurn;
+
+impl UnknownTurn {
+    /// Stable machine word for this error.
+    pub fn code(self) -> &'static str {
+        Failure::UNKNOWN_TURN
+    }
+}
+
+/// Why a turn is not resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResumeError {
+    /// There is no such turn for that owner.
+    #[error(transparent)]
+    Unknown(#[from] UnknownTurn),
+    /// The frame was there, and is kept no longer.
+    #[error("frames before index {base} are no longer kept")]
+    Gone {
+        /// The first frame that is kept.
+        base: u64,
+    },
+    /// The turn has not come that far.
+    #[error("the next frame has index {next}")]
+    Ahead {
+        /// The index that the next frame gets.
+        next: u64,
+    },
+}
+
+impl ResumeError {
+    /// Stable machine word for this error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Unknown(unknown) => unknown.code(),
+            Self::Gone { .. } => Failure::GONE,
+            Self::Ahead { .. } => Failure::AHEAD,
+        }
+    }
+
+    /// What the client is told.
+    pub fn failure(self) -> Failure {
+        match self {
+            Self::Unknown(_) => {
+                Failure::new(Failure::UNKNOWN_TURN, "There is no such answer, or not any more.").permanent()
+            }
+            Self::Gone { .. } => gone(),
+            Self::Ahead { .. } => {
+                Failure::new(Failure::AHEAD, "The answer has not come that far.").permanent()
+            }
+        }
+    }
+}
+
+/// A reader is told that what comes next for it is kept no longer.
+pub(super) fn gone() -> Failure {
+    Failure::new(
+        Failure::GONE,
+        "A part of this answer is no longer kept. Please ask again.",
+    )
+}
+
+impl From<ResumeError> for Rejected {
+    fn from(error: ResumeError) -> Self {
+        Self::new(error.failure())
+    }
+}
+
+impl From<UnknownTurn> for Rejected {
+    fn from(error: UnknownTurn) -> Self {
+        ResumeError::from(error).into()
+    }
+}

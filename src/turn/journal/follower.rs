@@ -1,0 +1,206 @@
+//! A reader of a log: at its own place, on its own wire, at its own pace.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use super::error::{ResumeError, gone};
+use super::kept::{Dropped, Record};
+use super::log::Log;
+use crate::event::Custom;
+use crate::frame::{End, Frame};
+use crate::turn::group::Membership;
+use crate::turn::{Timeouts, TurnHandle};
+use crate::wire::{EncodeError, Encoder, Wire};
+
+/// What stands for an event that does not fit a wire whose frames are numbered: without it a number would be missing.
+const STAND_IN: &str = "dropped";
+
+/// A reader's place in a log. Dropping it disconnects this reader.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    log: Arc<Log>,
+    reader: u64,
+    /// The next frame.
+    from: u64,
+    is_over: bool,
+    /// A reader holds the turn's place in its group while the turn runs.
+    _membership: Option<Membership>,
+}
+
+impl Reading {
+    pub(super) fn new(
+        log: Arc<Log>,
+        reader: u64,
+        from: u64,
+        is_over: bool,
+        membership: Option<Membership>,
+    ) -> Self {
+        Self {
+            log,
+            reader,
+            from,
+            is_over,
+            _membership: membership,
+        }
+    }
+
+    pub(crate) fn handle(&self) -> &TurnHandle {
+        &self.log.head.handle
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.log.head.timeouts
+    }
+
+    /// Whether there was nothing left to read when it was made: the turn is over, and this reader has seen its end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// How the turn ended, if it did.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.log.end()
+    }
+
+    /// Takes the next frames; `None` where they are not kept any more.
+    pub(crate) fn poll_frames(&mut self, cx: &Context<'_>) -> Poll<Option<Vec<Frame>>> {
+        self.log.poll_read(self.reader, self.from, cx).map(|read| {
+            let records = read.ok()?;
+            self.from += records.len() as u64;
+            Some(records.iter().map(Record::to_frame).collect())
+        })
+    }
+
+    /// Whether `wire` can go on from here.
+    pub(crate) fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
+        let first = if wire.encoder().seek(self.from) {
+            self.from
+        } else {
+            0
+        };
+        self.log.holds(first)
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.log.detach(self.reader);
+    }
+}
+
+/// A reader of a log on one wire.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    reading: Reading,
+    encoder: Encoder,
+    /// The next frame that the encoder takes. While it lies before the reader's own next frame, what it becomes is thrown away: the
+    /// encoder only learns what the reader has seen.
+    position: u64,
+    /// Whether the wire writes the index of each frame.
+    is_numbered: bool,
+    /// Events that do not fit this wire, and that nothing stands for.
+    events_dropped: u64,
+    out: BytesMut,
+    is_finished: bool,
+}
+
+impl Follower {
+    pub(crate) fn new(reading: Reading, mut encoder: Encoder) -> Self {
+        let is_numbered = encoder.seek(reading.from);
+        Self {
+            position: if is_numbered { reading.from } else { 0 },
+            is_numbered,
+            events_dropped: 0,
+            out: BytesMut::new(),
+            is_finished: reading.is_over(),
+            encoder,
+            reading,
+        }
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        self.reading.timeouts()
+    }
+
+    /// Whether everything was handed out, the terminal included.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    /// Takes what is ready as one chunk; `None` after the terminal.
+    pub(crate) fn poll_bytes(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
+        if self.is_finished {
+            return Poll::Ready(None);
+        }
+        match self.reading.log.poll_read(self.reading.reader, self.position, cx) {
+            Poll::Ready(Ok(records)) => {
+                for record in &records {
+                    self.encode(record);
+                }
+                if self.out.is_empty() && !self.is_finished {
+                    // Frames may leave no bytes, above all those that the reader has. Other tasks have their turn in between.
+                    cx.waker().wake_by_ref();
+                }
+            }
+            Poll::Ready(Err(Dropped)) => {
+                self.encoder.seek(self.position);
+                let _ = self.encoder.end(&End::failed(gone()), &mut self.out);
+                self.is_finished = true;
+            }
+            Poll::Pending => {}
+        }
+        if !self.out.is_empty() {
+            return Poll::Ready(Some(self.out.split().freeze()));
+        }
+        if self.is_finished {
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+
+    fn encode(&mut self, record: &Record) {
+        let is_known = self.position < self.reading.from;
+        let before = self.out.len();
+        self.encoder.seek(self.position);
+        match record.as_end() {
+            Some(end) => {
+                let mut end = end.clone();
+                end.metadata.events_dropped += self.events_dropped;
+                let _ = self.encoder.end(&end, &mut self.out);
+                self.is_finished = true;
+            }
+            None => {
+                if let Err(error) = record.encode(&mut self.encoder, &mut self.out) {
+                    self.leave_out(&error);
+                }
+            }
+        }
+        if is_known {
+            self.out.truncate(before);
+        }
+        self.position += 1;
+    }
+
+    /// An event does not fit this wire. The end counts it, except where a frame in its place tells it: a reader that came back behind
+    /// that frame has not counted it.
+    fn leave_out(&mut self, error: &EncodeError) {
+        if !self.is_numbered {
+            self.events_dropped += 1;
+            return;
+        }
+        let code = serde_json::Value::from(error.code());
+        if let Ok(event) = Custom::new(STAND_IN, &code) {
+            let _ = self.encoder.event(&event.into(), None, &mut self.out);
+        }
+    }
+
+    /// Writes the wire's filler, if it has one now. Not while the encoder is behind its reader: a filler is legal by what the
+    /// reader has seen.
+    pub(crate) fn keep_alive(&mut self) {
+        if !self.is_finished && self.position >= self.reading.from {
+            self.encoder.keep_alive(&mut self.out);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The frames of one turn as they are kept: a vector that loses its head. It knows no lock, no clock and no reader.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::error::ResumeError;
+use crate::frame::{End, Frame};
+use crate::json;
+use crate::wire::ndjson::Ndjson;
+use crate::wire::{EncodeError, Encoder, Limits, Wire};
+
+/// What a record takes besides its content, roughly: its place, its counters, and the fixed part of the frame.
+const RECORD_BYTES: usize = 64;
+
+/// A frame that any number of readers hold. Texts are most of a turn, so they do without the room of an event.
+#[derive(Clone, Debug)]
+pub(super) enum Record {
+    Text(Arc<str>),
+    Frame(Arc<Frame>),
+}
+
+impl Record {
+    pub(super) fn text(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+
+    pub(super) fn frame(frame: Frame) -> Self {
+        match frame {
+            Frame::Text(text) => Self::Text(text.into()),
+            frame => Self::Frame(Arc::new(frame)),
+        }
+    }
+
+    pub(super) fn to_frame(&self) -> Frame {
+        match self {
+            Self::Text(text) => Frame::Text((**text).to_owned()),
+            Self::Frame(frame) => (**frame).clone(),
+        }
+    }
+
+    pub(super) fn as_end(&self) -> Option<&End> {
+        match self {
+            Self::Frame(frame) => match &**frame {
+                Frame::End(end) => Some(end),
+                _ => None,
+            },
+            Self::Text(_) => None,
+        }
+    }
+
+    pub(super) fn encode(&self, encoder: &mut Encoder, out: &mut BytesMut) -> Result<(), EncodeError> {
+        match self {
+            Self::Text(text) => encoder.text(text, out),
+            Self::Frame(frame) => encoder.encode(frame, out),
+        }
+    }
+
+    /// What the limits count.
+    pub(super) fn bytes(&self) -> usize {
+        let content = match self {
+            Self::Text(text) => text.len(),
+            Self::Frame(frame) => match &**frame {
+                Frame::Text(text) => text.len(),
+                // The queue has serialised it already, so it can be.
+                Frame::Event { event, .. } => json::length(event).unwrap_or_default(),
+                Frame::End(end) => {
+                    let whole = Limits::default().max_trailer_bytes(usize::MAX);
+                    let mut out = BytesMut::new();
+                    let _ = Ndjson::default().limits(whole).encoder().end(end, &mut out);
+                    out.len()
+                }
+            },
+        };
+        RECORD_BYTES + content
+    }
+}
+
+/// The frames from `base` on.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The index of the first frame that is there.
+    base: u64,
+    /// With what each of them counts.
+    records: VecDeque<(Record, usize)>,
+    bytes: usize,
+}
+
+/// The frame that was asked for is not there any more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dropped;
+
+impl Kept {
+    /// What all of it counts.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The index that the next frame gets.
+    pub(super) fn next(&self) -> u64 {
+        self.base + self.records.len() as u64
+    }
+
+    /// Appends a frame, whose `bytes` were counted before.
+    pub(super) fn push(&mut self, record: Record, bytes: usize) {
+        self.bytes += bytes;
+        self.records.push_back((record, bytes));
+    }
+
+    /// Drops frames from the head on until they count at most `max_bytes`, or one is left.
+    pub(super) fn trim(&mut self, max_bytes: usize) {
+        while self.bytes > max_bytes && self.records.len() > 1 {
+            if let Some((_, bytes)) = self.records.pop_front() {
+                self.bytes -= bytes;
+                self.base += 1;
+            }
+        }
+    }
+
+    /// How the turn ended, if it did.
+    pub(super) fn end(&self) -> Option<&End> {
+        self.records.back()?.0.as_end()
+    }
+
+    /// Whether a reader may begin at `from`: at any frame that is there, and at the next one.
+    pub(super) fn place(&self, from: u64) -> Result<(), ResumeError> {
+        let (base, next) = (self.base, self.next());
+        match from {
+            from if from < base => Err(ResumeError::Gone { base }),
+            from if from > next => Err(ResumeError::Ahead { next }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The frames from `from` on, until they count `max_bytes`: at least one, if there is one.
+    pub(super) fn read(&self, from: u64, max_bytes: usize) -> Result<Vec<Record>, Dropped> {
+        let skip = from.checked_sub(self.base).ok_or(Dropped)?;
+        let skip = usize::try_from(skip)
+            .unwrap_or(usize::MAX)
+            .min(self.records.len());
+        let mut taken = 0;
+        let fits = |(_, bytes): &&(Record, usize)| {
+            let fits = taken < max_bytes;
+            taken += bytes;
+            fits
+        };
+        let records = self.records.range(skip..).take_while(fits);
+        Ok(records.map(|(record, _)| record.clone()).collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "kept_tests.rs"]
+mod tests;

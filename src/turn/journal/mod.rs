@@ -1,0 +1,371 @@
+//! The journal in memory: turns that outlive a connection, with any number of readers.
+//!
+//! ```text
+//!  orchestrator ──► queue ──► recorder ──► log of the turn: 0 1 2 3 … end
+//!                             recorder.rs  log.rs             │   │   │
+//!                                                  Turn ◄─────┘   │   └─────► resume(id, owner, 7)
+//!                                                  the first      ▼           on another wire
+//!                                                  reader         resume(id, owner, 3)
+//! ```
+//!
+//! After the response has begun a recorder takes the frames out of the queue and puts them into the turn's log, where each gets its
+//! index: 0, 1, 2 …, the end too. Texts that meet in the queue become one before that, so every reader on every wire sees the same
+//! frames under the same indexes. Readers follow the log at their own pace, the first one like all others; nobody waits for
+//! anybody.
+//!
+//! A log is bounded, so it may lose its head. A reader that is too far behind is told so by its wire's failure completion under the
+//! code `gone`; who asks for frames that are gone gets a typed error. Nobody ever gets a stream with a hole.
+//!
+//! It deliberately knows no http, no session, and no other host.
+
+mod error;
+pub(crate) mod follower;
+mod kept;
+mod limits;
+mod log;
+mod recorder;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::time::Instant;
+
+pub use error::{ResumeError, UnknownTurn};
+pub use limits::{Disconnect, JournalLimits};
+
+use self::kept::Record;
+use self::log::{Head, Log};
+use self::recorder::Recorder;
+use super::group::{Membership, RETRY_AFTER};
+use super::line::busy;
+use super::reader::Reader;
+use super::{Rejected, Turn, TurnId, producer};
+
+/// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use ragwire::turn::{Disconnect, Journal, JournalLimits};
+/// use ragwire::{Metadata, SendError, Sink, Turn};
+///
+/// async fn answer(sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send("Forty-two.").await?;
+///     Ok(Metadata::default())
+/// }
+///
+/// let journal = Journal::in_memory(JournalLimits::default());
+/// let turn = Turn::builder()
+///     .journal(&journal)
+///     .owner("alice")
+///     .on_disconnect(Disconnect::grace(Duration::from_secs(30)))
+///     .start(answer)
+///     .commit()
+///     .await?;
+/// let id = turn.id();
+/// drop(turn); // the connection is lost
+///
+/// let turn = journal.resume(id, "alice", 0).await?; // the same reader comes back, or another one
+/// assert_eq!(turn.collect().await?.text, "Forty-two.");
+/// assert_eq!(journal.resume(id, "mallory", 0).await.unwrap_err().code(), "unknown_turn");
+/// assert!(!journal.stop(id, "alice")?, "it is over already");
+/// # Ok(()) }
+/// ```
+///
+/// # Drop
+///
+/// Turns that run keep their journal; those that are over go with its last clone.
+#[derive(Clone)]
+pub struct Journal {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    limits: JournalLimits,
+    /// What all logs count.
+    bytes: Arc<AtomicUsize>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    turns: HashMap<TurnId, Arc<Log>>,
+    /// Places of turns whose response has not begun.
+    reserved: usize,
+    /// Turns that are over, with the moment of their end, the first one first.
+    over: VecDeque<(Instant, TurnId)>,
+    /// Whether a task drops what is kept too long.
+    is_swept: bool,
+}
+
+impl Journal {
+    /// A journal in the memory of this process.
+    pub fn in_memory(limits: JournalLimits) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                limits,
+                bytes: Arc::default(),
+                state: Mutex::default(),
+            }),
+        }
+    }
+
+    /// A further reader of a turn, from the frame of index `from` on and live to its end. It may read on another wire than those
+    /// before it.
+    ///
+    /// A reader that has seen the frame of index `n` asks for `n + 1`. Where that one is next but not there yet, it is waited for;
+    /// where the turn is over, there is nothing left: see [`Turn::is_over`].
+    ///
+    /// `owner` has to be the one that the turn was started with. A turn that was started without one is given to whoever has its id.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ResumeError`]
+    pub async fn resume(&self, id: TurnId, owner: &str, from: u64) -> Result<Turn, ResumeError> {
+        Ok(Turn::follow(self.find(id, owner)?.attach(from)?))
+    }
+
+    /// Stops a turn, whether somebody reads it or not: its readers get what was sent so far and their wire's terminal for a stop, and
+    /// so does whoever reads it later. False where the turn was over already.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownTurn`]
+    pub fn stop(&self, id: TurnId, owner: &str) -> Result<bool, UnknownTurn> {
+        Ok(self.find(id, owner)?.head.handle.stop())
+    }
+
+    /// How many turns are kept, running and over.
+    pub fn turns(&self) -> usize {
+        self.shared.expire();
+        self.shared.lock().turns.len()
+    }
+
+    /// How many bytes are kept, by the count of [`JournalLimits`].
+    pub fn bytes(&self) -> usize {
+        self.shared.expire();
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    fn find(&self, id: TurnId, owner: &str) -> Result<Arc<Log>, UnknownTurn> {
+        self.shared.expire();
+        let state = self.shared.lock();
+        let log = state.turns.get(&id).ok_or(UnknownTurn)?;
+        if log.head.owner.is_empty() || log.head.owner == owner {
+            Ok(Arc::clone(log))
+        } else {
+            Err(UnknownTurn)
+        }
+    }
+
+    /// Keeps a place for a turn, so that nothing is spent on one that would find none.
+    pub(super) fn reserve(&self, id: TurnId) -> Result<Slot, Rejected> {
+        self.shared.expire();
+        let mut dropped = Vec::new();
+        let mut state = self.shared.lock();
+        // An id that everybody could guess (see `TurnId::random`) must not become one that gives access.
+        let is_usable = id.is_random() && !state.turns.contains_key(&id);
+        while state.turns.len() + state.reserved >= self.shared.limits.max_turns {
+            match state.drop_oldest() {
+                Some(log) => dropped.push(log),
+                None => break,
+            }
+        }
+        let is_full = state.turns.len() + state.reserved >= self.shared.limits.max_turns;
+        if is_usable && !is_full {
+            state.reserved += 1;
+        }
+        drop(state);
+        forget(dropped);
+        if is_usable && !is_full {
+            Ok(Slot(self.clone()))
+        } else {
+            Err(Rejected {
+                retry_after: Some(RETRY_AFTER),
+                ..Rejected::new(busy())
+            })
+        }
+    }
+
+    /// Appends a frame to a log, and keeps the sum of all logs within its limit.
+    fn append(&self, log: &Log, record: Record) {
+        log.append(record);
+        let excess = || {
+            let bytes = self.shared.bytes.load(Ordering::Relaxed);
+            bytes.saturating_sub(self.shared.limits.max_bytes)
+        };
+        while excess() > 0 {
+            let oldest = self.shared.lock().drop_oldest();
+            if oldest.is_none() {
+                break;
+            }
+            forget(oldest);
+        }
+        match excess() {
+            0 => {}
+            excess => log.shrink_by(excess),
+        }
+    }
+
+    /// The turn is over: from now on its time runs.
+    fn retire(&self, id: TurnId) {
+        self.shared.lock().over.push_back((Instant::now(), id));
+    }
+
+    /// What drops turns that are kept too long, unless somebody does that already.
+    fn sweeper(&self) -> Option<Sweeper> {
+        let mut state = self.shared.lock();
+        let is_swept = std::mem::replace(&mut state.is_swept, true);
+        (!is_swept).then(|| Sweeper(Arc::downgrade(&self.shared)))
+    }
+}
+
+impl fmt::Debug for Journal {
+    /// Without the turns: what people ask and are told does not belong into a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal")
+            .field("limits", &self.shared.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keeps_for_ever(&self) -> bool {
+        Instant::now().checked_add(self.limits.keep).is_none()
+    }
+
+    /// Drops what is kept too long, and says when to do it again.
+    fn expire(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut expired = Vec::new();
+        let mut state = self.lock();
+        let next = loop {
+            let Some((ended, _)) = state.over.front() else {
+                break None;
+            };
+            match ended.checked_add(self.limits.keep) {
+                Some(due) if due <= now => expired.extend(state.drop_oldest()),
+                due => break due,
+            }
+        };
+        drop(state);
+        forget(expired);
+        next
+    }
+}
+
+impl State {
+    /// Takes the turn out that ended first; to be [forgotten](forget) outside of the lock.
+    fn drop_oldest(&mut self) -> Option<Arc<Log>> {
+        let (_, id) = self.over.pop_front()?;
+        self.turns.remove(&id)
+    }
+}
+
+/// Drops the frames of turns that are kept no longer. Readers that are still behind are told so: otherwise those who never read would
+/// keep what no limit counts.
+fn forget(logs: impl IntoIterator<Item = Arc<Log>>) {
+    for log in logs {
+        log.shrink_by(usize::MAX);
+    }
+}
+
+/// A place for a turn whose response has not begun. A turn that is rejected leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Slot(Journal);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.shared.lock().reserved -= 1;
+    }
+}
+
+/// What a turn that is to be journaled knows before its response has begun.
+#[derive(Debug)]
+pub(super) struct Recording {
+    pub(super) slot: Slot,
+    pub(super) owner: String,
+    pub(super) disconnect: Disconnect,
+}
+
+impl Recording {
+    /// The response has begun: the turn is recorded, and `reader`'s place is taken by the first reader of the log.
+    pub(super) fn begin(self, reader: Reader) -> Turn {
+        let journal = self.slot.0.clone();
+        let head = Head {
+            handle: reader.handle(),
+            owner: self.owner,
+            timeouts: reader.timeouts,
+            membership: reader.membership.as_ref().map(Membership::downgrade),
+        };
+        let id = reader.id;
+        let shared = &journal.shared;
+        let log = Arc::new(Log::new(
+            head,
+            shared.limits.max_turn_bytes,
+            Arc::clone(&shared.bytes),
+        ));
+        let first = log.first_reader();
+        shared.lock().turns.insert(id, Arc::clone(&log));
+        drop(self.slot);
+        let span = reader.span.clone();
+        span.record("wire", "journal");
+        let recorder = Recorder {
+            reader,
+            journal,
+            log,
+            disconnect: self.disconnect,
+        };
+        producer::spawn_recorder(recorder.run(), span);
+        Turn::follow(first)
+    }
+}
+
+/// Drops turns that are kept too long, until there is none left that could be.
+struct Sweeper(Weak<Shared>);
+
+impl Sweeper {
+    async fn run(mut self) {
+        while let Some(next) = self.next() {
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    /// Drops what is due, and says when to do it again. The decision that nobody sweeps any more falls under the lock under which turns
+    /// are added.
+    fn next(&mut self) -> Option<Instant> {
+        let shared = self.0.upgrade()?;
+        loop {
+            if let Some(next) = shared.expire() {
+                return Some(next);
+            }
+            let mut state = shared.lock();
+            // Otherwise one was added this moment, or all are kept for ever.
+            if state.over.is_empty() || shared.keeps_for_ever() {
+                state.is_swept = false;
+                self.0 = Weak::new();
+                return None;
+            }
+        }
+    }
+}
+
+impl Drop for Sweeper {
+    /// The runtime may drop the task while it sleeps.
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.lock().is_swept = false;
+        }
+    }
+}

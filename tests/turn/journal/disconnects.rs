@@ -1,0 +1,164 @@
+//! Who leaves, when, and what the policy makes of it.
+
+use super::*;
+
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How a reader leaves.
+type Leave = fn(Turn) -> futures_util::future::BoxFuture<'static, ()>;
+
+const WAYS: [(&str, Leave); 5] = [
+    ("turn", |turn| async { drop(turn) }.boxed()),
+    ("stream", |turn| {
+        async { drop(turn.stream(&Framed::default())) }.boxed()
+    }),
+    ("stream, read", |turn| {
+        async {
+            let mut stream = turn.stream(&Framed::default());
+            stream.next().await.unwrap();
+            assert!(stream.next().now_or_never().is_none());
+        }
+        .boxed()
+    }),
+    ("body", |turn| {
+        async { drop(turn.respond(Framed::default())) }.boxed()
+    }),
+    ("collect", |turn| {
+        async { assert!(turn.collect().now_or_never().is_none()) }.boxed()
+    }),
+];
+
+/// A turn that says `a`, then waits an hour; and whether its orchestrator is gone.
+async fn endless(journal: &Journal, disconnect: Disconnect) -> (Turn, Arc<AtomicBool>) {
+    let (flag, dropped) = Flag::new();
+    let turn = Turn::builder()
+        .journal(journal)
+        .on_disconnect(disconnect)
+        .timeouts(Timeouts::default().idle(None).total(Duration::from_secs(3_000)))
+        .start(move |sink| async move {
+            let _flag = flag;
+            play(&[Text("a"), Wait(3_600_000)], sink).await
+        });
+    (turn.commit().await.unwrap(), dropped)
+}
+
+/// When the orchestrator is gone: counted from now, to the second.
+async fn gone_after(dropped: &AtomicBool) -> u64 {
+    let begun = Instant::now();
+    settle().await;
+    while !dropped.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        settle().await;
+    }
+    begun.elapsed().as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_policy_decides() {
+    let journal = in_memory();
+    for (what, leave) in WAYS {
+        for (disconnect, after, ending) in [
+            (Disconnect::default(), 0, STOPPED.to_owned()),
+            (Disconnect::cancel(), 0, STOPPED.to_owned()),
+            (Disconnect::grace(Duration::ZERO), 0, STOPPED.to_owned()),
+            (Disconnect::grace(GRACE), 30, STOPPED.to_owned()),
+            (Disconnect::grace(Duration::MAX), 3_000, format!("\n\n{TOO_LONG}")),
+            (Disconnect::go_on(), 3_000, format!("\n\n{TOO_LONG}")),
+        ] {
+            let (turn, dropped) = endless(&journal, disconnect).await;
+            let id = turn.id();
+            leave(turn).await;
+            assert_eq!(gone_after(&dropped).await, after, "{what} {disconnect:?}");
+            // Its log has its end in any case.
+            let read = drain(resume(&journal, id, 0).await.stream(&Framed::default())).await;
+            assert_eq!(read, format!("\x1da{ending}"), "{what} {disconnect:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_reader_counts() {
+    let journal = in_memory();
+    for (disconnect, after) in [(Disconnect::cancel(), 0), (Disconnect::grace(GRACE), 30)] {
+        let (first, dropped) = endless(&journal, disconnect).await;
+        let id = first.id();
+        settle().await;
+        let second = resume(&journal, id, 0).await;
+        let third = resume(&journal, id, 1).await;
+        drop(second);
+        drop(first);
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        assert!(!dropped.load(Ordering::SeqCst), "a reader is left");
+        drop(third);
+        assert_eq!(gone_after(&dropped).await, after);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_in_time_keeps_it_going() {
+    let journal = in_memory();
+    let (turn, dropped) = endless(&journal, Disconnect::grace(GRACE)).await;
+    let id = turn.id();
+    drop(turn);
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_secs(29)).await;
+        let back = resume(&journal, id, 1).await;
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert!(!dropped.load(Ordering::SeqCst));
+        drop(back);
+    }
+    // A question that is refused is no reader.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    journal.resume(id, "", 7).await.unwrap_err();
+    assert_eq!(gone_after(&dropped).await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_the_commitment_every_disconnect_cancels() {
+    let journal = in_memory();
+    let (flag, dropped) = Flag::new();
+    let turn = kept(&journal)
+        .commit_on(Commit::first_text())
+        .start(move |sink| async move {
+            let _flag = flag;
+            play(&[Report, Wait(1_000)], sink).await
+        });
+    tokio::time::timeout(ms(10), turn.commit()).await.unwrap_err();
+    settle().await;
+    assert!(dropped.load(Ordering::SeqCst));
+    assert_eq!(journal.turns(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_readers_completes() {
+    let journal = in_memory();
+    for disconnect in [Disconnect::go_on(), Disconnect::grace(GRACE)] {
+        let turn = Turn::builder()
+            .journal(&journal)
+            .on_disconnect(disconnect)
+            .start(|sink| play(&[Report, Text("a"), Wait(50), Text("b"), Report], sink));
+        let turn = turn.commit().await.unwrap();
+        let id = turn.id();
+        drop(turn);
+        tokio::time::sleep(ms(100)).await;
+        let collected = resume(&journal, id, 0).await.collect().await.unwrap();
+        assert_eq!((&*collected.text, collected.events.len()), ("ab", 2));
+        assert_eq!(collected.end.status, Status::Completed);
+        let nothing = resume(&journal, id, 5).await;
+        assert!(nothing.is_over());
+        let nothing = nothing.collect().await.unwrap();
+        assert_eq!((&*nothing.text, nothing.events.len()), ("", 0));
+        assert_eq!(nothing.end, collected.end);
+    }
+}
+
+/// The sink of a turn that nobody reads any more says so by the end of the turn.
+#[tokio::test(start_paused = true)]
+async fn sinks_are_told() {
+    let journal = in_memory();
+    let (sink, turn) = Turn::builder().journal(&journal).channel();
+    sink.send("a").await.unwrap();
+    drop(turn.commit().await.unwrap());
+    settle().await;
+    assert_eq!(codes(&sink).await, ["turn_ended"; 5]);
+}

@@ -1,0 +1,429 @@
+//! Journaled turns: readers that come back, several readers, stops by id, and what is not kept.
+
+mod disconnects;
+mod limits;
+mod suffix;
+
+use bytes::BytesMut;
+use ragwire::turn::{Disconnect, Journal, JournalLimits, ResumeError};
+use ragwire::wire::openai::{OnFailure, Progress};
+use ragwire::wire::{Decode, Wire};
+use ragwire::{
+    AgUi, AiSdk, End, Eve, Forge, Frame, Item, Ndjson, OpenAi, SessionChat, Sse, TrustGraph, TurnId,
+};
+
+use super::*;
+
+/// Every wire.
+fn wires() -> Vec<Box<dyn Wire>> {
+    let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
+    vec![
+        Box::new(Framed::default()),
+        Box::new(Sse::default()),
+        Box::new(Sse::default().retry(None)),
+        Box::new(Ndjson::default()),
+        Box::new(Forge::default()),
+        Box::new(SessionChat::default()),
+        Box::new(AiSdk::default()),
+        Box::new(AgUi::new("t", "r")),
+        Box::new(openai().with_usage()),
+        Box::new(openai().progress(Progress::Comment)),
+        Box::new(openai().progress(Progress::None).on_failure(OnFailure::Text)),
+        Box::new(Eve::new("s")),
+        Box::new(Eve::new("s").documented().turn(3).message("why?")),
+        Box::new(TrustGraph::graph_rag("1").streaming(true)),
+        Box::new(TrustGraph::document_rag("1")),
+        Box::new(TrustGraph::graph_rag("1").specified().streaming(true)),
+    ]
+}
+
+fn in_memory() -> Journal {
+    Journal::in_memory(JournalLimits::default())
+}
+
+/// A journaled turn that nobody owns and that goes on without readers.
+fn kept(journal: &Journal) -> TurnBuilder {
+    Turn::builder()
+        .journal(journal)
+        .on_disconnect(Disconnect::go_on())
+}
+
+async fn resume(journal: &Journal, id: TurnId, from: u64) -> Turn {
+    journal.resume(id, "", from).await.unwrap()
+}
+
+async fn bytes(turn: Turn, wire: &impl Wire) -> Vec<u8> {
+    turn.stream(wire).collect::<Vec<_>>().await.concat()
+}
+
+/// All frames of a turn, as the lossless wire says them.
+async fn frames(turn: Turn) -> Vec<Frame> {
+    let mut decoder = Ndjson::default().decoder();
+    decoder.feed(&bytes(turn, &Ndjson::default()).await);
+    let frames = decoder.by_ref().map(Result::unwrap).collect();
+    assert_eq!(decoder.finish(), ragwire::wire::Finish::Complete);
+    frames
+}
+
+/// What an encoder that nobody disturbs makes of `frames`, and where each of them begins.
+fn encoded(wire: &impl Wire, frames: &[Frame]) -> (Vec<u8>, Vec<usize>) {
+    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+    let mut places = vec![0];
+    for frame in frames {
+        encoder.encode(frame, &mut out).unwrap();
+        places.push(out.len());
+    }
+    (out.to_vec(), places)
+}
+
+fn show(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_told_to_its_first_reader_as_without_a_journal() {
+    let journal = in_memory();
+    for (steps, expected) in [
+        (&[][..], Ok(format!("\x1d{DONE}"))),
+        (
+            &[Report, Text("Hi"), Text(" you"), Wait(1), Text("!")],
+            Ok(format!("{SEARCH}\x1dHi you!{DONE}")),
+        ),
+        (
+            &[Report, Bytes(b"Hi\xc3"), Fail],
+            Ok(format!("{SEARCH}\x1dHi\u{fffd}\n\n{SORRY}{FAILED}")),
+        ),
+        (
+            &[Text("Hi"), Wait(1), Panic],
+            Ok(format!("\x1dHi\n\n{SORRY}{FAILED}")),
+        ),
+        (&[Wait(1), Fail], Err("chat_failed")),
+        (&[Panic], Err("chat_failed")),
+    ] {
+        check(Turn::builder().journal(&journal), steps, expected).await;
+    }
+    settle().await;
+    assert_eq!(journal.turns(), 4, "those that were rejected leave nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_turn_leaves_nothing() {
+    let journal = Journal::in_memory(JournalLimits::default().max_turns(1));
+    for (steps, commit) in [
+        (&[Fail][..], Commit::first_frame()),
+        (&[Report, Fail], Commit::first_text()),
+    ] {
+        let turn = kept(&journal)
+            .commit_on(commit)
+            .start(move |sink| play(steps, sink));
+        let id = turn.id();
+        assert_eq!(
+            journal.resume(id, "", 0).await.unwrap_err().code(),
+            "unknown_turn",
+            "its response has not begun"
+        );
+        turn.commit().await.unwrap_err();
+        assert_eq!(
+            journal.resume(id, "", 0).await.unwrap_err().code(),
+            "unknown_turn"
+        );
+        assert_eq!(journal.stop(id, "").unwrap_err().code(), "unknown_turn");
+    }
+    drop(kept(&journal).start(|sink| play(&[Text("a")], sink)));
+    assert_eq!((journal.turns(), journal.bytes()), (0, 0));
+    // Each of them gave its place back.
+    let turn = kept(&journal).start(|sink| play(&[Text("a")], sink));
+    drop(turn.commit().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_the_owner_is_known() {
+    let journal = in_memory();
+    let other = in_memory();
+    for (owner, asks, known) in [
+        ("alice", "alice", true),
+        ("alice", "mallory", false),
+        ("alice", "", false),
+        ("alice", "Alice", false),
+        ("", "", true),
+        ("", "mallory", true),
+    ] {
+        for over in [false, true] {
+            let turn = kept(&journal)
+                .owner(owner)
+                .start(move |sink| {
+                    play(
+                        if over {
+                            &[Text("a")]
+                        } else {
+                            &[Text("a"), Wait(50)]
+                        },
+                        sink,
+                    )
+                })
+                .commit()
+                .await
+                .unwrap();
+            settle().await;
+            let id = turn.id();
+            let code = |error: ResumeError| error.code();
+            let expected = if known { Ok(id) } else { Err("unknown_turn") };
+            for from in [0, 1, 99] {
+                let asked = journal.resume(id, asks, from).await;
+                let expected = if from == 99 && known {
+                    Err("ahead")
+                } else {
+                    expected
+                };
+                assert_eq!(asked.map(|turn| turn.id()).map_err(code), expected);
+            }
+            let stopped = journal.stop(id, asks).map_err(|error| error.code());
+            assert_eq!(stopped, if known { Ok(!over) } else { Err("unknown_turn") });
+            assert_eq!(
+                other.resume(id, asks, 0).await.map(drop).map_err(code),
+                Err("unknown_turn")
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_stop_ends_all_readers() {
+    let journal = in_memory();
+    let turn = kept(&journal)
+        .owner("alice")
+        .start(|sink| play(&[Report, Text("a"), Wait(50), Text("b")], sink))
+        .commit()
+        .await
+        .unwrap();
+    let id = turn.id();
+    let mut first = turn.stream(&Framed::default());
+    assert_eq!(plain(&first.next().await.unwrap()), format!("{SEARCH}\x1da"));
+    let second = journal.resume(id, "alice", 1).await.unwrap();
+    let third = journal.resume(id, "alice", 2).await.unwrap();
+    assert_eq!(journal.stop(id, "alice"), Ok(true));
+    assert_eq!(journal.stop(id, "alice"), Ok(false));
+    let begun = Instant::now();
+    assert_eq!(drain(first).await, STOPPED);
+    assert_eq!(
+        drain(second.stream(&Framed::default())).await,
+        format!("\x1da{STOPPED}")
+    );
+    assert_eq!(drain(third.stream(&Framed::default())).await, STOPPED);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    // Whoever comes later is told the same, and a handle says that it is over.
+    let late = journal.resume(id, "alice", 0).await.unwrap();
+    assert!(!late.handle().stop());
+    let late = late.collect().await.unwrap();
+    assert_eq!(
+        (&*late.text, late.end.status.as_str(), late.events.len()),
+        ("a", "stopped", 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_reaches_a_turn_without_readers() {
+    let journal = in_memory();
+    let (flag, dropped) = Flag::new();
+    let turn = kept(&journal)
+        .start(move |sink| async move {
+            let _flag = flag;
+            play(&[Text("a"), Wait(1_000)], sink).await
+        })
+        .commit()
+        .await
+        .unwrap();
+    let id = turn.id();
+    drop(turn);
+    tokio::time::sleep(ms(20)).await;
+    assert!(!dropped.load(Ordering::SeqCst));
+    assert_eq!(journal.stop(id, ""), Ok(true));
+    settle().await;
+    assert!(dropped.load(Ordering::SeqCst));
+    let read = drain(resume(&journal, id, 0).await.stream(&Framed::default())).await;
+    assert_eq!(read, format!("\x1da{STOPPED}"));
+}
+
+/// A reader that does not read holds up nobody: not the orchestrator, not the others.
+#[tokio::test(start_paused = true)]
+async fn readers_have_their_own_speed() {
+    let journal = in_memory();
+    let timeouts = Timeouts::default().write_stall(ms(50)).idle(None).total(None);
+    let turn = kept(&journal)
+        .timeouts(timeouts)
+        .start(|sink: Sink| async move {
+            for _ in 0..100 {
+                sink.send("0123456789".repeat(500)).await?;
+                tokio::time::sleep(ms(10)).await;
+            }
+            Ok::<_, SendError>(Metadata::default())
+        })
+        .commit()
+        .await
+        .unwrap();
+    let begun = Instant::now();
+    let id = turn.id();
+    let mut never = turn.stream(&Framed::default());
+    let mut slow = resume(&journal, id, 0).await.stream(&Framed::default());
+    let fast = resume(&journal, id, 0).await.stream(&Framed::default());
+    let expected = format!("\x1d{}{EMPTY}", "0123456789".repeat(50_000));
+    assert_eq!(drain(fast).await, expected);
+    assert_eq!(begun.elapsed(), ms(1_000), "as long as the orchestrator takes");
+    let mut read = Vec::new();
+    while let Some(chunk) = slow.next().await {
+        assert!(chunk.len() <= 64 * 1024, "{}", chunk.len());
+        read.extend_from_slice(&chunk);
+        tokio::time::sleep(ms(100)).await;
+    }
+    assert_eq!(plain(&read), expected);
+    assert!(plain(&never.next().await.unwrap()).starts_with("\x1d0123"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_are_kept_alive() {
+    let journal = in_memory();
+    let timeouts = Timeouts::default().keep_alive(ms(100));
+    let turn = kept(&journal)
+        .timeouts(timeouts)
+        .start(|sink| play(&[Report, Text("a"), Wait(250), Text("b")], sink))
+        .commit()
+        .await
+        .unwrap();
+    let id = turn.id();
+    let wire = Sse::default();
+    let mut read = turn.stream(&wire).collect::<Vec<_>>().await;
+    assert_eq!(read.len(), 4);
+    let fillers = read.drain(1..3).collect::<Vec<_>>().concat();
+    assert_eq!(show(&fillers), ": keep-alive\n\n: keep-alive\n\n");
+    assert_eq!(
+        show(&read.concat()),
+        show(&bytes(resume(&journal, id, 0).await, &wire).await)
+    );
+
+    // A blank line is a filler only before the answer: a reader that is beyond that gets none, though the encoder has yet to see it.
+    let turn = kept(&journal)
+        .timeouts(timeouts)
+        .start(|sink| play(&[Report, Text("a"), Wait(50), Text("b"), Wait(1_000)], sink))
+        .commit()
+        .await
+        .unwrap();
+    tokio::time::sleep(ms(60)).await;
+    let late = resume(&journal, turn.id(), 2).await.stream(&Framed::default());
+    tokio::time::sleep(ms(200)).await;
+    assert_eq!(drain(late).await, format!("b{DONE}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_belong_to_the_group_while_the_turn_runs() {
+    let (journal, group) = (in_memory(), TurnGroup::new(1));
+    let start = |steps| {
+        kept(&journal)
+            .group(&group)
+            .start(|sink| play(steps, sink))
+            .commit()
+    };
+    let turn = start(&[Text("a"), Wait(50)]).await.unwrap();
+    let id = turn.id();
+    let second = resume(&journal, id, 0).await;
+    drop(turn);
+    assert_eq!(group.active(), 1);
+    tokio::time::sleep(ms(60)).await;
+    assert_eq!(group.active(), 1, "a reader is left");
+    drop(second);
+    assert_eq!(group.active(), 0);
+    let late = resume(&journal, id, 0).await;
+    assert_eq!(group.active(), 0, "what is over needs no place");
+    drop(late);
+
+    let turn = start(&[Text("a"), Wait(50)]).await.unwrap();
+    settle().await;
+    let second = resume(&journal, turn.id(), 1).await;
+    group.shut_down();
+    let ends = [turn, second].map(|turn| async { turn.collect().await.unwrap().end.status });
+    for status in futures_util::future::join_all(ends).await {
+        let Status::Failed(failure) = status else {
+            panic!("{status:?}")
+        };
+        assert_eq!(failure.code, "shutting_down");
+    }
+    tokio::time::timeout(ms(10), group.drained()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_resumed_over_http() {
+    let journal = in_memory();
+    let turn = kept(&journal)
+        .owner("alice")
+        .start(|sink| play(&[Text("a")], sink));
+    let turn = turn.commit().await.unwrap();
+    let response = turn.respond(Framed::default());
+    let named = response.headers()["x-ragwire-turn"].to_str().unwrap().to_owned();
+    drop(response);
+    settle().await;
+    let id = TurnId::parse(&named).unwrap();
+    assert_eq!(id.to_string(), named);
+    for wrong in [
+        "",
+        "0",
+        &named[1..],
+        &named.to_uppercase(),
+        &format!("+{}", &named[1..]),
+    ] {
+        let parsed = TurnId::parse(wrong);
+        assert!(parsed.is_none() || named.to_uppercase() == named, "{wrong}");
+    }
+    for (owner, from, status, code) in [
+        ("alice", 0, 200, ""),
+        ("alice", 1, 200, ""),
+        ("alice", 2, 204, ""),
+        ("alice", 3, 416, "ahead"),
+        ("mallory", 0, 404, "unknown_turn"),
+        ("mallory", 3, 404, "unknown_turn"),
+    ] {
+        let answer = journal.resume(id, owner, from).await.map_err(Rejected::from);
+        let refused = answer
+            .as_ref()
+            .err()
+            .map(|rejected| rejected.failure.code.clone());
+        let response = answer.map_or_else(|rejected| rejected.respond(), |turn| turn.respond(Sse::default()));
+        assert_eq!(response.status(), status);
+        assert_eq!(refused.unwrap_or_default(), code);
+        let content_type = response
+            .headers()
+            .get("content-type")
+            .map(|value| value.to_str().unwrap());
+        let expected = match status {
+            200 => Some("text/event-stream"),
+            204 => None,
+            _ => Some("application/json"),
+        };
+        assert_eq!(content_type, expected);
+        let is_end_stream = http_body_util::BodyExt::collect(response.into_body())
+            .await
+            .unwrap()
+            .to_bytes()
+            .is_empty();
+        assert_eq!(is_end_stream, status == 204);
+    }
+}
+
+#[test]
+fn readers_get_their_end_where_the_runtime_goes_away() {
+    let journal = in_memory();
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let short_lived = runtime();
+    let turn = short_lived.block_on(async {
+        let turn = kept(&journal).start(|sink| play(&[Text("a"), Wait(60_000)], sink));
+        let turn = turn.commit().await.unwrap();
+        tokio::task::yield_now().await;
+        turn
+    });
+    drop(short_lived);
+    let collected = runtime().block_on(turn.collect()).unwrap();
+    assert_eq!((&*collected.text, collected.end.status.as_str()), ("a", "failed"));
+}
