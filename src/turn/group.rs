@@ -50,6 +50,13 @@ impl TurnGroup {
         self.lock().turns.len()
     }
 
+    /// The turn of that id, while its orchestrator or its reader is there.
+    ///
+    /// An id is no authority: who hands it in has to be the turn's owner by some other proof.
+    pub fn get(&self, id: &TurnId) -> Option<TurnHandle> {
+        self.lock().turns.get(id).cloned()
+    }
+
     /// Whether a turn could join now. A request that is refused anyway need not be read.
     ///
     /// # Errors

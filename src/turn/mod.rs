@@ -14,6 +14,8 @@
 //! Dropping a [`Pending`], a [`Turn`] or the body made of it disconnects the reader: the orchestrator's future is dropped at its
 //! current wait. [`TurnHandle::stop`] ends the turn for its reader as well, with the wire's terminal for that.
 
+mod ask;
+mod asks;
 mod builder;
 mod collect;
 pub(crate) mod group;
@@ -36,6 +38,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use ask::{Ask, AskError, Authorize};
+pub use asks::{AnswerError, Answered, OpenAsk};
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::TurnGroup;
@@ -53,7 +57,8 @@ use reader::Reader;
 
 /// When the response begins, that is, until when a failure is an HTTP status.
 ///
-/// A turn that ends also decides it. So does a full queue, since nothing more could come.
+/// A turn that ends also decides it. So does a full queue, since nothing more could come, and a question to a human
+/// ([`Sink::ask`]), which nobody could see.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit {
     on: CommitOn,
@@ -112,6 +117,13 @@ impl TurnId {
             tracing::error!("the operating system gave no randomness for a turn id");
         }
         Self(u128::from_ne_bytes(bytes))
+    }
+
+    /// Reads an id as it is written; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let id = is_id.then(|| u128::from_str_radix(text, 16).ok()).flatten()?;
+        Some(Self(id))
     }
 }
 
@@ -245,7 +257,7 @@ impl Turn {
     }
 }
 
-/// Ends a turn from elsewhere. It does not keep the turn's reader or orchestrator alive.
+/// Ends a turn from elsewhere, and answers what it asks. It does not keep the turn's reader or orchestrator alive.
 #[derive(Clone, Debug)]
 pub struct TurnHandle {
     id: TurnId,
