@@ -447,6 +447,23 @@ async fn waiting_is_no_silence() {
     }
 }
 
+/// What ends the orchestrator withdraws what it asks, and the reader is told before the end.
+#[tokio::test(start_paused = true)]
+async fn a_turn_out_of_time_takes_its_question_back() {
+    let timeouts = Timeouts::default().keep_alive(None).total(60 * SECOND);
+    let turn = Turn::builder()
+        .timeouts(timeouts)
+        .start(|sink| asks(approval(), sink));
+    let handle = turn.handle();
+    let read = read(turn).await.unwrap();
+    let expected = framed("", "");
+    assert_eq!(
+        read,
+        format!("{}{TOO_LONG}", expected.strip_suffix(EMPTY).unwrap())
+    );
+    assert_eq!(handle.answer("r1", "Approve"), Err(AnswerError::Late));
+}
+
 /// A question that is withdrawn where there is no room to say so leaves the orchestrator its whole silence.
 #[tokio::test(start_paused = true)]
 async fn silence_is_counted_from_the_end_of_the_wait() {
