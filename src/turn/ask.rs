@@ -217,7 +217,8 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// [`AskError`]. Where nobody answered in time the reader has got `input_resolved` without a response.
+    /// [`AskError`]; also where an answer was accepted and the turn ended before the reader was told. An answer that is too long for
+    /// the wire is not told but counted in `events_dropped`. Where nobody answered in time the reader has got `input_resolved` without a response.
     pub async fn ask(&self, ask: Ask) -> Result<Value, AskError> {
         let request_id = request_id(ask.request_id)?;
         let mut question = InputRequested::new(&request_id, &ask.kind, &ask.prompt);
@@ -323,7 +324,11 @@ impl Sink {
         }
         // Also where time is up: an answer may have been taken in the same moment.
         let answer = open.close();
-        open.sink.send(resolved(answer.as_ref())).await?;
+        match open.sink.send(resolved(answer.as_ref())).await {
+            // An answer too long for the wire is one for the orchestrator all the same.
+            Err(SendError::Invalid(_)) => open.sink.queue().count_dropped(),
+            sent => sent?,
+        }
         Ok(answer)
     }
 }

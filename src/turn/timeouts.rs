@@ -11,7 +11,8 @@ use crate::frame::Failure;
 pub struct Timeouts {
     /// Silence after which the wire's filler is sent, so that proxies keep the connection and a dead one is noticed.
     pub keep_alive: Option<Duration>,
-    /// Silence of the orchestrator after which the turn fails.
+    /// Silence of the orchestrator after which the turn fails. While it waits for a human ([`Sink::ask`](super::Sink::ask)) it
+    /// is not silent.
     pub idle: Option<Duration>,
     /// Length of the turn after which it fails.
     pub total: Option<Duration>,

@@ -540,6 +540,23 @@ async fn a_question_is_never_dropped() {
     assert_eq!(read, format!("{SEARCH}{expected}"));
 }
 
+/// The orchestrator has its answer also where the wire cannot tell it.
+#[tokio::test(start_paused = true)]
+async fn an_answer_may_be_too_long_for_the_wire() {
+    let limits = QueueLimits::default().max_event_bytes(200);
+    let long = "x".repeat(200);
+    let turn = Turn::builder()
+        .queue(limits)
+        .start(|sink| asks(Ask::text("Who?").request_id("r1"), sink));
+    let turn = turn.commit().await.unwrap();
+    assert_eq!(turn.handle().answer("r1", &*long), Ok(Answered::Accepted));
+    let collected = turn.collect().await.unwrap();
+    let names: Vec<_> = collected.events.iter().map(|(event, _)| event.name()).collect();
+    assert_eq!(names, ["input_requested"]);
+    assert_eq!(collected.text, format!("answer {long:?}"));
+    assert_eq!(collected.end.metadata.events_dropped, 1);
+}
+
 /// The answers of what is over are remembered, but not for ever.
 #[tokio::test(start_paused = true)]
 async fn old_answers_are_forgotten() {
