@@ -305,7 +305,7 @@ vocabulary! {
     "input_resolved" InputResolved {
         /// The request that was answered.
         request_id: String;
-        /// The answer.
+        /// The answer; none where time was up or the request was withdrawn.
         response: Value,
     }
 
@@ -317,6 +317,8 @@ vocabulary! {
         auth_url: String;
         /// What the consent is for.
         description: String,
+        /// Names the request, where the turn waits for it.
+        request_id: String,
     }
 
     /// The consent was given or not (Eve `authorization.granted`, `authorization.completed`).
@@ -327,6 +329,8 @@ vocabulary! {
         outcome: AuthorizationOutcome;
         /// Why, where it was not given.
         reason: String,
+        /// The request that this ends.
+        request_id: String,
     }
 
     /// The answer in the structure that the request asked for (Eve `result.completed`).

@@ -2,6 +2,7 @@
 //!
 //! [`Turn::respond`] makes the response; [`Rejected`] becomes one too, as complete JSON. This layer knows no runtime.
 
+mod answer;
 mod body;
 #[cfg(feature = "ws")]
 pub mod gateway;

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::line::{After, Joined, Limits, Line, Spot};
-use super::{Rejected, TurnHandle};
+use super::{Rejected, TurnHandle, TurnId};
 use crate::metadata::QueueStats;
 
 pub(crate) use super::line::shutting_down;
@@ -168,6 +168,13 @@ impl TurnGroup {
             active: line.active_owners(),
             queued: line.queued_owners(),
         }
+    }
+
+    /// The turn of that id, while its orchestrator or a reader of it is there.
+    ///
+    /// An id is no authority: who hands it in has to be the turn's owner by some other proof.
+    pub fn get(&self, id: &TurnId) -> Option<TurnHandle> {
+        self.lock().turn(id)
     }
 
     /// Whether a turn without an owner could join now, to run or to wait. A request that is refused anyway need not be read.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use super::TurnHandle;
+use super::{TurnHandle, TurnId};
 use crate::frame::Failure;
 
 /// How many may run, and how many may wait.
@@ -83,6 +83,13 @@ impl After {
 }
 
 impl Line {
+    /// The turn of that id, running or waiting.
+    pub(super) fn turn(&self, id: &TurnId) -> Option<TurnHandle> {
+        let active = self.active.values().map(|active| &active.turn);
+        let mut turns = active.chain(self.waiting.iter().map(|waiting| &waiting.turn));
+        turns.find(|turn| turn.id() == *id).cloned()
+    }
+
     /// Takes a turn in, at once or behind those who wait.
     pub(super) fn join(
         &mut self,

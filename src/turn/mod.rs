@@ -17,6 +17,8 @@
 //! current wait. A turn with a [`Journal`] may go on then; [`Disconnect`] says how long. [`TurnHandle::stop`] ends the turn for its
 //! readers as well, with the wire's terminal for that.
 
+mod ask;
+mod asks;
 mod builder;
 mod collect;
 pub(crate) mod group;
@@ -42,6 +44,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use ask::{Ask, AskError, Authorize};
+pub use asks::{AnswerError, Answered, OpenAsk};
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
@@ -63,7 +67,8 @@ use reader::Reader;
 
 /// When the response begins, that is, until when a failure is an HTTP status.
 ///
-/// A turn that ends also decides it. So does a full queue, since nothing more could come.
+/// A turn that ends also decides it. So does a full queue, since nothing more could come, and a question to a human
+/// ([`Sink::ask`]), which nobody could see.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit {
     on: CommitOn,
@@ -321,7 +326,7 @@ impl Turn {
     }
 }
 
-/// Ends a turn from elsewhere. It does not keep the turn's reader or orchestrator alive.
+/// Ends a turn from elsewhere, and answers what it asks. It does not keep the turn's reader or orchestrator alive.
 #[derive(Clone, Debug)]
 pub struct TurnHandle {
     id: TurnId,

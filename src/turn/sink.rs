@@ -177,7 +177,7 @@ impl Sink {
         self.queue().closed().map(SendError::from)
     }
 
-    fn queue(&self) -> &Queue {
+    pub(super) fn queue(&self) -> &Queue {
         &self.shared.queue
     }
 

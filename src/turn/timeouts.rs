@@ -11,7 +11,8 @@ use crate::frame::Failure;
 pub struct Timeouts {
     /// Silence after which the wire's filler is sent, so that proxies keep the connection and a dead one is noticed.
     pub keep_alive: Option<Duration>,
-    /// Silence of the orchestrator after which the turn fails. Waiting for a place in a group does not count.
+    /// Silence of the orchestrator after which the turn fails. Waiting for a place in a group does not count, and while it waits for a
+    /// human ([`Sink::ask`](super::Sink::ask)) it is not silent.
     pub idle: Option<Duration>,
     /// Length of the turn after which it fails, from the moment at which it has its place.
     pub total: Option<Duration>,

@@ -126,6 +126,10 @@ test("answers are what the document says", async () => {
   for (const id of [sessionId, "unknown"]) {
     await call("POST", eve, { body: '{"message":"Why?"}', at: `/eve/v1/session/${id}` });
   }
+  const answer = "/v1/turns/{turn_id}/answer";
+  for (const body of ["{", '{"request_id":"r","response":1}']) {
+    await call("POST", answer, { body, at: `/v1/turns/${"0".repeat(32)}/answer` });
+  }
   await call("GET", "/api/chat/{chat_id}/stream", { at: "/api/chat/c/stream" });
   for (const [path, item] of Object.entries(document.paths)) {
     if (item.get && !path.includes("{")) await call("GET", path);

@@ -35,6 +35,15 @@ function framed(bytes) {
   };
 }
 
+async function answered(turn, request_id, response) {
+  const reply = await fetch(`${server.url}/v1/turns/${turn}/answer`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ request_id, response }),
+  });
+  return [reply.status, await reply.json()];
+}
+
 const CLIENTS = { "ai 5.0.277": ai5, "ai 6.0.322": ai6, "ai 7.0.173": ai7 };
 const history = (...texts) =>
   texts.map((text, at) => ({
@@ -81,6 +90,30 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     }
   });
 
+  test(`${name} shows what a turn asks, and the page answers`, async () => {
+    let turn;
+    const stream = await send(history("fault:ask"), {
+      fetch: async (...request) => {
+        const reply = await fetch(...request);
+        turn = reply.headers.get("x-ragwire-turn");
+        return reply;
+      },
+    });
+    let message;
+    const asked = new Set();
+    for await (const state of ai.readUIMessageStream({ stream })) {
+      message = state;
+      const question = state.parts.find((part) => part.type === "data-input_requested");
+      if (question === undefined || asked.has(question.id)) continue;
+      asked.add(question.id);
+      assert.deepEqual(await answered(turn, question.data.request_id, question.data.options[1]), [200, { accepted: true }]);
+    }
+    assert.deepEqual([...asked], ["delete"]);
+    const resolved = message.parts.find((part) => part.type === "data-input_resolved");
+    assert.equal(resolved.data.response, "Reject");
+    assert.equal(message.parts.find((part) => part.type === "text").text, "They are left alone.");
+  });
+
   test(`${name} finds nothing to resume`, async () => {
     const chat = new ai.DefaultChatTransport({ api: `${server.url}/api/chat` });
     assert.equal(await chat.reconnectToStream({ chatId: "chat" }), null);
@@ -124,6 +157,30 @@ test("an AG-UI agent hears of failures", async () => {
   };
   assert.deepEqual(await run("fault:text"), { code: "chat_failed" });
   assert.deepEqual(await run("fault:reject"), { thrown: "HTTP 500" });
+});
+
+test("an AG-UI agent shows what a run asks, and the page answers", async () => {
+  let turn;
+  const agent = new HttpAgent({
+    url: `${server.url}/ag-ui`,
+    threadId: "thread",
+    fetch: async (...request) => {
+      const reply = await fetch(...request);
+      turn = reply.headers.get("x-ragwire-turn");
+      return reply;
+    },
+  });
+  agent.addMessage({ id: "1", role: "user", content: "fault:ask" });
+  const seen = [];
+  const { newMessages } = await agent.runAgent({}, {
+    onCustomEvent: async ({ event: { name, value } }) => {
+      seen.push(name);
+      if (name !== "input_requested") return;
+      assert.deepEqual(await answered(turn, value.request_id, value.options[0]), [200, { accepted: true }]);
+    },
+  });
+  assert.deepEqual(seen, ["search", "input_requested", "input_resolved"]);
+  assert.deepEqual(newMessages.map(({ content }) => content), ["They are deleted."]);
 });
 
 const openai = () => new OpenAI({ apiKey: "x", baseURL: `${server.url}/v1`, maxRetries: 0 });

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 mod around;
+mod asks;
 mod crowd;
 mod ends;
 mod journal;

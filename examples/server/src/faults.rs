@@ -11,6 +11,7 @@
 //! | `fault:text` | one event, some text, then a failure |
 //! | `fault:panic` | one event, then a panic |
 //! | `fault:stop` | one event, some text, then a stop |
+//! | `fault:ask` | one event, then asks for approval, and says what the answer was, in words |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ragwire::event::{Reasoning, Search};
-use ragwire::turn::BoxError;
+use ragwire::turn::{Ask, AskError, BoxError};
 use ragwire::{Citation, Metadata, Sink};
 
 use crate::orchestrator::{Answering, Orchestrator, Question};
@@ -73,6 +74,17 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send("The first half of an answer ").await?;
             sink.stop()?;
             std::future::pending().await
+        }
+        "ask" => {
+            let answer = sink.ask(Ask::approval("Delete 3 files?").request_id("delete"));
+            let said = match answer.await {
+                Ok(answer) if answer == "Approve" => "They are deleted.",
+                Ok(_) => "They are left alone.",
+                Err(AskError::Expired) => "Nobody answered, so they are left alone.",
+                Err(error) => return Err(error.into()),
+            };
+            sink.send(said).await?;
+            Ok(Metadata::default().tools_used(["fault"]))
         }
         "panic" => panic!("a panic on purpose"),
         "silent" => std::future::pending().await,

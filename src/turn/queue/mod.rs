@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use self::state::State;
+use super::asks::Asks;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
@@ -82,6 +83,8 @@ pub(crate) struct Activity {
 #[derive(Debug)]
 pub(crate) struct Queue {
     limits: QueueLimits,
+    /// What the turn asks, under a lock of its own: never taken within the other.
+    pub(crate) asks: Asks,
     state: Mutex<State>,
 }
 
@@ -89,6 +92,7 @@ impl Queue {
     pub(crate) fn new(limits: QueueLimits, transcript: bool, now: Instant) -> Self {
         Self {
             limits,
+            asks: Asks::default(),
             state: Mutex::new(State::new(transcript, now)),
         }
     }
@@ -211,9 +215,7 @@ impl Queue {
         if !matches!(state.admit(&self.limits), Err(Refused::Full)) {
             return false;
         }
-        if !state.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.senders.push(cx.waker().clone());
-        }
+        state.add_sender(cx);
         true
     }
 
@@ -285,14 +287,27 @@ impl Queue {
         self.lock().closed
     }
 
+    /// Waits until nothing more is taken.
+    pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<Closed> {
+        let mut state = self.lock();
+        if let Some(closed) = state.closed {
+            return Poll::Ready(closed);
+        }
+        // Woken with those who wait for room: whatever ends the turn wakes them all.
+        state.add_sender(cx);
+        Poll::Pending
+    }
+
     /// The answer so far, if it was asked for; it is kept no longer.
     pub(crate) fn take_transcript(&self) -> String {
         self.lock().transcript.take().unwrap_or_default()
     }
 
     pub(crate) fn activity(&self, now: Instant) -> Activity {
+        // A turn that waits for a human is not silent.
+        let asks = self.asks.is_waiting();
         let mut state = self.lock();
-        if state.unstamped {
+        if asks || state.unstamped {
             state.stamp(now);
         }
         state.activity

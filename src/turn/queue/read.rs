@@ -14,14 +14,17 @@ impl Queue {
     /// Waits until the response has begun or the turn failed before that: one decision, under one lock. `overdue` says that the
     /// caller's patience is over, which begins the response whatever there is.
     pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
+        let asks = self.asks.is_waiting();
         let mut state = self.lock();
+        // Nobody can answer what they do not see.
+        let asks = asks && state.figures.frames > 0;
         let begun = match on {
             CommitOn::Frame => state.figures.frames > 0,
             CommitOn::Text => state.figures.first_text.is_some(),
             CommitOn::End => false,
         };
         // A full queue cannot get any nearer to what is waited for.
-        if begun || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
+        if begun || asks || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
             return Poll::Ready(Ok(()));
         }
         match &state.end {

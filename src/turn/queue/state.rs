@@ -1,7 +1,7 @@
 //! What stands under the queue's lock, and the steps that keep it consistent.
 
 use std::collections::VecDeque;
-use std::task::Waker;
+use std::task::{Context, Waker};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -200,6 +200,13 @@ impl State {
     pub(super) fn stamp(&mut self, now: Instant) {
         self.unstamped = false;
         self.activity.sent = now;
+    }
+
+    /// Remembers who waits, once.
+    pub(super) fn add_sender(&mut self, cx: &Context<'_>) {
+        if !self.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
+            self.senders.push(cx.waker().clone());
+        }
     }
 
     /// Everything was taken: who is to be woken.

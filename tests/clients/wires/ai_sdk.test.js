@@ -244,7 +244,7 @@ const SHOWN = {
       event("queued", { position: 1, ahead: 1, waited_ms: 900 }, "queued"),
       event("input_requested", { request_id: "r1", kind: "approval", prompt: "May I?" }, "r1"),
       event("input_resolved", { request_id: "r1", response: "yes" }),
-      event("authorization_required", { connection: "mail", auth_url: "https://x.test/" }, "mail"),
+      event("authorization_required", { connection: "mail", auth_url: "https://x.test/", request_id: "r2" }, "mail"),
     ],
     DONE,
   ],

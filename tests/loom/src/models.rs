@@ -11,6 +11,7 @@ use loom::thread;
 use crate::event::Search;
 use crate::frame::{End, Failure, Timestamp};
 use crate::metadata::Metadata;
+use crate::turn::asks::{AnswerError, Answered, By, OpenAsk};
 use crate::turn::limits::QueueLimits;
 use crate::turn::queue::{Closed, CommitOn, Queue, Refused};
 use crate::wire::Wire;
@@ -212,6 +213,41 @@ fn a_stop_ends_the_turn() {
             producer.join().unwrap();
             let stopped = stopper.join().unwrap();
             assert!(stopped.is_ok() || leaves);
+        });
+    }
+}
+
+/// Two answers and a reader that may have waited long enough: one answer at most is taken, and that is the one that comes out.
+#[test]
+fn of_two_answers_one_is_taken() {
+    for waits in [false, true] {
+        check(move |queue| {
+            let question = OpenAsk {
+                request_id: "r".into(),
+                kind: "text".into(),
+                prompt: String::new(),
+                options: Vec::new(),
+            };
+            queue.asks.open(question, false).unwrap();
+            let answering = [1, 2].map(|answer| {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || queue.asks.answer("r", answer.into(), By::Human, false))
+            });
+            if waits {
+                // Woken by whichever comes first; never for nothing.
+                block_on(poll_fn(|cx| queue.asks.poll_answered("r", cx)));
+            }
+            let given = queue.asks.close("r");
+            let answered = answering.map(|thread| thread.join().unwrap());
+            match given.and_then(|given| given.as_u64()) {
+                Some(1) => assert_eq!(answered, [Ok(Answered::Accepted), Err(AnswerError::Different)]),
+                Some(2) => assert_eq!(answered, [Err(AnswerError::Different), Ok(Answered::Accepted)]),
+                _ => {
+                    assert!(!waits);
+                    assert_eq!(answered, [Err(AnswerError::Late); 2]);
+                }
+            }
+            assert!(!queue.asks.is_waiting());
         });
     }
 }

@@ -1,5 +1,7 @@
 //! As much of `src/turn` as the queue needs.
 
+#[path = "../../../src/turn/asks.rs"]
+pub(crate) mod asks;
 #[path = "../../../src/turn/limits.rs"]
 pub(crate) mod limits;
 #[path = "../../../src/turn/queue/mod.rs"]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
 //! | `POST /v1/turns` | `turns.rs` |
+//! | `POST /v1/turns/{turn_id}/answer` | `answers.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
 //! | `POST /api/chat` and what it resumes | `ai_sdk.rs` |
 //! | `POST /ag-ui` | `ag_ui.rs` |
@@ -21,6 +22,7 @@
 
 mod ag_ui;
 mod ai_sdk;
+mod answers;
 mod body;
 mod chat;
 mod documents;
@@ -60,6 +62,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(chat::stream))
         .routes(routes!(chat::whole))
         .routes(routes!(turns::stream))
+        .routes(routes!(answers::answer))
         .routes(routes!(forge::stream))
         .routes(routes!(ai_sdk::chat))
         .routes(routes!(ai_sdk::resume))

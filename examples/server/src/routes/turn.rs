@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use http::StatusCode;
 use ragwire::event::Mode;
-use ragwire::turn::{BoxError, Collected, Ending};
+use ragwire::turn::{Ask, BoxError, Collected, Ending};
 use ragwire::{Failure, Metadata, Status, Turn};
 use serde::de::DeserializeOwned;
 
@@ -90,6 +90,8 @@ pub(super) enum Holds {
     Question,
     /// One question and everything said before it.
     Conversation,
+    /// An answer to a question of the turn's own.
+    Answer,
 }
 
 /// The longest request that holds so much, in bytes.
@@ -100,6 +102,7 @@ pub(super) fn max_bytes(app: &App, holds: Holds) -> usize {
         Holds::Conversation => {
             (max_question + app.settings.session_size.0) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
         }
+        Holds::Answer => Ask::MAX_ANSWER_BYTES * ESCAPE_BYTES + ENVELOPE_BYTES,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod ag_ui;
 mod ai_sdk;
+mod answers;
 mod chat;
 mod connections;
 mod documents;

@@ -10,7 +10,7 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// Every route of the server. One that is added here is one that `README.md` tells of.
-const ROUTES: [&str; 34] = [
+const ROUTES: [&str; 35] = [
     "delete /v1/documents/{document_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
@@ -45,6 +45,7 @@ const ROUTES: [&str; 34] = [
     "post /v1/sessions/{session_id}/chat",
     "post /v1/sessions/{session_id}/chat/stream",
     "post /v1/turns",
+    "post /v1/turns/{turn_id}/answer",
 ];
 
 /// Each operation: its method, its path, and what the document says of it.

@@ -1,0 +1,83 @@
+//! `POST /v1/turns/{turn_id}/answer`: a human answers what a turn asks.
+//!
+//! The id of a turn is 128 random bits, told to the one who began it. This server has no login, so who knows the id may answer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use ragwire::turn::{AnswerError, Answered, TurnId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::body;
+use super::openapi::BodyRefusals;
+use super::refusal::Refusal;
+use super::shapes;
+use super::turn::{self, Holds};
+use crate::app::App;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Answer)]
+pub(super) struct Posted {
+    /// The question, as `input_requested` or `authorization_required` names it.
+    request_id: String,
+    /// One of the question's options; where it has none, or is of the kind `text`, anything but `null`. At most 16 KiB of JSON.
+    response: Value,
+}
+
+/// The answer is taken.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AnswerTaken)]
+pub(super) struct Taken {
+    /// `true` where it was taken now, `false` where an equal one was taken before.
+    accepted: bool,
+}
+
+/// Answers a question that a running turn asks. The first answer counts.
+#[utoipa::path(
+    post,
+    path = "/v1/turns/{turn_id}/answer",
+    tag = "questions",
+    operation_id = "answer",
+    params(("turn_id" = String, Path, description = "The turn, as `x-ragwire-turn` named it")),
+    request_body(content = Posted),
+    responses(
+        (status = 200, description = "The question has this answer", body = Taken),
+        (status = 404, description = "There is no such turn, or it has not asked this", body = shapes::Refused),
+        (status = 409, description = "The question has another answer", body = shapes::Refused),
+        (status = 410, description = "Nobody waits for the answer any more", body = shapes::Refused),
+        BodyRefusals,
+    ),
+)]
+pub(super) async fn answer(
+    State(app): State<Arc<App>>,
+    turn: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Json<Taken>, Refusal> {
+    let id = turn.ok().and_then(|Path(id)| TurnId::parse(&id));
+    // A server that is full still takes answers: it is they that make room.
+    let (head, body) = request.into_parts();
+    let max_bytes = turn::max_bytes(&app, Holds::Answer);
+    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let posted: Posted = body::json(&head.headers, &bytes)?;
+    let turn = id.and_then(|id| app.turns.get(&id));
+    let answered = match &turn {
+        Some(turn) => turn.answer(&posted.request_id, posted.response),
+        None => Err(AnswerError::Unknown),
+    };
+    match answered {
+        Ok(answered) => Ok(Json(Taken {
+            accepted: answered == Answered::Accepted,
+        })),
+        Err(error) => Err(Refusal {
+            status: error.status(),
+            failure: error.failure(),
+            retry_after: None,
+            request_id: turn.map_or_else(TurnId::random, |turn| turn.id()),
+        }),
+    }
+}

@@ -1,0 +1,36 @@
+//! What a client is told whose answer to a question of the turn was not taken.
+
+use ::http::{Response, StatusCode};
+
+use super::{TurnBody, error_response};
+use crate::frame::Failure;
+use crate::turn::{AnswerError, TurnId};
+
+impl AnswerError {
+    /// The status: 404 where nothing of that name was asked, 409 where it was answered differently, 410 where it is over, 422
+    /// where the answer does not fit.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::Unknown => StatusCode::NOT_FOUND,
+            Self::Different => StatusCode::CONFLICT,
+            Self::Late => StatusCode::GONE,
+            Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        }
+    }
+
+    /// The same for whoever answered. None of them goes away by itself.
+    pub fn failure(self) -> Failure {
+        let message = match self {
+            Self::Unknown => "There is no such question.",
+            Self::Different => "The question has another answer already.",
+            Self::Late => "Nobody waits for this answer any more.",
+            Self::Invalid => "This is no answer to the question.",
+        };
+        Failure::new(self.code(), message).permanent()
+    }
+
+    /// The complete JSON response, in the form of [`error_response`]; `turn` is its `request_id`.
+    pub fn respond(self, turn: TurnId) -> Response<TurnBody> {
+        error_response(self.status(), &self.failure(), &turn.to_string(), None)
+    }
+}
