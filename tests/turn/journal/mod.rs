@@ -301,16 +301,24 @@ async fn readers_are_kept_alive() {
     );
 
     // A blank line is a filler only before the answer: a reader that is beyond that gets none, though the encoder has yet to see it.
-    let turn = kept(&journal)
-        .timeouts(timeouts)
-        .start(|sink| play(&[Report, Text("a"), Wait(50), Text("b"), Wait(1_000)], sink))
-        .commit()
-        .await
-        .unwrap();
-    tokio::time::sleep(ms(60)).await;
-    let late = resume(&journal, turn.id(), 2).await.stream(&Framed::default());
+    let (sink, turn) = kept(&journal).timeouts(timeouts).channel();
+    let (turn, ()) = tokio::join!(turn.commit(), async {
+        // More than the encoder takes at once.
+        for _ in 0..40 {
+            sink.send(Custom::new("own", &"x".repeat(2_000)).unwrap())
+                .await
+                .unwrap();
+            settle().await;
+        }
+        sink.send("a").await.unwrap();
+    });
+    let turn = turn.unwrap();
+    settle().await;
+    let late = resume(&journal, turn.id(), 41).await.stream(&Framed::default());
     tokio::time::sleep(ms(200)).await;
-    assert_eq!(drain(late).await, format!("b{DONE}"));
+    sink.send("b").await.unwrap();
+    sink.finish(Metadata::default()).unwrap();
+    assert_eq!(drain(late).await, format!("b{EMPTY}"));
 }
 
 #[tokio::test(start_paused = true)]
