@@ -101,7 +101,7 @@ impl TurnBuilder {
     }
 
     /// Calls `hook` exactly once, after the orchestrator is gone and before the reader learns of the end, however the turn
-    /// ended: to remember the answer, for example. It has 10 seconds.
+    /// ended: to remember the answer, for example. It has 10 seconds. A turn that ended while it waited for its place is one too.
     #[must_use]
     pub fn before_end<F, H>(mut self, hook: H) -> Self
     where

@@ -11,6 +11,7 @@ mod outside;
 mod sinks;
 mod stops;
 mod waits;
+mod waits_ends;
 mod waits_model;
 
 use std::convert::Infallible;

@@ -57,8 +57,8 @@ pub trait Orchestrator: fmt::Debug + Send + Sync {
     fn answer(&self, question: Question, sink: Sink) -> Answering;
 }
 
-/// What the two routes of ADR 0007 tell at the end: citations with the members of the ADR, mode and tools, nothing else. The
-/// heading and the title of a passage are told by the event `sources`, before the answer.
+/// What the two routes of ADR 0007 tell at the end: citations with the members of the ADR, mode and tools, nothing else but how
+/// the turn waited, which the group adds. The heading and the title of a passage are told by the event `sources`, before the answer.
 pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
     let citations = metadata.citations.into_iter().map(|citation| {
         let mut plain = Citation::new(

@@ -332,7 +332,7 @@ async fn who_waits_does_not_hold_up_shutdown() {
 /// In the contract's words: in the stream, which has begun, and as a status where there is none.
 #[tokio::test]
 async fn who_waits_too_long_is_told() {
-    let server = start(|settings| settings.queue_timeout = Span(Duration::from_millis(50))).await;
+    let server = start(|settings| settings.queue_timeout = Span(Duration::from_secs(1))).await;
     let id = begin(&server).await;
     let running = server
         .send(
@@ -343,12 +343,12 @@ async fn who_waits_too_long_is_told() {
         )
         .await
         .into_body();
-    let message = "Timed out after 50 milliseconds waiting for another request to finish.";
+    let message = "Timed out after 1 second waiting for another request to finish.";
     let reply = server.post(&stream(&id), &body("commit?")).await;
     assert_eq!(reply.status, 200);
     let mut told = steady(&reply.body, TEXT);
     let waited = told[0]["waited_ms"].take().as_u64().unwrap();
-    assert!((10..50).contains(&waited), "{waited}");
+    assert!((10..1000).contains(&waited), "{waited}");
     let mut error = failed("queue_timeout", message, "");
     let stats = &mut error["metadata"]["queue_stats"];
     (stats["was_queued"], stats["queue_position"]) = (true.into(), 1.into());

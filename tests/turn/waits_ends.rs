@@ -1,0 +1,167 @@
+//! How turns leave the line: whoever comes next never waits for one that left, and every place comes back.
+
+use futures_util::future::join_all;
+
+use super::waits::{ANSWER, FOR_EVER, failed, group, idle, queued, stats};
+use super::*;
+
+/// Every way to leave the line: whoever comes next never waits for the one that left.
+#[tokio::test(start_paused = true)]
+async fn who_left_is_skipped() {
+    for what in [
+        "leaves",
+        "leaves later",
+        "is stopped",
+        "is stopped later",
+        "fails",
+    ] {
+        let group = group(1);
+        let (sink, first) = Turn::builder().group(&group).channel();
+        let (flag, dropped) = Flag::new();
+        let second = Turn::builder().group(&group).start(move |sink| async move {
+            let _flag = flag;
+            play(ANSWER, sink).await
+        });
+        let third = Turn::builder()
+            .group(&group)
+            .owner("third")
+            .start(|sink| play(&[], sink));
+        let fourth = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+        settle().await;
+        assert_eq!((group.active(), group.queued()), (1, 3));
+        let handle = second.handle();
+        let mut kept = Some(second);
+        match what {
+            "leaves" | "leaves later" => kept = None,
+            "fails" => assert!(handle.fail(Failure::new("quota", "No more today."))),
+            _ => assert!(handle.stop()),
+        }
+        // At once, before any task has run.
+        assert_eq!((group.active(), group.queued()), (1, 2), "{what}");
+        if what.ends_with("later") {
+            settle().await;
+            assert!(dropped.load(Ordering::SeqCst), "{what}: its orchestrator is gone");
+        }
+        // The place is free, and the second was before it: the third gets it though the second's reader is still there.
+        sink.finish(Metadata::default()).unwrap();
+        let (first, third) = tokio::join!(read(first), async {
+            let turn = third.commit().await.unwrap();
+            let owners = group.owners();
+            assert_eq!(
+                (owners.active, owners.queued.len()),
+                (vec!["third".into()], 0),
+                "{what}"
+            );
+            turn.collect().await.unwrap()
+        });
+        assert!(first.is_ok());
+        assert_eq!(third.end.metadata.queue_stats.unwrap().queue_position, 2);
+        if let Some(second) = kept {
+            let expected = if what == "fails" { "quota" } else { "stopped" };
+            assert_eq!(read(second).await, Err(expected.into()), "{what}");
+        }
+        assert!(dropped.load(Ordering::SeqCst), "{what}");
+        drop(fourth);
+        settle().await;
+        idle(&group);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_in_the_line_is_told() {
+    let group = group(1);
+    let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let turn = Turn::builder().group(&group).start(|sink| play(ANSWER, sink));
+    let handle = turn.handle();
+    let stop = async {
+        tokio::time::sleep(ms(700)).await;
+        assert!(handle.stop());
+    };
+    let ((), read) = tokio::join!(stop, read(turn));
+    let stopped = format!(
+        "\x1e{{\"citations\":[],\"tools_used\":[],{},\"status\":\"stopped\"}}",
+        stats(true, 1, "700.0")
+    );
+    assert_eq!(read, Ok(format!("{}\x1d{stopped}", queued(1, 1, 10))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_ends_those_who_wait() {
+    let group = group(1);
+    let start = || Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
+    let (first, second) = (start(), start());
+    tokio::time::sleep(ms(20)).await;
+    let third = start();
+    group.shut_down();
+    // The place that the first gives back is nobody's.
+    drop(first);
+    let message = "The server is restarting. Please retry in a moment.";
+    assert_eq!(
+        read(second).await,
+        Ok(format!(
+            "{}\x1d{}",
+            queued(1, 1, 10),
+            failed("shutting_down", message, &stats(true, 1, "20.0"))
+        ))
+    );
+    assert!(group.drained().now_or_never().is_none(), "a reader is left");
+    assert_eq!(read(third).await, Err("shutting_down".into()));
+    assert_eq!(read(start()).await, Err("shutting_down".into()));
+    settle().await;
+    idle(&group);
+}
+
+/// However a turn ends, in the line or out of it, the group is as it was.
+#[tokio::test(start_paused = true)]
+async fn places_come_back() {
+    let group = TurnGroup::builder()
+        .max_active(2)
+        .max_queued(2)
+        .queue_timeout(ms(5_000))
+        .max_per_owner(1)
+        .build();
+    for steps in [
+        &[][..],
+        &[Text("a"), Wait(50)],
+        &[Fail],
+        &[Panic],
+        &[Text("a"), Panic],
+        &[Wait(9_000)],
+    ] {
+        for way in ["read", "drop", "commit", "stop", "stop later", "hook"] {
+            let start = |owner| {
+                let turn = Turn::builder().group(&group).owner(owner);
+                let turn = if way == "hook" {
+                    turn.before_end(|_| async { panic!("the hook says so") })
+                } else {
+                    turn
+                };
+                turn.start(|sink| play(steps, sink))
+            };
+            let turns = ["a", "a", "b", "b", "c"].map(start);
+            assert!(group.active() <= 2 && group.queued() <= 2);
+            let over = turns.map(|turn| async move {
+                match way {
+                    "drop" => drop(turn),
+                    "commit" => drop(turn.commit().await),
+                    "stop" => {
+                        turn.handle().stop();
+                        drop(read(turn).await);
+                    }
+                    "stop later" => {
+                        let handle = turn.handle();
+                        let stop = async {
+                            tokio::time::sleep(ms(30)).await;
+                            handle.stop();
+                        };
+                        let _ = tokio::join!(stop, read(turn));
+                    }
+                    _ => drop(read(turn).await),
+                }
+            });
+            join_all(over).await;
+            settle().await;
+            idle(&group);
+        }
+    }
+}
