@@ -8,6 +8,7 @@ mod ends;
 mod outside;
 mod sinks;
 mod stops;
+mod waits;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
