@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// Asks once, and says what came of it in the answer.
-async fn asks(ask: Ask, sink: Sink) -> Result<Metadata, BoxError> {
+pub(super) async fn asks(ask: Ask, sink: Sink) -> Result<Metadata, BoxError> {
     let said = match sink.ask(ask).await {
         Ok(answer) => format!("answer {answer}"),
         Err(error) => format!("error {}", error.code()),
@@ -28,12 +28,12 @@ async fn authorizes(authorize: Authorize, sink: Sink) -> Result<Metadata, BoxErr
     Ok(Metadata::default())
 }
 
-fn approval() -> Ask {
+pub(super) fn approval() -> Ask {
     Ask::approval("Delete 3 files?").request_id("r1")
 }
 
 /// What the framed wire has for a turn that asks [`approval`] and nothing else.
-fn framed(resolved: &str, text: &str) -> String {
+pub(super) fn framed(resolved: &str, text: &str) -> String {
     format!(
         "{{\"event\":\"input_requested\",\"request_id\":\"r1\",\"kind\":\"approval\",\"prompt\":\"Delete 3 files?\",\
          \"options\":[\"Approve\",\"Reject\"]}}\n\
@@ -418,101 +418,6 @@ async fn questions_are_named() {
     };
     let (first, second, ()) = tokio::join!(first, second, answers);
     assert_eq!((first.unwrap(), second.unwrap()), (json!("me"), json!("here")));
-}
-
-/// The turn may be silent for two seconds and last for a minute.
-#[tokio::test(start_paused = true)]
-async fn waiting_is_no_silence() {
-    let timeouts = Timeouts::default()
-        .keep_alive(None)
-        .idle(2 * SECOND)
-        .total(60 * SECOND);
-    for (waits, then, length, code) in [
-        // Longer than any silence, and then as silent as before.
-        (30 * SECOND, ms(1900), ms(31_900), None),
-        (30 * SECOND, ms(2100), ms(32_000), Some("timeout")),
-        (90 * SECOND, ms(0), ms(60_000), Some("timeout")),
-    ] {
-        let turn = Turn::builder().timeouts(timeouts).start(async move |sink: Sink| {
-            let asked = sink.ask(approval()).map(drop);
-            tokio::time::timeout(waits, asked).await.unwrap_err();
-            tokio::time::sleep(then).await;
-            Ok::<_, SendError>(Metadata::default())
-        });
-        let begun = Instant::now();
-        let collected = turn.commit().await.unwrap().collect().await.unwrap();
-        let failure = Failure::of(&collected.end.status).map(|failure| failure.code);
-        assert_eq!(failure.as_deref(), code, "{waits:?} {then:?}");
-        assert_eq!(begun.elapsed(), length, "{waits:?} {then:?}");
-    }
-}
-
-/// What ends the orchestrator withdraws what it asks, and the reader is told before the end.
-#[tokio::test(start_paused = true)]
-async fn a_turn_out_of_time_takes_its_question_back() {
-    let timeouts = Timeouts::default().keep_alive(None).total(60 * SECOND);
-    let turn = Turn::builder()
-        .timeouts(timeouts)
-        .start(|sink| asks(approval(), sink));
-    let handle = turn.handle();
-    let read = read(turn).await.unwrap();
-    let expected = framed("", "");
-    assert_eq!(
-        read,
-        format!("{}{TOO_LONG}", expected.strip_suffix(EMPTY).unwrap())
-    );
-    assert_eq!(handle.answer("r1", "Approve"), Err(AnswerError::Late));
-}
-
-/// A question that is withdrawn where there is no room to say so leaves the orchestrator its whole silence.
-#[tokio::test(start_paused = true)]
-async fn silence_is_counted_from_the_end_of_the_wait() {
-    let timeouts = Timeouts::default().idle(2 * SECOND).write_stall(None);
-    let turn = Turn::builder()
-        .timeouts(timeouts)
-        .queue(QueueLimits::default().max_frames(1))
-        .start(async move |sink: Sink| {
-            let asked = sink.ask(approval());
-            tokio::time::timeout(ms(5900), asked).await.unwrap_err();
-            tokio::time::sleep(ms(1900)).await;
-            Ok::<_, SendError>(Metadata::default())
-        });
-    let turn = turn.commit().await.unwrap();
-    tokio::time::sleep(10 * SECOND).await;
-    let collected = turn.collect().await.unwrap();
-    assert_eq!(collected.end.status, Status::Completed);
-}
-
-/// Nobody answers what they do not see: a question begins the response, whatever it waits for.
-#[tokio::test(start_paused = true)]
-async fn a_question_begins_the_response() {
-    for commit in [
-        Commit::first_frame(),
-        Commit::first_text(),
-        Commit::deadline(60 * SECOND),
-    ] {
-        let begun = Instant::now();
-        let turn = Turn::builder().commit_on(commit).start(|sink: Sink| async move {
-            sink.send(Search::new("bm25")).await?;
-            tokio::time::sleep(SECOND).await;
-            asks(approval(), sink).await
-        });
-        let turn = turn.commit().await.unwrap();
-        let waited = begun.elapsed();
-        settle().await;
-        settle().await;
-        tokio::time::sleep(2 * SECOND).await;
-        assert_eq!(turn.handle().answer("r1", "Reject"), Ok(Answered::Accepted));
-        let read = drain(turn.stream(&Framed::default())).await;
-        let expected = framed(",\"response\":\"Reject\"", "answer \"Reject\"");
-        assert_eq!(read, format!("{SEARCH}{expected}"), "{commit:?}");
-        let at_frame = format!("{commit:?}") == format!("{:?}", Commit::first_frame());
-        assert_eq!(
-            waited,
-            if at_frame { Duration::ZERO } else { SECOND },
-            "{commit:?}"
-        );
-    }
 }
 
 /// A policy that drops events drops no question.
