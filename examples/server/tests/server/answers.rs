@@ -193,7 +193,11 @@ async fn the_request_is_checked() {
 /// A full server takes answers: they are what makes room.
 #[tokio::test]
 async fn a_full_server_takes_answers() {
-    let server = start(|settings| settings.max_turns = Count(1)).await;
+    let server = start(|settings| {
+        settings.max_turns = Count(1);
+        settings.max_queued = Count(0);
+    })
+    .await;
     let (turn, mut body) = begin(&server, "fault:ask").await;
     asked(&mut body).await;
     assert_eq!(server.ask("/v1/turns", "Why?").await.status, 503);
