@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use ragwire::rag::Library;
 use ragwire::turn::{Ask, BoxError};
 use ragwire::{Frame, Metadata, Sink};
-use ragwire_server::cli::values::Count;
+use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -195,7 +195,7 @@ async fn the_request_is_checked() {
 async fn a_full_server_takes_answers() {
     let server = start(|settings| {
         settings.max_turns = Count(1);
-        settings.max_queued = Count(0);
+        settings.max_queued = Room(0);
     })
     .await;
     let (turn, mut body) = begin(&server, "fault:ask").await;
