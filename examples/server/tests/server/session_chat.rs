@@ -262,6 +262,8 @@ async fn chats_of_a_session_wait_for_each_other() {
             // Another session waits for nobody.
             let reply = server.post(&whole(&other), &body("commit?")).await;
             assert_eq!(reply.json()["queue_stats"]["queue_position"], 0);
+            // Less than 10 ms would be no wait.
+            tokio::time::sleep(Duration::from_millis(20)).await;
             drop(first);
         };
         tokio::join!(third, free).0
