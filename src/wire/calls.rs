@@ -47,7 +47,7 @@ impl Calls {
     }
 
     /// Remembers a call, and forgets the oldest for which there is no room.
-    pub(super) fn open_over(&mut self, call: Call) {
+    pub(super) fn open_bounded(&mut self, call: Call) {
         self.open(call);
         while self.take_excess().is_some() {}
     }

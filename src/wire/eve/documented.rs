@@ -190,7 +190,7 @@ impl Documented {
                 if room {
                     self.keep_call(&id, &call.tool, &arguments(call));
                 }
-                self.calls.open_over(Call {
+                self.calls.open_bounded(Call {
                     id,
                     tool: call.tool.clone(),
                     unnamed: call.call_id.is_none(),

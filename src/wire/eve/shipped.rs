@@ -275,7 +275,7 @@ impl Shipped {
     /// Remembers what an event that was written asks for, and forgets what it answers.
     fn remember(&mut self, event: &Event) {
         match event {
-            Event::ToolCall(call) => self.calls.open_over(Call {
+            Event::ToolCall(call) => self.calls.open_bounded(Call {
                 id: self.call_id(call),
                 tool: call.tool.clone(),
                 unnamed: call.call_id.is_none(),
