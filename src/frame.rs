@@ -202,6 +202,10 @@ impl Failure {
     pub const GONE: &'static str = "gone";
     /// The turn has not come as far as the reader asks.
     pub const AHEAD: &'static str = "ahead";
+    /// What the reader has seen of the turn was lost by the journal's server.
+    pub const LOST: &'static str = "lost";
+    /// The journal's server, or the host that runs the turn, does not answer.
+    pub const UNAVAILABLE: &'static str = "unavailable";
     /// The sentence of ADR 0007.
     pub const DEFAULT_MESSAGE: &'static str =
         "I hit an internal error while gathering evidence. Please retry.";

@@ -86,13 +86,14 @@ impl Rejected {
     /// or because it has not come that far; 500 for the rest.
     pub fn status(&self) -> StatusCode {
         match &*self.failure.code {
-            Failure::BUSY | Failure::SHUTTING_DOWN | Failure::QUEUE_TIMEOUT => {
+            Failure::BUSY | Failure::SHUTTING_DOWN | Failure::QUEUE_TIMEOUT | Failure::UNAVAILABLE => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Failure::TOO_MANY => StatusCode::TOO_MANY_REQUESTS,
             Failure::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
             Failure::NOT_ACCEPTABLE => StatusCode::NOT_ACCEPTABLE,
             Failure::UNKNOWN_TURN => StatusCode::NOT_FOUND,
+            Failure::LOST => StatusCode::CONFLICT,
             Failure::GONE => StatusCode::GONE,
             Failure::AHEAD => StatusCode::RANGE_NOT_SATISFIABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

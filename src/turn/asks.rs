@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::Value;
 
 use super::sync::{Mutex, MutexGuard};
+use crate::frame::Failure;
 use crate::json;
 
 /// Most questions of one turn that wait at a time: more than a person answers on one page.
@@ -72,6 +73,9 @@ pub enum AnswerError {
     /// The question cannot be answered so; another answer may be taken.
     #[error("answer does not fit the question")]
     Invalid,
+    /// The host that runs the turn does not answer. Giving the same answer again is safe.
+    #[error("the host of the turn is not reachable")]
+    Unavailable,
 }
 
 impl AnswerError {
@@ -82,6 +86,7 @@ impl AnswerError {
             Self::Different => "ask_answered",
             Self::Late => "ask_over",
             Self::Invalid => "answer_invalid",
+            Self::Unavailable => Failure::UNAVAILABLE,
         }
     }
 }

@@ -67,6 +67,7 @@ pub struct TurnBuilder {
     hook: Option<Hook>,
     group: Option<TurnGroup>,
     owner: Option<String>,
+    lane: Option<String>,
     journal: Option<Journal>,
     disconnect: Disconnect,
 }
@@ -124,6 +125,14 @@ impl TurnBuilder {
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
+        self
+    }
+
+    /// Sets what the group's limit per owner counts by instead of the [`owner`](Self::owner): a conversation, say, of which one question
+    /// is answered at a time whoever asks it. It gives nobody access to the turn.
+    #[must_use]
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.lane = Some(lane.into());
         self
     }
 
@@ -223,10 +232,11 @@ impl TurnBuilder {
             .map(|journal| journal.reserve(id))
             .transpose();
         let (owner, disconnect) = (self.owner, self.disconnect);
+        let lane = self.lane.or_else(|| owner.clone());
         let places = slot.and_then(|slot| {
             let group = self.group.as_ref();
             let membership = group
-                .map(|group| group.join(&handle, owner.clone(), started))
+                .map(|group| group.join(&handle, lane, started))
                 .transpose()?;
             Ok((slot, membership))
         });

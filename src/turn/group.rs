@@ -98,8 +98,8 @@ impl TurnGroupBuilder {
         self
     }
 
-    /// Sets how many turns of one [`owner`](super::TurnBuilder::owner) run at a time, at least one; as many as of all owners
-    /// together by default. Further ones wait, if they may, and hold up nobody else's.
+    /// Sets how many turns of one [`owner`](super::TurnBuilder::owner), or [`lane`](super::TurnBuilder::lane), run at a time, at least
+    /// one; as many as of all owners together by default. Further ones wait, if they may, and hold up nobody else's.
     pub fn max_per_owner(mut self, turns: usize) -> Self {
         self.limits.max_per_owner = turns.max(1);
         self
@@ -118,7 +118,7 @@ impl TurnGroupBuilder {
     }
 }
 
-/// Whose turns run and wait. Turns without an owner are not among them.
+/// Whose turns run and wait, by owner or lane. Turns without are not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Owners {

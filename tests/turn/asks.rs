@@ -3,7 +3,9 @@
 use std::sync::atomic::AtomicU32;
 
 use ragwire::event::{AuthorizationOutcome, Source, Sources};
-use ragwire::turn::{AnswerError, Answered, Ask, AskError, Authorize, OpenAsk, TurnHandle};
+use ragwire::turn::{
+    AnswerError, Answered, Ask, AskError, Authorize, Disconnect, Journal, JournalLimits, OpenAsk, TurnHandle,
+};
 use ragwire::{Ndjson, TurnId};
 use serde_json::{Value, json};
 
@@ -604,4 +606,44 @@ async fn refused_answers_are_http_responses() {
             )
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_takes_answers_by_id_and_owner_also_when_it_is_late() {
+    let journal = Journal::in_memory(JournalLimits::default());
+    let turn = Turn::builder()
+        .journal(&journal)
+        .owner("alice")
+        .on_disconnect(Disconnect::go_on())
+        .start(|sink| asks(approval(), sink))
+        .commit()
+        .await
+        .unwrap();
+    let id = turn.id();
+    drop(turn);
+    let answer = async |owner, id, request_id, answer| {
+        journal
+            .answer(id, owner, request_id, json!(answer))
+            .await
+            .map_err(AnswerError::code)
+    };
+    assert_eq!(answer("mallory", id, "r1", "Approve").await, Err("ask_unknown"));
+    assert_eq!(
+        answer("alice", TurnId::random(), "r1", "Approve").await,
+        Err("ask_unknown")
+    );
+    assert_eq!(answer("alice", id, "r2", "Approve").await, Err("ask_unknown"));
+    assert_eq!(answer("alice", id, "r1", "Perhaps").await, Err("answer_invalid"));
+    assert_eq!(answer("alice", id, "r1", "Approve").await, Ok(Answered::Accepted));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(answer("alice", id, "r1", "Approve").await, Ok(Answered::Same));
+    assert_eq!(answer("alice", id, "r1", "Reject").await, Err("ask_answered"));
+    let read = journal
+        .resume(id, "alice", 0)
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(read.text, "answer \"Approve\"");
 }

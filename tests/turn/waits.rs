@@ -401,6 +401,30 @@ async fn an_owner_holds_up_nobody_else() {
 
 /// 31: a refusal costs nothing.
 #[tokio::test(start_paused = true)]
+async fn a_lane_counts_instead_of_the_owner() {
+    let group = TurnGroup::builder()
+        .max_active(3)
+        .max_queued(3)
+        .max_per_owner(1)
+        .build();
+    let start = |owner, lane| {
+        let turn = Turn::builder().group(&group).owner(owner).lane(lane);
+        read(turn.start(|sink| play(&[Wait(1000)], sink)))
+    };
+    let turns = [start("a", "x"), start("a", "y"), start("b", "x")];
+    let owners = group.owners();
+    assert_eq!(
+        (owners.active, owners.queued),
+        (vec!["x".into(), "y".into()], vec!["x".into()])
+    );
+    let done = |position, wait| format!("\x1d{}", done(position > 0, position, wait));
+    let waited = format!("{}{}", queued(1, 1, 10), done(1, "1000.0"));
+    let expected = [done(0, "0.0"), done(0, "0.0"), waited].map(Ok);
+    assert_eq!(join_all(turns).await, expected);
+    idle(&group);
+}
+
+#[tokio::test(start_paused = true)]
 async fn full_groups_refuse() {
     let group = TurnGroup::builder()
         .max_active(1)

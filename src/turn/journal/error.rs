@@ -36,6 +36,12 @@ pub enum ResumeError {
         /// The index that the next frame gets.
         next: u64,
     },
+    /// The reader has seen frames that the journal has lost since: its server was restarted without them, or they were evicted.
+    #[error("the journal has lost frames of this turn")]
+    Lost,
+    /// The journal's server does not answer. Nothing is known of the turn.
+    #[error("journal is not reachable")]
+    Unavailable,
 }
 
 impl ResumeError {
@@ -45,6 +51,8 @@ impl ResumeError {
             Self::Unknown(unknown) => unknown.code(),
             Self::Gone { .. } => Failure::GONE,
             Self::Ahead { .. } => Failure::AHEAD,
+            Self::Lost => Failure::LOST,
+            Self::Unavailable => Failure::UNAVAILABLE,
         }
     }
 
@@ -58,6 +66,41 @@ impl ResumeError {
             Self::Ahead { .. } => {
                 Failure::new(Failure::AHEAD, "The answer has not come that far.").permanent()
             }
+            Self::Lost => lost(),
+            Self::Unavailable => unavailable(),
+        }
+    }
+}
+
+/// Why a turn is not stopped by its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopError {
+    /// There is no such turn for that owner.
+    #[error(transparent)]
+    Unknown(#[from] UnknownTurn),
+    /// The host that runs the turn does not answer. Stopping it again is safe.
+    #[error("the host of the turn is not reachable")]
+    Unavailable,
+}
+
+impl StopError {
+    /// Stable machine word for this error.
+    pub fn code(self) -> &'static str {
+        ResumeError::from(self).code()
+    }
+
+    /// What the client is told.
+    pub fn failure(self) -> Failure {
+        ResumeError::from(self).failure()
+    }
+}
+
+impl From<StopError> for ResumeError {
+    fn from(error: StopError) -> Self {
+        match error {
+            StopError::Unknown(unknown) => Self::Unknown(unknown),
+            StopError::Unavailable => Self::Unavailable,
         }
     }
 }
@@ -70,14 +113,27 @@ pub(super) fn gone() -> Failure {
     )
 }
 
+/// What a reader has seen of the turn is not there any more.
+pub(super) fn lost() -> Failure {
+    Failure::new(Failure::LOST, "A part of this answer was lost. Please ask again.")
+}
+
+/// Nothing can be said of the turn now.
+pub(super) fn unavailable() -> Failure {
+    Failure::new(
+        Failure::UNAVAILABLE,
+        "This answer cannot be reached now. Please try again.",
+    )
+}
+
 impl From<ResumeError> for Rejected {
     fn from(error: ResumeError) -> Self {
         Self::new(error.failure())
     }
 }
 
-impl From<UnknownTurn> for Rejected {
-    fn from(error: UnknownTurn) -> Self {
+impl From<StopError> for Rejected {
+    fn from(error: StopError) -> Self {
         ResumeError::from(error).into()
     }
 }

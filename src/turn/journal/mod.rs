@@ -30,9 +30,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use serde_json::Value;
 use tokio::time::Instant;
 
-pub use error::{ResumeError, UnknownTurn};
+pub use error::{ResumeError, StopError, UnknownTurn};
 pub use limits::{Disconnect, JournalLimits};
 
 use self::kept::Record;
@@ -41,7 +42,7 @@ use self::recorder::Recorder;
 use super::group::{Membership, RETRY_AFTER};
 use super::line::busy;
 use super::reader::Reader;
-use super::{Rejected, Turn, TurnId, producer};
+use super::{AnswerError, Answered, Rejected, Turn, TurnId, producer};
 
 /// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
 ///
@@ -71,7 +72,7 @@ use super::{Rejected, Turn, TurnId, producer};
 /// let turn = journal.resume(id, "alice", 0).await?; // the same reader comes back, or another one
 /// assert_eq!(turn.collect().await?.text, "Forty-two.");
 /// assert_eq!(journal.resume(id, "mallory", 0).await.unwrap_err().code(), "unknown_turn");
-/// assert!(!journal.stop(id, "alice")?, "it is over already");
+/// assert!(!journal.stop(id, "alice").await?, "it is over already");
 /// # Ok(()) }
 /// ```
 ///
@@ -135,11 +136,38 @@ impl Journal {
     /// Stops a turn, whether somebody reads it or not: its readers get what was sent so far and their wire's terminal for a stop, and
     /// so does whoever reads it later. False where the turn was over already.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may or may not have stopped the turn; stopping it again is safe.
+    ///
     /// # Errors
     ///
-    /// [`UnknownTurn`]
-    pub fn stop(&self, id: TurnId, owner: &str) -> Result<bool, UnknownTurn> {
+    /// [`StopError`]
+    pub async fn stop(&self, id: TurnId, owner: &str) -> Result<bool, StopError> {
         Ok(self.find(id, owner)?.head.handle.stop())
+    }
+
+    /// Gives a human's answer to a question that a turn asks: as [`TurnHandle::answer`](super::TurnHandle::answer), by the turn's id and
+    /// owner, and also when the turn is over. A turn that is not found has asked nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may or may not have given the answer; giving the same one again is safe.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`]
+    pub async fn answer(
+        &self,
+        id: TurnId,
+        owner: &str,
+        request_id: &str,
+        answer: Value,
+    ) -> Result<Answered, AnswerError> {
+        match self.find(id, owner) {
+            Ok(log) => log.head.handle.answer(request_id, answer),
+            Err(UnknownTurn) => Err(AnswerError::Unknown),
+        }
     }
 
     /// How many turns are kept, running and over.

@@ -127,7 +127,7 @@ async fn a_rejected_turn_leaves_nothing() {
             journal.resume(id, "", 0).await.unwrap_err().code(),
             "unknown_turn"
         );
-        assert_eq!(journal.stop(id, "").unwrap_err().code(), "unknown_turn");
+        assert_eq!(journal.stop(id, "").await.unwrap_err().code(), "unknown_turn");
     }
     drop(kept(&journal).start(|sink| play(&[Text("a")], sink)));
     assert_eq!((journal.turns(), journal.bytes()), (0, 0));
@@ -177,7 +177,7 @@ async fn only_the_owner_is_known() {
                 };
                 assert_eq!(asked.map(|turn| turn.id()).map_err(code), expected);
             }
-            let stopped = journal.stop(id, asks).map_err(|error| error.code());
+            let stopped = journal.stop(id, asks).await.map_err(|error| error.code());
             assert_eq!(stopped, if known { Ok(!over) } else { Err("unknown_turn") });
             assert_eq!(
                 other.resume(id, asks, 0).await.map(drop).map_err(code),
@@ -201,8 +201,8 @@ async fn one_stop_ends_all_readers() {
     assert_eq!(plain(&first.next().await.unwrap()), format!("{SEARCH}\x1da"));
     let second = journal.resume(id, "alice", 1).await.unwrap();
     let third = journal.resume(id, "alice", 2).await.unwrap();
-    assert_eq!(journal.stop(id, "alice"), Ok(true));
-    assert_eq!(journal.stop(id, "alice"), Ok(false));
+    assert_eq!(journal.stop(id, "alice").await, Ok(true));
+    assert_eq!(journal.stop(id, "alice").await, Ok(false));
     let begun = Instant::now();
     assert_eq!(drain(first).await, STOPPED);
     assert_eq!(
@@ -237,7 +237,7 @@ async fn a_stop_reaches_a_turn_without_readers() {
     drop(turn);
     tokio::time::sleep(ms(20)).await;
     assert!(!dropped.load(Ordering::SeqCst));
-    assert_eq!(journal.stop(id, ""), Ok(true));
+    assert_eq!(journal.stop(id, "").await, Ok(true));
     settle().await;
     assert!(dropped.load(Ordering::SeqCst));
     let read = drain(resume(&journal, id, 0).await.stream(&Framed::default())).await;
