@@ -160,9 +160,8 @@ impl Session {
         if let Some(title) = &mut self.title {
             title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
         }
-        if !self.state.is_null()
-            && crate::json::length(&self.state).unwrap_or(usize::MAX) > limits.max_state_bytes
-        {
+        let state_bytes = serde_json::to_vec(&self.state).map_or(usize::MAX, |json| json.len());
+        if !self.state.is_null() && state_bytes > limits.max_state_bytes {
             return Err(SessionError::StateTooLarge {
                 max_bytes: limits.max_state_bytes,
             });
