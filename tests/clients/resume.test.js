@@ -28,7 +28,7 @@ function listen(url) {
   });
 }
 
-test("an EventSource whose connection breaks every second misses nothing, sees nothing twice, and stops at the end", async () => {
+test("an EventSource whose connection breaks every second misses nothing, sees nothing twice, and stops at the end", { timeout: 120_000 }, async () => {
   const question = ask("fault:long");
   // It cannot post, so the turn is begun for it.
   const begun = await fetch(`${server.url}/v1/turns`, { ...question, headers: { ...question.headers, prefer: "respond-async" } });
@@ -68,7 +68,7 @@ async function message(ai, stream) {
 }
 
 for (const [name, ai] of Object.entries(CLIENTS)) {
-  test(`${name} resumes an answer whose connection broke`, async () => {
+  test(`${name} resumes an answer whose connection broke`, { timeout: 60_000 }, async () => {
     const chatId = crypto.randomUUID();
     const proxy = await startProxy(server.url);
     const transport = (url) => new ai.DefaultChatTransport({ api: `${url}/api/chat` });
@@ -84,18 +84,23 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     await sent;
     assert.equal(broken.status, "error");
     assert.ok(!shown().includes("word40"));
+    // The page that lost it has a part of it already, and shows nothing twice.
+    const inPlace = broken.resumeStream();
 
+    const asked = broken.messages.slice(0, 1);
     // The page is loaded again: what was asked it has from its store, and the answer from here.
-    const reloaded = new Chat({ id: chatId, transport: transport(proxy.url), messages: broken.messages.slice(0, 1) });
+    const reloaded = new Chat({ id: chatId, transport: transport(proxy.url), messages: asked });
     const resumed = reloaded.resumeStream();
     const again = message(ai, await transport(server.url).reconnectToStream({ chatId }));
-    await resumed;
+    await Promise.all([inPlace, resumed]);
     const whole = await undisturbed;
     assert.equal(whole.parts.find((part) => part.type === "text").text, words(40));
     assert.equal(whole.metadata.tools_used[0], "fault");
-    assert.deepEqual([reloaded.status, reloaded.error], ["ready", undefined]);
-    assert.deepEqual(plain(reloaded.lastMessage), whole);
-    assert.deepEqual(reloaded.messages.map(({ role }) => role), ["user", "assistant"]);
+    for (const chat of [broken, reloaded]) {
+      assert.deepEqual([chat.status, chat.error], ["ready", undefined]);
+      assert.deepEqual(plain(chat.lastMessage), whole);
+      assert.deepEqual(chat.messages.map(({ role }) => role), ["user", "assistant"]);
+    }
     assert.deepEqual(await again, whole);
 
     // It is over: there is nothing to be resumed, and nothing changes.
@@ -105,7 +110,7 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     await proxy.stop();
   });
 
-  test(`${name}'s answer is stopped by the route, and by the next question`, async () => {
+  test(`${name}'s answer is stopped by the route, and by the next question`, { timeout: 60_000 }, async () => {
     const chatId = crypto.randomUUID();
     const Chat = chatOf(ai);
     const transport = new ai.DefaultChatTransport({ api: `${server.url}/api/chat` });
