@@ -83,7 +83,7 @@ fn idle_timeout() -> Failure {
     Failure::new(Failure::TIMEOUT, TIMEOUT_MESSAGE)
 }
 
-fn write_stalled() -> Failure {
+pub(super) fn write_stalled() -> Failure {
     Failure::new(
         Failure::WRITE_STALLED,
         "The connection was too slow for this answer. Please retry.",

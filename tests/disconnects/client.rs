@@ -26,8 +26,8 @@ const RECEIVE_BUFFER_BYTES: u32 = 4 << 10;
 const PIPE_BYTES: usize = 4 << 10;
 /// HTTP/2's window of one stream: what its server may send to a client that reads nothing.
 const WINDOW_BYTES: u32 = 16 << 10;
-/// How long a slow client takes for a byte: ten times as fast as one byte a second, and too slow for any answer.
-const BYTE: Duration = Duration::from_millis(100);
+/// How long a slow client takes for a byte: to the time-outs here what a second is to those of a server.
+const BYTE: Duration = Duration::from_millis(200);
 
 /// How a client goes away, or seems to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Client {
         let (fault, faults) = oneshot::channel();
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
-        tasks.spawn(carry(transport, wire, socket, faults));
+        tasks.spawn(carry(transport, wire, socket, faults, may_read.clone()));
         let seen = Seen {
             received: Arc::default(),
             ended: Arc::default(),
@@ -101,14 +101,13 @@ impl Client {
 
     /// Goes away.
     pub(crate) fn leave(&mut self, fault: Fault) {
-        if self.transport == Transport::Http2 && fault == Fault::Stalled {
-            self.reads.send_replace(false);
-        } else {
+        self.reads.send_replace(fault != Fault::Stalled);
+        if self.transport != Transport::Http2 || fault != Fault::Stalled {
             self.fault.take().unwrap().send(fault).unwrap();
         }
     }
 
-    /// Reads on, where it was HTTP/2 that stalled.
+    /// Reads on, where it was stalled.
     pub(crate) fn read_on(&self) {
         self.reads.send_replace(true);
     }
@@ -210,7 +209,13 @@ async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
 }
 
 /// Carries bytes between the client's library and its socket, until it is told to go away.
-async fn carry(transport: Transport, mut app: DuplexStream, mut socket: TcpStream, fault: oneshot::Receiver<Fault>) {
+async fn carry(
+    transport: Transport,
+    mut app: DuplexStream,
+    mut socket: TcpStream,
+    fault: oneshot::Receiver<Fault>,
+    mut may_read: watch::Receiver<bool>,
+) {
     let fault = tokio::select! {
         fault = fault => fault,
         _ = copy_bidirectional(&mut app, &mut socket) => return,
@@ -238,9 +243,14 @@ async fn carry(transport: Transport, mut app: DuplexStream, mut socket: TcpStrea
         }
         Ok(Fault::BlackHole) => std::future::pending().await,
         Ok(Fault::Stalled) => {
-            let (_from, mut to) = socket.split();
-            let _ = copy(&mut app, &mut to).await;
-            std::future::pending().await
+            {
+                let (_from, mut to) = socket.split();
+                tokio::select! {
+                    () = async { drop(may_read.wait_for(|may| *may).await) } => {}
+                    _ = copy(&mut app, &mut to) => std::future::pending().await,
+                }
+            }
+            let _ = copy_bidirectional(&mut app, &mut socket).await;
         }
         Ok(Fault::Slow) => {
             let ((mut from, mut to), (mut asked, mut told)) = (socket.split(), tokio::io::split(app));

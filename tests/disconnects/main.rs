@@ -17,7 +17,7 @@ mod stage;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::cell::Cell;
@@ -28,7 +28,7 @@ use crate::stage::State;
 /// Longer than a cell takes on a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Cells that run at a time: nearly all of what they do is wait.
-const THREADS: usize = 24;
+const THREADS: usize = 48;
 
 /// One test at a time counts the open files of the process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -41,6 +41,10 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
         }
     });
     assert!(waited.await.is_ok(), "never: {what}");
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_files() -> usize {
@@ -62,7 +66,7 @@ fn on_a_runtime<F: Future<Output = ()>>(play: impl FnOnce() -> F) -> Result<(), 
 
 /// Runs all cells of one transport, and says all of them where one fails.
 fn table(transport: Transport) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let mut cells = Vec::new();
     for fault in Fault::ALL {
         for policy in Policy::ALL {

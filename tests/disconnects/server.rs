@@ -24,7 +24,7 @@ use crate::stage::Role;
 /// Silence after which the wire's filler is written.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_millis(100);
 /// How long the client may take nothing: of the turn, of the socket, of the gateway.
-const STALL: Duration = Duration::from_millis(500);
+pub(crate) const STALL: Duration = Duration::from_millis(1_500);
 /// How often clients are asked whether they live, and how long they have to say so.
 const PING: Duration = Duration::from_millis(300);
 const PONG: Duration = Duration::from_secs(2);
@@ -72,26 +72,22 @@ struct Stage {
     journal: Journal,
     group: TurnGroup,
     ids: mpsc::Sender<TurnId>,
+    stall: Duration,
 }
 
 impl Stage {
     /// Begins the turn of whoever comes next.
     async fn turn(&self) -> Result<Turn, Rejected> {
         let (role, policy) = self.roles.lock().unwrap().pop_front().unwrap();
-        let timeouts = Timeouts::default().keep_alive(KEEP_ALIVE).write_stall(STALL);
-        let builder = Turn::builder()
-            .group(&self.group)
-            .owner(OWNER)
-            .timeouts(timeouts);
+        let timeouts = Timeouts::default().keep_alive(KEEP_ALIVE).write_stall(self.stall);
+        let builder = Turn::builder().group(&self.group).owner(OWNER).timeouts(timeouts);
         let builder = match policy {
             Policy::NoJournal => builder,
             Policy::Cancel => builder.journal(&self.journal),
             Policy::Grace(after) => builder
                 .journal(&self.journal)
                 .on_disconnect(Disconnect::grace(after)),
-            Policy::GoOn => builder
-                .journal(&self.journal)
-                .on_disconnect(Disconnect::go_on()),
+            Policy::GoOn => builder.journal(&self.journal).on_disconnect(Disconnect::go_on()),
         };
         let pending = builder.start(|sink| role.play(sink));
         self.ids.send(pending.id()).await.unwrap();
@@ -116,7 +112,7 @@ impl Drop for Counted {
 }
 
 impl Server {
-    pub(crate) fn start(transport: Transport, group: TurnGroup) -> Self {
+    pub(crate) fn start(transport: Transport, group: TurnGroup, stall: Duration) -> Self {
         // More than a turn has here: what is resumed is to be compared whole.
         let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(8 << 20));
         let (sender, ids) = mpsc::channel(16);
@@ -125,6 +121,7 @@ impl Server {
             journal: journal.clone(),
             group: group.clone(),
             ids: sender,
+            stall,
         });
         let gateway = gateway(&stage);
         let socket = TcpSocket::new_v4().unwrap();
@@ -171,10 +168,11 @@ impl Drop for Server {
 
 fn gateway(stage: &Arc<Stage>) -> Gateway {
     let stage = Arc::clone(stage);
+    let stall = stage.stall;
     let timeouts = GatewayTimeouts::default()
         .ping(PING)
         .pong(PONG)
-        .write(STALL)
+        .write(stall)
         .close(STALL);
     Gateway::builder()
         .service("graph-rag", ServiceKind::GraphRag, move |_: Call| {
@@ -211,11 +209,14 @@ async fn accept(
 }
 
 async fn serve(transport: Transport, socket: TcpStream, stage: Arc<Stage>, gateway: Gateway) {
+    let stall = stage.stall;
     // A client that goes away is what this is about.
     let _ = match transport {
         Transport::Http1 => {
             let service = service_fn(move |_: http::Request<Incoming>| respond(Arc::clone(&stage)));
-            http1().serve_connection(TokioIo::new(timed(socket)), service).await
+            http1()
+                .serve_connection(TokioIo::new(timed(socket, stall)), service)
+                .await
         }
         Transport::Http2 => {
             let service = service_fn(move |_: http::Request<Incoming>| respond(Arc::clone(&stage)));
@@ -224,7 +225,7 @@ async fn serve(transport: Transport, socket: TcpStream, stage: Arc<Stage>, gatew
                 .keep_alive_interval(PING)
                 .keep_alive_timeout(PONG)
                 .max_send_buf_size(BUFFER_BYTES)
-                .serve_connection(TokioIo::new(timed(socket)), service)
+                .serve_connection(TokioIo::new(timed(socket, stall)), service)
                 .await
         }
         // The gateway has a time-out for writing of its own.
@@ -248,9 +249,9 @@ fn http1() -> hyper::server::conn::http1::Builder {
 }
 
 /// What nobody reads for this long fails the next write, and with it the connection.
-fn timed(socket: TcpStream) -> std::pin::Pin<Box<TimeoutStream<TcpStream>>> {
+fn timed(socket: TcpStream, stall: Duration) -> std::pin::Pin<Box<TimeoutStream<TcpStream>>> {
     let mut socket = TimeoutStream::new(socket);
-    socket.set_write_timeout(Some(STALL));
+    socket.set_write_timeout(Some(stall));
     Box::pin(socket)
 }
 

@@ -10,7 +10,7 @@ use ragwire::{Metadata, Sink};
 use tokio::sync::oneshot;
 
 /// How many pieces of [`PIECE_BYTES`] an orchestrator sends that talks: more than all buffers between it and a client hold.
-pub(crate) const PIECES: usize = 768;
+pub(crate) const PIECES: usize = 400;
 pub(crate) const PIECE_BYTES: usize = 1024;
 /// The question's id, and its answer.
 pub(crate) const ASK: &str = "go-on";
