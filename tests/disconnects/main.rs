@@ -64,7 +64,7 @@ fn on_a_runtime<F: Future<Output = ()>>(play: impl FnOnce() -> F) -> Result<(), 
     })
 }
 
-/// Runs all cells of one transport, and says all of them where one fails.
+/// Runs all cells of one transport.
 fn table(transport: Transport) {
     let _alone = alone();
     let mut cells = Vec::new();
@@ -102,11 +102,10 @@ fn table(transport: Transport) {
     let mut rows = rows.into_inner().unwrap();
     rows.sort_by_key(|(at, ..)| *at);
     let failed = rows.iter().filter(|(_, _, outcome, _)| outcome.is_err()).count();
-    if failed > 0 {
-        for (_, cell, outcome, took) in &rows {
-            let said = outcome.as_ref().err().map_or("ok", |why| why);
-            eprintln!("{cell}  {:5} ms  {said}", took.as_millis());
-        }
+    // Seen where a cell fails, and with `--nocapture`.
+    for (_, cell, outcome, took) in &rows {
+        let said = outcome.as_ref().err().map_or("ok", |why| why);
+        println!("{cell}  {:5} ms  {said}", took.as_millis());
     }
     assert_eq!(failed, 0, "of {} cells", rows.len());
     assert_eq!(open_files(), files, "open files");
