@@ -38,29 +38,31 @@ impl Fault {
 /// Asks over HTTP/1 or HTTP/2, and reads the first bytes. Whatever is given back keeps the connection.
 async fn ask(socket: TcpStream, version: u8, fault: Fault) -> JoinSet<()> {
     let body = json!({ "prompt": fault.question() }).to_string();
-    let request = Request::post("http://x/v1/turns")
+    let request = Request::post("http://localhost/v1/turns")
         .header("host", "localhost")
         .header("content-type", "application/json")
         .body(Full::<Bytes>::from(body))
         .unwrap();
     let socket = TokioIo::new(socket);
     let mut kept = JoinSet::new();
-    let mut body = if version == 1 {
+    let response = if version == 1 {
         let (mut sender, connection) = hyper::client::conn::http1::handshake(socket).await.unwrap();
         kept.spawn(async { drop(connection.await) });
-        sender.send_request(request).await.unwrap().into_body()
+        sender.send_request(request).await.unwrap()
     } else {
         let (mut sender, connection) = hyper::client::conn::http2::handshake(TokioExecutor::new(), socket)
             .await
             .unwrap();
         kept.spawn(async { drop(connection.await) });
-        let body = sender.send_request(request).await.unwrap().into_body();
+        let response = sender.send_request(request).await.unwrap();
         kept.spawn(async move {
             let _sender = sender;
             std::future::pending().await
         });
-        body
+        response
     };
+    assert_eq!(response.status(), 200);
+    let mut body = response.into_body();
     body.frame().await.unwrap().unwrap();
     kept.spawn(async move {
         let _body = body;
