@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::error::ResumeError;
+use super::fold::Held;
 use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
@@ -97,10 +98,13 @@ impl Log {
         self.lock().kept.end().cloned()
     }
 
-    /// A reader that begins at `from`.
+    /// A reader that begins at `from`, or with what there is of the frames before.
     pub(super) fn attach(self: &Arc<Self>, from: u64) -> Result<Reading, ResumeError> {
         let state = self.lock();
-        state.kept.place(from)?;
+        match state.kept.place(from) {
+            Err(ResumeError::Gone { .. }) if state.kept.is_folded() => {}
+            place => place?,
+        }
         Ok(self.seat(state, from))
     }
 
@@ -136,9 +140,10 @@ impl Log {
         }
     }
 
-    /// Whether every frame from `from` on is still there.
-    pub(super) fn holds(&self, from: u64) -> Result<(), ResumeError> {
-        self.lock().kept.place(from)
+    /// Whether every frame from `from` on is still there; otherwise with what there is of them.
+    pub(super) fn holds(&self, from: u64) -> Result<(), (ResumeError, Option<Held>)> {
+        let state = self.lock();
+        state.kept.place(from).map_err(|error| (error, state.kept.held()))
     }
 
     /// What `reader` finds at `from`: at least one frame. It waits where there is none yet.

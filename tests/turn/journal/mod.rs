@@ -2,6 +2,7 @@
 
 mod disconnects;
 mod limits;
+mod snapshot;
 mod suffix;
 
 use bytes::BytesMut;
