@@ -197,7 +197,9 @@ fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
 
 fn snapshot_json(snapshot: &Snapshot) -> Value {
     let events = snapshot.events.iter();
-    let events: Vec<_> = events.map(|(event, timestamp)| event_json(event, *timestamp)).collect();
+    let events: Vec<_> = events
+        .map(|(event, timestamp)| event_json(event, *timestamp))
+        .collect();
     let mut json = json!({ "frames": snapshot.frames, "events": events, "text": snapshot.text });
     if snapshot.events_dropped > 0 {
         json["events_dropped"] = snapshot.events_dropped.into();

@@ -71,7 +71,12 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
                     panic!("a snapshot became {once:?}")
                 };
                 let plain = |snapshot: &Snapshot| {
-                    let Snapshot { frames, text, events_dropped, .. } = snapshot;
+                    let Snapshot {
+                        frames,
+                        text,
+                        events_dropped,
+                        ..
+                    } = snapshot;
                     (*frames, text.clone(), *events_dropped, snapshot.events.len())
                 };
                 assert_eq!(plain(once), plain(whole));

@@ -12,11 +12,11 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    fn new(kind: &'static str, id: impl ToString) -> Option<Self> {
-        Some(Self {
+    fn new(kind: &'static str, id: impl Into<String>) -> Self {
+        Self {
             kind: Cow::Borrowed(kind),
-            id: id.to_string(),
-        })
+            id: id.into(),
+        }
     }
 
     /// Bytes of its words.
@@ -28,8 +28,7 @@ impl Step {
 impl Event {
     /// The step whose state this event tells; `None` where it adds to what others told and so is replaced by none.
     pub(crate) fn step(&self) -> Option<Step> {
-        let numbered = |kind, number: Option<u32>| Step::new(kind, number.map_or_else(String::new, |n| n.to_string()));
-        match self {
+        Some(match self {
             // There is one of each in a turn, or only the last one counts.
             Self::Search(_) => Step::new("search", ""),
             Self::Reasoning(_) => Step::new("reasoning", ""),
@@ -42,30 +41,37 @@ impl Event {
             Self::Queued(_) => Step::new("queued", ""),
             Self::StructuredResult(_) => Step::new("structured_result", ""),
             // Each round and each review is a step; so are the thoughts of each round.
-            Self::Review(review) => Step::new("review", review.iteration),
-            Self::RoundStart(round) => Step::new("round_start", round.round),
-            Self::Generating(round) => Step::new("generating", round.round),
-            Self::Thinking(thought) => numbered("thinking", thought.round),
+            Self::Review(review) => Step::new("review", review.iteration.to_string()),
+            Self::RoundStart(round) => Step::new("round_start", round.round.to_string()),
+            Self::Generating(round) => Step::new("generating", round.round.to_string()),
+            Self::Thinking(thought) => {
+                let round = thought.round.map(|round| round.to_string());
+                Step::new("thinking", round.unwrap_or_default())
+            }
             // A result does not repeat what was asked, so it does not replace the call. Without an id only the order ties results to
             // calls, and none of them can be spared.
-            Self::RetrievalStart(start) => Step::new("retrieval_start", format!("{} {}", start.iteration, start.tool)),
+            Self::RetrievalStart(start) => {
+                Step::new("retrieval_start", format!("{} {}", start.iteration, start.tool))
+            }
             Self::RetrievalResult(result) => Step::new("retrieval_result", &result.tool),
-            Self::ToolCall(call) => call.call_id.as_ref().and_then(|id| Step::new("tool_call", id)),
-            Self::ToolResult(result) => result.call_id.as_ref().and_then(|id| Step::new("tool_result", id)),
+            Self::ToolCall(call) => Step::new("tool_call", call.call_id.as_ref()?),
+            Self::ToolResult(result) => Step::new("tool_result", result.call_id.as_ref()?),
             // What is answered is open no longer.
             Self::InputRequested(asked) => Step::new("input", &asked.request_id),
             Self::InputResolved(resolved) => Step::new("input", &resolved.request_id),
-            Self::AuthorizationRequired(asked) => {
-                Step::new("authorization", asked.request_id.as_ref().unwrap_or(&asked.connection))
-            }
-            Self::AuthorizationCompleted(done) => {
-                Step::new("authorization", done.request_id.as_ref().unwrap_or(&done.connection))
-            }
+            Self::AuthorizationRequired(asked) => Step::new(
+                "authorization",
+                asked.request_id.as_ref().unwrap_or(&asked.connection),
+            ),
+            Self::AuthorizationCompleted(done) => Step::new(
+                "authorization",
+                done.request_id.as_ref().unwrap_or(&done.connection),
+            ),
             // Documents are said once; what a later event has of them is looked at by whoever drops.
-            Self::Sources(_) => None,
+            Self::Sources(_) => return None,
             Self::GraphExplanation(explanation) => Step::new("graph_explanation", &explanation.explain_id),
-            Self::Custom(custom) => Some(own_step(custom)),
-        }
+            Self::Custom(custom) => own_step(custom),
+        })
     }
 }
 
@@ -73,6 +79,9 @@ impl Event {
 fn own_step(custom: &Custom) -> Step {
     Step {
         kind: Cow::Owned(format!("custom {}", custom.name())),
-        id: custom.data.get("id").map_or_else(String::new, ToString::to_string),
+        id: custom
+            .data
+            .get("id")
+            .map_or_else(String::new, ToString::to_string),
     }
 }

@@ -216,7 +216,9 @@ fn take_line(received: &mut Received, line: &[u8]) -> Result<(), DecodeError> {
         .shift_remove("index")
         .and_then(|index| index.as_u64())
         .ok_or(DecodeError::BadEvent)?;
-    received.push(index, indexed::is_snapshot(&members), || indexed::read(index, members))
+    received.push(index, indexed::is_snapshot(&members), || {
+        indexed::read(index, members)
+    })
 }
 
 impl Decode for NdjsonDecoder {

@@ -7,7 +7,9 @@ use ragwire::event::{
     ClaimCheck, ClaimVerdict, Custom, Levels, Reasoning, RetrievalResult, Review, Search, Source, Sources,
     Thinking, ToolCall, ToolResult, Verdict, Verification,
 };
-use ragwire::{Citation, End, Event, Failure, Frame, Metadata, QueueStats, Snapshot, Status, Timestamp, Usage};
+use ragwire::{
+    Citation, End, Event, Failure, Frame, Metadata, QueueStats, Snapshot, Status, Timestamp, Usage,
+};
 use serde_json::{Map, Value};
 
 /// What line readers, parsers and this protocol stumble over.
@@ -164,12 +166,16 @@ pub(crate) fn timestamp() -> impl Strategy<Value = Option<Timestamp>> {
 
 /// What stands for frames that a reader has not, and how many those are.
 pub(crate) fn snapshot() -> impl Strategy<Value = (Snapshot, u64)> {
-    (vec((event(), timestamp()), 0..4), string(), any::<u64>(), 1..1_000_u64).prop_map(
-        |(events, text, dropped, more)| {
+    (
+        vec((event(), timestamp()), 0..4),
+        string(),
+        any::<u64>(),
+        1..1_000_u64,
+    )
+        .prop_map(|(events, text, dropped, more)| {
             let snapshot = Snapshot::default().events(events).text(text);
             (snapshot.events_dropped(dropped), more)
-        },
-    )
+        })
 }
 
 /// A turn as a reader sees it that comes late and falls behind: a snapshot may stand before any frame.

@@ -15,7 +15,10 @@ pub(crate) fn frame(json: &Value) -> Frame {
         let snapshot = Snapshot::new(json["frames"].as_u64().unwrap())
             .events(events.collect())
             .text(json["text"].as_str().unwrap())
-            .events_dropped(json.get("events_dropped").map_or(0, |count| count.as_u64().unwrap()));
+            .events_dropped(
+                json.get("events_dropped")
+                    .map_or(0, |count| count.as_u64().unwrap()),
+            );
         Frame::Snapshot(Box::new(snapshot))
     } else {
         Frame::End(end(&json["end"]))

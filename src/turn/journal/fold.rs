@@ -26,9 +26,9 @@ fn allowed(max_bytes: usize) -> usize {
     MAX_BYTES.min(max_bytes / SHARE)
 }
 
-/// The dropped head of a log.
+/// What became of the dropped head of a log.
 #[derive(Debug, Default)]
-pub(super) enum Head {
+pub(super) enum Past {
     /// Nothing was dropped.
     #[default]
     Whole,
@@ -38,7 +38,7 @@ pub(super) enum Head {
     Gone,
 }
 
-impl Head {
+impl Past {
     /// What it counts.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -91,7 +91,9 @@ pub(crate) struct Held {
 impl Held {
     pub(crate) fn into_snapshot(self) -> Snapshot {
         let events = self.events.iter().filter_map(|frame| parts(frame));
-        let events = events.map(|(event, timestamp)| (event.clone(), timestamp)).collect();
+        let events = events
+            .map(|(event, timestamp)| (event.clone(), timestamp))
+            .collect();
         Snapshot::new(self.frames)
             .events(events)
             .text(self.text)
@@ -168,11 +170,15 @@ impl Fold {
         let is_repeated = |place: &u64| {
             let frame = self.events.get(place).map(|(frame, _)| frame);
             match frame.and_then(|frame| parts(frame)) {
-                Some((Event::Sources(older), _)) => older.sources.iter().all(|source| newer.contains(&passage(source))),
+                Some((Event::Sources(older), _)) => older
+                    .sources
+                    .iter()
+                    .all(|source| newer.contains(&passage(source))),
                 _ => false,
             }
         };
-        let (repeated, kept): (Vec<u64>, Vec<u64>) = self.sources.iter().partition(|place| is_repeated(place));
+        let (repeated, kept): (Vec<u64>, Vec<u64>) =
+            self.sources.iter().partition(|place| is_repeated(place));
         self.sources = kept;
         repeated.into_iter().for_each(|place| self.remove(place));
     }

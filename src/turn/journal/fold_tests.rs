@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::{
     AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, CacheHit, CacheMiss, Custom,
-    Generating, GraphExplanation, InputRequested, InputResolved, Queued, RetrievalResult, RetrievalStart, Review,
-    RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
+    Generating, GraphExplanation, InputRequested, InputResolved, Queued, RetrievalResult, RetrievalStart,
+    Review, RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
 };
 use crate::frame::Timestamp;
 use crate::wire::ndjson::Ndjson;
@@ -43,7 +43,11 @@ fn replaces(newer: &Event, older: &Event) -> bool {
         "sources" => {
             let all = |event: &Value| event["sources"].as_array().cloned().unwrap_or_default();
             let is_there = |source: &Value| {
-                let same = |other: &Value| ["chunk_id", "document_id"].iter().all(|id| source[id] == other[id]);
+                let same = |other: &Value| {
+                    ["chunk_id", "document_id"]
+                        .iter()
+                        .all(|id| source[id] == other[id])
+                };
                 all(&new).iter().any(same)
             };
             other == "sources" && all(&old).iter().all(is_there)
@@ -85,31 +89,49 @@ fn event() -> impl Strategy<Value = Event> {
         number().prop_map(|at| Review::new(at, Verdict::Approved).into()),
         number().prop_map(|at| RoundStart::new(at, 9).into()),
         number().prop_map(|at| Generating::new(at, 9).into()),
-        prop::option::of(number()).prop_map(|at| at.into_iter().fold(Thinking::new("t"), Thinking::round).into()),
+        prop::option::of(number())
+            .prop_map(|at| at.into_iter().fold(Thinking::new("t"), Thinking::round).into()),
         (id(), number()).prop_map(|(tool, at)| RetrievalStart::new(tool, "q", at).into()),
         id().prop_map(|tool| RetrievalResult::new(tool, 1, 2).into()),
-        (id(), maybe()).prop_map(|(q, id)| id.into_iter().fold(ToolCall::new("t", json!(q)), ToolCall::call_id).into()),
-        (id(), maybe()).prop_map(|(q, id)| id.into_iter().fold(ToolResult::new("t", json!(q)), ToolResult::call_id).into()),
+        (id(), maybe()).prop_map(|(q, id)| id
+            .into_iter()
+            .fold(ToolCall::new("t", json!(q)), ToolCall::call_id)
+            .into()),
+        (id(), maybe()).prop_map(|(q, id)| id
+            .into_iter()
+            .fold(ToolResult::new("t", json!(q)), ToolResult::call_id)
+            .into()),
         id().prop_map(|id| InputRequested::new(id, "approval", "?").into()),
         id().prop_map(|id| InputResolved::new(id).response(true).into()),
         (id(), maybe()).prop_map(|(to, id)| {
             let asked = AuthorizationRequired::new(to, "https://a.example");
-            id.into_iter().fold(asked, AuthorizationRequired::request_id).into()
+            id.into_iter()
+                .fold(asked, AuthorizationRequired::request_id)
+                .into()
         }),
         (id(), maybe()).prop_map(|(to, id)| {
             let done = AuthorizationCompleted::new(to, AuthorizationOutcome::Authorized);
-            id.into_iter().fold(done, AuthorizationCompleted::request_id).into()
+            id.into_iter()
+                .fold(done, AuthorizationCompleted::request_id)
+                .into()
         }),
         vec((id(), id()), 0..3).prop_map(|ids| {
-            let sources = ids.into_iter().map(|(chunk, document)| Source::new(chunk, document, "text", vec![1]));
+            let sources = ids
+                .into_iter()
+                .map(|(chunk, document)| Source::new(chunk, document, "text", vec![1]));
             Sources::new(sources.collect()).into()
         }),
         id().prop_map(|id| GraphExplanation::new(id, "g", vec![]).into()),
         number().prop_map(|at| Queued::new(at, 1, 2).into()),
-        (prop::sample::select(&["own.kind", "own.other"][..]), maybe(), number()).prop_map(|(name, id, at)| {
-            let data = id.map_or_else(|| json!({"at": at}), |id| json!({"id": id, "at": at}));
-            Custom::new(name, &data).unwrap().into()
-        }),
+        (
+            prop::sample::select(&["own.kind", "own.other"][..]),
+            maybe(),
+            number()
+        )
+            .prop_map(|(name, id, at)| {
+                let data = id.map_or_else(|| json!({"at": at}), |id| json!({"id": id, "at": at}));
+                Custom::new(name, &data).unwrap().into()
+            }),
     ]
 }
 
@@ -122,16 +144,16 @@ fn frame() -> impl Strategy<Value = Frame> {
 }
 
 /// What a log of these frames remembers, and what it counts for that.
-fn folded(mut head: Head, frames: &[Frame]) -> Head {
+fn folded(mut past: Past, frames: &[Frame]) -> Past {
     for frame in frames {
         let record = Record::frame(frame.clone());
-        head.drop_frame(&record, record.bytes(), usize::MAX);
+        past.drop_frame(&record, record.bytes(), usize::MAX);
     }
-    head
+    past
 }
 
-fn snapshot(head: &Head, frames: usize) -> Snapshot {
-    head.held(frames as u64).unwrap().into_snapshot()
+fn snapshot(past: &Past, frames: usize) -> Snapshot {
+    past.held(frames as u64).unwrap().into_snapshot()
 }
 
 /// As our own JSON says it, where a server keeps it: the line of a frame.
@@ -144,12 +166,12 @@ fn line(snapshot: &Snapshot) -> Vec<u8> {
 proptest! {
     #[test]
     fn a_fold_is_the_last_state_of_each_step(frames in vec(frame(), 1..60), at in any::<prop::sample::Index>()) {
-        let head = folded(Head::Whole, &frames);
-        let whole = snapshot(&head, frames.len());
+        let past = folded(Past::Whole, &frames);
+        let whole = snapshot(&past, frames.len());
         prop_assert_eq!(&whole, &model(&frames));
 
         let line = line(&whole);
-        prop_assert!(line.len() <= head.bytes() + AROUND_BYTES);
+        prop_assert!(line.len() <= past.bytes() + AROUND_BYTES);
         let mut decoder = Ndjson::default().decoder();
         decoder.feed(&line);
         prop_assert_eq!(decoder.next(), Some(Ok(Frame::Snapshot(Box::new(whole.clone())))));
@@ -158,8 +180,8 @@ proptest! {
 
         // A log that begins with a snapshot goes on as the one that it was taken from.
         let (first, second) = frames.split_at(at.index(frames.len()));
-        let begun = if first.is_empty() { Head::Whole } else {
-            Head::Folded(Box::new(Fold::from(snapshot(&folded(Head::Whole, first), first.len()))))
+        let begun = if first.is_empty() { Past::Whole } else {
+            Past::Folded(Box::new(Fold::from(snapshot(&folded(Past::Whole, first), first.len()))))
         };
         prop_assert_eq!(snapshot(&folded(begun, second), frames.len()), whole);
     }
@@ -168,35 +190,38 @@ proptest! {
 #[test]
 fn a_fold_that_takes_too_much_is_given_up_for_good() {
     let text = Record::text(&"a".repeat(100));
-    let mut head = Head::Whole;
-    head.drop_frame(&text, text.bytes(), 400);
-    assert_eq!((head.bytes(), head.held(1).is_some()), (100, true));
-    head.keep_within(399);
-    assert_eq!((head.bytes(), head.held(1)), (0, None));
-    head.drop_frame(&text, text.bytes(), usize::MAX);
-    assert_eq!((head.bytes(), head.held(2)), (0, None));
+    let mut past = Past::Whole;
+    past.drop_frame(&text, text.bytes(), 400);
+    assert_eq!((past.bytes(), past.held(1).is_some()), (100, true));
+    past.keep_within(399);
+    assert_eq!((past.bytes(), past.held(1)), (0, None));
+    past.drop_frame(&text, text.bytes(), usize::MAX);
+    assert_eq!((past.bytes(), past.held(2)), (0, None));
     // Nothing that no reader could take as one line is kept, however much a turn may have. It counts as it is spelled.
-    let mut head = Head::Whole;
+    let mut past = Past::Whole;
     let hostile = Record::text(&"\u{1}".repeat(MAX_BYTES / 6));
-    head.drop_frame(&hostile, hostile.bytes(), usize::MAX);
-    assert!(line(&snapshot(&head, 1)).len() <= Limits::MAX_TRAILER_BYTES);
-    head.drop_frame(&hostile, hostile.bytes(), usize::MAX);
-    assert_eq!((head.bytes(), head.held(2)), (0, None));
+    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
+    assert!(line(&snapshot(&past, 1)).len() <= Limits::MAX_TRAILER_BYTES);
+    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
+    assert_eq!((past.bytes(), past.held(2)), (0, None));
 }
 
 #[test]
 fn an_event_that_is_replaced_gives_its_bytes_back() {
     let event = |query: &str| {
         let event = Search::new("bm25").query(query).into();
-        let record = Record::frame(Frame::Event { event, timestamp: None });
+        let record = Record::frame(Frame::Event {
+            event,
+            timestamp: None,
+        });
         (record.bytes(), record)
     };
-    let mut head = Head::Whole;
+    let mut past = Past::Whole;
     let mut counted = Vec::new();
     for query in ["why?", "why, in a few more words?", "?"] {
         let (bytes, record) = event(query);
-        head.drop_frame(&record, bytes, usize::MAX);
-        counted.push(head.bytes() - "search".len() - bytes);
+        past.drop_frame(&record, bytes, usize::MAX);
+        counted.push(past.bytes() - "search".len() - bytes);
     }
     assert_eq!(counted, [0, 0, 0]);
 }

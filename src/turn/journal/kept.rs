@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::error::ResumeError;
-use super::fold::{Head, Held};
+use super::fold::{Held, Past};
 use crate::frame::{End, Frame};
 use crate::json;
 use crate::wire::ndjson::Ndjson;
@@ -87,7 +87,7 @@ pub(super) struct Kept {
     /// The index of the first frame that is there.
     base: u64,
     /// What there is of the frames before it.
-    head: Head,
+    past: Past,
     /// With what each of them counts.
     records: VecDeque<(Record, usize)>,
     bytes: usize,
@@ -103,7 +103,7 @@ pub(super) struct Dropped {
 impl Kept {
     /// What all of it counts.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.head.bytes()
+        self.bytes + self.past.bytes()
     }
 
     /// The index that the next frame gets.
@@ -120,24 +120,24 @@ impl Kept {
     /// Drops frames from the head on until everything counts at most `max_bytes`, or one is left. What they came to counts as well, and is
     /// given up where it would take too much of that.
     pub(super) fn trim(&mut self, max_bytes: usize) {
-        self.head.keep_within(max_bytes);
+        self.past.keep_within(max_bytes);
         while self.bytes() > max_bytes && self.records.len() > 1 {
             if let Some((record, bytes)) = self.records.pop_front() {
                 self.bytes -= bytes;
                 self.base += 1;
-                self.head.drop_frame(&record, bytes, max_bytes);
+                self.past.drop_frame(&record, bytes, max_bytes);
             }
         }
     }
 
     /// Whether there is something of the frames that were dropped.
     pub(super) fn is_folded(&self) -> bool {
-        matches!(self.head, Head::Folded(_))
+        matches!(self.past, Past::Folded(_))
     }
 
     /// What there is of the frames that were dropped.
     pub(super) fn held(&self) -> Option<Held> {
-        self.head.held(self.base)
+        self.past.held(self.base)
     }
 
     /// How the turn ended, if it did.

@@ -33,20 +33,21 @@ fn act() -> impl Strategy<Value = Act> {
 struct Model {
     frames: Vec<(Frame, usize)>,
     base: usize,
-    head: Head,
+    past: Past,
 }
 
 impl Model {
     fn bytes(&self) -> usize {
         let kept: usize = self.frames[self.base..].iter().map(|(_, bytes)| bytes).sum();
-        kept + self.head.bytes()
+        kept + self.past.bytes()
     }
 
     fn trim(&mut self, max_bytes: usize) {
-        self.head.keep_within(max_bytes);
+        self.past.keep_within(max_bytes);
         while self.bytes() > max_bytes && self.base + 1 < self.frames.len() {
             let (frame, bytes) = &self.frames[self.base];
-            self.head.drop_frame(&Record::frame(frame.clone()), *bytes, max_bytes);
+            self.past
+                .drop_frame(&Record::frame(frame.clone()), *bytes, max_bytes);
             self.base += 1;
         }
     }
@@ -107,13 +108,13 @@ proptest! {
                     let frames = read.as_ref().ok().map(|records| records.iter().map(Record::to_frame).collect::<Vec<_>>());
                     prop_assert_eq!(frames, model.read(from, max_bytes));
                     if let Err(dropped) = read {
-                        prop_assert_eq!(dropped.held, model.head.held(model.base as u64));
+                        prop_assert_eq!(dropped.held, model.past.held(model.base as u64));
                     }
                 }
                 Act::Place(from) => prop_assert_eq!(kept.place(from), model.place(from)),
             }
             prop_assert_eq!(kept.bytes(), model.bytes());
-            prop_assert_eq!(kept.is_folded(), model.head.held(0).is_some());
+            prop_assert_eq!(kept.is_folded(), model.past.held(0).is_some());
             prop_assert_eq!(kept.next(), model.frames.len() as u64);
             prop_assert_eq!(kept.end(), None);
         }

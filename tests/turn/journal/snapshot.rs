@@ -68,7 +68,9 @@ fn frame(snapshot: Snapshot) -> Frame {
 
 /// What a reader shows that has got these frames.
 fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
-    let begun = frames.iter().rposition(|frame| matches!(frame, Frame::Snapshot(_)));
+    let begun = frames
+        .iter()
+        .rposition(|frame| matches!(frame, Frame::Snapshot(_)));
     let (mut whole, begun) = match begun.map(|at| (&frames[at], at)) {
         Some((Frame::Snapshot(snapshot), at)) => {
             let events = snapshot.events.iter().cloned();
@@ -78,7 +80,12 @@ fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
         }
         _ => (Vec::new(), 0),
     };
-    whole.extend(frames[begun..].iter().filter(|frame| !matches!(frame, Frame::End(_))).cloned());
+    whole.extend(
+        frames[begun..]
+            .iter()
+            .filter(|frame| !matches!(frame, Frame::End(_)))
+            .cloned(),
+    );
     let Snapshot { events, text, .. } = compact(&whole, whole.len());
     (events, text)
 }
@@ -86,7 +93,9 @@ fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
 /// What a wire whose readers begin at 0 makes of a snapshot and the frames behind it: plain events and a plain text.
 fn retold(wire: &impl Wire, snapshot: &Snapshot, rest: &[Frame]) -> Vec<u8> {
     let events = snapshot.events.iter().cloned();
-    let mut frames: Vec<Frame> = events.map(|(event, timestamp)| Frame::Event { event, timestamp }).collect();
+    let mut frames: Vec<Frame> = events
+        .map(|(event, timestamp)| Frame::Event { event, timestamp })
+        .collect();
     frames.push(Frame::Text(snapshot.text.clone()));
     frames.extend_from_slice(rest);
     if let Some(Frame::End(end)) = frames.last_mut() {
@@ -120,7 +129,9 @@ struct Run {
 
 impl Run {
     async fn begin(journal: &Journal) -> Self {
-        let (sink, turn) = kept(journal).commit_on(Commit::deadline(Duration::ZERO)).channel();
+        let (sink, turn) = kept(journal)
+            .commit_on(Commit::deadline(Duration::ZERO))
+            .channel();
         let turn = turn.commit().await.unwrap();
         Self {
             sink,
@@ -137,7 +148,9 @@ impl Run {
     }
 
     async fn finish(&mut self) {
-        self.sink.finish(Metadata::default().tools_used(["bm25"])).unwrap();
+        self.sink
+            .finish(Metadata::default().tools_used(["bm25"]))
+            .unwrap();
         self.keep_up().await;
     }
 
@@ -201,13 +214,20 @@ async fn at_every_place_of_a_turn_that_runs() {
                 let mut decoder = Ndjson::default().decoder();
                 decoder.feed(&read);
                 assert_eq!(decoder.next_index(), Some(next));
-                let seen: Vec<Frame> = run.frames[..from as usize].iter().cloned().chain(decoder.map(Result::unwrap)).collect();
+                let seen: Vec<Frame> = run.frames[..from as usize]
+                    .iter()
+                    .cloned()
+                    .chain(decoder.map(Result::unwrap))
+                    .collect();
                 assert_eq!(shown(&seen), shown(&run.frames));
             }
         }
     }
     bases.dedup();
-    assert!(bases.len() > 60 && bases.contains(&0), "it lost its head frame by frame: {bases:?}");
+    assert!(
+        bases.len() > 60 && bases.contains(&0),
+        "it lost its head frame by frame: {bases:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,18 +257,29 @@ async fn on_every_wire_of_a_turn_that_is_over() {
                 // A reader that has some of it must not get that again.
                 _ => (gone(base), encoded(&wire, &[told.clone()]).0),
             };
-            assert_eq!((supported, read), (expected, show(&bytes)), "{wire:?} from {from}");
+            assert_eq!(
+                (supported, read),
+                (expected, show(&bytes)),
+                "{wire:?} from {from}"
+            );
         }
     }
     // A reader whose limits do not take it is told so before, and in the stream.
     let narrow = Ndjson::default().limits(Limits::default().max_trailer_bytes(200));
     let turn = resume(&journal, run.id, 1).await;
     assert_eq!(turn.supports(&narrow), gone(base));
-    assert_eq!(show(&bytes(turn, &narrow).await), show(&numbered(&narrow, 1, &[told])));
+    assert_eq!(
+        show(&bytes(turn, &narrow).await),
+        show(&numbered(&narrow, 1, &[told]))
+    );
 
     for from in 0..run.frames.len() as u64 {
         let collected = resume(&journal, run.id, from).await.collect().await.unwrap();
-        let seen: &[Frame] = if from < base { &with_snapshot } else { &run.frames[from as usize..] };
+        let seen: &[Frame] = if from < base {
+            &with_snapshot
+        } else {
+            &run.frames[from as usize..]
+        };
         let texts = |frames: &[Frame]| {
             let texts = frames.iter().filter_map(|frame| match frame {
                 Frame::Text(text) => Some(text.clone()),
@@ -260,7 +291,11 @@ async fn on_every_wire_of_a_turn_that_is_over() {
         assert_eq!((collected.text, collected.is_compact), (texts(seen), from < base));
         let left_out = if from < base { snapshot.events_dropped } else { 0 };
         assert_eq!(collected.end.metadata.events_dropped, left_out);
-        let mut events = if from < base { snapshot.events.clone() } else { Vec::new() };
+        let mut events = if from < base {
+            snapshot.events.clone()
+        } else {
+            Vec::new()
+        };
         events.extend(seen.iter().filter_map(|frame| match frame {
             Frame::Event { event, timestamp } => Some((event.clone(), *timestamp)),
             _ => None,
@@ -292,7 +327,10 @@ async fn a_reader_that_falls_behind() {
         }
         run.finish().await;
         let base = base(&run, &journal).await;
-        assert!(5 < first && first < 70 && 70 < base && base < run.frames.len() as u64, "{first} {base}");
+        assert!(
+            5 < first && first < 70 && 70 < base && base < run.frames.len() as u64,
+            "{first} {base}"
+        );
         read.extend(slow.collect::<Vec<_>>().await.concat());
         let never = never.collect::<Vec<_>>().await.concat();
 
@@ -305,12 +343,22 @@ async fn a_reader_that_falls_behind() {
                 // It fell behind twice.
                 let anew = [&[frame(snapshot)], rest].concat();
                 let begun = [&run.frames[..5], &[replaced], &run.frames[first as usize..70]].concat();
-                (encoded(&wire, &[begun, anew.clone()].concat()).0, numbered(&wire, 0, &anew))
+                (
+                    encoded(&wire, &[begun, anew.clone()].concat()).0,
+                    numbered(&wire, 0, &anew),
+                )
             }
             name => {
                 let cut = encoded(&wire, &[&run.frames[..5], &[told.clone()]].concat()).0;
                 let gone = encoded(&wire, &[told]).0;
-                (cut, if ["forge", "eve"].contains(&name) { gone } else { retold(&wire, &snapshot, rest) })
+                (
+                    cut,
+                    if ["forge", "eve"].contains(&name) {
+                        gone
+                    } else {
+                        retold(&wire, &snapshot, rest)
+                    },
+                )
             }
         };
         assert_eq!(show(&read), show(&expected), "{wire:?}");
@@ -350,7 +398,10 @@ async fn what_it_remembers_is_bounded() {
         run.send(format!("{at:05}").into()).await;
         assert!(journal.bytes() <= limit);
         let turn = journal.resume(run.id, "", 0).await;
-        known.push(turn.map(|turn| turn.supports(&Ndjson::default())).map_err(ResumeError::code));
+        known.push(
+            turn.map(|turn| turn.supports(&Ndjson::default()))
+                .map_err(ResumeError::code),
+        );
     }
     let given_up = known.iter().position(Result::is_err).unwrap();
     assert_eq!(known[..given_up], vec![Ok(Ok(())); given_up]);
@@ -363,11 +414,18 @@ async fn what_it_remembers_is_bounded() {
     };
     assert_eq!((600 - base) as usize, limit / (64 + 5));
     let exact = ready(&mut resume(&journal, run.id, base).await.stream(&Ndjson::default())).await;
-    assert_eq!(show(&exact), show(&numbered(&Ndjson::default(), base, &run.frames[base as usize..])));
+    assert_eq!(
+        show(&exact),
+        show(&numbered(&Ndjson::default(), base, &run.frames[base as usize..]))
+    );
     drop(run);
 
     // All turns together are bounded as well: of the one that grows the room gets less, and what is kept too long leaves nothing.
-    let journal = Journal::in_memory(JournalLimits::default().max_bytes(8_000).keep(Duration::from_secs(60)));
+    let journal = Journal::in_memory(
+        JournalLimits::default()
+            .max_bytes(8_000)
+            .keep(Duration::from_secs(60)),
+    );
     let mut run = Run::begin(&journal).await;
     for at in 0..200 {
         run.send(format!("{at:05}").into()).await;
