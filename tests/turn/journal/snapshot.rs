@@ -29,37 +29,38 @@ fn turn() -> Vec<Item<'static>> {
     turn
 }
 
-/// What names the step that an event of [`turn`] tells the state of; `None` for what is not replaced as a whole.
-fn step(event: &Event) -> Option<String> {
-    let json = serde_json::to_value(event).unwrap();
-    match event.name() {
-        "search" | "own" => Some(event.name().into()),
-        "tool_call" | "tool_result" => Some(format!("{} {}", event.name(), json["call_id"])),
-        "thinking" => Some(format!("thinking {}", json["round"])),
-        _ => None,
+/// The step that an event of [`turn`] tells the state of.
+fn step(event: &Event) -> String {
+    match event {
+        Event::ToolCall(call) => format!("call {:?}", call.call_id),
+        Event::ToolResult(result) => format!("result {:?}", result.call_id),
+        Event::Thinking(thought) => format!("thought {:?}", thought.round),
+        // The later of the two `sources` has all of the earlier.
+        event => event.name().to_owned(),
     }
 }
 
 /// The first `count` frames as a snapshot has them.
 fn compact(frames: &[Frame], count: usize) -> Snapshot {
-    let mut compact = Snapshot::new(count as u64);
+    let (mut text, mut steps, mut dropped) = (String::new(), Vec::new(), 0);
     for frame in &frames[..count] {
         match frame {
-            Frame::Text(text) => compact.text.push_str(text),
+            Frame::Text(piece) => text.push_str(piece),
             Frame::Event { event, timestamp } => {
-                let is_replaced = |older: &Event| match event {
-                    Event::Sources(_) => older.name() == "sources",
-                    event => step(event).is_some() && step(event) == step(older),
-                };
-                let before = compact.events.len();
-                compact.events.retain(|(older, _)| !is_replaced(older));
-                compact.events_dropped += (before - compact.events.len()) as u64;
-                compact.events.push((event.clone(), *timestamp));
+                let step = step(event);
+                let before = steps.len();
+                steps.retain(|(older, _)| *older != step);
+                dropped += (before - steps.len()) as u64;
+                steps.push((step, (event.clone(), *timestamp)));
             }
             Frame::End(_) | Frame::Snapshot(_) => unreachable!("they are never dropped"),
         }
     }
-    compact
+    let events = steps.into_iter().map(|(_, event)| event).collect();
+    Snapshot::new(count as u64)
+        .events(events)
+        .text(text)
+        .events_dropped(dropped)
 }
 
 fn frame(snapshot: Snapshot) -> Frame {
