@@ -243,7 +243,7 @@ async fn on_every_wire_of_a_turn_that_is_over() {
     let (snapshot, rest) = (compact(&run.frames, base as usize), &run.frames[base as usize..]);
     assert!(base > 10 && rest.len() > 10 && snapshot.events_dropped > 0);
     let with_snapshot = [&[frame(snapshot.clone())], rest].concat();
-    let told = Frame::End(End::failed(ResumeError::Gone { base }.failure()));
+    let told = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
     for wire in wires() {
         let name = wire.name();
         for from in 0..run.frames.len() as u64 {
@@ -253,10 +253,10 @@ async fn on_every_wire_of_a_turn_that_is_over() {
             let (expected, bytes) = match name {
                 "sse" | "ndjson" if from < base => (Ok(()), numbered(&wire, from, &with_snapshot)),
                 "sse" | "ndjson" => (Ok(()), numbered(&wire, from, &run.frames[from as usize..])),
-                "forge" | "eve" => (gone(base), encoded(&wire, &[told.clone()]).0),
+                "forge" | "eve" => (gone(base), encoded(&wire, &told).0),
                 _ if from == 0 => (Ok(()), retold(&wire, &snapshot, rest)),
                 // A reader that has some of it must not get that again.
-                _ => (gone(base), encoded(&wire, &[told.clone()]).0),
+                _ => (gone(base), encoded(&wire, &told).0),
             };
             assert_eq!(
                 (supported, read),
@@ -271,7 +271,7 @@ async fn on_every_wire_of_a_turn_that_is_over() {
     assert_eq!(turn.supports(&narrow), gone(base));
     assert_eq!(
         show(&bytes(turn, &narrow).await),
-        show(&numbered(&narrow, 1, &[told]))
+        show(&numbered(&narrow, 1, &told))
     );
 
     for from in 0..run.frames.len() as u64 {
@@ -337,7 +337,7 @@ async fn a_reader_that_falls_behind() {
 
         let snapshot = compact(&run.frames, base as usize);
         let rest = &run.frames[base as usize..];
-        let told = Frame::End(End::failed(ResumeError::Gone { base }.failure()));
+        let told = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
         let (expected, anew) = match wire.name() {
             "sse" | "ndjson" => {
                 let replaced = frame(compact(&run.frames, first as usize));
@@ -350,8 +350,8 @@ async fn a_reader_that_falls_behind() {
                 )
             }
             name => {
-                let cut = encoded(&wire, &[&run.frames[..5], &[told.clone()]].concat()).0;
-                let gone = encoded(&wire, &[told]).0;
+                let cut = encoded(&wire, &[&run.frames[..5], &told[..]].concat()).0;
+                let gone = encoded(&wire, &told).0;
                 (
                     cut,
                     if ["forge", "eve"].contains(&name) {
