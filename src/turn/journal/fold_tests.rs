@@ -37,7 +37,12 @@ fn replaces(newer: &Event, older: &Event) -> bool {
     match name {
         "tool_call" | "tool_result" => same("event") && new.get("call_id").is_some() && same("call_id"),
         "authorization_required" | "authorization_completed" => {
-            let asked = |event: &Value| event.get("request_id").unwrap_or(&event["connection"]).clone();
+            let asked = |event: &Value| {
+                event
+                    .get("request_id")
+                    .unwrap_or_else(|| &event["connection"])
+                    .clone()
+            };
             other.starts_with("authorization_") && asked(&new) == asked(&old)
         }
         "sources" => {
