@@ -3,6 +3,7 @@
 mod conversations;
 mod disconnects;
 mod limits;
+mod snapshot;
 mod suffix;
 
 use bytes::BytesMut;
