@@ -14,6 +14,7 @@
 //! | `fault:ask` | one event, then asks for approval, and says what the answer was, in words |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
+//! | `fault:paced 300 20 red` | 300 words `red-1 `, `red-2 ` …, one every 20 ms, each tenth after an event, then a normal end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
 //! | `fault:unicode` | events and text with emoji cut in two, line separators and control bytes, then a normal end |
 
@@ -49,6 +50,23 @@ impl Orchestrator for Faults {
             Some(fault) => Box::pin(play(fault.to_owned(), sink)),
             None => self.inner.answer(question, sink),
         }
+    }
+}
+
+/// A long answer: how many words, how long before each, and how they begin, so that a reader knows them from those of another turn.
+struct Paced<'a> {
+    words: u32,
+    pause: Duration,
+    name: &'a str,
+}
+
+impl<'a> Paced<'a> {
+    fn read(fault: &'a str) -> Option<Self> {
+        let mut parts = fault.split(' ').skip(1);
+        let words = parts.next()?.parse().ok()?;
+        let pause = Duration::from_millis(parts.next()?.parse().ok()?);
+        let name = parts.next()?;
+        parts.next().is_none().then_some(Self { words, pause, name })
     }
 }
 
@@ -96,6 +114,17 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             for word in 1..=40 {
                 tokio::time::sleep(STEP).await;
                 sink.send(format!("word{word} ")).await?;
+            }
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
+        paced if paced.starts_with("paced ") => {
+            let Paced { words, pause, name } = Paced::read(paced).ok_or("no such pace")?;
+            for word in 1..=words {
+                tokio::time::sleep(pause).await;
+                if word % 10 == 0 {
+                    sink.send(Reasoning::new(format!("Word {word} of {words}."))).await?;
+                }
+                sink.send(format!("{name}-{word} ")).await?;
             }
             Ok(Metadata::default().tools_used(["fault"]))
         }
