@@ -16,7 +16,7 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
 use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Room};
+use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
@@ -327,6 +327,11 @@ impl Running {
 /// What a turn says that did not wait, without its clock.
 pub(crate) fn at_once() -> Value {
     json!({ "was_queued": false, "queue_position": 0, "queue_wait_ms": 0 })
+}
+
+/// A turn ends as soon as its reader goes away, on the routes that let it go on otherwise.
+pub(crate) fn no_grace(settings: &mut Settings) {
+    settings.disconnect_grace = Grace(Duration::ZERO);
 }
 
 /// One question at a time, and none that waits.
