@@ -122,7 +122,8 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             for word in 1..=words {
                 tokio::time::sleep(pause).await;
                 if word % 10 == 0 {
-                    sink.send(Reasoning::new(format!("Word {word} of {words}."))).await?;
+                    sink.send(Reasoning::new(format!("Word {word} of {words}.")))
+                        .await?;
                 }
                 sink.send(format!("{name}-{word} ")).await?;
             }

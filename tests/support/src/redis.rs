@@ -96,13 +96,18 @@ impl RedisServer {
     /// Starts it again on its port and data, and waits until it answers.
     pub fn restart(&mut self) {
         self.restart_unready();
-        assert!(self.answers(), "redis-server does not come back: {}", self.log());
+        self.wait();
     }
 
-    /// Starts it again, and does not wait.
+    /// Starts it again, and does not [`wait`](Self::wait).
     pub fn restart_unready(&mut self) {
         self.kill();
         self.spawn();
+    }
+
+    /// Waits until it answers.
+    pub fn wait(&mut self) {
+        assert!(self.answers(), "redis-server does not come back: {}", self.log());
     }
 
     /// Changes a setting for the next start.

@@ -29,11 +29,12 @@ pub(crate) enum Numbered {
 impl Numbered {
     pub(crate) const BOTH: [Self; 2] = [Self::Lines, Self::Events];
 
-    fn media_type(self) -> &'static str {
-        match self {
+    fn accept(self) -> (&'static str, &'static str) {
+        let media_type = match self {
             Self::Lines => "application/x-ndjson",
             Self::Events => "text/event-stream",
-        }
+        };
+        ("accept", media_type)
     }
 
     /// Takes the next frame out of what arrived, once it is whole.
@@ -75,16 +76,16 @@ pub(crate) async fn send(
     method: Method,
     address: &str,
     path: &str,
-    accept: &str,
+    headers: &[(&str, &str)],
     body: Option<Value>,
 ) -> Option<hyper::Response<Incoming>> {
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(0)
         .build_http();
-    let mut request = Request::builder()
-        .method(method)
-        .uri(format!("{address}{path}"))
-        .header("accept", accept);
+    let mut request = Request::builder().method(method).uri(format!("{address}{path}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
     if body.is_some() {
         request = request.header("content-type", "application/json");
     }
@@ -97,10 +98,29 @@ pub(crate) async fn send(
 }
 
 /// A request that is answered with JSON: the status and the body. None where the server is not there.
-pub(crate) async fn call(method: Method, address: &str, path: &str, body: Option<Value>) -> Option<(u16, Value)> {
-    let (head, body) = send(method, address, path, "*/*", body).await?.into_parts();
+pub(crate) async fn call(
+    method: Method,
+    address: &str,
+    path: &str,
+    body: Option<Value>,
+) -> Option<(u16, Value)> {
+    call_with(method, address, path, &[], body).await
+}
+
+/// The same with headers of its own.
+pub(crate) async fn call_with(
+    method: Method,
+    address: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Option<Value>,
+) -> Option<(u16, Value)> {
+    let (head, body) = send(method, address, path, headers, body).await?.into_parts();
     let body = body.collect().await.ok()?.to_bytes();
-    Some((head.status.as_u16(), serde_json::from_slice(&body).unwrap_or(Value::Null)))
+    Some((
+        head.status.as_u16(),
+        serde_json::from_slice(&body).unwrap_or(Value::Null),
+    ))
 }
 
 /// Asks a question and begins to read its turn. The error is the status and the body of a refusal.
@@ -111,7 +131,14 @@ pub(crate) async fn ask(
     prompt: &str,
 ) -> Result<Reader, (u16, Value)> {
     let question = json!({ "prompt": prompt });
-    let response = send(Method::POST, address, "/v1/turns", wire.media_type(), Some(question)).await;
+    let response = send(
+        Method::POST,
+        address,
+        "/v1/turns",
+        &[wire.accept()],
+        Some(question),
+    )
+    .await;
     let response = response.ok_or((0, Value::Null))?;
     let status = response.status().as_u16();
     if status != 200 {
@@ -136,6 +163,8 @@ pub(crate) struct Reader {
     pub(crate) turn: String,
     pub(crate) history: History,
     wire: Numbered,
+    /// Where it begins.
+    start: u64,
     body: Option<Incoming>,
     bytes: BytesMut,
 }
@@ -143,10 +172,16 @@ pub(crate) struct Reader {
 impl Reader {
     /// One who has read nothing yet.
     pub(crate) fn new(name: &str, wire: Numbered, turn: &str) -> Self {
+        Self::from(name, wire, turn, 0)
+    }
+
+    /// One who has read the frames before `start` elsewhere.
+    pub(crate) fn from(name: &str, wire: Numbered, turn: &str, start: u64) -> Self {
         Self {
             turn: turn.to_owned(),
             history: History::new(name),
             wire,
+            start,
             body: None,
             bytes: BytesMut::new(),
         }
@@ -164,12 +199,20 @@ impl Reader {
         self.bytes.clear();
     }
 
+    /// The index of the first frame that it does not have.
+    pub(crate) fn next_index(&self) -> u64 {
+        match self.history.visits.is_empty() {
+            true => self.start,
+            false => self.history.next(),
+        }
+    }
+
     /// Comes to a server and asks for the rest. Whether there is something to read.
     pub(crate) async fn visit(&mut self, address: &str) -> bool {
         self.leave();
-        let from = self.history.next();
+        let from = self.next_index();
         let path = format!("/v1/turns/{}/stream?from={from}", self.turn);
-        let response = send(Method::GET, address, &path, self.wire.media_type(), None).await;
+        let response = send(Method::GET, address, &path, &[self.wire.accept()], None).await;
         let ended = match response {
             None => Ended::Cut,
             Some(response) => match response.status().as_u16() {
@@ -192,7 +235,8 @@ impl Reader {
     /// The next frame. None where the connection is over, however it ended: then it stands in the history.
     pub(crate) async fn next(&mut self) -> Option<Seen> {
         let next = tokio::time::timeout(PATIENCE, self.next_in_time());
-        next.await.unwrap_or_else(|_| panic!("nothing comes: {:?}", self.history))
+        next.await
+            .unwrap_or_else(|_| panic!("nothing comes: {:?}", self.history))
     }
 
     async fn next_in_time(&mut self) -> Option<Seen> {
@@ -203,7 +247,9 @@ impl Reader {
                 return Some(seen);
             }
             match self.body.as_mut()?.frame().await {
-                Some(Ok(frame)) => self.bytes.extend_from_slice(&frame.into_data().unwrap_or_default()),
+                Some(Ok(frame)) => self
+                    .bytes
+                    .extend_from_slice(&frame.into_data().unwrap_or_default()),
                 end => {
                     if end.is_none() {
                         assert!(self.bytes.is_empty(), "half a frame: {:?}", self.bytes);
@@ -265,7 +311,13 @@ impl Reader {
         let frames = self.history.visits.iter().flat_map(|visit| &visit.frames);
         let texts = frames.filter_map(|seen| {
             let value: Value = serde_json::from_slice(&seen.bytes).unwrap();
-            Some(value.get("text").filter(|_| value.get("event").is_none())?.as_str()?.to_owned())
+            Some(
+                value
+                    .get("text")
+                    .filter(|_| value.get("event").is_none())?
+                    .as_str()?
+                    .to_owned(),
+            )
         });
         texts.collect()
     }

@@ -61,11 +61,7 @@ impl Served {
                 }
             }
         });
-        Self {
-            child,
-            address,
-            said,
-        }
+        Self { child, address, said }
     }
 
     /// Sends it a signal by its name.
