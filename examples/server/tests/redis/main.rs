@@ -37,6 +37,6 @@ pub(crate) fn judged(readers: &[Reader], allowed: &[Told], context: &str) -> Ver
 /// Somebody who comes after all others and reads everything.
 pub(crate) async fn late(turn: &str, address: &str) -> Reader {
     let mut late = Reader::new("late", Numbered::Lines, turn);
-    late.follow(&[address]).await;
+    late.follow([address]).await;
     late
 }

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use http::Method;
 use http_body_util::BodyExt;
-use ragwire::wire::{Decode, Encoder, Wire};
+use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
 use ragwire_test_support::history::{End, Verdict};
 use ragwire_test_support::redis::RedisServer;
@@ -55,8 +55,7 @@ async fn moves([one, other]: [String; 2], frames: u64, wires: Wires) {
     };
     let mut mover = ask("mover", first, &one, &prompt).await.unwrap();
     let mut far = Reader::new("far", Numbered::Events, &mover.turn);
-    let staying = [other.clone()];
-    let far_reading = far.follow(&[&staying[0]]);
+    let far_reading = far.follow([&other]);
     let moving = async {
         let mut visits = 0;
         while mover.read(frames).await && !mover.is_done() {
@@ -101,7 +100,7 @@ async fn every_index_of_a_turn_gives_the_exact_rest_on_every_host() {
     )
     .await
     .unwrap();
-    first.follow(&[hosts[0].address()]).await;
+    first.follow([hosts[0].address()]).await;
     let turn = first.turn.clone();
     let whole = first.history.visits[0].frames.clone();
     let count = whole.len() as u64;
@@ -241,7 +240,7 @@ async fn a_stop_on_a_third_host_ends_the_turn_for_all() {
     let path = format!("/v1/turns/{}/stop", own.turn);
     let stop = |address| call(Method::POST, address, &path, None);
     assert_eq!(stop(third).await.unwrap(), (200, json!({ "stopped": true })));
-    tokio::join!(own.follow(&[here]), far.follow(&[there]));
+    tokio::join!(own.follow([here]), far.follow([there]));
     // Once more, where it runs and where it does not.
     for address in [here, there, third] {
         assert_eq!(stop(address).await.unwrap(), (200, json!({ "stopped": false })));
@@ -300,7 +299,7 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
         answer(there, "delete", "Deny").await,
         said(409, "ask_answered", Value::Null)
     );
-    tokio::join!(own.follow(&[here]), far.follow(&[there]));
+    tokio::join!(own.follow([here]), far.follow([there]));
     assert_eq!(own.text(), "They are deleted.");
     let turn = own.turn.clone();
     let readers = [own, far, late(&turn, third).await];
@@ -330,7 +329,7 @@ async fn a_turn_goes_on_while_it_is_read_on_another_host_and_not_much_longer() {
         .unwrap();
     assert!(left.read(3).await && left.visit(there).await && left.read(3).await);
     left.leave();
-    read.follow(&[there]).await;
+    read.follow([there]).await;
     assert_eq!(read.text(), paced_text(200, "read"));
     let verdict = judged(&[read], &[], "read elsewhere");
     assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Completed));
@@ -344,7 +343,7 @@ async fn a_turn_goes_on_while_it_is_read_on_another_host_and_not_much_longer() {
     tokio::time::timeout(PATIENCE, ended).await.unwrap();
     let stopped = call(Method::POST, here, &path, None).await.unwrap();
     assert_eq!(stopped, (200, json!({ "stopped": false })));
-    left.follow(&[there]).await;
+    left.follow([there]).await;
     assert_eq!(left.end(), Some(&End::Stopped));
     judged(&[left], &[], "left alone");
 }

@@ -17,7 +17,7 @@ const WORDS: u32 = 60;
 /// About as long as these turns take: some are over when the host is killed, most are not.
 const LONGEST_LIFE: Duration = Duration::from_millis(900);
 /// The code of the end that others write for a host that is gone.
-pub(crate) const GONE_HOST: &str = "chat_failed";
+pub(crate) const GONE_HOST: &str = "interrupted";
 
 /// A turn with one who reads it where it is answered, and one who reads it elsewhere.
 async fn read_on_both(number: usize, here: &str, there: &str, words: u32) -> Option<[Reader; 2]> {
@@ -50,9 +50,9 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
             let others = [there.address(), third.address()];
             let mut third_reader = Reader::new("third", Numbered::Lines, &own.turn);
             tokio::join!(
-                own.follow(&others),
-                far.follow(&others),
-                third_reader.follow(&[third.address()]),
+                own.follow(others),
+                far.follow(others),
+                third_reader.follow([third.address()]),
             );
             let turn = own.turn.clone();
             let audit = late(&turn, third.address()).await;
@@ -87,7 +87,7 @@ async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended(
         let [mut own, mut far] = turn.unwrap();
         assert!(own.read(5).await && far.read(5).await);
         answering.freeze();
-        far.follow(&[there.address()]).await;
+        far.follow([there.address()]).await;
         assert_eq!(
             far.end(),
             Some(&End::Failed(GONE_HOST.to_owned())),
@@ -95,7 +95,7 @@ async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended(
         );
         answering.thaw();
         // Its own reader was there all the time, and is told something as well; whatever it is told, nothing was added.
-        own.follow(&[answering.address()]).await;
+        own.follow([answering.address()]).await;
         let audit = late(&own.turn, there.address()).await;
         let zombie = late(&own.turn, answering.address()).await;
         let told = [ragwire_test_support::history::Told::Lost];

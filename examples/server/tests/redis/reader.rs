@@ -282,7 +282,7 @@ impl Reader {
     }
 
     /// Reads to the end, on this server and then that, as often as it has to come back.
-    pub(crate) async fn follow(&mut self, addresses: &[&str]) {
+    pub(crate) async fn follow<const N: usize>(&mut self, addresses: [&str; N]) {
         let reading = async {
             for address in addresses.iter().cycle() {
                 while self.next().await.is_some() {}

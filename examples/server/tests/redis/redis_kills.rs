@@ -40,7 +40,7 @@ async fn nothing_that_was_acknowledged_is_lost_where_each_append_is_synced() {
         let absence = seed.between(Duration::ZERO, LONGEST_ABSENCE);
         let context = format!("round {round}, killed after {life:?} for {absence:?}");
         let reading = turns.into_iter().map(async |[mut own, mut far]| {
-            tokio::join!(own.follow(&[here, there]), far.follow(&[there, here]));
+            tokio::join!(own.follow([here, there]), far.follow([there, here]));
             [own, far]
         });
         let killing = async {
@@ -79,7 +79,7 @@ async fn what_is_lost_where_only_each_second_is_synced_is_told() {
         let life = seed.between(Duration::ZERO, LONGEST_LIFE);
         let context = format!("round {round}, killed after {life:?}");
         let reading = turns.into_iter().map(async |[mut own, mut far]| {
-            tokio::join!(own.follow(&[here, there]), far.follow(&[there, here]));
+            tokio::join!(own.follow([here, there]), far.follow([there, here]));
             [own, far]
         });
         let killing = async {
@@ -126,11 +126,11 @@ async fn frames_that_redis_has_forgotten_are_told_to_every_reader() {
         gone.leave();
         redis.replace_data(Some(&copy));
         redis.restart();
-        tokio::join!(own.follow(&[here]), far.follow(&[there]));
+        tokio::join!(own.follow([here]), far.follow([there]));
         let lost = End::Failed("lost".to_owned());
         assert_eq!((own.end(), far.end()), (Some(&lost), Some(&lost)), "{context}");
         // One who was away meanwhile is not told that nothing is left, nor that all is well.
-        gone.follow(&[there]).await;
+        gone.follow([there]).await;
         let audit = late(&own.turn, there).await;
         assert!(
             audit.next_index() < own.next_index(),
@@ -152,10 +152,10 @@ async fn a_redis_that_comes_back_empty_ends_the_turns_and_takes_new_ones() {
         let mut over = ask("over", Numbered::Lines, here, "fault:no-events")
             .await
             .unwrap();
-        over.follow(&[here]).await;
+        over.follow([here]).await;
         assert!(own.read(5).await && far.read(5).await);
         redis.restart();
-        tokio::join!(own.follow(&[here]), far.follow(&[there]));
+        tokio::join!(own.follow([here]), far.follow([there]));
         let lost = End::Failed("lost".to_owned());
         assert_eq!((own.end(), far.end()), (Some(&lost), Some(&lost)), "{context}");
         // Where it ran it is still known what became of it; elsewhere nothing is.
@@ -178,7 +178,7 @@ async fn a_redis_that_comes_back_empty_ends_the_turns_and_takes_new_ones() {
 /// A new question is answered, and read on both hosts.
 pub(crate) async fn works_again(here: &str, there: &str) {
     let [mut own, mut far] = read_on_both("again", 12, here, there).await;
-    tokio::join!(own.follow(&[here]), far.follow(&[there]));
+    tokio::join!(own.follow([here]), far.follow([there]));
     assert_eq!(own.text(), paced_text(12, "again"));
     let verdict = judged(&[own, far], &[], "a new turn");
     assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Completed));

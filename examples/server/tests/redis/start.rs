@@ -128,7 +128,7 @@ async fn a_password_opens_the_door_and_a_prefix_keeps_services_apart() {
     let mut own = crate::reader::ask("own", crate::Numbered::Lines, other.address(), "fault:no-events")
         .await
         .unwrap();
-    own.follow(&[other.address()]).await;
+    own.follow([other.address()]).await;
     let path = format!("/v1/turns/{}/stream", own.turn);
     let elsewhere = crate::reader::call(http::Method::GET, one[0].address(), &path, None).await;
     assert_eq!(elsewhere.unwrap().0, 404);
