@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::Json;
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};

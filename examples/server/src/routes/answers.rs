@@ -70,7 +70,9 @@ pub(super) async fn answer(
     let posted: Posted = body::json(&head.headers, &bytes)?;
     let answered = match id {
         Some(id) => {
-            let answer = app.journal.answer(id, owner.as_str(), &posted.request_id, posted.response);
+            let answer = app
+                .journal
+                .answer(id, owner.as_str(), &posted.request_id, posted.response);
             answer.await
         }
         None => Err(AnswerError::Unknown),

@@ -33,9 +33,8 @@ pub(super) fn cursor(query: &[(String, String)], headers: &HeaderMap) -> Result<
 
 /// Decimal digits without sign, leading zero or space, as far as 64 bits go.
 fn index(text: &[u8]) -> Result<u64, Refusal> {
-    let is_plain = !text.is_empty()
-        && text.iter().all(u8::is_ascii_digit)
-        && (text.len() == 1 || text[0] != b'0');
+    let is_plain =
+        !text.is_empty() && text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text[0] != b'0');
     std::str::from_utf8(text)
         .ok()
         .filter(|_| is_plain)
@@ -78,12 +77,29 @@ mod tests {
         assert_eq!(read(&["18446744073709551615"], &[]), Some(u64::MAX));
         let long = "1".repeat(10_000);
         for text in [
-            "", "-1", "+1", "01", "00", "1.0", "1e3", "0x1", " 1", "1 ", "1,2", "\u{661}", "18446744073709551616", &long,
+            "",
+            "-1",
+            "+1",
+            "01",
+            "00",
+            "1.0",
+            "1e3",
+            "0x1",
+            " 1",
+            "1 ",
+            "1,2",
+            "\u{661}",
+            "18446744073709551616",
+            &long,
         ] {
             assert_eq!(read(&[text], &[]), None, "{text}");
             assert_eq!(read(&[], &[text.as_bytes()]), None, "{text}");
         }
-        assert_eq!(read(&[], &[b"18446744073709551615"]), None, "there is none after it");
+        assert_eq!(
+            read(&[], &[b"18446744073709551615"]),
+            None,
+            "there is none after it"
+        );
         assert_eq!(read(&[], &[b"\xff"]), None);
     }
 

@@ -82,7 +82,15 @@ mod tests {
         assert_eq!(of(&[b" alice "]).as_deref(), Some("alice"));
         assert_eq!(of(&["\u{e9}va".as_bytes()]).as_deref(), Some("\u{e9}va"));
         assert_eq!(of(&[&long[1..]]), Some("a".repeat(MAX_BYTES)));
-        let none: [&[&[u8]]; 7] = [&[], &[b""], &[b" \t"], &[b"a", b"b"], &[b"a", b"a"], &[b"\xff"], &[&long]];
+        let none: [&[&[u8]]; 7] = [
+            &[],
+            &[b""],
+            &[b" \t"],
+            &[b"a", b"b"],
+            &[b"a", b"a"],
+            &[b"\xff"],
+            &[&long],
+        ];
         for values in none {
             assert_eq!(of(values), None);
         }

@@ -275,7 +275,10 @@ async fn start(
             let _ = session.set(told);
         }
     };
-    Ok((turn::start_in_session(app, owner, reader, asked, tell).await?, wire))
+    Ok((
+        turn::start_in_session(app, owner, reader, asked, tell).await?,
+        wire,
+    ))
 }
 
 fn find(app: &App, id: String) -> Result<Session, Refusal> {

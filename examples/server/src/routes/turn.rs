@@ -191,7 +191,10 @@ where
     }
     let (mut given, mut session, mut begun) = (Vec::new(), None, false);
     // By sessions and chats, not by owners: one may ask in several at a time.
-    let mut builder = Turn::builder().group(&app.turns).timeouts(app.timeouts()).no_lane();
+    let mut builder = Turn::builder()
+        .group(&app.turns)
+        .timeouts(app.timeouts())
+        .no_lane();
     if let Some(name) = owner.name() {
         builder = builder.owner(name);
     }
@@ -273,7 +276,11 @@ pub(super) fn chat_lane(owner: &Owner, chat: &str) -> String {
 
 /// Stops the newest turn of a lane. False where none runs.
 pub(super) async fn stop_newest(app: &App, owner: &Owner, lane: &str) -> Result<bool, Refusal> {
-    let newest = app.journal.latest(lane, owner.as_str()).await.map_err(Rejected::from)?;
+    let newest = app
+        .journal
+        .latest(lane, owner.as_str())
+        .await
+        .map_err(Rejected::from)?;
     let Some(id) = newest else { return Ok(false) };
     match app.journal.stop(id, owner.as_str()).await {
         Ok(stopped) => Ok(stopped),

@@ -126,7 +126,10 @@ fn begun(turn: &Turn) -> Response {
 
 /// Whether one of the preferences is `respond-async`. Others, and what stands beside it, are passed over, as RFC 7240 asks.
 fn prefers_async(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(PREFER).iter().filter_map(|value| value.to_str().ok());
+    let mut values = headers
+        .get_all(PREFER)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     values.any(|value| {
         unquoted(value).split(',').any(|preference| {
             let token = preference.split([';', '=']).next().unwrap_or_default();

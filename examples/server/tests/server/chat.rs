@@ -9,7 +9,7 @@ use ragwire_server::sample;
 use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, no_grace, keys, start};
+use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, no_grace, start};
 
 #[tokio::test]
 async fn a_stream_has_the_shape_of_the_adr() {

@@ -216,9 +216,11 @@ async fn the_page_is_served_with_its_policy() {
     let server = start(|_| {}).await;
     for (path, media_type, holds) in [
         ("/", "text/html", "id=\"prompt\""),
-        ("/page.js", "text/javascript", "decodeFramed"),
+        ("/page.js", "text/javascript", "decodeStream"),
         ("/page.css", "text/css", "#answer"),
         ("/client/framed.js", "text/javascript", "class FramedDecoder"),
+        ("/client/indexed.js", "text/javascript", "class IndexedDecoder"),
+        ("/client/ndjson.js", "text/javascript", "class NdjsonDecoder"),
         ("/client/stream.js", "text/javascript", "decodeFramed"),
     ] {
         let reply = server.get(path).await;

@@ -10,12 +10,14 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// Every route of the server. One that is added here is one that `README.md` tells of.
-const ROUTES: [&str; 38] = [
+const ROUTES: [&str; 40] = [
     "delete /v1/documents/{document_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
     "get /api/v1/socket",
     "get /client/framed.js",
+    "get /client/indexed.js",
+    "get /client/ndjson.js",
     "get /client/stream.js",
     "get /eve/v1/health",
     "get /eve/v1/info",

@@ -11,7 +11,7 @@ use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{
-    JSON, Reply, Running, at_once, events, keys, no_json, spelled, start, steady, stop_clocks,
+    JSON, Reply, Running, at_once, events, keys, no_grace, no_json, spelled, start, steady, stop_clocks,
 };
 
 /// No text is streamed on this wire.

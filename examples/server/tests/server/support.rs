@@ -194,6 +194,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Vec<Frame> {
     decoder.by_ref().collect::<Result<_, _>>().unwrap()
 }
 
+/// The same of the wire that changes nothing.
+pub(crate) fn in_lines(bytes: &[u8]) -> Vec<Frame> {
+    let mut decoder = Ndjson::default().decoder();
+    decoder.feed(bytes);
+    decoder.by_ref().collect::<Result<_, _>>().unwrap()
+}
+
 pub(crate) fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
@@ -277,9 +284,16 @@ impl Running {
         let headers = [JSON, ("accept", "application/x-ndjson")];
         let reply = self.call(Method::POST, "/v1/turns", &headers, body).await;
         assert_eq!(reply.status, 200);
-        let mut decoder = Ndjson::default().decoder();
-        decoder.feed(&reply.body);
-        decoder.by_ref().collect::<Result<_, _>>().unwrap()
+        in_lines(&reply.body)
+    }
+
+    /// What the journal has of a turn.
+    pub(crate) async fn frames_of(&self, turn: &str) -> Vec<Frame> {
+        let path = format!("/v1/turns/{turn}/stream");
+        let headers = [("accept", "application/x-ndjson")];
+        let reply = self.call(Method::GET, &path, &headers, "").await;
+        assert_eq!(reply.status, 200);
+        in_lines(&reply.body)
     }
 
     /// Bodies that a route refuses, each with its status and code, in the form of ADR 0007.
