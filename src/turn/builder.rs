@@ -236,7 +236,7 @@ impl TurnBuilder {
         let places = slot.and_then(|slot| {
             let group = self.group.as_ref();
             let membership = group
-                .map(|group| group.join(&handle, lane, started))
+                .map(|group| group.join(&handle, lane.clone(), started))
                 .transpose()?;
             Ok((slot, membership))
         });
@@ -255,6 +255,7 @@ impl TurnBuilder {
                 recording = slot.map(|slot| Recording {
                     slot,
                     owner: owner.unwrap_or_default(),
+                    lane,
                     disconnect,
                 });
                 if membership.as_ref().is_some_and(Membership::waits) {
