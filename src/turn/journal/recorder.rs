@@ -88,11 +88,16 @@ async fn record(
     let mut has_failed = false;
     loop {
         let refresh_at = writer.as_ref().map(Writer::refresh_at);
+        let elsewhere = writer.as_ref().map(Writer::read_elsewhere);
         let next = poll_fn(|cx| {
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
                 return Poll::Ready(frame.map_or(Next::Over, Next::Frame));
             }
-            let due = disconnect.due(log.alone_since(cx));
+            let read_until = elsewhere.and_then(|(_, until)| until);
+            let alone_since = log
+                .alone_since(cx)
+                .map(|since| read_until.map_or(since, |until| until.max(since)));
+            let due = disconnect.due(alone_since);
             let first = due.into_iter().chain(refresh_at).min();
             if let Some(first) = first.filter(|first| *first < timer.deadline()) {
                 timer.as_mut().reset(first);
@@ -101,6 +106,10 @@ async fn record(
                 let now = Instant::now();
                 let mut look_again = reader.check_overdue();
                 match due {
+                    // Somebody may have begun to read it on another host.
+                    Some(due) if due <= now && elsewhere.is_some_and(|(asked_at, _)| asked_at < due) => {
+                        return Poll::Ready(Next::Refresh);
+                    }
                     // The end comes through the queue like any other; asking twice is nothing.
                     Some(due) if due <= now => drop(reader.queue.request_end(End::stopped())),
                     Some(due) => look_again = look_again.min(due),

@@ -177,6 +177,7 @@ pub(super) async fn call(
     let waiting = Waiting { store, number };
     ear::listen(store, journal);
     let give_up = Instant::now() + store.options.reach;
+    let mut silent_since = None;
     loop {
         let mut pipeline = redis::pipe();
         pipeline.atomic();
@@ -187,6 +188,7 @@ pub(super) async fn call(
         };
         let patience = if look.is_over { REMEMBERS } else { ASK_AGAIN };
         match timeout_at(give_up.min(Instant::now() + patience), &mut reply).await {
+            // Its host may have forgotten it, or may be gone: then all of it is told.
             Ok(Ok(Outcome::Unknown)) | Err(_) if look.is_over => return Some(Outcome::Over),
             Ok(Ok(Outcome::Unknown)) => {
                 // It will be seen to be over when its lease is.
@@ -207,6 +209,14 @@ pub(super) async fn call(
             Ok(Ok(None)) => return Some(Outcome::Over),
             Ok(Err(Unreachable)) | Err(_) => return None,
         };
+        silent_since = match look.lease {
+            None if !look.is_over => silent_since.or(Some(Instant::now())),
+            _ => None,
+        };
+        if silent_since.is_some_and(|since| since.elapsed() >= store.doubt()) {
+            // Whether it ends here or somebody was faster, the next look tells.
+            timeout_at(give_up, store.fence(&look)).await.ok()?.ok()?;
+        }
     }
 }
 

@@ -42,9 +42,9 @@ pub(super) fn listen(store: &Arc<Store>, journal: &Journal) {
 }
 
 /// There is more to listen to: whoever listens waits for that as well from now on. Where this fails, it is noticed with the next wait.
-pub(super) async fn wake(store: &Store) {
+pub(super) async fn wake(store: &Store, id: TurnId) {
     let mut pipeline = redis::pipe();
-    pipeline.atomic();
+    mark(&mut pipeline, store, id);
     calls::send(
         &mut pipeline,
         &store.options.prefix,
@@ -52,6 +52,13 @@ pub(super) async fn wake(store: &Store) {
         &[("wake", "1")],
     );
     let _ = store.link.attempt::<()>(Request::Commands(&pipeline)).await;
+}
+
+/// The turn is read here: its host does not end it for want of readers.
+fn mark(pipeline: &mut redis::Pipeline, store: &Store, id: TurnId) {
+    let key = store.keys(id).readers;
+    let lease = super::millis(store.options.lease);
+    pipeline.cmd("SET").arg(key).arg(1).arg("PX").arg(lease).ignore();
 }
 
 /// What is waited for.
@@ -98,6 +105,7 @@ struct Ear {
 impl Ear {
     async fn run(mut self, mut closed: watch::Receiver<()>) {
         let mut connection = None;
+        let mut marked_at = Instant::now();
         while let Some((wait, journal)) = self.wait() {
             let Some(store) = journal.shared.store.clone() else {
                 return;
@@ -127,6 +135,10 @@ impl Ear {
                 Ok((news, mut waiting)) => {
                     store.link.works();
                     hear(&store, &journal, &wait, news.unwrap_or_default(), &mut waiting).await;
+                    if marked_at.elapsed() >= store.options.lease / 4 {
+                        marked_at = Instant::now();
+                        mark_all(&store, &mut waiting).await;
+                    }
                     look_after(&store, &journal).await;
                     connection = Some(waiting);
                 }
@@ -183,7 +195,8 @@ impl Drop for Ear {
 
 fn wait_for(store: &Store, listening: &Listening) -> Wait {
     let now = Instant::now();
-    let mut patience = MAX_WAIT;
+    // Turns that are read here are marked so.
+    let mut patience = MAX_WAIT.min(store.options.lease / 3);
     let (mut streams, mut turns) = (Vec::new(), Vec::new());
     for (id, mirror) in &listening.mirrors {
         patience = patience.min(mirror.check_at.saturating_duration_since(now));
@@ -247,6 +260,24 @@ async fn hear(
         if !matches!(timeout(store.options.response_timeout, replied).await, Ok(Ok(()))) {
             tracing::debug!("redis has not taken the answers to other hosts");
         }
+    }
+}
+
+/// Says which turns are read here.
+async fn mark_all(store: &Store, connection: &mut MultiplexedConnection) {
+    let mut pipeline = redis::pipe();
+    for (id, mirror) in &store.lock().mirrors {
+        if mirror.awaits().is_some() {
+            mark(&mut pipeline, store, *id);
+        }
+    }
+    if !pipeline.is_empty() {
+        // It comes again before what it says runs out.
+        let _ = timeout(
+            store.options.response_timeout,
+            pipeline.query_async::<()>(connection),
+        )
+        .await;
     }
 }
 

@@ -4,6 +4,7 @@
 //! ragwire:{<turn>}:turn    hash    owner, host, keep_alive, epoch, next, base, over
 //! ragwire:{<turn>}:frames  stream  <epoch>-<index + 1>: f = the frame as a line of the wire `Ndjson`
 //! ragwire:{<turn>}:lease   string  there while the producing host is
+//! ragwire:{<turn>}:readers string  there while somebody reads it on another host
 //! ragwire:lane:<hash>      string  the newest turn of a lane and an owner
 //! ragwire:inbox:<process>  stream  what other hosts ask of this one, and what they answer
 //! ```
@@ -38,6 +39,7 @@ pub(super) struct Keys {
     pub(super) turn: String,
     pub(super) frames: String,
     pub(super) lease: String,
+    pub(super) readers: String,
 }
 
 impl Keys {
@@ -48,6 +50,7 @@ impl Keys {
             turn: key("turn"),
             frames: key("frames"),
             lease: key("lease"),
+            readers: key("readers"),
         }
     }
 }

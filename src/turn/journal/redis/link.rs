@@ -13,7 +13,7 @@ use super::options::RedisOptions;
 /// First pause before something is tried again: a lost connection is there again by then.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// Longest pause: a server that comes back is noticed within it.
-const MAX_PAUSE: Duration = Duration::from_millis(500);
+pub(super) const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The server cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use redis::Script;
 use tokio::time::Instant;
 
 use super::keys::{self, PRODUCER};
-use super::link::{Request, Unreachable};
+use super::link::{MAX_PAUSE, Request, Unreachable};
 use super::{Store, ear, millis};
 use crate::frame::{End, Failure, Frame};
 use crate::turn::journal::Journal;
-use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, lost};
+use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, interrupted, lost};
 use crate::turn::journal::follower::Reading;
 use crate::turn::journal::kept::Record;
 use crate::turn::journal::log::{Head, Log};
@@ -68,21 +68,8 @@ impl Look {
 }
 
 impl Store {
-    /// What there is of a turn; `None` where there is none. A turn whose host is gone is ended by that.
+    /// What there is of a turn; `None` where there is none.
     pub(super) async fn look(&self, id: TurnId) -> Result<Option<Look>, Unreachable> {
-        for _ in 0..MAX_LOOKS {
-            let Some(look) = self.look_once(id).await? else {
-                return Ok(None);
-            };
-            if look.is_over || look.lease.is_some() {
-                return Ok(Some(look));
-            }
-            self.fence(&look).await?;
-        }
-        Err(Unreachable)
-    }
-
-    async fn look_once(&self, id: TurnId) -> Result<Option<Look>, Unreachable> {
         let keys = self.keys(id);
         let script: &Script = &keys::LOOK;
         let mut script = script.prepare_invoke();
@@ -91,10 +78,16 @@ impl Store {
         Ok(Look::of(id, &said))
     }
 
+    /// How long a lease has to be gone before its host is: after the server was away, a host that is there refreshes it as soon as it has
+    /// tried again.
+    pub(super) fn doubt(&self) -> Duration {
+        MAX_PAUSE + self.options.connect_timeout
+    }
+
     /// Ends a turn whose host is gone, unless somebody else has.
-    async fn fence(&self, look: &Look) -> Result<(), Unreachable> {
+    pub(super) async fn fence(&self, look: &Look) -> Result<(), Unreachable> {
         let keys = self.keys(look.id);
-        let end = Record::frame(Frame::End(End::failed(Failure::default())));
+        let end = Record::frame(Frame::End(End::failed(interrupted())));
         let script: &Script = &keys::FENCE;
         let mut script = script.prepare_invoke();
         script
@@ -136,6 +129,8 @@ pub(super) struct Mirror {
     filling: Arc<std::sync::Mutex<()>>,
     /// When it has to be looked whether the turn still runs; for one that is over, when it is kept no longer.
     pub(super) check_at: Instant,
+    /// Since when its host gives no sign, though the server answers.
+    silent_since: Option<Instant>,
 }
 
 /// Why a mirror cannot go on.
@@ -223,12 +218,8 @@ pub(super) async fn read(
         match store.catch_up(journal, &mirror, &log, look.next).await {
             Ok(()) => {
                 ear::listen(store, journal);
-                ear::wake(store).await;
-                return log.attach(from).map_err(|error| match error {
-                    // Everything up to the moment of the look is there.
-                    ResumeError::Ahead { .. } => ResumeError::Lost,
-                    error => error,
-                });
+                ear::wake(store, id).await;
+                return attach(&log, from, look.is_over);
             }
             Err(CatchUp::Unreachable) => return Err(ResumeError::Unavailable),
             Err(CatchUp::Hole) => {}
@@ -240,17 +231,37 @@ pub(super) async fn read(
             Ok(None) => return Err(UnknownTurn.into()),
             Err(Unreachable) => return Err(ResumeError::Unavailable),
         };
-        let has_moved = look.base > before;
-        store.leave(journal, id, if has_moved { gone() } else { lost() });
-        if !has_moved {
+        if look.base > before {
+            store.leave(journal, id, gone());
+        } else {
             // What is there before the hole is told, then the failure.
-            return match log.attach(from) {
-                Ok(reading) => Ok(reading),
-                Err(_) => Err(ResumeError::Lost),
-            };
+            let reading = attach(&log, from, false);
+            store.leave(journal, id, lost());
+            return reading;
         }
     }
     Err(ResumeError::Unavailable)
+}
+
+/// A reader of a mirror that has all there is up to `from`, or up to a hole.
+fn attach(log: &Arc<Log>, from: u64, is_over: bool) -> Result<Reading, ResumeError> {
+    match log.attach(from) {
+        // The end that it would be behind is not the turn's.
+        Ok(reading) if reading.is_over() && !is_over && log.end().is_some_and(|end| is_told(&end)) => {
+            Err(ResumeError::Lost)
+        }
+        Err(ResumeError::Ahead { .. }) => Err(ResumeError::Lost),
+        attached => attached,
+    }
+}
+
+/// Whether this end is what a mirror's readers are told, and no frame of the turn.
+fn is_told(end: &End) -> bool {
+    let code = Failure::of(&end.status).map(|failure| failure.code);
+    matches!(
+        code.as_deref(),
+        Some(Failure::GONE | Failure::LOST | Failure::UNAVAILABLE)
+    )
 }
 
 enum CatchUp {
@@ -282,7 +293,8 @@ impl Store {
         let mirror = Mirror {
             log: Arc::downgrade(&log),
             filling: Arc::default(),
-            check_at: after(Instant::now(), look.lease.unwrap_or(self.limits.keep)),
+            check_at: Instant::now() + look.lease.unwrap_or_default(),
+            silent_since: None,
         };
         listening.mirrors.insert(look.id, mirror.clone());
         Ok((mirror, log))
@@ -333,19 +345,14 @@ impl Store {
         };
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
             mirror.check_at = check_at;
+            mirror.silent_since = None;
         }
     }
 
     /// Looks at a turn of which nothing was heard for long, and ends its readers where it is not there any more.
     pub(super) async fn check(&self, journal: &Journal, id: TurnId) {
         let mirror = self.lock().mirrors.get(&id).cloned();
-        let Some(mirror) = mirror else {
-            return;
-        };
-        let Ok(look) = self.look(id).await else {
-            return;
-        };
-        let Some(log) = mirror.log() else {
+        let Some((mirror, log)) = mirror.and_then(|mirror| mirror.log().map(|log| (mirror, log))) else {
             return;
         };
         if log.end().is_some() {
@@ -353,29 +360,42 @@ impl Store {
             self.lock().mirrors.remove(&id);
             return log.shrink_by(usize::MAX);
         }
+        let told = log.next();
+        let Ok(look) = self.look(id).await else {
+            return self.check_again(id, self.options.lease / 3, None);
+        };
         let Some(look) = look else {
             return self.leave(journal, id, lost());
         };
         // The server knows less than a reader was told.
-        if !look.is_whole && !look.is_over || look.next < log.next() {
+        if !look.is_whole && !look.is_over || look.next < told {
             return self.leave(journal, id, lost());
         }
         match self.catch_up(journal, &mirror, &log, look.next).await {
-            Ok(()) => {
-                let now = Instant::now();
-                let check_at = match look.lease {
-                    Some(lease) => now + lease,
-                    None => after(now, self.limits.keep),
-                };
-                if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
-                    mirror.check_at = check_at;
-                }
-            }
+            Ok(()) => {}
             Err(CatchUp::Hole) => {
                 let failure = if look.base > log.next() { gone() } else { lost() };
-                self.leave(journal, id, failure);
+                return self.leave(journal, id, failure);
             }
-            Err(CatchUp::Unreachable) => {}
+            Err(CatchUp::Unreachable) => return self.check_again(id, self.options.lease / 3, None),
+        }
+        let now = Instant::now();
+        match (look.lease, mirror.silent_since) {
+            _ if look.is_over => self.check_again(id, self.limits.keep, None),
+            (Some(lease), _) => self.check_again(id, lease, None),
+            (None, Some(since)) if now.duration_since(since) >= self.doubt() => {
+                // Its end comes like any other frame.
+                let fenced = self.fence(&look).await;
+                self.check_again(id, Duration::ZERO, fenced.ok().and(Some(since)));
+            }
+            (None, since) => self.check_again(id, self.doubt(), since.or(Some(now))),
+        }
+    }
+
+    fn check_again(&self, id: TurnId, wait: Duration, silent_since: Option<Instant>) {
+        if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
+            mirror.check_at = after(Instant::now(), wait);
+            mirror.silent_since = silent_since;
         }
     }
 }

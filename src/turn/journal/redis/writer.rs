@@ -29,6 +29,8 @@ pub(in crate::turn::journal) struct Writer {
     next: u64,
     kept: Sizes,
     refresh_at: Instant,
+    asked_at: Instant,
+    read_until: Option<Instant>,
 }
 
 /// What a turn begins with.
@@ -67,6 +69,8 @@ impl Writer {
             next: 0,
             kept: Sizes::new(store.limits.max_turn_bytes),
             refresh_at: Instant::now() + options.lease / 3,
+            asked_at: Instant::now(),
+            read_until: None,
             store,
         })
     }
@@ -74,6 +78,11 @@ impl Writer {
     /// When the server has to be told that the turn runs, unless something is appended before.
     pub(in crate::turn::journal) fn refresh_at(&self) -> Instant {
         self.refresh_at
+    }
+
+    /// When the server was last asked, and until when the turn counts as read on other hosts by what it said.
+    pub(in crate::turn::journal) fn read_elsewhere(&self) -> (Instant, Option<Instant>) {
+        (self.asked_at, self.read_until)
     }
 
     /// Appends frames; none of them keeps the turn alive and no more. With an error the turn is lost to this writer, and its readers are to
@@ -96,6 +105,7 @@ impl Writer {
             .key(&self.keys.turn)
             .key(&self.keys.frames)
             .key(&self.keys.lease)
+            .key(&self.keys.readers)
             .key(self.lane.as_deref().unwrap_or_default())
             .arg(PRODUCER)
             .arg(self.next)
@@ -108,19 +118,19 @@ impl Writer {
         for (index, record) in (self.next..).zip(batch) {
             script.arg(&keys::line(index, record)[..]);
         }
-        let said: Result<String, Unreachable> = self.store.link.ask(Request::Script(&script)).await;
-        match said.as_deref() {
-            Ok("ok") => {
-                self.next += batch.len() as u64;
-                self.refresh_at = Instant::now() + options.lease / 3;
-                Ok(())
-            }
-            Ok(said) => {
-                tracing::warn!(said, "redis has lost frames of a turn, or somebody has ended it");
-                Err(lost())
-            }
-            Err(Unreachable) => Err(unavailable()),
+        let said: Result<(String, i64), Unreachable> = self.store.link.ask(Request::Script(&script)).await;
+        let (said, read) = said.map_err(|Unreachable| unavailable())?;
+        if said != "ok" {
+            tracing::warn!(said, "redis has lost frames of a turn, or somebody has ended it");
+            return Err(lost());
         }
+        self.next += batch.len() as u64;
+        self.asked_at = Instant::now();
+        self.refresh_at = self.asked_at + options.lease / 3;
+        // Below zero nobody does.
+        let read = u64::try_from(read).ok().map(Duration::from_millis);
+        self.read_until = read.map(|read| self.asked_at + read.min(options.lease));
+        Ok(())
     }
 }
 

@@ -1,11 +1,13 @@
 -- Appends frames, refreshes what would expire, drops the head: all of it or nothing. A batch that comes twice is appended once.
--- KEYS: turn, frames, lease, lane ('' for none).
+-- KEYS: turn, frames, lease, readers, lane ('' for none).
 -- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 where the last frame is the end),
 --       id, the end for a turn that has lost frames, then the frames.
--- Says ok, lost (frames that were acknowledged are not there) or fenced (somebody else has ended the turn).
-local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- Says ok, lost (frames that were acknowledged are not there) or fenced (somebody else has ended the turn), and for how many ms from now
+-- the turn counts as read on other hosts.
+local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local epoch, first, base, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local count = #ARGV - 7
+local read = redis.call('PTTL', KEYS[4])
 
 local function place(at_epoch, index)
   return string.format('%s-%.0f', at_epoch, index + 1)
@@ -21,10 +23,10 @@ end
 
 local head = redis.call('HMGET', turn, 'epoch', 'next', 'base', 'over')
 if not head[1] then
-  return 'lost'
+  return { 'lost', read }
 end
 if head[1] ~= epoch then
-  return 'fenced'
+  return { 'fenced', read }
 end
 local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
 
@@ -35,14 +37,14 @@ if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first th
   redis.call('HSET', turn, 'epoch', higher, 'next', string.format('%.0f', first + 1), 'over', '1')
   redis.call('DEL', lease)
   expire()
-  return 'lost'
+  return { 'lost', read }
 end
 if next_index > first then
   -- This batch, or a refresh, was here before.
-  return next_index >= first + count and 'ok' or 'lost'
+  return { next_index >= first + count and 'ok' or 'lost', read }
 end
 if head[4] == '1' then
-  return count == 0 and 'ok' or 'fenced'
+  return { count == 0 and 'ok' or 'fenced', read }
 end
 
 for at = 1, count do
@@ -60,4 +62,4 @@ else
   redis.call('SET', lease, '1', 'PX', hold)
 end
 expire()
-return 'ok'
+return { 'ok', read }
