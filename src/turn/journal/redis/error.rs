@@ -91,7 +91,8 @@ impl RedisError {
 impl From<redis::RedisError> for RedisError {
     fn from(error: redis::RedisError) -> Self {
         let reason = error.to_string();
-        match word(&error) {
+        let said = Said::of(&error);
+        match said.as_ref().map(|said| said.code.as_str()) {
             Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Self::Denied { reason },
             _ if error.kind() == ErrorKind::AuthenticationFailed => Self::Denied { reason },
             _ if Trouble::of(&error) == Trouble::Passing => Self::Unreachable { reason },
@@ -140,20 +141,19 @@ const LASTING: [&str; 8] = [
 
 impl Trouble {
     pub(super) fn of(error: &redis::RedisError) -> Self {
-        if let Some(word) = word(error) {
-            if PASSING.contains(&word) {
-                return Self::Passing;
-            }
+        if let Some(Said { code, detail }) = Said::of(error) {
             // The server says so before anything else, then closes the connection.
-            let is_crowded = error
-                .detail()
-                .is_some_and(|detail| detail.starts_with("max number of clients reached"));
-            return if is_crowded { Self::Passing } else { Self::Lasting };
+            let is_crowded = detail.starts_with("max number of clients reached");
+            return if is_crowded || PASSING.contains(&&*code) {
+                Self::Passing
+            } else {
+                Self::Lasting
+            };
         }
         match error.kind() {
-            ErrorKind::Io => Self::Passing,
-            // An answer cut in the middle.
-            ErrorKind::Parse => Self::Passing,
+            ErrorKind::AuthenticationFailed => Self::Lasting,
+            // A parse error is an answer cut in the middle.
+            ErrorKind::Io | ErrorKind::Parse => Self::Passing,
             _ if error.is_connection_dropped() || error.is_timeout() || error.is_unrecoverable_error() => {
                 Self::Passing
             }
@@ -162,18 +162,33 @@ impl Trouble {
     }
 }
 
-/// The word that the server's error begins with. Before 7.0 an error inside of a script hides it in an `ERR`.
-fn word(error: &redis::RedisError) -> Option<&str> {
-    let code = error.code()?;
-    let detail = error.detail().unwrap_or_default();
-    if code == "ERR" && detail.contains("Error running script") {
-        let said = detail
-            .split_ascii_whitespace()
-            .map(|said| said.trim_start_matches('-'));
-        let mut known = said.filter(|said| PASSING.contains(said) || LASTING.contains(said));
-        return known.next().or(Some(code));
+/// An error in the server's own words.
+struct Said {
+    /// The word that it begins with.
+    code: String,
+    detail: String,
+}
+
+impl Said {
+    /// The first error, where several commands went together.
+    fn of(error: &redis::RedisError) -> Option<Self> {
+        let said = error.clone().into_server_errors()?;
+        let (_, said) = said.first()?;
+        let detail = said.details().unwrap_or_default();
+        let mut code = said.code();
+        // Before 7.0 an error inside of a script hides behind one of the script.
+        if code == "ERR" && detail.contains("Error running script") {
+            let words = detail
+                .split_ascii_whitespace()
+                .map(|word| word.trim_start_matches('-'));
+            let mut known = words.filter(|word| PASSING.contains(word) || LASTING.contains(word));
+            code = known.next().unwrap_or(code);
+        }
+        Some(Self {
+            code: code.to_owned(),
+            detail: detail.to_owned(),
+        })
     }
-    Some(code)
 }
 
 #[cfg(test)]

@@ -129,6 +129,8 @@ pub(super) struct Mirror {
     filling: Arc<std::sync::Mutex<()>>,
     /// When it has to be looked whether the turn still runs; for one that is over, when it is kept no longer.
     pub(super) check_at: Instant,
+    /// The end is there, and this is until when the rest is kept for readers that are behind.
+    kept_until: Option<Instant>,
     /// Since when its host gives no sign, though the server answers.
     silent_since: Option<Instant>,
 }
@@ -295,6 +297,7 @@ impl Store {
             log: Arc::downgrade(&log),
             filling: Arc::default(),
             check_at: Instant::now() + look.lease.unwrap_or_default(),
+            kept_until: None,
             silent_since: None,
         };
         listening.mirrors.insert(look.id, mirror.clone());
@@ -342,7 +345,7 @@ impl Store {
             // What is missing may still be found.
             (Err(Hole), _) => now,
             (Ok(_), Some(_)) => now + self.options.lease,
-            (Ok(_), None) => after(now, self.limits.keep),
+            (Ok(_), None) => now,
         };
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
             mirror.check_at = check_at;
@@ -357,9 +360,7 @@ impl Store {
             return;
         };
         if log.end().is_some() {
-            // As a turn of this host, which is kept as long.
-            self.lock().mirrors.remove(&id);
-            return log.shrink_by(usize::MAX);
+            return self.retire(id, &mirror, &log);
         }
         let told = log.next();
         let Ok(look) = self.look(id).await else {
@@ -382,7 +383,7 @@ impl Store {
         }
         let now = Instant::now();
         match (look.lease, mirror.silent_since) {
-            _ if look.is_over => self.check_again(id, self.limits.keep, None),
+            _ if look.is_over => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
             (None, Some(since)) if now.duration_since(since) >= self.doubt() => {
                 // Its end comes like any other frame.
@@ -390,6 +391,25 @@ impl Store {
                 self.check_again(id, Duration::ZERO, fenced.ok().and(Some(since)));
             }
             (None, since) => self.check_again(id, self.doubt(), since.or(Some(now))),
+        }
+    }
+
+    /// A mirror that has its end is kept as long as a turn of this host.
+    fn retire(&self, id: TurnId, mirror: &Mirror, log: &Log) {
+        let now = Instant::now();
+        let mut listening = self.lock();
+        match mirror.kept_until {
+            Some(until) if until <= now => {
+                listening.mirrors.remove(&id);
+                drop(listening);
+                log.shrink_by(usize::MAX);
+            }
+            kept_until => {
+                let until = kept_until.unwrap_or_else(|| after(now, self.limits.keep));
+                if let Some(mirror) = listening.mirrors.get_mut(&id) {
+                    (mirror.kept_until, mirror.check_at) = (Some(until), until);
+                }
+            }
         }
     }
 
