@@ -85,6 +85,9 @@ pub enum Told {
     Ahead,
     /// Status 503 or the code `unavailable`: nothing can be said now.
     Unavailable,
+    /// The code `interrupted`: the host that answered is gone. That is an end of the turn, the same for all; only where the log itself can lose
+    /// frames, and with them the true end, it is allowed here and no more than a word to whoever is told it.
+    Interrupted,
 }
 
 /// What the histories say of the turn.
@@ -207,14 +210,14 @@ pub enum Violation {
 /// The first [`Violation`] that is found.
 pub fn judge(histories: &[History], allowed: &[Told]) -> Result<Verdict, Violation> {
     for history in histories {
-        alone(history)?;
+        alone(history, allowed)?;
     }
-    let turn = Turn::of(histories)?;
+    let turn = Turn::of(histories, allowed)?;
     let mut told = Vec::new();
     for history in histories {
         for visit in &history.visits {
             turn.contains(&history.reader, visit)?;
-            if let Some(word) = told_by(&history.reader, visit)? {
+            if let Some(word) = told_by(&history.reader, visit, allowed)? {
                 if !allowed.contains(&word) {
                     return Err(Violation::Undue {
                         reader: history.reader.clone(),
@@ -244,9 +247,9 @@ pub fn judge(histories: &[History], allowed: &[Told]) -> Result<Verdict, Violati
 pub fn keeps(histories: &[History], last: &History) -> Result<(), Violation> {
     let mut all = histories.to_vec();
     all.push(last.clone());
-    let turn = Turn::of(&all)?;
+    let turn = Turn::of(&all, &[])?;
     let kept: Vec<u64> = frames(last)
-        .filter(|seen| !is_word(seen))
+        .filter(|seen| !is_word(seen, &[]))
         .map(|seen| seen.index)
         .collect();
     for (index, (_, reader)) in &turn.frames {
@@ -268,11 +271,11 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn of(histories: &'a [History]) -> Result<Self, Violation> {
+    fn of(histories: &'a [History], allowed: &[Told]) -> Result<Self, Violation> {
         let mut frames_seen: BTreeMap<u64, (&Seen, &str)> = BTreeMap::new();
         for history in histories {
             // A word about a loss is no frame of the turn: each reader is told for itself.
-            for seen in frames(history).filter(|seen| !is_word(seen)) {
+            for seen in frames(history).filter(|seen| !is_word(seen, allowed)) {
                 let (first, who) = *frames_seen.entry(seen.index).or_insert((seen, &history.reader));
                 if first != seen {
                     return Err(Violation::Differs {
@@ -316,7 +319,7 @@ impl<'a> Turn<'a> {
 }
 
 /// What can be said of one reader without the others.
-fn alone(history: &History) -> Result<(), Violation> {
+fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
     let reader = || history.reader.clone();
     let mut expected = history.visits.first().map_or(0, |visit| visit.from);
     // From where on it was told that nothing will ever come.
@@ -362,7 +365,7 @@ fn alone(history: &History) -> Result<(), Violation> {
                     },
                 });
             }
-            if is_word(seen) {
+            if is_word(seen, allowed) {
                 // It has no frame of that index yet, and may ask again.
                 continue;
             }
@@ -378,9 +381,9 @@ fn alone(history: &History) -> Result<(), Violation> {
         if visit.ended == Ended::Whole && last.is_none_or(|seen| seen.end.is_none()) {
             return Err(Violation::NoEnd { reader: reader() });
         }
-        is_over |= last.is_some_and(|seen| seen.end.is_some() && !is_word(seen));
+        is_over |= last.is_some_and(|seen| seen.end.is_some() && !is_word(seen, allowed));
         let for_good = [Told::Lost, Told::Gone];
-        if told_by(&history.reader, visit)?.is_some_and(|told| for_good.contains(&told)) {
+        if told_by(&history.reader, visit, allowed)?.is_some_and(|told| for_good.contains(&told)) {
             given_up.get_or_insert(expected);
         }
     }
@@ -408,16 +411,17 @@ fn frames(history: &History) -> impl Iterator<Item = &Seen> {
 }
 
 /// Whether a frame is no part of the turn, but says why the reader gets no more of it.
-fn is_word(seen: &Seen) -> bool {
-    word(seen).is_some()
+fn is_word(seen: &Seen, allowed: &[Told]) -> bool {
+    word(seen, allowed).is_some()
 }
 
-fn word(seen: &Seen) -> Option<Told> {
+fn word(seen: &Seen, allowed: &[Told]) -> Option<Told> {
     match &seen.end {
         Some(End::Failed(code)) => match &**code {
             "lost" => Some(Told::Lost),
             "gone" => Some(Told::Gone),
             "unavailable" => Some(Told::Unavailable),
+            "interrupted" if allowed.contains(&Told::Interrupted) => Some(Told::Interrupted),
             _ => None,
         },
         _ => None,
@@ -425,7 +429,7 @@ fn word(seen: &Seen) -> Option<Told> {
 }
 
 /// What a visit told its reader instead of frames.
-fn told_by(reader: &str, visit: &Visit) -> Result<Option<Told>, Violation> {
+fn told_by(reader: &str, visit: &Visit, allowed: &[Told]) -> Result<Option<Told>, Violation> {
     match visit.ended {
         Ended::Refused(404) => Ok(Some(Told::Unknown)),
         Ended::Refused(409) => Ok(Some(Told::Lost)),
@@ -436,7 +440,9 @@ fn told_by(reader: &str, visit: &Visit) -> Result<Option<Told>, Violation> {
             reader: reader.to_owned(),
             status,
         }),
-        Ended::Whole | Ended::Cut | Ended::Nothing => Ok(visit.frames.last().and_then(word)),
+        Ended::Whole | Ended::Cut | Ended::Nothing => {
+            Ok(visit.frames.last().and_then(|seen| word(seen, allowed)))
+        }
     }
 }
 
@@ -451,7 +457,7 @@ impl History {
 
     /// The index after the last frame that it has, where its next visit begins.
     pub fn next(&self) -> u64 {
-        let own = |visit: &Visit| visit.frames.iter().filter(|seen| !is_word(seen)).count();
+        let own = |visit: &Visit| visit.frames.iter().filter(|seen| !is_word(seen, &[])).count();
         let first = self.visits.first().map_or(0, |visit| visit.from);
         first + self.visits.iter().map(own).sum::<usize>() as u64
     }

@@ -133,6 +133,20 @@ impl RedisServer {
         }
     }
 
+    /// Kills it, and cuts so many bytes off the end of what it appended last, in the middle of a command if it comes so: what a machine that
+    /// crashes has not written yet.
+    pub fn kill_and_cut(&mut self, bytes: u64) {
+        self.kill();
+        let folder = self.folder.path().join("appendonlydir");
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let newest = files
+            .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
+            .max();
+        let file = fs::OpenOptions::new().write(true).open(newest.unwrap()).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(bytes)).unwrap();
+    }
+
     /// Stops the process in mid-air: its sockets stay open, and nobody answers. [`thaw`](Self::thaw) lets it go on.
     pub fn freeze(&self) {
         self.signal("STOP");

@@ -473,6 +473,31 @@ fn a_loss_is_told_only_where_there_may_be_one_and_for_good() {
 }
 
 #[test]
+fn an_end_in_the_place_of_a_dead_host_is_the_same_for_all_unless_the_log_may_forget() {
+    let whole = history(
+        "whole",
+        vec![visit(
+            0,
+            vec![frame(0), frame(1), end(2, "completed")],
+            Ended::Whole,
+        )],
+    );
+    let fenced = history(
+        "fenced",
+        vec![visit(0, vec![frame(0), failed(1, "interrupted")], Ended::Whole)],
+    );
+    let verdict = judge(std::slice::from_ref(&fenced), &[]).unwrap();
+    assert_eq!(verdict.end, Some((1, End::Failed("interrupted".into()))));
+    assert!(matches!(
+        judge(&[whole.clone(), fenced.clone()], &[Told::Lost]),
+        Err(Violation::Differs { index: 1, .. })
+    ));
+    let verdict = judge(&[whole, fenced], &[Told::Interrupted]).unwrap();
+    assert_eq!(verdict.told, [("fenced".to_owned(), Told::Interrupted)]);
+    assert_eq!(verdict.end, Some((2, End::Completed)));
+}
+
+#[test]
 fn a_frame_that_somebody_was_given_and_nobody_has_any_more_is_found() {
     for number in 0..SETS {
         let mut seed = Seed::new(number);

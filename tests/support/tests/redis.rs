@@ -27,6 +27,14 @@ fn a_killed_server_comes_back_on_its_port_with_what_it_keeps() {
         "1",
         "the later one is lost"
     );
+    durable.cli(&["SET", "later", "c"]);
+    durable.kill_and_cut(1);
+    durable.restart();
+    assert_eq!(
+        durable.cli(&["EXISTS", "a", "later"]),
+        "1",
+        "half a command is none"
+    );
     durable.replace_data(None);
     durable.restart();
     assert_eq!(durable.cli(&["DBSIZE"]), "0");

@@ -17,6 +17,7 @@ mod served;
 mod start;
 
 use ragwire_test_support::history::{History, Told, Verdict, judge};
+use ragwire_test_support::redis::RedisServer;
 
 use reader::{Numbered, Reader};
 
@@ -39,4 +40,15 @@ pub(crate) async fn late(turn: &str, address: &str) -> Reader {
     let mut late = Reader::new("late", Numbered::Lines, turn);
     late.follow([address]).await;
     late
+}
+
+/// Nothing stays in Redis for ever.
+pub(crate) fn everything_expires(redis: &RedisServer) {
+    let keys = redis.cli(&["KEYS", "*"]);
+    assert_ne!(keys, "", "there were turns");
+    for key in keys.lines() {
+        let left: i64 = redis.cli(&["PTTL", key]).parse().unwrap();
+        // -2: it has gone this moment.
+        assert!(left > 0 || left == -2, "{key}: {left}");
+    }
 }

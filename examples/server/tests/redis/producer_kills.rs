@@ -3,19 +3,21 @@
 
 use std::time::Duration;
 
-use ragwire_test_support::history::{End, keeps};
+use http::Method;
+use ragwire_test_support::history::{End, Told, keeps};
 use ragwire_test_support::redis::RedisServer;
 use ragwire_test_support::seed::Seed;
+use serde_json::json;
 
 use crate::hosts::Host;
-use crate::reader::{Numbered, Reader, ask};
-use crate::{judged, kills, late};
+use crate::reader::{Numbered, Reader, ask, call};
+use crate::{everything_expires, judged, kills, late};
 
 /// Turns that a killed host answers.
 const TURNS: usize = 3;
 const WORDS: u32 = 60;
-/// About as long as these turns take: some are over when the host is killed, most are not.
-const LONGEST_LIFE: Duration = Duration::from_millis(900);
+/// Longer than these turns take: most are running when the host is killed, some are over.
+const LONGEST_LIFE: Duration = Duration::from_millis(1_200);
 /// The code of the end that others write for a host that is gone.
 pub(crate) const GONE_HOST: &str = "interrupted";
 
@@ -32,7 +34,7 @@ async fn read_on_both(number: usize, here: &str, there: &str, words: u32) -> Opt
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
     let mut seed = Seed::from_environment("killed hosts");
-    let redis = RedisServer::durable("always");
+    let mut redis = RedisServer::durable("always");
     let [mut answering, there, third] = Host::several(&redis, &[]);
     let (mut interrupted, mut completed) = (0, 0);
     for round in 0..kills() {
@@ -45,6 +47,10 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
         let (turns, ()) = tokio::join!(asked, async {
             tokio::time::sleep(life).await;
             answering.kill();
+            // Now and then both die: what Redis has acknowledged it still knows.
+            if round % 3 == 2 {
+                redis.restart();
+            }
         });
         for [mut own, mut far] in turns.into_iter().flatten() {
             let others = [there.address(), third.address()];
@@ -64,7 +70,12 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
             assert_eq!(keeps(&histories, &audit.history), Ok(()), "{context}");
             match verdict.end {
                 Some((_, End::Completed)) => completed += 1,
-                Some((_, End::Failed(code))) if code == GONE_HOST => interrupted += 1,
+                Some((_, End::Failed(code))) if code == GONE_HOST => {
+                    interrupted += 1;
+                    let stop = format!("/v1/turns/{turn}/stop");
+                    let stopped = call(Method::POST, there.address(), &stop, None).await;
+                    assert_eq!(stopped.unwrap(), (200, json!({ "stopped": false })), "{context}");
+                }
                 other => panic!("{context}: {other:?}"),
             }
         }
@@ -72,6 +83,28 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
     }
     println!("{interrupted} turns were interrupted, {completed} were over before");
     assert!(interrupted > 0, "no turn was killed while it ran");
+    everything_expires(&redis);
+}
+
+/// Nobody waits any more for what its host has asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_a_host_that_is_gone_comes_too_late() {
+    let redis = RedisServer::durable("always");
+    let [mut answering, there] = Host::several(&redis, &[]);
+    let mut own = ask("own", Numbered::Lines, answering.address(), "fault:ask")
+        .await
+        .unwrap();
+    assert!(own.read(2).await);
+    answering.kill();
+    own.follow([there.address()]).await;
+    assert_eq!(own.end(), Some(&End::Failed(GONE_HOST.to_owned())));
+    let path = format!("/v1/turns/{}/answer", own.turn);
+    let answer = json!({ "request_id": "delete", "response": "Approve" });
+    let (status, body) = call(Method::POST, there.address(), &path, Some(answer))
+        .await
+        .unwrap();
+    assert_eq!((status, &body["error"]["code"]), (410, &json!("ask_over")));
+    judged(&[own], &[], "asked");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,9 +131,8 @@ async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended(
         own.follow([answering.address()]).await;
         let audit = late(&own.turn, there.address()).await;
         let zombie = late(&own.turn, answering.address()).await;
-        let told = [ragwire_test_support::history::Told::Lost];
         let readers = [own, far, audit, zombie];
-        let verdict = judged(&readers, &told, &format!("round {round}"));
+        let verdict = judged(&readers, &[Told::Lost], &format!("round {round}"));
         assert_eq!(
             verdict.end.map(|(_, end)| end),
             Some(End::Failed(GONE_HOST.to_owned()))
