@@ -150,3 +150,11 @@ pub(crate) fn end(sink: &Sink, ends: Ends) {
         Ends::Stopped => sink.stop().unwrap(),
     }
 }
+
+/// Runs a reader by itself.
+pub(crate) fn spawn<T: Send + 'static>(
+    reader: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    #[expect(clippy::disallowed_methods, reason = "the test joins it")]
+    tokio::spawn(reader)
+}

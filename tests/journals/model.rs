@@ -8,7 +8,7 @@ use ragwire::event::Custom;
 use ragwire::turn::{Disconnect, Journal, ResumeError};
 use ragwire::{Commit, Frame, Metadata, Sink, Turn, TurnId};
 
-use super::frames;
+use super::{frames, spawn};
 
 /// What happens to a turn.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
                     match journal.resume(id, "alice", from).await {
                         Ok(turn) => {
                             assert!(from <= next);
-                            reads.push((from, tokio::spawn(frames(turn))));
+                            reads.push((from, spawn(frames(turn))));
                         }
                         Err(ResumeError::Ahead { next: told }) => {
                             assert_eq!((told, from > next), (next, true))

@@ -190,8 +190,8 @@ async fn a_connection_that_breaks_is_a_delay() {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
         let (sink, turn, id) = begun(kept(&here)).await;
-        let reader = tokio::spawn(frames(resume(&there, id, 0).await));
-        let live = tokio::spawn(frames(turn));
+        let reader = spawn(frames(resume(&there, id, 0).await));
+        let live = spawn(frames(turn));
         for at in 0..30 {
             sink.send(format!("{at};")).await.unwrap();
             if at % 3 == 0 {

@@ -56,7 +56,7 @@ async fn a_silent_turn_keeps_its_lease() {
         let (here, there) = (server.journal().await, server.journal().await);
         let (sink, turn, id) = begun(kept(&here)).await;
         send(&there, &sink, id, 0, "a").await;
-        let reader = tokio::spawn(frames(resume(&there, id, 0).await));
+        let reader = spawn(frames(resume(&there, id, 0).await));
         tokio::time::sleep(Duration::from_secs(3)).await;
         sink.send("b").await.unwrap();
         sink.finish(Metadata::default()).unwrap();

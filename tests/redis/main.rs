@@ -16,7 +16,7 @@ use std::time::Duration;
 use ragwire::turn::{Disconnect, Journal, TurnBuilder};
 use ragwire::{Commit, Frame, Sink, Status, Turn, TurnId};
 
-use journals::frames;
+use journals::{frames, spawn};
 use server::Server;
 
 /// Longest time of a test: only what hangs takes it.
@@ -56,14 +56,17 @@ async fn send(journal: &Journal, sink: &Sink, id: TurnId, index: u64, text: &str
 /// The texts of frames, and how they end: a status, or the code of a failure.
 fn told(frames: &[Frame]) -> (Vec<&str>, String) {
     let (last, before) = frames.split_last().unwrap();
-    let text = |frame| match frame {
-        &Frame::Text(ref text) => text.as_str(),
-        other => panic!("{other:?}"),
-    };
+    let mut texts = Vec::new();
+    for frame in before {
+        match frame {
+            Frame::Text(text) => texts.push(text.as_str()),
+            other => panic!("{other:?}"),
+        }
+    }
     let Frame::End(end) = last else { panic!("{last:?}") };
     let end = match &end.status {
         Status::Failed(failure) => failure.code.to_string(),
         status => status.as_str().to_owned(),
     };
-    (before.iter().map(text).collect(), end)
+    (texts, end)
 }

@@ -152,7 +152,7 @@ async fn a_reader_elsewhere_keeps_a_turn_going() {
         let reader = resume(&there, id, 0).await;
         drop(turn);
         // Longer than the grace and the lease together.
-        for at in 1..10 {
+        for at in 1..12 {
             tokio::time::sleep(Duration::from_millis(200)).await;
             send(&there, &sink, id, at, &at.to_string()).await;
         }

@@ -59,11 +59,11 @@ impl Server {
         }
     }
 
-    /// Short times, so that tests do not sleep.
+    /// Short times, so that tests do not sleep; a lease that a busy machine keeps.
     pub(crate) fn options(&self) -> RedisOptions {
         RedisOptions::new(&self.url)
             .unwrap()
-            .lease(Duration::from_millis(600))
+            .lease(Duration::from_millis(1_500))
             .retry(Duration::from_secs(5))
             .reach(Duration::from_secs(5))
     }

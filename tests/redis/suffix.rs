@@ -105,7 +105,7 @@ async fn a_fast_turn_is_the_same_everywhere() {
         let (sink, turn, id) = begun(kept(&here)).await;
         let mut readers = Vec::new();
         for journal in [&here, &there, &there, &third] {
-            readers.push(tokio::spawn(frames(resume(journal, id, 0).await)));
+            readers.push(spawn(frames(resume(journal, id, 0).await)));
         }
         for at in 0..2_000 {
             sink.send(format!("{at} ")).await.unwrap();

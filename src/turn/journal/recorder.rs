@@ -66,6 +66,10 @@ impl Recorder {
 }
 
 /// What the recorder wakes up for.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is looked at where it is made, and mostly a frame"
+)]
 enum Next {
     Frame(Frame),
     /// The journal's server has to be told that the turn runs.

@@ -210,7 +210,7 @@ pub(super) async fn call(
             Ok(Err(Unreachable)) | Err(_) => return None,
         };
         silent_since = match look.lease {
-            None if !look.is_over => silent_since.or(Some(Instant::now())),
+            None if !look.is_over => silent_since.or_else(|| Some(Instant::now())),
             _ => None,
         };
         if silent_since.is_some_and(|since| since.elapsed() >= store.doubt()) {

@@ -390,7 +390,10 @@ impl Store {
                 let fenced = self.fence(&look).await;
                 self.check_again(id, Duration::ZERO, fenced.ok().and(Some(since)));
             }
-            (None, since) => self.check_again(id, self.doubt(), since.or(Some(now))),
+            // A lease that comes back in between ends the doubt.
+            (None, since) => {
+                self.check_again(id, self.doubt().min(self.options.lease / 3), since.or(Some(now)))
+            }
         }
     }
 
