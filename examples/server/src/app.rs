@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ragwire::rag::{Library, LibraryLimits};
-use ragwire::turn::{Disconnect, Journal, JournalLimits, Timeouts, TurnGroup};
+use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
@@ -43,6 +43,7 @@ impl App {
         library: Arc<Library>,
         orchestrator: Arc<dyn Orchestrator>,
         extractor: Extractor,
+        journal: Journal,
     ) -> Self {
         let orchestrator = if settings.test_faults {
             Arc::new(Faults::new(orchestrator))
@@ -56,12 +57,7 @@ impl App {
                 .queue_timeout(settings.queue_timeout.0)
                 .max_per_owner(1)
                 .build(),
-            journal: Journal::in_memory(
-                JournalLimits::default()
-                    .keep(settings.journal_keep.0)
-                    .max_bytes(settings.journal_size.0)
-                    .max_turns(settings.journal_turns.0),
-            ),
+            journal,
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
             eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),

@@ -18,6 +18,7 @@ use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
+use ragwire_server::journal;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
 use ragwire_server::serve::{Ended, Server};
@@ -57,7 +58,8 @@ pub(crate) fn start_with(
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
-    let app = Arc::new(App::new(settings, library, orchestrator, extractor));
+    let journal = journal::in_memory(&settings);
+    let app = Arc::new(App::new(settings, library, orchestrator, extractor, journal));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();
