@@ -14,7 +14,7 @@ use super::link::{MAX_PAUSE, Request, Unreachable};
 use super::{Store, ear, millis};
 use crate::frame::{End, Failure, Frame};
 use crate::turn::journal::Journal;
-use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, interrupted, lost};
+use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, interrupted, lost, unavailable};
 use crate::turn::journal::follower::Reading;
 use crate::turn::journal::kept::Record;
 use crate::turn::journal::log::{Head, Log};
@@ -313,9 +313,10 @@ impl Store {
         next: u64,
     ) -> Result<(), CatchUp> {
         while log.next() < next && log.end().is_none() {
+            // Others fill it too, while the answer is on its way.
+            let before = log.next();
             let entries = self.entries(log.head.handle.id(), log.next()).await;
             let entries = entries.map_err(|Unreachable| CatchUp::Unreachable)?;
-            let before = log.next();
             let filled = mirror.fill(journal, &entries).map_err(|Hole| CatchUp::Hole)?;
             // Nothing there, and nobody else has brought it either.
             if !filled && log.next() == before {
@@ -386,9 +387,12 @@ impl Store {
             _ if look.is_over => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
             (None, Some(since)) if now.duration_since(since) >= self.doubt() => {
-                // Its end comes like any other frame.
-                let fenced = self.fence(&look).await;
-                self.check_again(id, Duration::ZERO, fenced.ok().and(Some(since)));
+                match self.fence(&look).await {
+                    // Its end comes like any other frame.
+                    Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
+                    // A server that is full, or that only reads, says what there is and takes nothing: nobody can end the turn.
+                    Err(Unreachable) => self.leave(journal, id, unavailable()),
+                }
             }
             // A lease that comes back in between ends the doubt.
             (None, since) => {
