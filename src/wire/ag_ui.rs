@@ -297,6 +297,10 @@ impl Spelling for AgUiSpelling {
         out.extend_from_slice(CLOSE);
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

@@ -164,6 +164,10 @@ impl Spelling for AiSdkSpelling {
         out.extend_from_slice(b"data: [DONE]\n\n");
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

@@ -267,6 +267,10 @@ impl Spelling for OpenAiSpelling {
         out.extend_from_slice(DONE);
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

@@ -24,7 +24,7 @@ pub enum ResumeError {
     /// There is no such turn for that owner.
     #[error(transparent)]
     Unknown(#[from] UnknownTurn),
-    /// The frame was there, and is kept no longer.
+    /// The frame was there, and is kept no longer, nor is there a snapshot of it.
     #[error("frames before index {base} are no longer kept")]
     Gone {
         /// The first frame that is kept.
@@ -110,6 +110,15 @@ pub(super) fn gone() -> Failure {
     Failure::new(
         Failure::GONE,
         "A part of this answer is no longer kept. Please ask again.",
+    )
+}
+
+/// The host that ran the turn is gone.
+#[cfg(feature = "redis")]
+pub(super) fn interrupted() -> Failure {
+    Failure::new(
+        Failure::INTERRUPTED,
+        "This answer was interrupted. Please ask again.",
     )
 }
 

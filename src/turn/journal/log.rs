@@ -12,7 +12,9 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
+use super::Journal;
 use super::error::ResumeError;
+use super::fold::Held;
 use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
@@ -29,6 +31,8 @@ pub(super) struct Head {
     pub(super) timeouts: Timeouts,
     /// Weak, since the log outlives the turn.
     pub(super) membership: Option<WeakMembership>,
+    /// Of a turn that is only read here: its readers keep the journal, which brings them their frames.
+    pub(super) _journal: Option<Journal>,
 }
 
 #[derive(Debug)]
@@ -66,27 +70,31 @@ struct Seat {
 }
 
 /// Why a reader gets nothing more.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Cut {
-    /// What it would read next is not kept any more.
-    Gone,
+    /// What it would read next is not kept any more; with what there is of it.
+    Gone(Option<Held>),
     /// It took nothing for too long.
     Stalled,
 }
 
 impl From<Dropped> for Cut {
-    fn from(_: Dropped) -> Self {
-        Self::Gone
+    fn from(dropped: Dropped) -> Self {
+        Self::Gone(dropped.held)
     }
 }
 
 impl Log {
-    pub(super) fn new(head: Head, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(head: Head, base: u64, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+        let state = State {
+            kept: Kept::starting_at(base),
+            ..State::default()
+        };
         Self {
             head,
             max_bytes,
             total,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -131,15 +139,24 @@ impl Log {
         }
     }
 
+    /// The index that the next frame gets.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "asked by mirrors"))]
+    pub(super) fn next(&self) -> u64 {
+        self.lock().kept.next()
+    }
+
     /// How the turn ended, if it did.
     pub(super) fn end(&self) -> Option<End> {
         self.lock().kept.end().cloned()
     }
 
-    /// A reader that begins at `from`.
+    /// A reader that begins at `from`, or with what there is of the frames before.
     pub(super) fn attach(self: &Arc<Self>, from: u64) -> Result<Reading, ResumeError> {
         let state = self.lock();
-        state.kept.place(from)?;
+        match state.kept.place(from) {
+            Err(ResumeError::Gone { .. }) if state.kept.is_folded() => {}
+            place => place?,
+        }
         Ok(self.seat(state, from))
     }
 
@@ -227,9 +244,10 @@ impl Log {
         .await;
     }
 
-    /// Whether every frame from `from` on is still there.
-    pub(super) fn holds(&self, from: u64) -> Result<(), ResumeError> {
-        self.lock().kept.place(from)
+    /// Whether every frame from `from` on is still there; otherwise with what there is of them.
+    pub(super) fn holds(&self, from: u64) -> Result<(), (ResumeError, Option<Held>)> {
+        let state = self.lock();
+        state.kept.place(from).map_err(|error| (error, state.kept.held()))
     }
 
     /// What `reader` finds at `from`: at least one frame. It waits where there is none yet.
