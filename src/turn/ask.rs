@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::asks::{AnswerError, Answered, By, MAX_ANSWER_BYTES, OpenAsk, TEXT, Unasked};
+use super::asks::{APPROVAL, AnswerError, Answered, By, MAX_ANSWER_BYTES, OpenAsk, TEXT, Unasked};
 use super::{SendError, Sink, TurnHandle, TurnId};
 use crate::event::{
     AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, Event, InputRequested, InputResolved,
@@ -21,7 +21,7 @@ const MAX_ASK_BYTES: usize = 16 * 1024;
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// The options of an approval that names none.
-const APPROVAL: [&str; 2] = ["Approve", "Reject"];
+const VERDICTS: [&str; 2] = ["Approve", "Reject"];
 /// The `kind` of what [`Sink::authorize`] asks.
 const AUTHORIZATION: &str = "authorization";
 /// Why an authorization was not given where the orchestrator stopped waiting for it.
@@ -46,9 +46,10 @@ impl Ask {
     /// 16 KiB: the longest answer, in bytes of JSON. Some pages of text; it is remembered, and goes on the wire as one event.
     pub const MAX_ANSWER_BYTES: usize = MAX_ANSWER_BYTES;
 
-    /// Whether something may be done: `Approve` or `Reject`, unless [`options`](Self::options) names other words.
+    /// Whether something may be done: `Approve` or `Reject`, unless [`options`](Self::options) names other words. The first of them
+    /// says yes and the last one no, for readers that know nothing else ([`OpenAsk::verdict`]).
     pub fn approval(prompt: impl Into<String>) -> Self {
-        Self::new("approval", prompt).options(APPROVAL)
+        Self::new(APPROVAL, prompt).options(VERDICTS)
     }
 
     /// Which of the [`options`](Self::options) it is to be.
@@ -429,6 +430,11 @@ impl TurnHandle {
             return Vec::new();
         }
         self.queue.asks.list()
+    }
+
+    /// Whether an answer to that question would be taken.
+    pub(super) fn waits_for(&self, request_id: &str) -> bool {
+        self.queue.closed().is_none() && self.queue.asks.takes(request_id)
     }
 
     fn take(&self, request_id: &str, answer: Value, by: By) -> Result<Answered, AnswerError> {

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use serde_json::Value;
 
 use super::sync::{Mutex, MutexGuard};
+use crate::event::InputRequested;
 use crate::frame::Failure;
 use crate::json;
 
@@ -20,6 +21,8 @@ const MAX_PAST: usize = 2 * MAX_OPEN;
 /// Longest answer in bytes of JSON: some pages of text. It is remembered, and goes on the wire as a part of one event.
 pub(super) const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
+/// The `kind` of a question that is answered by yes or no.
+pub(super) const APPROVAL: &str = "approval";
 /// The `kind` of a question whose answer is not one of its options.
 pub(super) const TEXT: &str = "text";
 
@@ -37,7 +40,28 @@ pub struct OpenAsk {
     pub options: Vec<String>,
 }
 
+impl From<&InputRequested> for OpenAsk {
+    fn from(question: &InputRequested) -> Self {
+        Self {
+            request_id: question.request_id.clone(),
+            kind: question.kind.clone(),
+            prompt: question.prompt.clone(),
+            options: question.options.clone().unwrap_or_default(),
+        }
+    }
+}
+
 impl OpenAsk {
+    /// The answer of a human who says yes or no and nothing else: the first of the options, or the last. `None` where that cannot be
+    /// said of this question: it is no `approval`, or has fewer than two options.
+    pub fn verdict(&self, approved: bool) -> Option<Value> {
+        let verdict = match self.options.as_slice() {
+            [yes, .., no] if self.kind == APPROVAL => Some(if approved { yes } else { no }),
+            _ => None,
+        };
+        verdict.map(|word| word.as_str().into())
+    }
+
     /// Whether a human may answer so.
     fn takes(&self, answer: &Value) -> bool {
         if self.options.is_empty() || self.kind == TEXT {
@@ -234,6 +258,11 @@ impl Asks {
     /// Whether the turn waits for anybody.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.lock().open.is_empty()
+    }
+
+    /// Whether an answer to that question would be taken.
+    pub(crate) fn takes(&self, request_id: &str) -> bool {
+        self.lock().find(request_id).is_some_and(|open| open.answer.is_none())
     }
 
     /// What can be answered, in the order in which it was asked.

@@ -49,7 +49,7 @@ pub use asks::{AnswerError, Answered, OpenAsk};
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
-pub use journal::{Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
+pub use journal::{Asked, Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use producer::BoxError;

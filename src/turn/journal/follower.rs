@@ -73,6 +73,12 @@ impl Reading {
         })
     }
 
+    /// Whether the turn waits for the answer to that question. One that has its answer, or is over, is only told: ending a stream there
+    /// would send its reader to answer what cannot be answered.
+    fn waits_for(&self, request_id: &str) -> bool {
+        self.handle().waits_for(request_id)
+    }
+
     /// Whether `wire` can go on from here.
     pub(crate) fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
         let first = if wire.encoder().seek(self.from) {
@@ -100,6 +106,8 @@ pub(crate) struct Follower {
     position: u64,
     /// Whether the wire writes the index of each frame.
     is_numbered: bool,
+    /// Whether this reader's stream ends at a question that nobody has answered.
+    parks: bool,
     /// Events that do not fit this wire, and that nothing stands for.
     events_dropped: u64,
     out: BytesMut,
@@ -112,6 +120,7 @@ impl Follower {
         Self {
             position: if is_numbered { reading.from } else { 0 },
             is_numbered,
+            parks: encoder.may_park(),
             events_dropped: 0,
             out: BytesMut::new(),
             is_finished: reading.is_over(),
@@ -124,12 +133,12 @@ impl Follower {
         self.reading.timeouts()
     }
 
-    /// Whether everything was handed out, the terminal included.
+    /// Whether everything was handed out: the terminal, or the wire's ending at a question.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished
     }
 
-    /// Takes what is ready as one chunk; `None` after the terminal.
+    /// Takes what is ready as one chunk; `None` after the terminal, or after a question at which this stream ends.
     pub(crate) fn poll_bytes(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         if self.is_finished {
             return Poll::Ready(None);
@@ -138,6 +147,10 @@ impl Follower {
             Poll::Ready(Ok(records)) => {
                 for record in &records {
                     self.encode(record);
+                    // What follows is for whoever comes back with the answer.
+                    if self.is_finished {
+                        break;
+                    }
                 }
                 if self.out.is_empty() && !self.is_finished {
                     // Frames may leave no bytes, above all those that the reader has. Other tasks have their turn in between.
@@ -163,6 +176,7 @@ impl Follower {
     fn encode(&mut self, record: &Record) {
         let is_known = self.position < self.reading.from;
         let before = self.out.len();
+        let mut asks = None;
         self.encoder.seek(self.position);
         match record.as_end() {
             Some(end) => {
@@ -171,16 +185,23 @@ impl Follower {
                 let _ = self.encoder.end(&end, &mut self.out);
                 self.is_finished = true;
             }
-            None => {
-                if let Err(error) = record.encode(&mut self.encoder, &mut self.out) {
-                    self.leave_out(&error);
-                }
-            }
+            None => match record.encode(&mut self.encoder, &mut self.out) {
+                Ok(()) => asks = record.as_question().filter(|_| self.parks),
+                Err(error) => self.leave_out(&error),
+            },
         }
         if is_known {
             self.out.truncate(before);
         }
         self.position += 1;
+        if let Some((question, timestamp)) = asks {
+            if self.position == self.reading.from {
+                self.encoder.go_on(&mut self.out);
+            } else if !is_known && self.reading.waits_for(&question.request_id) {
+                self.encoder.park(question, timestamp, &mut self.out);
+                self.is_finished = true;
+            }
+        }
     }
 
     /// An event does not fit this wire. The end counts it, except where a frame in its place tells it: a reader that came back behind

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::error::ResumeError;
-use crate::frame::{End, Frame};
+use crate::event::{Event, InputRequested};
+use crate::frame::{End, Frame, Timestamp};
 use crate::json;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{EncodeError, Encoder, Limits, Wire};
@@ -44,6 +45,19 @@ impl Record {
         match self {
             Self::Frame(frame) => match &**frame {
                 Frame::End(end) => Some(end),
+                _ => None,
+            },
+            Self::Text(_) => None,
+        }
+    }
+
+    pub(super) fn as_question(&self) -> Option<(&InputRequested, Option<Timestamp>)> {
+        match self {
+            Self::Frame(frame) => match &**frame {
+                Frame::Event {
+                    event: Event::InputRequested(question),
+                    timestamp,
+                } => Some((question, *timestamp)),
                 _ => None,
             },
             Self::Text(_) => None,
@@ -121,6 +135,14 @@ impl Kept {
     /// How the turn ended, if it did.
     pub(super) fn end(&self) -> Option<&End> {
         self.records.back()?.0.as_end()
+    }
+
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(&InputRequested, u64)> {
+        self.records.iter().zip(self.base + 1..).find_map(|((record, _), next)| {
+            let (question, _) = record.as_question()?;
+            (question.request_id == request_id).then_some((question, next))
+        })
     }
 
     /// Whether a reader may begin at `from`: at any frame that is there, and at the next one.

@@ -15,7 +15,7 @@ use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
 use crate::turn::group::WeakMembership;
-use crate::turn::{QueueLimits, Timeouts, TurnHandle};
+use crate::turn::{OpenAsk, QueueLimits, Timeouts, TurnHandle};
 
 /// What does not change in the life of a log.
 #[derive(Debug)]
@@ -95,6 +95,13 @@ impl Log {
     /// How the turn ended, if it did.
     pub(super) fn end(&self) -> Option<End> {
         self.lock().kept.end().cloned()
+    }
+
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+        let state = self.lock();
+        let (question, next) = state.kept.question(request_id)?;
+        Some((OpenAsk::from(question), next))
     }
 
     /// A reader that begins at `from`.

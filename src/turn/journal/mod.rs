@@ -42,7 +42,7 @@ use self::recorder::Recorder;
 use super::group::{Membership, RETRY_AFTER};
 use super::line::busy;
 use super::reader::Reader;
-use super::{AnswerError, Answered, Rejected, Turn, TurnId, producer};
+use super::{AnswerError, Answered, OpenAsk, Rejected, Turn, TurnId, producer};
 
 /// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
 ///
@@ -170,6 +170,23 @@ impl Journal {
         }
     }
 
+    /// A question that a turn has asked, open or over, and where its readers go on. A reader whose wire ends its stream at a question
+    /// (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`) comes back with the answer: [`resume`](Self::resume) it at [`Asked::next`]
+    /// first, and give the [`answer`](Self::answer) then, so that the turn is not without a reader when it goes on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::Unknown`]: there is no such turn for that owner, it has not asked this, or the frame is not kept any more.
+    pub async fn asked(&self, id: TurnId, owner: &str, request_id: &str) -> Result<Asked, AnswerError> {
+        let log = self.find(id, owner).map_err(|UnknownTurn| AnswerError::Unknown)?;
+        let (ask, next) = log.question(request_id).ok_or(AnswerError::Unknown)?;
+        Ok(Asked { ask, next })
+    }
+
     /// How many turns are kept, running and over.
     pub fn turns(&self) -> usize {
         self.shared.expire();
@@ -253,6 +270,16 @@ impl Journal {
         let is_swept = std::mem::replace(&mut state.is_swept, true);
         (!is_swept).then(|| Sweeper(Arc::downgrade(&self.shared)))
     }
+}
+
+/// A question of a turn that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// What is asked.
+    pub ask: OpenAsk,
+    /// The index of the frame behind the question.
+    pub next: u64,
 }
 
 impl fmt::Debug for Journal {

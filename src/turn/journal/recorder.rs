@@ -62,12 +62,17 @@ impl Recorder {
 async fn record(reader: &Reader, journal: &Journal, log: &Log, disconnect: Disconnect) {
     let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
     let mut burst = 0;
+    let mut human = Human::default();
     loop {
         let next = poll_fn(|cx| {
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
                 return Poll::Ready(frame);
             }
-            let due = disconnect.due(log.alone_since(cx));
+            let alone_since = log.alone_since(cx);
+            let due = match human.look(reader.queue.asks.is_waiting()) {
+                Awaited::Now => None,
+                Awaited::Until(asked_until) => disconnect.due(alone_since, asked_until),
+            };
             if let Some(due) = due.filter(|due| *due < timer.deadline()) {
                 timer.as_mut().reset(due);
             }
@@ -97,6 +102,31 @@ async fn record(reader: &Reader, journal: &Journal, log: &Log, disconnect: Disco
         if burst == MAX_BURST {
             burst = 0;
             tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Whether the turn waits for a human, and until when it did.
+#[derive(Debug, Default)]
+struct Human {
+    is_awaited: bool,
+    until: Option<Instant>,
+}
+
+enum Awaited {
+    Now,
+    Until(Option<Instant>),
+}
+
+impl Human {
+    fn look(&mut self, is_awaited: bool) -> Awaited {
+        if std::mem::replace(&mut self.is_awaited, is_awaited) && !is_awaited {
+            self.until = Some(Instant::now());
+        }
+        if is_awaited {
+            Awaited::Now
+        } else {
+            Awaited::Until(self.until)
         }
     }
 }
