@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 use serde_json::Value;
 
 use super::sync::{Mutex, MutexGuard};
-use crate::event::InputRequested;
 use crate::frame::Failure;
 use crate::json;
 
@@ -38,17 +37,6 @@ pub struct OpenAsk {
     pub prompt: String,
     /// The answers to choose from; empty where any will do.
     pub options: Vec<String>,
-}
-
-impl From<&InputRequested> for OpenAsk {
-    fn from(question: &InputRequested) -> Self {
-        Self {
-            request_id: question.request_id.clone(),
-            kind: question.kind.clone(),
-            prompt: question.prompt.clone(),
-            options: question.options.clone().unwrap_or_default(),
-        }
-    }
 }
 
 impl OpenAsk {
@@ -150,6 +138,8 @@ struct Open {
     /// How it ended is for a program to say.
     authorization: bool,
     answer: Option<Value>,
+    /// The reader's wire does not show it before the end.
+    is_hidden: bool,
     waker: Option<Waker>,
 }
 
@@ -179,9 +169,28 @@ impl Asks {
             ask,
             authorization,
             answer: None,
+            is_hidden: false,
             waker: None,
         });
         Ok(())
+    }
+
+    /// The reader does not see the question: whoever asks is told.
+    pub(crate) fn hide(&self, request_id: &str) {
+        let mut state = self.lock();
+        let Some(open) = state.find(request_id) else {
+            return;
+        };
+        open.is_hidden = true;
+        let waker = open.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn is_hidden(&self, request_id: &str) -> bool {
+        self.lock().find(request_id).is_some_and(|open| open.is_hidden)
     }
 
     /// Waits until the question is answered.

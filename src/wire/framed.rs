@@ -148,6 +148,10 @@ impl Spelling for FramedSpelling {
         object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
     }
 
+    fn shows_events(&self, phase: Phase) -> bool {
+        phase == Phase::Events
+    }
+
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut) {
         // A blank line is skipped before the text; within the text every byte would be shown.
         if phase == Phase::Events {

@@ -102,6 +102,12 @@ pub trait Spelling: fmt::Debug + Send {
         false
     }
 
+    /// Whether a reader sees an event that is written in `phase` before the end.
+    fn shows_events(&self, phase: Phase) -> bool {
+        let _ = phase;
+        true
+    }
+
     /// Says that the stream may end at a question to a human ([`park`](Self::park)), since the turn is kept and can be read on in
     /// another. True where the wire is set up to; it then leaves nothing open behind a question. Otherwise nothing changes.
     fn may_park(&mut self) -> bool {
@@ -196,6 +202,12 @@ impl Encoder {
     /// a stream only after it was given all frames before.
     pub fn seek(&mut self, index: u64) -> bool {
         self.spelling.seek(index)
+    }
+
+    /// Whether a reader sees an event that is encoded now, or after a text, before the end.
+    pub(crate) fn shows_events(&self, after_text: bool) -> bool {
+        let phase = if after_text { Phase::Text } else { self.order.phase() };
+        self.spelling.shows_events(phase)
     }
 
     /// Says that the stream may end at a question and go on in another one, because the turn is kept. True where the wire is set up to

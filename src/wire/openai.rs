@@ -267,6 +267,10 @@ impl Spelling for OpenAiSpelling {
         out.extend_from_slice(DONE);
     }
 
+    fn shows_events(&self, _: Phase) -> bool {
+        self.progress != Progress::None
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

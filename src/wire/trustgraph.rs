@@ -302,6 +302,10 @@ impl Spelling for Request {
         self.write_all(last.get("error"), &last, true, out);
     }
 
+    fn shows_events(&self, _: Phase) -> bool {
+        self.wire.streaming
+    }
+
     fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
         // Every message means something; a socket has its pings.
     }

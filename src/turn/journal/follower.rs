@@ -76,7 +76,8 @@ impl Reading {
     /// Whether the turn waits for the answer to that question. One that has its answer, or is over, is only told: ending a stream there
     /// would send its reader to answer what cannot be answered.
     fn waits_for(&self, request_id: &str) -> bool {
-        self.handle().waits_for(request_id)
+        let known = self.handle().waits_for(request_id);
+        known.unwrap_or_else(|| !self.log.is_settled(request_id))
     }
 
     /// Whether `wire` can go on from here.

@@ -145,6 +145,18 @@ impl Kept {
         })
     }
 
+    /// Whether the turn is over, or the question of that id.
+    pub(super) fn is_settled(&self, request_id: &str) -> bool {
+        let resolves = |record: &Record| match record {
+            Record::Frame(frame) => matches!(
+                &**frame,
+                Frame::Event { event: Event::InputResolved(resolved), .. } if resolved.request_id == request_id
+            ),
+            Record::Text(_) => false,
+        };
+        self.end().is_some() || self.records.iter().any(|(record, _)| resolves(record))
+    }
+
     /// Whether a reader may begin at `from`: at any frame that is there, and at the next one.
     pub(super) fn place(&self, from: u64) -> Result<(), ResumeError> {
         let (base, next) = (self.base, self.next());

@@ -104,6 +104,11 @@ impl Log {
         Some((OpenAsk::from(question), next))
     }
 
+    /// Whether the frames say what became of a question: how it was resolved, or that the turn is over.
+    pub(super) fn is_settled(&self, request_id: &str) -> bool {
+        self.lock().kept.is_settled(request_id)
+    }
+
     /// A reader that begins at `from`.
     pub(super) fn attach(self: &Arc<Self>, from: u64) -> Result<Reading, ResumeError> {
         let state = self.lock();

@@ -16,7 +16,7 @@ mod state;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use self::state::State;
+use self::state::{Out, State};
 use super::asks::Asks;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
@@ -217,6 +217,16 @@ impl Queue {
         }
         state.add_sender(cx);
         true
+    }
+
+    /// Whether the reader's wire shows an event that is sent now only at the end.
+    pub(crate) fn hides_events(&self) -> bool {
+        let state = self.lock();
+        match &state.out {
+            Out::Frames { .. } => false,
+            // A text that still waits comes before.
+            Out::Bytes { encoder, .. } => !encoder.shows_events(!state.text.is_empty()),
+        }
     }
 
     /// Counts an event that a policy kept out.

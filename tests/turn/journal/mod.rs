@@ -2,6 +2,7 @@
 
 mod disconnects;
 mod limits;
+mod parks;
 mod suffix;
 
 use bytes::BytesMut;
