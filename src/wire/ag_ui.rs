@@ -17,6 +17,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
@@ -69,7 +70,8 @@ impl AgUi {
     }
 
     /// Sets what the ids of messages and calls begin with; the run's id unless it is called. Where a turn has several runs
-    /// ([`parks`](Self::parks)), it has to be the same in all of them, so that a result finds its call.
+    /// ([`parks`](Self::parks)), it has to be the same in all of them, so that a result finds its call. The interrupt of a question has the
+    /// id `PREFIX-REQUEST` then, so that the answer says which turn it is for; without a prefix it is the question's own.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.ids.prefix = Some(prefix.into());
@@ -345,7 +347,7 @@ impl Spelling for AgUiSpelling {
     fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let Ids { thread_id, run_id, .. } = &self.ids;
         let interrupt = Interrupt {
-            id: &question.request_id,
+            id: self.interrupt_id(&question.request_id),
             reason: &question.kind,
             message: &question.prompt,
             response_schema: response_schema(question),
@@ -380,6 +382,13 @@ impl AgUiSpelling {
 
     fn prefix(&self) -> &str {
         self.ids.prefix.as_deref().unwrap_or(&self.ids.run_id)
+    }
+
+    fn interrupt_id<'a>(&self, request_id: &'a str) -> Cow<'a, str> {
+        match &self.ids.prefix {
+            Some(prefix) => format!("{prefix}-{request_id}").into(),
+            None => request_id.into(),
+        }
     }
 
     fn message_id(&self) -> String {
@@ -571,7 +580,7 @@ enum Outcome<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Interrupt<'a> {
-    id: &'a str,
+    id: Cow<'a, str>,
     reason: &'a str,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]

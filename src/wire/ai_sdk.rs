@@ -131,6 +131,8 @@ struct Marks {
     reasonings: u64,
     /// Calls that came without an id.
     unnamed_calls: u64,
+    /// The step has ended at a question; what comes next begins another.
+    is_parked: bool,
 }
 
 impl Spelling for AiSdkSpelling {
@@ -200,8 +202,8 @@ impl Spelling for AiSdkSpelling {
     }
 
     fn go_on(&mut self, out: &mut BytesMut) {
-        self.marks.started = false;
-        self.start(out);
+        let message_id = self.wire.message_id.as_deref();
+        write(&Part::Start { message_id }, out);
     }
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
@@ -218,6 +220,10 @@ impl AiSdkSpelling {
             self.marks.started = true;
             let message_id = self.wire.message_id.as_deref();
             write(&Part::Start { message_id }, out);
+        }
+        if std::mem::replace(&mut self.marks.is_parked, false) {
+            // Where the last step holds answers and nothing else is open, the page sends them again and again.
+            write(&Part::StartStep {}, out);
         }
     }
 

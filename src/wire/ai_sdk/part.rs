@@ -18,6 +18,7 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<&'a str>,
     },
+    StartStep {},
     TextStart {
         id: Numbered,
     },

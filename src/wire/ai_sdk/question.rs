@@ -44,7 +44,7 @@ fn refusal(question: &InputRequested) -> Option<Value> {
 }
 
 impl AiSdkSpelling {
-    /// A tool that waits for the human. It leaves no text open, since the stream may end here.
+    /// A tool that waits for the human, the last of its step. It leaves no text open, since the stream may end here.
     pub(super) fn write_question(
         &mut self,
         question: &InputRequested,
@@ -78,6 +78,7 @@ impl AiSdkSpelling {
         while let Some(oldest) = self.calls.take_excess() {
             write_close(&oldest, None, out);
         }
+        self.marks.is_parked = true;
         Ok(())
     }
 
