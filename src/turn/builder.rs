@@ -57,6 +57,15 @@ impl fmt::Debug for Hook {
     }
 }
 
+/// What a group's limit per owner counts a turn by.
+#[derive(Debug, Default)]
+enum Lane {
+    #[default]
+    Owner,
+    Own(String),
+    None,
+}
+
 /// Everything about a turn that is not the orchestrator.
 #[derive(Debug, Default)]
 pub struct TurnBuilder {
@@ -67,7 +76,7 @@ pub struct TurnBuilder {
     hook: Option<Hook>,
     group: Option<TurnGroup>,
     owner: Option<String>,
-    lane: Option<String>,
+    lane: Lane,
     journal: Option<Journal>,
     disconnect: Disconnect,
 }
@@ -129,10 +138,17 @@ impl TurnBuilder {
     }
 
     /// Sets what the group's limit per owner counts by instead of the [`owner`](Self::owner): a conversation, say, of which one question
-    /// is answered at a time whoever asks it. It gives nobody access to the turn.
+    /// is answered at a time whoever asks it. It gives nobody access to the turn; a [`Journal`] finds the owner's newest turn by it.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.lane = Some(lane.into());
+        self.lane = Lane::Own(lane.into());
+        self
+    }
+
+    /// Keeps the group's limit per owner from counting the turn, though it has an [`owner`](Self::owner).
+    #[must_use]
+    pub fn no_lane(mut self) -> Self {
+        self.lane = Lane::None;
         self
     }
 
@@ -232,11 +248,15 @@ impl TurnBuilder {
             .map(|journal| journal.reserve(id))
             .transpose();
         let (owner, disconnect) = (self.owner, self.disconnect);
-        let lane = self.lane.or_else(|| owner.clone());
+        let lane = match self.lane {
+            Lane::Owner => owner.clone(),
+            Lane::Own(lane) => Some(lane),
+            Lane::None => None,
+        };
         let places = slot.and_then(|slot| {
             let group = self.group.as_ref();
             let membership = group
-                .map(|group| group.join(&handle, lane, started))
+                .map(|group| group.join(&handle, lane.clone(), started))
                 .transpose()?;
             Ok((slot, membership))
         });
@@ -255,6 +275,7 @@ impl TurnBuilder {
                 recording = slot.map(|slot| Recording {
                     slot,
                     owner: owner.unwrap_or_default(),
+                    lane,
                     disconnect,
                 });
                 if membership.as_ref().is_some_and(Membership::waits) {

@@ -311,6 +311,15 @@ impl Turn {
         }
     }
 
+    /// Whether the turn's end is there already, though it may still have to be read: nothing more is written to it. False where the turn has
+    /// no journal.
+    pub fn has_ended(&self) -> bool {
+        match &self.source {
+            Source::Queue(_) => false,
+            Source::Log(reading) => reading.end().is_some(),
+        }
+    }
+
     /// Whether `wire` can go on where the turn was resumed. Wires whose frames stand alone (`Sse`, `Ndjson`) always can; the others have
     /// to know what came before, so they cannot where the journal dropped the turn's first frames. Their stream is then nothing but
     /// the failure completion, under the code `gone`.

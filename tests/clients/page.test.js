@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { after, before, beforeEach, afterEach, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
-import { startProxy, startServer } from "./harness.js";
+import { ask, startProxy, startServer } from "./harness.js";
 import { SseDecoder } from "../../clients/js/src/sse.js";
 import { serve, vectors } from "./wires/vectors.js";
 
@@ -78,19 +78,66 @@ test("a failed turn says so and keeps what there was", async () => {
   await state("failed");
 });
 
-test("a stream that breaks off says so", async () => {
+const words = (count) => Array.from({ length: count }, (_, at) => `word${at + 1} `).join("");
+const said = (text) => page.waitForFunction((text) => document.querySelector("#answer").textContent.includes(text), text);
+
+test("a connection that breaks is taken up again, and nothing is lost or shown twice", async () => {
   const proxy = await startProxy(server.url);
   try {
     await page.goto(proxy.url);
     await askOnPage("fault:slow");
-    await page.waitForFunction(() => document.querySelector("#answer").innerText.includes("word3"));
+    await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
     proxy.cut();
-    await state("truncated");
-    assert.match(await page.textContent("#answer"), /word3/, "what there was is kept");
-    await page.screenshot({ path: `${SHOTS}truncated.png`, fullPage: true });
+    await said("word3");
+    proxy.cut();
+    await state("completed");
+    assert.equal(await page.textContent("#answer"), words(40));
+    const steps = await page.locator("#steps li").allTextContents();
+    assert.deepEqual(steps, ["Searching for “slow”", ...Array.from({ length: 10 }, (_, at) => `Step ${at + 1} of 10.`)]);
   } finally {
     await proxy.stop();
   }
+});
+
+test("a server that does not come back says so, and what there was is kept", async () => {
+  const proxy = await startProxy(server.url);
+  await page.goto(proxy.url);
+  await askOnPage("fault:slow");
+  await said("word3");
+  await proxy.stop();
+  await page.waitForFunction(() => document.querySelector("#status").textContent.startsWith("The connection was lost."));
+  await page.screenshot({ path: `${SHOTS}reconnecting.png`, fullPage: true });
+  await state("truncated");
+  assert.match(await page.textContent("#answer"), /^word1 word2 word3 /, "what there was is kept");
+  await page.screenshot({ path: `${SHOTS}truncated.png`, fullPage: true });
+});
+
+test("a reload in mid-answer shows it again and goes on live", async () => {
+  await askOnPage("fault:slow");
+  await said("word5");
+  await page.reload();
+  await said("word5");
+  assert.equal(await page.textContent("#asked"), "fault:slow");
+  assert.equal(await page.inputValue("#prompt"), "fault:slow");
+  assert.doesNotMatch(await page.textContent("#answer"), /word40/, "it still runs");
+  await state("running");
+  await page.screenshot({ path: `${SHOTS}reloaded.png`, fullPage: true });
+  await state("completed");
+  assert.equal(await page.textContent("#answer"), words(40));
+  assert.equal(await page.locator("#steps li").count(), 11);
+  // As long as the server keeps it, another reload shows it whole.
+  await page.reload();
+  await state("completed");
+  assert.equal(await page.textContent("#answer"), words(40));
+});
+
+test("a turn that is no longer kept is forgotten", async () => {
+  await page.evaluate(() => sessionStorage.setItem("turn", JSON.stringify({ id: "0".repeat(32), question: "Why?" })));
+  await page.reload();
+  await page.waitForFunction(() => sessionStorage.getItem("turn") === "null");
+  await state("idle");
+  await askOnPage("When does the response begin?");
+  await state("completed");
 });
 
 test("documents are uploaded, asked about, and deleted", async () => {
@@ -105,11 +152,67 @@ test("documents are uploaded, asked about, and deleted", async () => {
   await item.waitFor({ state: "detached" });
 });
 
-test("a stopped turn says so", async () => {
+test("the button stops the turn itself, and what there was is kept", async () => {
   await askOnPage("fault:slow");
-  await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 2);
+  await said("word3");
+  const turn = await page.evaluate(() => JSON.parse(sessionStorage.getItem("turn")).id);
   await page.click("#stop");
   await state("stopped");
+  const shown = await page.textContent("#answer");
+  assert.ok(words(40).startsWith(shown) && shown.length < words(40).length, shown);
+  await page.screenshot({ path: `${SHOTS}stopped.png`, fullPage: true });
+  // It is over on the server, and every other reader is told the same.
+  const again = await fetch(`${server.url}/v1/turns/${turn}/stop`, { method: "POST" });
+  assert.deepEqual(await again.json(), { stopped: false });
+  await page.reload();
+  await state("stopped");
+  assert.equal(await page.textContent("#answer"), shown);
+});
+
+test("a turn that asks is answered with a button, also after a reload", async () => {
+  await askOnPage("fault:ask");
+  await page.getByRole("group", { name: "Delete 3 files?" }).waitFor();
+  await page.reload();
+  const question = page.getByRole("group", { name: "Delete 3 files?" });
+  await question.waitFor();
+  assert.deepEqual(await question.getByRole("button").allTextContents(), ["Approve", "Reject"]);
+  await page.screenshot({ path: `${SHOTS}asked.png`, fullPage: true });
+  await question.getByRole("button", { name: "Reject" }).click();
+  await state("completed");
+  assert.equal(await page.textContent("#answer"), "They are left alone.");
+  assert.equal(await page.locator("#questions form").count(), 0);
+  assert.deepEqual((await page.locator("#steps li").allTextContents()).slice(-1), ["Answered: Reject"]);
+});
+
+test("a turn that asks for words gets them from a field, by the keyboard", async () => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  await askOnPage("fault:ask-text");
+  const field = page.getByRole("textbox", { name: "What is your name?" });
+  await field.fill("<b>Ada</b>");
+  await page.screenshot({ path: `${SHOTS}asked-narrow.png`, fullPage: true });
+  const { width } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth }));
+  assert.ok(width <= 360, `${width} px wide`);
+  await field.press("Enter");
+  await state("completed");
+  assert.equal(await page.textContent("#answer"), "Hello, <b>Ada</b>.");
+});
+
+test("who waits is told how many are before", async () => {
+  const full = await startServer({ args: ["--max-turns", "1"] });
+  try {
+    const first = new AbortController();
+    await fetch(`${full.url}/v1/turns`, { ...ask("fault:silent"), signal: first.signal });
+    await page.goto(full.url);
+    await askOnPage("fault:no-events");
+    await page.waitForFunction(() => document.querySelector("#status").textContent === "Waiting. One question is ahead of this one.");
+    await page.screenshot({ path: `${SHOTS}waiting.png`, fullPage: true });
+    await page.click("#stop");
+    await state("stopped");
+    assert.equal(await page.textContent("#answer"), "");
+    first.abort();
+  } finally {
+    await full.stop();
+  }
 });
 
 test("nothing in an answer or a document becomes markup", async () => {

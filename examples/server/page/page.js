@@ -1,17 +1,50 @@
 // The page: one question at a time, each step as it happens. Everything that comes from the server is inserted as text,
 // never as markup: documents are written by strangers.
+//
+// Losing the connection is not stopping. The server keeps the turn, so the page goes on where it was: after a break of the
+// connection from the frame after the last one it has, after a reload from the first one.
 
-import { decodeFramed } from "/client/stream.js";
+import { NdjsonDecoder } from "/client/ndjson.js";
+import { decodeStream } from "/client/stream.js";
 
 const element = (id) => document.getElementById(id);
 const [prompt, ask, stop, retry, review] = ["prompt", "ask", "stop", "retry", "review"].map(element);
-const [status, steps, answer, citations] = ["status", "steps", "answer", "citations"].map(element);
+const [asked, status, steps, questions, answer, citations] = ["asked", "status", "steps", "questions", "answer", "citations"].map(element);
 const [documents, upload, uploadStatus, drop] = ["documents", "upload", "upload-status", "drop"].map(element);
 
-/** One session for each tab. `randomUUID` is missing where the page is not on loopback and has no TLS. */
-const session = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const NDJSON = "application/x-ndjson";
+/** Waits before the page comes back, in milliseconds. Together they are half of the time that the server goes on without readers. */
+const WAITS = [250, 500, 1000, 2000, 4000, 8000];
 
-/** The running turn, to be stopped. @type {AbortController | null} */
+/** What outlives a reload, in this tab only. Where storage is forbidden, nothing does. */
+const kept = {
+  get(name) {
+    try {
+      return JSON.parse(sessionStorage.getItem(name));
+    } catch {
+      return null;
+    }
+  },
+  set(name, value) {
+    try {
+      sessionStorage.setItem(name, JSON.stringify(value));
+    } catch {
+      // The page works without.
+    }
+  },
+};
+
+/** One session for each tab. `randomUUID` is missing where the page is not on loopback and has no TLS. */
+const session =
+  kept.get("session") ??
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+kept.set("session", session);
+
+/**
+ * The running turn: its id, once the server has said it; the index of the next frame; the passages it has named.
+ *
+ * @type {{ turn: string | null, next: number, sources: Map<string, any>, abort: AbortController } | null}
+ */
 let running = null;
 let lastPrompt = "";
 
@@ -29,8 +62,11 @@ function show(state, text) {
   answer.setAttribute("aria-busy", String(busy));
   ask.disabled = busy;
   stop.hidden = !busy;
+  stop.disabled = false;
   retry.hidden = !["failed", "truncated", "stopped"].includes(state);
-  if (!busy) endStep(state === "completed" ? "done" : "failed");
+  if (busy) return;
+  endStep(state === "completed" ? "done" : "failed");
+  questions.replaceChildren();
 }
 
 /* ---- steps ---- */
@@ -53,7 +89,11 @@ function describe(event) {
     case "search":
       return `Searching for “${event.query ?? ""}”`;
     case "retrieval_start":
+    case "queued":
+    case "input_requested":
       return null;
+    case "input_resolved":
+      return event.response === undefined ? "Nobody answered" : `Answered: ${said(event.response)}`;
     case "retrieval_result":
       return `Found ${event.chunks_found} passages in ${event.duration_ms} ms`;
     case "query_analysis":
@@ -74,71 +114,220 @@ function describe(event) {
   }
 }
 
+const said = (response) => (typeof response === "string" ? response : JSON.stringify(response));
+
 /* ---- one turn ---- */
 
-async function run(question) {
+function begin(question) {
   lastPrompt = question;
-  running = new AbortController();
-  const { signal } = running;
-  for (const list of [steps, citations, answer]) list.replaceChildren();
+  running = { turn: null, next: 0, sources: new Map(), abort: new AbortController() };
+  for (const list of [steps, questions, citations, answer]) list.replaceChildren();
   element("citations-heading").hidden = true;
-  const sources = new Map();
+  asked.textContent = question;
+  asked.hidden = false;
   show("running", "Searching…");
+}
+
+/** Asks, and shows the answer to its end. */
+async function run(question) {
+  begin(question);
   try {
-    const response = await fetch(`/v1/rag/sessions/${session}/messages/stream`, {
+    const response = await fetch("/v1/turns", {
       method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ prompt: question, review_enabled: review.checked }),
-      signal,
+      headers: { "content-type": "application/json", accept: NDJSON },
+      body: JSON.stringify({ prompt: question, session_id: session, review_enabled: review.checked }),
+      signal: running.abort.signal,
     });
     if (!response.ok) return show("failed", await errorOf(response));
-    await read(response.body, sources);
+    running.turn = response.headers.get("x-ragwire-turn");
+    kept.set("turn", { id: running.turn, question });
+    await follow(response.body);
   } catch (error) {
-    if (signal.aborted) return show("stopped", "Stopped. The answer is not complete.");
-    // Nothing was read yet: the server was not reached. Else the connection broke, or the stream broke its own rules.
-    const reached = steps.childElementCount > 0 || answer.textContent !== "";
-    if (reached) brokeOff();
-    else show("failed", "The server cannot be reached.");
+    if (running.abort.signal.aborted) return stoppedHere();
+    show("failed", "The server cannot be reached.");
     console.error(error);
   } finally {
     running = null;
   }
 }
 
-async function read(body, sources) {
-  for await (const item of decodeFramed(body)) {
-    switch (item.type) {
-      case "event": {
-        for (const source of item.event.sources ?? []) sources.set(source.chunk_id, source);
-        const text = describe(item.event);
-        if (text) addStep(text);
-        break;
-      }
-      case "text":
-        if (answer.textContent === "") {
-          endStep("done");
-          status.textContent = "Answering…";
-        }
-        answer.append(item.text);
-        break;
-      case "end":
-        finish(item, sources);
-        return;
-      default:
-        brokeOff();
-        return;
+/** Shows a turn of before the reload again, and goes on with it. What is no longer kept is nobody's loss. */
+async function again({ id, question }) {
+  begin(question);
+  running.turn = id;
+  prompt.value = question;
+  try {
+    await follow(null);
+  } finally {
+    running = null;
+  }
+}
+
+/** Reads to the end of the turn, over as many connections as it takes; `body` is the first one. */
+async function follow(body) {
+  const { signal } = running.abort;
+  for (let failed = 0; ; failed += 1) {
+    const before = running.next;
+    try {
+      body ??= await reopen();
+      if (body === null || (await read(body))) return;
+    } catch (error) {
+      // The stream breaks its own rules: more of it would not help.
+      if (error.name === "FramedError") return brokeOff();
+    }
+    if (signal.aborted) return stoppedHere();
+    body = null;
+    if (running.next > before) failed = 0;
+    if (failed === WAITS.length) return brokeOff();
+    status.textContent = "The connection was lost. Reconnecting…";
+    await new Promise((resolve) => {
+      const timer = setTimeout(resolve, WAITS[failed]);
+      signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+    });
+    if (signal.aborted) return stoppedHere();
+  }
+}
+
+/** The rest of the turn; null where there is none to be had, which is said then. */
+async function reopen() {
+  const { turn, next, abort } = running;
+  const response = await fetch(`/v1/turns/${turn}/stream?from=${next}`, { headers: { accept: NDJSON }, signal: abort.signal });
+  if (response.status === 200) {
+    if (answer.textContent === "") status.textContent = "Searching…";
+    else status.textContent = "Answering…";
+    return response.body;
+  }
+  if (response.status >= 500) throw new Error(`status ${response.status}`);
+  if (next > 0) show("truncated", `${await errorOf(response)} The answer is not complete.`);
+  else forget();
+  return null;
+}
+
+/** Nothing is left of the turn before the reload. */
+function forget() {
+  kept.set("turn", null);
+  asked.hidden = true;
+  show("idle", "Ready.");
+}
+
+/** Shows what comes; whether the turn's end was among it. */
+async function read(body) {
+  for await (const item of decodeStream(body, new NdjsonDecoder())) {
+    if (item.type === "truncated") return false;
+    running.next = item.index + 1;
+    if (item.type === "event") showEvent(item.event);
+    else if (item.type === "text") showText(item.text);
+    else {
+      finish(item, running.sources);
+      return true;
     }
   }
-  brokeOff();
+  return false;
+}
+
+function showEvent(event) {
+  for (const source of event.sources ?? []) running.sources.set(source.chunk_id, source);
+  if (event.event === "queued") {
+    const ahead = event.ahead === 1 ? "One question is" : `${event.ahead} questions are`;
+    status.textContent = event.ahead > 0 ? `Waiting. ${ahead} ahead of this one.` : "Waiting. This one is next.";
+    return;
+  }
+  if (event.event === "input_requested") {
+    questions.append(questionForm(event));
+    status.textContent = "The answer waits for you.";
+    return;
+  }
+  if (event.event === "input_resolved") questionOf(event.request_id)?.remove();
+  if (questions.childElementCount === 0) status.textContent = answer.textContent === "" ? "Searching…" : "Answering…";
+  const text = describe(event);
+  if (text) addStep(text);
+}
+
+function showText(text) {
+  if (answer.textContent === "") {
+    endStep("done");
+    status.textContent = "Answering…";
+  }
+  answer.append(text);
 }
 
 function brokeOff() {
   show("truncated", "The connection broke off. The answer is not complete.");
 }
 
+function stoppedHere() {
+  show("stopped", "Stopped. The answer is not complete.");
+}
+
+/** Stops the turn itself, so that its end comes as any other. Going away would only leave it to itself. */
+async function halt() {
+  if (running === null) return;
+  const { turn, abort } = running;
+  stop.disabled = true;
+  // It has not begun: there the connection is all there is of it.
+  if (turn === null) return abort.abort();
+  try {
+    const response = await fetch(`/v1/turns/${turn}/stop`, { method: "POST" });
+    if (!response.ok) throw new Error(`status ${response.status}`);
+  } catch (error) {
+    console.error(error);
+    abort.abort();
+  }
+}
+
+/* ---- what the turn asks ---- */
+
+const questionOf = (id) => [...questions.children].find((form) => form.dataset.id === id);
+
+/** A button for each option, and a field where none of them has to be chosen. */
+function questionForm({ request_id, kind, prompt: text, options = [] }) {
+  const form = make("form");
+  form.dataset.id = request_id;
+  const group = make("fieldset", undefined, { class: "ask" });
+  const row = make("div", undefined, { class: "row" });
+  const problem = make("p", "", { class: "problem", role: "alert" });
+  for (const option of options) {
+    const button = make("button", option, { type: "button" });
+    button.addEventListener("click", () => reply(form, option));
+    row.append(button);
+  }
+  // Where words are asked for, the options are proposals.
+  if (options.length === 0 || kind === "text") {
+    const field = make("input", undefined, { type: "text", required: "", autocomplete: "off", "aria-label": text });
+    row.append(field, make("button", "Send", { type: "submit" }));
+  }
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const field = form.querySelector("input");
+    if (field !== null && field.value.trim() !== "") reply(form, field.value);
+  });
+  group.append(make("legend", text), row, problem);
+  form.append(group);
+  return form;
+}
+
+async function reply(form, response) {
+  const group = form.querySelector("fieldset");
+  group.disabled = true;
+  const problem = form.querySelector(".problem");
+  problem.textContent = "";
+  try {
+    const taken = await fetch(`/v1/turns/${running.turn}/answer`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ request_id: form.dataset.id, response }),
+    });
+    // That it was taken is said by the stream.
+    if (!taken.ok) throw new Error(await errorOf(taken));
+  } catch (error) {
+    problem.textContent = `Not answered: ${error.message}`;
+    group.disabled = false;
+  }
+}
+
 function finish(end, sources) {
   if (end.status === "failed") return show("failed", end.error.message);
-  if (end.status === "stopped") return show("stopped", "The turn was stopped.");
+  if (end.status === "stopped") return stoppedHere();
   const found = end.metadata.citations;
   linkNumbers(found.length);
   citations.replaceChildren(...found.map((citation, index) => citationItem(citation, index, sources.get(citation.chunk_id))));
@@ -270,7 +459,7 @@ prompt.addEventListener("keydown", (event) => {
   element("question").requestSubmit();
 });
 retry.addEventListener("click", () => running === null && run(lastPrompt));
-stop.addEventListener("click", () => running?.abort());
+stop.addEventListener("click", halt);
 upload.addEventListener("change", () => send([...upload.files]));
 for (const kind of ["dragover", "drop"]) {
   drop.addEventListener(kind, (event) => {
@@ -279,3 +468,5 @@ for (const kind of ["dragover", "drop"]) {
   });
 }
 listDocuments();
+const before = kept.get("turn");
+if (before !== null) again(before);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ragwire::rag::{Library, LibraryLimits};
-use ragwire::turn::{Timeouts, TurnGroup};
+use ragwire::turn::{Disconnect, Journal, JournalLimits, Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
@@ -24,8 +24,10 @@ pub struct App {
     pub orchestrator: Arc<dyn Orchestrator>,
     /// What reads documents.
     pub extractor: Extractor,
-    /// The turns that run and wait. The owner of a turn is its session: one is answered at a time there.
+    /// The turns that run and wait. The lane of a turn is its session, or its chat: one is answered at a time there.
     pub turns: TurnGroup,
+    /// What is kept of turns that stream, so that they can be read again, stopped and answered.
+    pub journal: Journal,
     /// The sessions.
     pub sessions: Arc<Sessions>,
     /// The sessions of Eve's routes.
@@ -54,6 +56,12 @@ impl App {
                 .queue_timeout(settings.queue_timeout.0)
                 .max_per_owner(1)
                 .build(),
+            journal: Journal::in_memory(
+                JournalLimits::default()
+                    .keep(settings.journal_keep.0)
+                    .max_bytes(settings.journal_size.0)
+                    .max_turns(settings.journal_turns.0),
+            ),
             sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
             eve_sessions: EveSessions::new(EveLimits::from(&settings)),
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
@@ -62,6 +70,11 @@ impl App {
             orchestrator,
             extractor,
         }
+    }
+
+    /// What becomes of a turn whose readers can come back, when the last one has gone.
+    pub fn grace(&self) -> Disconnect {
+        Disconnect::grace(self.settings.disconnect_grace.0)
     }
 
     /// The limits of a turn in time.

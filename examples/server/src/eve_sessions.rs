@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use ragwire::turn::TurnId;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -87,6 +88,7 @@ impl EveSessions {
                 bytes: 0,
                 state: State::Waiting,
                 turns: 0,
+                turn: None,
                 used: Instant::now(),
             }),
             changed: watch::Sender::new(()),
@@ -175,6 +177,8 @@ struct Log {
     state: State,
     /// Turns begun.
     turns: u64,
+    /// The newest of them.
+    turn: Option<TurnId>,
     used: Instant,
 }
 
@@ -260,6 +264,11 @@ impl EveSession {
     /// read that session and write into it.
     pub fn memory(&self) -> &str {
         &self.memory
+    }
+
+    /// Its newest turn.
+    pub fn turn(&self) -> Option<TurnId> {
+        self.lock().turn
     }
 
     /// Whether it speaks the documented vocabulary.
@@ -364,8 +373,10 @@ impl Running {
     }
 
     /// Says that the turn began, so that the next one has another number.
-    pub fn began(&self) {
-        self.session.lock().turns = self.sequence + 1;
+    pub fn began(&self, turn: TurnId) {
+        let mut log = self.session.lock();
+        log.turns = self.sequence + 1;
+        log.turn = Some(turn);
     }
 
     /// Appends a line, its line end included.
@@ -416,7 +427,7 @@ mod tests {
 
     fn write(session: &Arc<EveSession>, lines: &[&'static str]) {
         let running = session.begin(session.token()).unwrap();
-        running.began();
+        running.began(TurnId::random());
         for line in lines {
             running.append(Bytes::from_static(line.as_bytes()));
         }

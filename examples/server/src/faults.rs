@@ -12,8 +12,10 @@
 //! | `fault:panic` | one event, then a panic |
 //! | `fault:stop` | one event, some text, then a stop |
 //! | `fault:ask` | one event, then asks for approval, and says what the answer was, in words |
+//! | `fault:ask-text` | one event, then asks for a name, and says it |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
+//! | `fault:long` | one event and two hundred words, one every 100 ms, then a normal end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
 //! | `fault:unicode` | events and text with emoji cut in two, line separators and control bytes, then a normal end |
 
@@ -86,6 +88,16 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send(said).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
+        "ask-text" => {
+            let answer = sink.ask(Ask::text("What is your name?").request_id("name")).await;
+            let said = match answer {
+                Ok(name) => format!("Hello, {}.", name.as_str().unwrap_or("whoever you are")),
+                Err(AskError::Expired) => "Hello, whoever you are.".to_owned(),
+                Err(error) => return Err(error.into()),
+            };
+            sink.send(said).await?;
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
         "panic" => panic!("a panic on purpose"),
         "silent" => std::future::pending().await,
         "slow" => {
@@ -93,10 +105,11 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
                 tokio::time::sleep(STEP).await;
                 sink.send(Reasoning::new(format!("Step {step} of 10."))).await?;
             }
-            for word in 1..=40 {
-                tokio::time::sleep(STEP).await;
-                sink.send(format!("word{word} ")).await?;
-            }
+            speak(40, &sink).await?;
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
+        "long" => {
+            speak(200, &sink).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
         "hostile" => {
@@ -121,4 +134,12 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
         }
         _ => Err("a failure while the evidence is gathered".into()),
     }
+}
+
+async fn speak(words: u32, sink: &Sink) -> Result<(), BoxError> {
+    for word in 1..=words {
+        tokio::time::sleep(STEP).await;
+        sink.send(format!("word{word} ")).await?;
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{HOST, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER, UPGRADE};
+use http::header::{HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
@@ -132,9 +132,11 @@ fn host_of(address: SocketAddr) -> String {
 }
 
 /// What the clients of the wires read of a response besides its type.
-const EXPOSED: [HeaderName; 7] = [
+const EXPOSED: [HeaderName; 9] = [
     ragwire::http::TURN_HEADER,
     RETRY_AFTER,
+    LOCATION,
+    HeaderName::from_static("preference-applied"),
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("x-eve-session-id"),
     HeaderName::from_static("x-eve-stream-format"),

@@ -22,6 +22,8 @@ use crate::turn::{OpenAsk, QueueLimits, Timeouts, TurnHandle};
 pub(super) struct Head {
     pub(super) handle: TurnHandle,
     pub(super) owner: String,
+    /// Its lane and its owner, where it has a lane.
+    pub(super) conversation: Option<(String, String)>,
     pub(super) timeouts: Timeouts,
     /// Weak, since the log outlives the turn.
     pub(super) membership: Option<WeakMembership>,

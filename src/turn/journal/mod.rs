@@ -91,9 +91,14 @@ struct Shared {
     state: Mutex<State>,
 }
 
+/// A lane, and the owner of its turns.
+type Conversation = (String, String);
+
 #[derive(Default)]
 struct State {
     turns: HashMap<TurnId, Arc<Log>>,
+    /// Of each conversation the turn that began last, as long as it is kept.
+    newest: HashMap<Conversation, TurnId>,
     /// Places of turns whose response has not begun.
     reserved: usize,
     /// Turns that are over, with the moment of their end, the first one first.
@@ -185,6 +190,25 @@ impl Journal {
         let log = self.find(id, owner).map_err(|UnknownTurn| AnswerError::Unknown)?;
         let (ask, next) = log.question(request_id).ok_or(AnswerError::Unknown)?;
         Ok(Asked { ask, next })
+    }
+
+    /// The newest turn of a conversation, running or over: of the turns of this [`owner`](super::TurnBuilder::owner) in this
+    /// [`lane`](super::TurnBuilder::lane) the one whose response began last. `None` where there is none, or it is kept no longer.
+    ///
+    /// A turn without a lane of its own has its owner's name for one. Turns that were started without an owner are found as those of the
+    /// owner `""`, and by no other: a lane's name may be guessed, where a turn's id may not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`StopError::Unavailable`]
+    pub async fn latest(&self, lane: &str, owner: &str) -> Result<Option<TurnId>, StopError> {
+        self.shared.expire();
+        let conversation = (lane.to_owned(), owner.to_owned());
+        Ok(self.shared.lock().newest.get(&conversation).copied())
     }
 
     /// How many turns are kept, running and over.
@@ -324,7 +348,13 @@ impl State {
     /// Takes the turn out that ended first; to be [forgotten](forget) outside of the lock.
     fn drop_oldest(&mut self) -> Option<Arc<Log>> {
         let (_, id) = self.over.pop_front()?;
-        self.turns.remove(&id)
+        let log = self.turns.remove(&id)?;
+        if let Some(conversation) = &log.head.conversation
+            && self.newest.get(conversation) == Some(&id)
+        {
+            self.newest.remove(conversation);
+        }
+        Some(log)
     }
 }
 
@@ -351,6 +381,7 @@ impl Drop for Slot {
 pub(super) struct Recording {
     pub(super) slot: Slot,
     pub(super) owner: String,
+    pub(super) lane: Option<String>,
     pub(super) disconnect: Disconnect,
 }
 
@@ -358,9 +389,11 @@ impl Recording {
     /// The response has begun: the turn is recorded, and `reader`'s place is taken by the first reader of the log.
     pub(super) fn begin(self, reader: Reader) -> Turn {
         let journal = self.slot.0.clone();
+        let conversation = self.lane.map(|lane| (lane, self.owner.clone()));
         let head = Head {
             handle: reader.handle(),
             owner: self.owner,
+            conversation: conversation.clone(),
             timeouts: reader.timeouts,
             membership: reader.membership.as_ref().map(Membership::downgrade),
         };
@@ -372,7 +405,12 @@ impl Recording {
             Arc::clone(&shared.bytes),
         ));
         let first = log.first_reader();
-        shared.lock().turns.insert(id, Arc::clone(&log));
+        let mut state = shared.lock();
+        state.turns.insert(id, Arc::clone(&log));
+        if let Some(conversation) = conversation {
+            state.newest.insert(conversation, id);
+        }
+        drop(state);
         drop(self.slot);
         let span = reader.span.clone();
         span.record("wire", "journal");

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import * as ai6 from "ai";
 import * as ai5 from "ai5";
 import * as ai7 from "ai7";
+import { chatOf } from "./chat.js";
 import { serve, vectors } from "./vectors.js";
 
 const CLIENTS = { "ai 5.0.277": ai5, "ai 6.0.322": ai6, "ai 7.0.173": ai7 };
@@ -379,21 +380,3 @@ test("an output needs its input first, and an unknown part or a null ends the st
     }
   }
 });
-
-/** What `useChat` of the framework packages is made of, with a state that nobody renders. */
-function chatOf(ai) {
-  class State {
-    status = "ready";
-    error = undefined;
-    messages = [];
-    pushMessage = (message) => (this.messages = [...this.messages, message]);
-    popMessage = () => (this.messages = this.messages.slice(0, -1));
-    replaceMessage = (index, message) => (this.messages = this.messages.with(index, message));
-    snapshot = (value) => structuredClone(value);
-  }
-  return class extends ai.AbstractChat {
-    constructor(options) {
-      super({ ...options, state: new State() });
-    }
-  };
-}

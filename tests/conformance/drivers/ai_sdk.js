@@ -3,9 +3,10 @@ import { FramedDecoder, FramedError } from "../../../clients/js/src/framed.js";
 import { broke, nothing, refused } from "../record.js";
 import { collect } from "./ours.js";
 
+// A chat for each question: the next one of a chat ends the one before it.
 const send = (chat, prompt) =>
   chat.sendMessages({
-    chatId: "chat",
+    chatId: crypto.randomUUID(),
     trigger: "submit-message",
     messages: [{ id: "1", role: "user", parts: [{ type: "text", text: prompt }] }],
   });

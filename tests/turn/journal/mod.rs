@@ -1,5 +1,6 @@
 //! Journaled turns: readers that come back, several readers, stops by id, and what is not kept.
 
+mod conversations;
 mod disconnects;
 mod limits;
 mod parks;

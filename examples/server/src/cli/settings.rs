@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
-use ragwire::turn::{Timeouts, TurnGroup};
+use ragwire::turn::{JournalLimits, Timeouts, TurnGroup};
 use serde::Deserialize;
 
-use super::values::{Count, Room, Size, Span};
+use super::values::{Count, Grace, Header, Room, Size, Span};
 
 macro_rules! settings {
     (
@@ -75,6 +75,16 @@ settings! {
         max_queued: Room = MAX_QUEUED;
         /// Longest wait of a question to be answered
         queue_timeout: Span = Span(TurnGroup::QUEUE_TIMEOUT);
+        /// How long an answer goes on without readers, where its client can come back; 0 ends it at once
+        disconnect_grace: Grace = DISCONNECT_GRACE;
+        /// How long an answer can be read again after its end
+        journal_keep: Span = Span(JournalLimits::KEEP);
+        /// Most bytes kept of all answers, so that they can be read again
+        journal_size: Size = Size(JournalLimits::MAX_BYTES);
+        /// Most answers kept, running and over
+        journal_turns: Count = Count(JournalLimits::MAX_TURNS);
+        /// Header in which a trusted proxy names who asks; only they can read, stop and answer their own turns
+        owner_header: Header = Header(None);
         /// Most uploads taken at a time
         max_uploads: Count = MAX_UPLOADS;
         /// Most connections at a time; more wait
@@ -141,6 +151,8 @@ const DRAIN: Span = Span(Duration::from_secs(10));
 const MAX_TURNS: Count = Count(TurnGroup::MAX_ACTIVE);
 /// Each holds a connection and its question in memory; as many as are answered, so that who comes last waits for one answer.
 const MAX_QUEUED: Room = Room(64);
+/// A page is loaded again, a phone changes its network: that takes some seconds. What nobody comes back for should not compute on.
+const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
 /// Each holds one body in memory, and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; some are needed for the rest.
@@ -193,7 +205,9 @@ macro_rules! shown {
     })* };
 }
 
-shown! { SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" bool "BOOL" }
+shown! {
+    SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" Grace "TIME" Header "NAME" bool "BOOL"
+}
 
 impl Shown for PathBuf {
     const KIND: &'static str = "DIR";
@@ -241,6 +255,12 @@ impl Settings {
                 "max-question ({}) must not be more than {}, which the pipeline takes",
                 self.max_question,
                 Size(MAX_QUESTION_BYTES)
+            )));
+        }
+        if self.journal_turns.0 < self.max_turns.0 + self.max_queued.0 {
+            return Err(Contradiction(format!(
+                "journal-turns ({}) must not be less than max-turns ({}) and max-queued ({}) together: each has its place there",
+                self.journal_turns, self.max_turns, self.max_queued
             )));
         }
         if self.session_turns.0 < 2 {
@@ -292,6 +312,7 @@ mod tests {
             (|s| s.keep_alive = s.idle_timeout, "keep-alive"),
             (|s| s.idle_timeout = Span(s.turn_timeout.0 * 2), "idle-timeout"),
             (|s| s.session_turns = Count(1), "session-turns"),
+            (|s| s.journal_turns = Count(127), "journal-turns"),
             (|s| s.max_question = Size(1 << 30), "max-question"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),

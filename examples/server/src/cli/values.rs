@@ -1,10 +1,11 @@
 //! The kinds of values that settings have. Each is read from the same text on the command line, in the environment and in the
-//! file, and none can be so large that arithmetic with it overflows; only a [`Room`] can be zero.
+//! file, and none can be so large that arithmetic with it overflows; only a [`Room`] and a [`Grace`] can be zero.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use http::HeaderName;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -18,6 +19,14 @@ const MAX_BYTES: u64 = 1 << 40;
 /// A length of time: `10s`, `500ms`, `2m`, `24h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
+
+/// A length of time, or none: `30s`, `0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grace(pub Duration);
+
+/// The name of a header, or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header(pub Option<HeaderName>);
 
 /// A number of things, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +67,27 @@ impl FromStr for Span {
                 "`{text}` is out of range: more than zero, at most a year"
             ))),
         }
+    }
+}
+
+impl FromStr for Grace {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim() {
+            "0" | "0s" => Ok(Self(Duration::ZERO)),
+            _ => text.parse().map(|Span(span)| Self(span)),
+        }
+    }
+}
+
+impl FromStr for Header {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        HeaderName::try_from(text.trim())
+            .map(|name| Self(Some(name)))
+            .map_err(|_| BadValue(format!("`{text}` is no name of a header; write x-user")))
     }
 }
 
@@ -116,6 +146,21 @@ impl fmt::Display for Span {
     }
 }
 
+impl fmt::Display for Grace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Duration::ZERO => f.write_str("0"),
+            after => Span(after).fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or("none", HeaderName::as_str).fmt(f)
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -171,7 +216,7 @@ macro_rules! deserialize {
     )* };
 }
 
-deserialize! { Span Count Room Size }
+deserialize! { Span Grace Count Room Size Header }
 
 #[cfg(test)]
 mod tests {
@@ -182,6 +227,11 @@ mod tests {
         for text in ["10s", "500ms", "2m", "24h", "90s"] {
             assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
         }
+        for text in ["0", "500ms", "30s"] {
+            assert_eq!(text.parse::<Grace>().unwrap().to_string(), text);
+        }
+        assert_eq!("0s".parse::<Grace>().unwrap(), Grace(Duration::ZERO));
+        assert_eq!("X-User".parse::<Header>().unwrap().to_string(), "x-user");
         for text in ["4096", "8KiB", "32MiB", "1GiB", "1000"] {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
@@ -196,6 +246,10 @@ mod tests {
     fn zero_negative_and_huge_values_are_refused() {
         for text in ["0s", "-1s", "10", "", "soon", "9223372036854775807h", "1e400s"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
+            assert_eq!(text.parse::<Grace>().is_ok(), text == "0s", "{text}");
+        }
+        for text in ["", "x user", "x:user", "\u{e9}"] {
+            assert!(text.parse::<Header>().is_err(), "{text}");
         }
         for text in [
             "0",

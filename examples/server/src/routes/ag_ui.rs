@@ -11,8 +11,9 @@ use utoipa::ToSchema;
 
 use super::messages::{self, Message};
 use super::openapi::{TurnRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
-use super::turn::{self, Holds, invalid};
+use super::turn::{self, Holds, Reader, invalid};
 use crate::app::App;
 
 /// Longest id of a thread or a run. They come back in every object of the stream, so that a long one would be sent a thousand
@@ -52,14 +53,19 @@ struct Run {
         TurnRefusals,
     ),
 )]
-pub(super) async fn run(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn run(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    request: Request,
+) -> Result<Response, Refusal> {
     let run: Run = turn::read(&app, Holds::Conversation, request).await?;
     for (name, id) in [("threadId", &run.thread_id), ("runId", &run.run_id)] {
         if id.is_empty() || id.len() > MAX_ID_BYTES {
             return Err(invalid(format!("`{name}` has 1 to {MAX_ID_BYTES} bytes.")));
         }
     }
-    let turn = turn::start(&app, messages::asked(run.messages)?).await?;
+    // `abortRun` closes the connection and says nothing else, and the protocol has no way back to a run.
+    let turn = turn::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?;
     let wire = AgUi::new(run.thread_id, run.run_id);
     Ok(turn.respond(wire).map(Body::new))
 }

@@ -6,31 +6,42 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::http::{AnyWire, negotiate};
+use ragwire::turn::ResumeError;
 use ragwire::wire::Wire;
-use ragwire::{AiSdk, Framed};
+use ragwire::{AiSdk, Framed, Rejected};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::messages::{self, Speaker, UiMessage};
 use super::openapi::{TurnRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
+use super::resume::{Stopped, refused};
 use super::shapes;
-use super::turn::{self, Holds};
+use super::turn::{self, Asked, Holds, Reader, invalid};
 use crate::app::App;
+
+/// Longest id of a chat; those that `useChat` makes have 16 bytes.
+const MAX_ID_BYTES: usize = 256;
 
 /// What both transports send. `useChat` adds whatever `body` its page gives it.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = UiChat)]
 struct Chat {
+    /// The conversation. Without one its turns are not found again.
+    #[schema(min_length = 1, max_length = 256)]
+    id: Option<String>,
     messages: Vec<UiMessage>,
 }
 
-/// Goes on with a conversation of `useChat`.
+/// Goes on with a conversation of `useChat`. What is still being answered in it is stopped.
 #[utoipa::path(
     post,
     path = "/api/chat",
@@ -51,13 +62,26 @@ struct Chat {
         TurnRefusals,
     ),
 )]
-pub(super) async fn chat(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn chat(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    request: Request,
+) -> Result<Response, Refusal> {
     let ui = AiSdk::default();
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
     let wire = negotiate(request.headers(), offered)?;
     let chat: Chat = turn::read(&app, Holds::Conversation, request).await?;
     let continued = chat.messages.last().and_then(continued);
-    let turn = turn::start(&app, messages::asked(chat.messages)?).await?;
+    let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
+    if chat.id.as_ref().is_some_and(|id| !is_id(id)) {
+        return Err(invalid(format!("`id` has 1 to {MAX_ID_BYTES} bytes.")));
+    }
+    let asked = Asked {
+        chat: chat.id,
+        ..messages::asked(chat.messages)?
+    };
+    // A page with `resume` comes back by the chat's id. Its `stop()` only closes the connection: the page has to call the route for that.
+    let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
     let response = if wire.name() == ui.name() {
         let id = continued.unwrap_or_else(|| turn.id().to_string());
         turn.respond(ui.message_id(id))
@@ -73,16 +97,72 @@ fn continued(last: &UiMessage) -> Option<String> {
     id.filter(|_| last.role == Speaker::Assistant)
 }
 
-/// What a page with `resume` asks for. This server ends a turn whose reader has gone, so there is never one to be resumed, which the
-/// client wants to hear as 204.
+type ChatId = Result<Path<String>, PathRejection>;
+
+/// Streams what is being answered in a conversation, from its beginning on.
+///
+/// That is what `useChat` asks for with `resume`, and as `resumeStream()`. 204 where nothing is being answered.
 #[utoipa::path(
     get,
     path = "/api/chat/{chat_id}/stream",
     tag = "ai-sdk",
     operation_id = "aiSdkResume",
     params(("chat_id" = String, Path, description = "The conversation")),
-    responses((status = 204, description = "There is nothing to resume")),
+    responses(
+        (status = 200, description = "The UI message stream, version 1", headers(("x-ragwire-turn" = String, description = "The turn")),
+            content((String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))))),
+        (status = 204, description = "Nothing is being answered there"),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
+        (status = 410, description = "The beginning of the answer is no longer kept", body = shapes::Refused),
+        (status = 503, description = "The turn cannot be reached now", body = shapes::Refused),
+    ),
 )]
-pub(super) async fn resume() -> StatusCode {
-    StatusCode::NO_CONTENT
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    chat: ChatId,
+) -> Result<Response, Refusal> {
+    let nothing = StatusCode::NO_CONTENT.into_response();
+    let Ok(Path(chat)) = chat else { return Ok(nothing) };
+    let lane = turn::chat_lane(&owner, &chat);
+    let newest = app.journal.latest(&lane, owner.as_str()).await;
+    let Some(id) = newest.map_err(Rejected::from)? else {
+        return Ok(nothing);
+    };
+    let turn = match app.journal.resume(id, owner.as_str(), 0).await {
+        Ok(turn) => turn,
+        // It was dropped in between.
+        Err(ResumeError::Unknown(_)) => return Ok(nothing),
+        Err(error) => return Err(refused(id, error)),
+    };
+    if turn.has_ended() {
+        return Ok(nothing);
+    }
+    let wire = AiSdk::default().message_id(turn.id().to_string());
+    Ok(turn.respond(wire).map(Body::new))
+}
+
+/// Stops what is being answered in a conversation.
+#[utoipa::path(
+    post,
+    path = "/api/chat/{chat_id}/stop",
+    tag = "ai-sdk",
+    operation_id = "aiSdkStop",
+    params(("chat_id" = String, Path, description = "The conversation")),
+    responses(
+        (status = 200, description = "Nothing is being answered there any more", body = Stopped),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
+        (status = 503, description = "The turn cannot be reached now", body = shapes::Refused),
+    ),
+)]
+pub(super) async fn stop(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    chat: ChatId,
+) -> Result<Json<Stopped>, Refusal> {
+    let stopped = match chat {
+        Ok(Path(chat)) => turn::stop_newest(&app, &owner, &turn::chat_lane(&owner, &chat)).await?,
+        Err(_) => false,
+    };
+    Ok(Json(Stopped { stopped }))
 }

@@ -1,6 +1,6 @@
 //! `POST /v1/turns/{turn_id}/answer`: a human answers what a turn asks.
 //!
-//! The id of a turn is 128 random bits, told to the one who began it. This server has no login, so who knows the id may answer.
+//! It is found as one that is to be read again: by its id, for its owner.
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use super::body;
 use super::openapi::BodyRefusals;
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
 use super::turn::{self, Holds};
@@ -47,14 +48,17 @@ pub(super) struct Taken {
     request_body(content = Posted),
     responses(
         (status = 200, description = "The question has this answer", body = Taken),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
         (status = 404, description = "There is no such turn, or it has not asked this", body = shapes::Refused),
         (status = 409, description = "The question has another answer", body = shapes::Refused),
         (status = 410, description = "Nobody waits for the answer any more", body = shapes::Refused),
+        (status = 503, description = "The turn cannot be reached now", body = shapes::Refused),
         BodyRefusals,
     ),
 )]
 pub(super) async fn answer(
     State(app): State<Arc<App>>,
+    owner: Owner,
     turn: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Json<Taken>, Refusal> {
@@ -64,9 +68,13 @@ pub(super) async fn answer(
     let max_bytes = turn::max_bytes(&app, Holds::Answer);
     let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
     let posted: Posted = body::json(&head.headers, &bytes)?;
-    let turn = id.and_then(|id| app.turns.get(&id));
-    let answered = match &turn {
-        Some(turn) => turn.answer(&posted.request_id, posted.response),
+    let answered = match id {
+        Some(id) => {
+            let answer = app
+                .journal
+                .answer(id, owner.as_str(), &posted.request_id, posted.response);
+            answer.await
+        }
         None => Err(AnswerError::Unknown),
     };
     match answered {
@@ -77,7 +85,7 @@ pub(super) async fn answer(
             status: error.status(),
             failure: error.failure(),
             retry_after: None,
-            request_id: turn.map_or_else(TurnId::random, |turn| turn.id()),
+            request_id: id.unwrap_or_else(TurnId::random),
         }),
     }
 }

@@ -14,9 +14,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::openapi::{TurnRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory};
+use super::turn::{self, Asked, Holds, Memory, Reader};
 use crate::app::App;
 use crate::orchestrator::{Effort, MODE, as_in_the_adr};
 
@@ -70,10 +71,12 @@ type SessionId = Result<Path<String>, PathRejection>;
 )]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
+    owner: Owner,
     id: SessionId,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (_, turn) = start(&app, id, request).await?;
+    // The page comes back by the turn's id, and stops by it.
+    let (_, turn) = start(&app, &owner, Reader::Returning, id, request).await?;
     Ok(turn.respond(Framed::default()).map(Body::new))
 }
 
@@ -89,10 +92,11 @@ pub(super) async fn stream(
 )]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
+    owner: Owner,
     id: SessionId,
     request: Request,
 ) -> Result<Json<Whole>, Refusal> {
-    let (session_id, turn) = start(&app, id, request).await?;
+    let (session_id, turn) = start(&app, &owner, Reader::Whole, id, request).await?;
     let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
     // Nothing was sent yet, so a failure is an HTTP status here, however late it came.
     let collected = collected.into_result()?;
@@ -119,7 +123,13 @@ pub(super) async fn whole(
 }
 
 /// Everything up to the moment at which the response begins.
-async fn start(app: &App, id: SessionId, request: Request) -> Result<(String, Turn), Refusal> {
+async fn start(
+    app: &App,
+    owner: &Owner,
+    reader: Reader,
+    id: SessionId,
+    request: Request,
+) -> Result<(String, Turn), Refusal> {
     let message: Message = turn::read(app, Holds::Question, request).await?;
     let session_id = turn::session_id(id.map(|Path(id)| id).ok())?;
     let asked = Asked {
@@ -129,5 +139,5 @@ async fn start(app: &App, id: SessionId, request: Request) -> Result<(String, Tu
         shape: as_in_the_adr,
         ..Asked::new(message.prompt).memory(Memory::Session(session_id.clone()))
     };
-    Ok((session_id, turn::start(app, asked).await?))
+    Ok((session_id, turn::start(app, owner, reader, asked).await?))
 }

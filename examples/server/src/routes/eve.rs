@@ -20,6 +20,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ragwire::http::TURN_HEADER;
 use ragwire::wire::Wire;
 use ragwire::{Eve, Turn};
 use serde::Deserialize;
@@ -29,9 +30,10 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::openapi::{EveRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, invalid};
+use super::turn::{self, Asked, Holds, Memory, Reader, invalid};
 use crate::app::App;
 use crate::eve_sessions::{Busy, EveSession, Running, Truncated};
 
@@ -252,15 +254,17 @@ pub(super) struct Creation {
     request_body(content = Posted, example = json!({ "message": "What is the commit rule?" })),
     responses(
         (status = 202, description = "The answer is under way in the session's stream", body = shapes::EveCreated,
-            headers(("x-eve-session-id" = String, description = "The session"))),
+            headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
         EveRefusals,
     ),
 )]
 pub(super) async fn create(
     State(app): State<Arc<App>>,
+    owner: Result<Owner, Refusal>,
     creation: Result<Query<Creation>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refused> {
+    let owner = owner?;
     let Ok(Query(creation)) = creation else {
         return Err(bad_request("vocabulary", "The vocabulary is `shipped` or `documented`.").into());
     };
@@ -272,7 +276,7 @@ pub(super) async fn create(
         .map_err(|error| Refusal::internal(&error))?;
     let running = session.begin(session.token())?;
     // A turn that is refused, or fails before its first event, leaves no session behind.
-    start(&app, running, posted.prompt()?).await?;
+    start(&app, &owner, running, posted.prompt()?).await?;
     let body = json!({"ok": true, "sessionId": session.id(), "continuationToken": session.token()});
     Ok((StatusCode::ACCEPTED, headers(&session), Json(body)).into_response())
 }
@@ -289,7 +293,7 @@ type SessionId = Result<Path<String>, PathRejection>;
     request_body(content = Posted),
     responses(
         (status = 200, description = "The answer is under way in the session's stream", body = shapes::EveContinued,
-            headers(("x-eve-session-id" = String, description = "The session"))),
+            headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
         (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
         (status = 409, description = "The session is still active, or the token is not its own", body = shapes::EveRefused),
         (status = 410, description = "The session failed for good", body = shapes::EveRefused),
@@ -298,13 +302,15 @@ type SessionId = Result<Path<String>, PathRejection>;
 )]
 pub(super) async fn go_on(
     State(app): State<Arc<App>>,
+    owner: Result<Owner, Refusal>,
     id: SessionId,
     request: Request,
 ) -> Result<Response, Refused> {
+    let owner = owner?;
     let session = find(&app, id)?;
     let posted: Posted = turn::read(&app, Holds::Question, request).await?;
     let running = session.begin(posted.continuation_token.as_deref().unwrap_or_default())?;
-    start(&app, running, posted.prompt()?).await?;
+    start(&app, &owner, running, posted.prompt()?).await?;
     let body = json!({"ok": true, "sessionId": session.id()});
     Ok((StatusCode::OK, headers(&session), Json(body)).into_response())
 }
@@ -312,10 +318,19 @@ pub(super) async fn go_on(
 fn headers(session: &EveSession) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    name(&mut headers, session);
+    headers
+}
+
+/// Says which session it is, and which turn of it is the newest.
+fn name(headers: &mut HeaderMap, session: &EveSession) {
     if let Ok(id) = HeaderValue::try_from(session.id()) {
         headers.insert(SESSION_ID, id);
     }
-    headers
+    let turn = session.turn().map(|turn| HeaderValue::try_from(turn.to_string()));
+    if let Some(Ok(turn)) = turn {
+        headers.insert(TURN_HEADER, turn);
+    }
 }
 
 fn find(app: &App, id: SessionId) -> Result<Arc<EveSession>, Refusal> {
@@ -329,7 +344,7 @@ fn bad_request(code: &'static str, message: &str) -> Refusal {
 }
 
 /// Starts the turn and lets it write into the session's log, whoever reads.
-async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusal> {
+async fn start(app: &App, owner: &Owner, running: Running, prompt: String) -> Result<(), Refusal> {
     let session = running.session();
     let memory = Memory::Hidden(session.memory().to_owned());
     let mut wire = Eve::new(session.id())
@@ -339,8 +354,10 @@ async fn start(app: &App, running: Running, prompt: String) -> Result<(), Refusa
     if session.is_documented() {
         wire = wire.documented();
     }
-    let turn = turn::start(app, Asked::new(prompt).memory(memory)).await?;
-    running.began();
+    let asked = Asked::new(prompt).memory(memory);
+    // An agent answers whether somebody looks or not; its stream is the session's.
+    let turn = turn::start(app, owner, Reader::Absent, asked).await?;
+    running.began(turn.id());
     app.eve_sessions.insert(session);
     #[expect(
         clippy::disallowed_methods,
@@ -406,6 +423,7 @@ pub(super) struct Place {
         (status = 200, description = "Eve's lines",
             headers(
                 ("x-eve-session-id" = String, description = "The session"),
+                ("x-ragwire-turn" = String, description = "Its newest turn"),
                 ("x-eve-stream-format" = String, description = "`ndjson`"),
                 ("x-eve-stream-version" = String, description = "`16`"),
             ),
@@ -433,13 +451,11 @@ pub(super) async fn stream(
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-    if let Ok(id) = HeaderValue::try_from(session.id()) {
-        headers.insert(SESSION_ID, id);
-    }
+    name(headers, &session);
     Ok(response)
 }
 
-struct Reader {
+struct Follower {
     session: Arc<EveSession>,
     changed: watch::Receiver<()>,
     index: u64,
@@ -453,7 +469,7 @@ fn follow(
     index: u64,
 ) -> impl futures_util::Stream<Item = Result<Bytes, Truncated>> + use<> {
     let keep_alive = app.settings.keep_alive.0;
-    let reader = Reader {
+    let reader = Follower {
         changed: session.subscribe(),
         session: Arc::clone(session),
         index,

@@ -11,9 +11,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::openapi::{TurnRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds};
+use super::turn::{self, Asked, Holds, Reader};
 use crate::app::App;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -39,8 +40,14 @@ struct Query {
         TurnRefusals,
     ),
 )]
-pub(super) async fn stream(State(app): State<Arc<App>>, request: Request) -> Result<Response, Refusal> {
+pub(super) async fn stream(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    request: Request,
+) -> Result<Response, Refusal> {
     let query: Query = turn::read(&app, Holds::Question, request).await?;
-    let turn = turn::start(&app, Asked::new(query.query).mode(query.mode)).await?;
+    let asked = Asked::new(query.query).mode(query.mode);
+    // Its page reconnects, and does so by the turn's id.
+    let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))
 }

@@ -4,9 +4,10 @@
 //! |---|---|
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
 //! | `POST /v1/turns` | `turns.rs` |
+//! | `GET /v1/turns/{turn_id}/stream`, `POST …/stop` | `resume.rs`, with the place to go on from `cursor.rs` |
 //! | `POST /v1/turns/{turn_id}/answer` | `answers.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
-//! | `POST /api/chat` and what it resumes | `ai_sdk.rs` |
+//! | `POST /api/chat`, what it resumes and what stops it | `ai_sdk.rs` |
 //! | `POST /ag-ui` | `ag_ui.rs` |
 //! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
 //! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs` |
@@ -18,21 +19,24 @@
 //! | `GET /healthz` | here |
 //!
 //! Every route that answers a question goes through `turn.rs`; those whose clients send all messages along read them with
-//! `messages.rs`.
+//! `messages.rs`. Whose a request is, `owner.rs` says.
 
 mod ag_ui;
 mod ai_sdk;
 mod answers;
 mod body;
 mod chat;
+mod cursor;
 mod documents;
 mod eve;
 mod forge;
 mod messages;
 mod openai;
 mod openapi;
+mod owner;
 mod page;
 pub mod refusal;
+mod resume;
 mod session_chat;
 mod shapes;
 pub mod trustgraph;
@@ -62,10 +66,13 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(chat::stream))
         .routes(routes!(chat::whole))
         .routes(routes!(turns::stream))
+        .routes(routes!(resume::stream))
+        .routes(routes!(resume::stop))
         .routes(routes!(answers::answer))
         .routes(routes!(forge::stream))
         .routes(routes!(ai_sdk::chat))
         .routes(routes!(ai_sdk::resume))
+        .routes(routes!(ai_sdk::stop))
         .routes(routes!(ag_ui::run))
         .routes(routes!(openai::completions))
         .routes(routes!(openai::models))

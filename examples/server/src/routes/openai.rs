@@ -20,9 +20,10 @@ use utoipa::ToSchema;
 
 use super::messages::{self, Message};
 use super::openapi::{OpenAiRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Holds};
+use super::turn::{self, Holds, Reader};
 use crate::app::App;
 
 /// The only model there is: the pipeline.
@@ -61,6 +62,7 @@ struct StreamOptions {
     })),
     responses(
         (status = 200, description = "Chunks where `stream` is true, else one object",
+            headers(("x-ragwire-turn" = String, description = "The turn, where it streams")),
             content(
                 (String = "text/event-stream", example = json!(example(&OpenAi::new("chatcmpl-1", 1_767_323_045, MODEL)))),
                 (shapes::ChatCompletion = "application/json"),
@@ -71,19 +73,26 @@ struct StreamOptions {
 )]
 pub(super) async fn completions(
     State(app): State<Arc<App>>,
+    owner: Result<Owner, Refusal>,
     request: Request,
 ) -> Result<Response, OpenAiRefusal> {
+    let owner = owner?;
     let asked: Completion = turn::read(&app, Holds::Conversation, request).await?;
     if asked.model != MODEL {
         return Err(no_model().into());
     }
-    let turn = turn::start(&app, messages::asked(asked.messages)?).await?;
+    // The SDKs stop by closing the connection, and have no way back to a stream of chunks.
+    let (reader, streams) = match asked.stream {
+        Some(true) => (Reader::Leaving, true),
+        _ => (Reader::Whole, false),
+    };
+    let turn = turn::start(&app, &owner, reader, messages::asked(asked.messages)?).await?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut wire = OpenAi::new(format!("chatcmpl-{}", turn.id()), created.as_secs(), MODEL);
     if asked.stream_options.and_then(|options| options.include_usage) == Some(true) {
         wire = wire.with_usage();
     }
-    if asked.stream == Some(true) {
+    if streams {
         return Ok(turn.respond(wire).map(Body::new));
     }
     let whole = turn::collect(turn).await?;

@@ -138,7 +138,8 @@ const BODY: [(&str, &str); 5] = [
     ("422", "The JSON is not what this route takes."),
 ];
 /// Of a turn that does not begin.
-const TURN: [(&str, &str); 4] = [
+const TURN: [(&str, &str); 5] = [
+    ("401", "The request does not say whose it is."),
     (
         "429",
         "Too many questions wait in this session; `retry-after` says when to ask again.",

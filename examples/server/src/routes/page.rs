@@ -21,7 +21,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-const FILES: [(&str, &str, &str); 6] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("/", HTML, include_str!("../../page/index.html")),
     ("/page.js", SCRIPT, include_str!("../../page/page.js")),
     ("/page.css", STYLE, include_str!("../../page/page.css")),
@@ -30,6 +30,16 @@ const FILES: [(&str, &str, &str); 6] = [
         "/client/framed.js",
         SCRIPT,
         include_str!("../../../../clients/js/src/framed.js"),
+    ),
+    (
+        "/client/indexed.js",
+        SCRIPT,
+        include_str!("../../../../clients/js/src/indexed.js"),
+    ),
+    (
+        "/client/ndjson.js",
+        SCRIPT,
+        include_str!("../../../../clients/js/src/ndjson.js"),
     ),
     (
         "/client/stream.js",

@@ -20,12 +20,13 @@ use utoipa::ToSchema;
 
 use super::body;
 use super::openapi::{BodyRefusals, TurnRefusals, example};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, invalid};
+use super::turn::{self, Asked, Holds, Memory, Reader, invalid};
 use crate::app::App;
 use crate::orchestrator::Effort;
-use crate::sessions::{MAX_TITLE_BYTES, Remembered, Role};
+use crate::sessions::{MAX_TITLE_BYTES, Remembered, Role, Sessions};
 
 /// The only profile there is: the pipeline.
 const PROFILE: &str = "default";
@@ -199,10 +200,12 @@ pub(super) async fn show(State(app): State<Arc<App>>, id: SessionId) -> Result<J
 )]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
+    owner: Owner,
     id: SessionId,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (turn, wire) = start(&app, id, request).await?;
+    // Its clients reconnect, and do so by the turn's id.
+    let (turn, wire) = start(&app, &owner, Reader::Returning, id, request).await?;
     Ok(turn.respond(wire).map(Body::new))
 }
 
@@ -222,10 +225,11 @@ pub(super) async fn stream(
 )]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
+    owner: Owner,
     id: SessionId,
     request: Request,
 ) -> Result<Json<Value>, Refusal> {
-    let (turn, wire) = start(&app, id, request).await?;
+    let (turn, wire) = start(&app, &owner, Reader::Whole, id, request).await?;
     let whole = turn::collect(turn).await?;
     Ok(Json(wire.complete(&whole.events, &whole.text, &whole.end)))
 }
@@ -239,15 +243,23 @@ pub(super) async fn whole(
     responses((status = 200, description = "As of now", body = Status)),
 )]
 pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Status> {
-    let owners = app.turns.owners();
+    let lanes = app.turns.owners();
+    // The other lanes are chats, whose ids are nobody else's business.
+    let sessions = |lanes: Vec<String>| lanes.into_iter().filter(|lane| Sessions::is_id(lane));
     Json(Status {
-        generating_session_id: owners.active.into_iter().next(),
-        queued_session_ids: owners.queued,
+        generating_session_id: sessions(lanes.active).next(),
+        queued_session_ids: sessions(lanes.queued).collect(),
     })
 }
 
 /// Everything up to the moment at which the response begins.
-async fn start(app: &App, id: SessionId, request: Request) -> Result<(Turn, SessionChat), Refusal> {
+async fn start(
+    app: &App,
+    owner: &Owner,
+    reader: Reader,
+    id: SessionId,
+    request: Request,
+) -> Result<(Turn, SessionChat), Refusal> {
     let message: Message = turn::read(app, Holds::Question, request).await?;
     let id = turn::session_id(id.map(|Path(id)| id).ok())?;
     // Who asks for a session that is not there does not wait for it.
@@ -263,7 +275,10 @@ async fn start(app: &App, id: SessionId, request: Request) -> Result<(Turn, Sess
             let _ = session.set(told);
         }
     };
-    Ok((turn::start_in_session(app, asked, tell).await?, wire))
+    Ok((
+        turn::start_in_session(app, owner, reader, asked, tell).await?,
+        wire,
+    ))
 }
 
 fn find(app: &App, id: String) -> Result<Session, Refusal> {

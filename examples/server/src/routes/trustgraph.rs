@@ -17,9 +17,10 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::openapi::{BodyRefusals, HandshakeRefusals};
+use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds};
+use super::turn::{self, Asked, Holds, Reader};
 use crate::app::App;
 use crate::serve::Upgrade;
 
@@ -61,7 +62,8 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
 }
 
 async fn answer(app: &App, query: &str) -> Result<Turn, Rejected> {
-    let started = turn::start(app, Asked::new(query)).await;
+    // The envelope has no place for a turn's id, so nobody could come back; a socket that closes cancels all that it asked.
+    let started = turn::start(app, &Owner::nobody(), Reader::Whole, Asked::new(query)).await;
     started.map_err(|refusal| {
         refusal.log();
         let mut rejected = Rejected::new(refusal.failure);
@@ -88,8 +90,12 @@ async fn answer(app: &App, query: &str) -> Result<Turn, Rejected> {
 pub(super) async fn socket(
     Extension(gateway): Extension<Gateway>,
     Extension(upgrade): Extension<Upgrade>,
+    owner: Result<Owner, Refusal>,
     mut request: Request,
 ) -> Response {
+    if let Err(refusal) = owner {
+        return refusal.into_response();
+    }
     let response = match gateway.accept(&mut request) {
         Ok((response, socket)) => {
             upgrade.hand_over(socket);
@@ -124,6 +130,7 @@ pub(super) async fn socket(
 )]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
+    owner: Owner,
     Path((_flow, service)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -140,7 +147,7 @@ pub(super) async fn whole(
         }
     };
     let query: Query = turn::read(&app, Holds::Question, request).await?;
-    let response = match turn::start(&app, Asked::new(query.query)).await {
+    let response = match turn::start(&app, &owner, Reader::Whole, Asked::new(query.query)).await {
         Ok(turn) => match turn.collect().await {
             Ok(collected) => wire.response(&collected.events, &collected.text, &collected.end),
             Err(error) => return Err(Refusal::internal(&error)),

@@ -1,7 +1,7 @@
 //! From a request to a turn: what the routes of all wires have in common.
 //!
-//! A route reads its own body with [`read`], says in [`Asked`] what is asked, and gets a committed turn from [`start`]. What it
-//! answers, and how a [`Refusal`] looks on its wire, is its own business.
+//! A route reads its own body with [`read`], says in [`Asked`] what is asked and in [`Reader`] who reads the answer, and gets a committed
+//! turn from [`start`]. What it answers, and how a [`Refusal`] looks on its wire, is its own business.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use http::StatusCode;
 use ragwire::event::Mode;
-use ragwire::turn::{Ask, BoxError, Collected, Ending};
-use ragwire::{Failure, Metadata, Status, Turn};
+use ragwire::turn::{Ask, BoxError, Collected, Disconnect, Ending, StopError};
+use ragwire::{Failure, Metadata, Rejected, Status, Turn};
 use serde::de::DeserializeOwned;
 
 use super::body;
+use super::owner::Owner;
 use super::refusal::{NOT_FOUND, Refusal};
+use super::resume::refused;
 use crate::app::App;
 use crate::orchestrator::{Effort, Question};
 use crate::sessions::{Remembered, Role, Said, SessionLimits, Sessions};
@@ -34,10 +36,28 @@ pub(super) struct Asked {
     pub(super) review: bool,
     pub(super) mode: Option<Mode>,
     pub(super) memory: Memory,
+    /// The chat that the client keeps. What still runs there is stopped: a page that went away, and asks something else, is done with it.
+    pub(super) chat: Option<String>,
     /// The mode that the metadata names where the turn fails and the orchestrator cannot say it.
     pub(super) names_mode: Option<&'static str>,
     /// What the wire tells of the metadata.
     pub(super) shape: fn(Metadata) -> Metadata,
+}
+
+/// Who reads the answer, and what their going away means.
+///
+/// Every turn that streams is journaled, so that its reader can come back, others can read it too, and it can be stopped and answered
+/// by its id. What becomes of it without a reader is the route's to say, by what its clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// It gets the answer in one piece, or never learns the turn's id: nothing is kept, and the turn ends with its connection.
+    Whole,
+    /// Going away is its way to stop, or it has no way to come back: the turn ends with its connection.
+    Leaving,
+    /// It can come back: the turn goes on for `--disconnect-grace`.
+    Returning,
+    /// The turn goes on to its end, whoever reads.
+    Absent,
 }
 
 /// What was said before, and whether this turn is remembered.
@@ -64,6 +84,7 @@ impl Asked {
             review: false,
             mode: None,
             memory: Memory::Nothing,
+            chat: None,
             names_mode: None,
             shape: |metadata| metadata,
         }
@@ -144,12 +165,18 @@ pub(super) fn invalid(message: impl Into<String>) -> Refusal {
 }
 
 /// Starts the turn, and waits for the moment at which the response begins.
-pub(super) async fn start(app: &App, asked: Asked) -> Result<Turn, Refusal> {
-    start_in_session(app, asked, |_| ()).await
+pub(super) async fn start(app: &App, owner: &Owner, reader: Reader, asked: Asked) -> Result<Turn, Refusal> {
+    start_in_session(app, owner, reader, asked, |_| ()).await
 }
 
 /// The same; `tell` is told the session as it stands with the question in it, before it is answered.
-pub(super) async fn start_in_session<F>(app: &App, asked: Asked, tell: F) -> Result<Turn, Refusal>
+pub(super) async fn start_in_session<F>(
+    app: &App,
+    owner: &Owner,
+    reader: Reader,
+    asked: Asked,
+    tell: F,
+) -> Result<Turn, Refusal>
 where
     F: FnOnce(Remembered) + Send + 'static,
 {
@@ -163,17 +190,36 @@ where
         )));
     }
     let (mut given, mut session, mut begun) = (Vec::new(), None, false);
-    let mut builder = Turn::builder().group(&app.turns).timeouts(app.timeouts());
+    // By sessions and chats, not by owners: one may ask in several at a time.
+    let mut builder = Turn::builder()
+        .group(&app.turns)
+        .timeouts(app.timeouts())
+        .no_lane();
+    if let Some(name) = owner.name() {
+        builder = builder.owner(name);
+    }
+    if reader != Reader::Whole {
+        builder = builder.journal(&app.journal).on_disconnect(match reader {
+            Reader::Whole | Reader::Leaving => Disconnect::cancel(),
+            Reader::Returning => app.grace(),
+            Reader::Absent => Disconnect::go_on(),
+        });
+    }
+    if let Some(chat) = &asked.chat {
+        let lane = chat_lane(owner, chat);
+        stop_newest(app, owner, &lane).await?;
+        builder = builder.lane(lane);
+    }
     match asked.memory {
         Memory::Nothing => {}
         Memory::Given(said) => given = SessionLimits::from(&app.settings).newest(said),
         Memory::Session(id) => {
-            builder = builder.owner(id.as_str());
+            builder = builder.lane(id.as_str());
             session = Some(id);
         }
         Memory::Begun(id) => {
             begun = true;
-            builder = builder.owner(id.as_str());
+            builder = builder.lane(id.as_str());
             session = Some(id);
         }
         Memory::Hidden(id) => session = Some(id),
@@ -221,6 +267,27 @@ where
         }
     });
     Ok(pending.commit().await?)
+}
+
+/// The lane of a chat. It is no session's, since no id of one has a `/`; and each owner has chats of their own.
+pub(super) fn chat_lane(owner: &Owner, chat: &str) -> String {
+    format!("chat/{chat}/{}", owner.as_str())
+}
+
+/// Stops the newest turn of a lane. False where none runs.
+pub(super) async fn stop_newest(app: &App, owner: &Owner, lane: &str) -> Result<bool, Refusal> {
+    let newest = app
+        .journal
+        .latest(lane, owner.as_str())
+        .await
+        .map_err(Rejected::from)?;
+    let Some(id) = newest else { return Ok(false) };
+    match app.journal.stop(id, owner.as_str()).await {
+        Ok(stopped) => Ok(stopped),
+        // It was dropped in between.
+        Err(StopError::Unknown(_)) => Ok(false),
+        Err(error) => Err(refused(id, error)),
+    }
 }
 
 /// What is said of a session that is not there.

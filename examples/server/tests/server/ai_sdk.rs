@@ -1,12 +1,14 @@
 //! The route of npm `ai`.
 
 use http::Method;
-use ragwire::{AiSdk, Framed};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use ragwire::{AiSdk, Frame, Framed, Status};
 use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, Running, at_once, bad_messages, keys, no_json, spelled, start, steady};
+use crate::support::{JSON, Reply, Running, at_once, bad_messages, keys, no_json, spelled, start, steady};
 
 const CHAT: &str = "/api/chat";
 const TEXT: &str = "/delta";
@@ -124,11 +126,101 @@ async fn the_message_that_is_continued_keeps_its_id() {
     assert_eq!(seen[0], json!({ "type": "start", "messageId": turn }));
 }
 
+/// What a page does that lost its connection, and one that is loaded again: it asks for the chat's stream from its beginning on.
 #[tokio::test]
-async fn there_is_nothing_to_resume() {
+async fn a_chat_is_resumed_while_it_is_answered() {
     let server = start(|_| {}).await;
-    let reply = server.get("/api/chat/chat-1/stream").await;
-    assert_eq!((reply.status.as_u16(), &reply.body[..]), (204, &b""[..]));
+    let nothing = |reply: Reply| assert_eq!((reply.status.as_u16(), &reply.body[..]), (204, &b""[..]));
+    for chat in ["chat-1", "", "a%2fb", "%ff"] {
+        if !chat.is_empty() {
+            nothing(server.get(&format!("{CHAT}/{chat}/stream")).await);
+        }
+    }
+    let mut lost = ask(&server, "fault:ask").await;
+    let turn = asked(&mut lost).await;
+    drop(lost);
+    let path = format!("{CHAT}/chat-1/stream");
+    let mut back = server.send(Method::GET, &path, &[], "").await;
+    assert_eq!(back.headers()["x-vercel-ai-ui-message-stream"], "v1");
+    assert_eq!(back.headers()["x-ragwire-turn"], turn);
+    asked(&mut back).await;
+    nothing(server.get(&format!("{CHAT}/chat-2/stream")).await);
+    let answer = json!({ "request_id": "delete", "response": "Approve" });
+    assert_eq!(
+        server
+            .post(&format!("/v1/turns/{turn}/answer"), &answer)
+            .await
+            .status,
+        200
+    );
+    let whole = server.get(&path).await;
+    let whole = if whole.status == 204 {
+        None
+    } else {
+        Some(steady(&whole.body, TEXT))
+    };
+    let rest = back.into_body().collect().await.unwrap().to_bytes();
+    let frames = server.frames_of(&turn).await;
+    let wire = AiSdk::default().message_id(&*turn);
+    let all = steady(&spelled(&wire, &frames), TEXT);
+    assert!(whole.is_none_or(|whole| whole == all), "from its beginning on");
+    let rest = steady(&rest, TEXT);
+    assert_eq!(rest, all[all.len() - rest.len()..]);
+    server.until_idle().await;
+    nothing(server.get(&path).await);
+}
+
+/// Asks in the chat `chat-1`.
+async fn ask(server: &Running, prompt: &str) -> http::Response<Incoming> {
+    let response = server
+        .send(Method::POST, CHAT, &[JSON], body(&[prompt]).to_string())
+        .await;
+    assert_eq!(response.status(), 200);
+    response
+}
+
+/// Reads on until the turn asks; its id.
+async fn asked(response: &mut http::Response<Incoming>) -> String {
+    let mut read = Vec::new();
+    while !read.windows(15).any(|bytes| bytes == b"input_requested") {
+        let frame = response.body_mut().frame().await.unwrap().unwrap();
+        read.extend_from_slice(&frame.into_data().unwrap());
+    }
+    response.headers()["x-ragwire-turn"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_chat_is_stopped_by_its_route_and_by_its_next_question() {
+    let server = start(|_| {}).await;
+    let stop = || server.call(Method::POST, "/api/chat/chat-1/stop", &[], "");
+    assert_eq!(stop().await.json(), json!({ "stopped": false }));
+    let mut first = ask(&server, "fault:ask").await;
+    asked(&mut first).await;
+    assert_eq!(stop().await.json(), json!({ "stopped": true }));
+    assert_eq!(stop().await.json(), json!({ "stopped": false }));
+    let told = first.into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(told.slice(told.len() - 14..), "data: [DONE]\n\n");
+
+    // A page that went away without a word, and asks something else.
+    let mut lost = ask(&server, "fault:ask").await;
+    let turn = asked(&mut lost).await;
+    drop(lost);
+    // What is refused stops nothing.
+    assert_eq!(server.post(CHAT, &body(&[" "])).await.status, 422);
+    let other = json!({ "id": "chat-2", "messages": body(&["fault:empty"])["messages"] });
+    assert_eq!(server.post(CHAT, &other).await.status, 200);
+    assert_eq!(server.app.turns.active(), 1);
+    assert_eq!(events(&server, &["fault:empty"]).await.0.len(), 3);
+    server.until_idle().await;
+    let frames = server.frames_of(&turn).await;
+    assert!(matches!(frames.last(), Some(Frame::End(end)) if end.status == Status::Stopped));
+    // No session is told of any of them.
+    let _lost = ask(&server, "fault:ask").await;
+    let status = server.get("/v1/generation/status").await.json();
+    assert_eq!(
+        status,
+        json!({ "generating_session_id": null, "queued_session_ids": [] })
+    );
 }
 
 #[tokio::test]
@@ -143,6 +235,11 @@ async fn what_it_cannot_answer_is_refused() {
             422,
             "invalid_request",
         ));
+    }
+    for id in [json!(""), json!("x".repeat(257)), json!(7)] {
+        let mut chat = body(&["Why?"]);
+        chat["id"] = id;
+        cases.push((chat, 422, "invalid_request"));
     }
     cases.push((body(&["Why?"])["messages"].clone(), 422, "invalid_request"));
     cases.push((body(&[&"x".repeat(101)]), 422, "invalid_request"));

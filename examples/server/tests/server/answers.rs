@@ -83,13 +83,25 @@ async fn a_turn_goes_on_by_its_answer() {
             ])
         );
         server.until_idle().await;
+        // The turn is over, and what it was told is kept with it.
         let reply = answer(&server, &turn, posted(response)).await;
-        assert_eq!(
-            (reply.status.as_u16(), &*reply.code()),
-            (404, "ask_unknown"),
-            "nothing is left of it"
-        );
+        assert_eq!(reply.json(), json!({"accepted": false}));
+        let reply = answer(&server, &turn, posted("Maybe")).await;
+        assert_eq!((reply.status.as_u16(), &*reply.code()), (409, "ask_answered"));
     }
+}
+
+#[tokio::test]
+async fn an_answer_after_the_end_is_too_late() {
+    let server = start(|_| {}).await;
+    let (turn, mut body) = begin(&server, "fault:ask").await;
+    asked(&mut body).await;
+    let stop = format!("/v1/turns/{turn}/stop");
+    assert_eq!(server.call(Method::POST, &stop, &[], "").await.status, 200);
+    body.collect().await.unwrap();
+    server.until_idle().await;
+    let reply = answer(&server, &turn, posted("Approve")).await;
+    assert_eq!((reply.status.as_u16(), &*reply.code()), (410, "ask_over"));
 }
 
 /// Asks two questions, the second of which nobody can answer in time, and ends when it is told to.

@@ -9,7 +9,7 @@ use ragwire_server::sample;
 use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
-use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, start};
+use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, no_grace, start};
 
 #[tokio::test]
 async fn a_stream_has_the_shape_of_the_adr() {
@@ -230,7 +230,8 @@ async fn the_request_is_checked() {
 
 #[tokio::test]
 async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
-    let server = start(|_| {}).await;
+    // Who goes away is not waited for.
+    let server = start(no_grace).await;
     for (path, prompt, status) in [
         (STREAM, "What is BM25?", 200),
         (STREAM, "fault:text", 200),
@@ -296,7 +297,11 @@ async fn faults_show_as_the_adr_says() {
 
 #[tokio::test]
 async fn a_full_server_says_so_and_when_to_retry() {
-    let server = start(full_of_one).await;
+    let server = start(|settings| {
+        full_of_one(settings);
+        no_grace(settings);
+    })
+    .await;
     let running = server.open("fault:silent").await;
     for path in [STREAM, WHOLE] {
         let reply = server.ask(path, "commit?").await;

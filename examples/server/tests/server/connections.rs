@@ -18,7 +18,7 @@ use ragwire_server::serve::Ended;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{JSON, Running, STREAM, WHOLE, decode, start, start_with};
+use crate::support::{JSON, Running, STREAM, WHOLE, decode, no_grace, start, start_with};
 
 #[tokio::test]
 async fn shutdown_completes_open_turns_and_refuses_new_ones() {
@@ -47,7 +47,7 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
     assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Drained);
 }
 
-/// Text without end.
+/// Text without end, as fast as a reader can take it; what nobody takes is kept up to a limit, so speed alone would outrun any reader.
 #[derive(Debug)]
 struct Flood;
 
@@ -57,6 +57,7 @@ impl Orchestrator for Flood {
             sink.send(Search::new("flood")).await?;
             loop {
                 sink.send("x".repeat(8000)).await?;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             #[expect(unreachable_code, reason = "it names the type")]
             Ok(Metadata::default())
@@ -78,13 +79,18 @@ async fn flooded(change: impl FnOnce(&mut Settings)) -> (Running, TcpStream) {
     let mut first = [0; 12];
     socket.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
+    // Several megabytes later nothing more fits between the two.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     (server, socket)
 }
 
 #[tokio::test]
 async fn a_reader_that_stalls_is_cut() {
-    let (server, mut socket) =
-        flooded(|settings| settings.write_timeout = Span(Duration::from_millis(300))).await;
+    let (server, mut socket) = flooded(|settings| {
+        settings.write_timeout = Span(Duration::from_millis(300));
+        no_grace(settings);
+    })
+    .await;
     server.until_idle().await;
     let mut rest = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut rest)).await;
@@ -210,9 +216,11 @@ async fn the_page_is_served_with_its_policy() {
     let server = start(|_| {}).await;
     for (path, media_type, holds) in [
         ("/", "text/html", "id=\"prompt\""),
-        ("/page.js", "text/javascript", "decodeFramed"),
+        ("/page.js", "text/javascript", "decodeStream"),
         ("/page.css", "text/css", "#answer"),
         ("/client/framed.js", "text/javascript", "class FramedDecoder"),
+        ("/client/indexed.js", "text/javascript", "class IndexedDecoder"),
+        ("/client/ndjson.js", "text/javascript", "class NdjsonDecoder"),
         ("/client/stream.js", "text/javascript", "decodeFramed"),
     ] {
         let reply = server.get(path).await;

@@ -12,6 +12,7 @@ mod eve;
 mod history;
 mod openai;
 mod openapi;
+mod resume;
 mod session_chat;
 mod support;
 mod trustgraph;

@@ -10,12 +10,14 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// Every route of the server. One that is added here is one that `README.md` tells of.
-const ROUTES: [&str; 35] = [
+const ROUTES: [&str; 40] = [
     "delete /v1/documents/{document_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
     "get /api/v1/socket",
     "get /client/framed.js",
+    "get /client/indexed.js",
+    "get /client/ndjson.js",
     "get /client/stream.js",
     "get /eve/v1/health",
     "get /eve/v1/info",
@@ -31,8 +33,10 @@ const ROUTES: [&str; 35] = [
     "get /v1/models",
     "get /v1/models/{model}",
     "get /v1/sessions/{session_id}",
+    "get /v1/turns/{turn_id}/stream",
     "post /ag-ui",
     "post /api/chat",
+    "post /api/chat/{chat_id}/stop",
     "post /api/query/stream",
     "post /api/v1/flow/{flow}/service/{service}",
     "post /eve/v1/session",
@@ -46,6 +50,7 @@ const ROUTES: [&str; 35] = [
     "post /v1/sessions/{session_id}/chat/stream",
     "post /v1/turns",
     "post /v1/turns/{turn_id}/answer",
+    "post /v1/turns/{turn_id}/stop",
 ];
 
 /// Each operation: its method, its path, and what the document says of it.

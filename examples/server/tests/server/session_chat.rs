@@ -11,7 +11,7 @@ use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{
-    JSON, Reply, Running, at_once, events, keys, no_json, spelled, start, steady, stop_clocks,
+    JSON, Reply, Running, at_once, events, keys, no_grace, no_json, spelled, start, steady, stop_clocks,
 };
 
 /// No text is streamed on this wire.
@@ -222,7 +222,8 @@ async fn until(server: &Running, status: &Value) {
 
 #[tokio::test]
 async fn chats_of_a_session_wait_for_each_other() {
-    let server = start(|_| {}).await;
+    // So that a place is free when its reader goes away.
+    let server = start(no_grace).await;
     let (id, other) = (begin(&server).await, begin(&server).await);
     let idle = json!({ "generating_session_id": null, "queued_session_ids": [] });
     assert_eq!(going(&server).await, idle);
@@ -379,7 +380,11 @@ async fn who_waits_too_long_is_told() {
 
 #[tokio::test]
 async fn a_session_has_its_share_of_those_who_wait() {
-    let server = start(|settings| settings.max_queued = Room(1)).await;
+    let server = start(|settings| {
+        settings.max_queued = Room(1);
+        no_grace(settings);
+    })
+    .await;
     let (id, other) = (begin(&server).await, begin(&server).await);
     let path = stream(&id);
     let ask = || server.send(Method::POST, &path, &[JSON], body("fault:silent").to_string());

@@ -16,7 +16,7 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
 use ragwire_server::app::App;
 use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Room};
+use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
@@ -192,6 +192,13 @@ pub(crate) fn decode(bytes: &[u8]) -> Vec<Frame> {
     decoder.by_ref().collect::<Result<_, _>>().unwrap()
 }
 
+/// The same of the wire that changes nothing.
+pub(crate) fn in_lines(bytes: &[u8]) -> Vec<Frame> {
+    let mut decoder = Ndjson::default().decoder();
+    decoder.feed(bytes);
+    decoder.by_ref().collect::<Result<_, _>>().unwrap()
+}
+
 pub(crate) fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
@@ -275,9 +282,16 @@ impl Running {
         let headers = [JSON, ("accept", "application/x-ndjson")];
         let reply = self.call(Method::POST, "/v1/turns", &headers, body).await;
         assert_eq!(reply.status, 200);
-        let mut decoder = Ndjson::default().decoder();
-        decoder.feed(&reply.body);
-        decoder.by_ref().collect::<Result<_, _>>().unwrap()
+        in_lines(&reply.body)
+    }
+
+    /// What the journal has of a turn.
+    pub(crate) async fn frames_of(&self, turn: &str) -> Vec<Frame> {
+        let path = format!("/v1/turns/{turn}/stream");
+        let headers = [("accept", "application/x-ndjson")];
+        let reply = self.call(Method::GET, &path, &headers, "").await;
+        assert_eq!(reply.status, 200);
+        in_lines(&reply.body)
     }
 
     /// Bodies that a route refuses, each with its status and code, in the form of ADR 0007.
@@ -327,6 +341,11 @@ impl Running {
 /// What a turn says that did not wait, without its clock.
 pub(crate) fn at_once() -> Value {
     json!({ "was_queued": false, "queue_position": 0, "queue_wait_ms": 0 })
+}
+
+/// A turn ends as soon as its reader goes away, on the routes that let it go on otherwise.
+pub(crate) fn no_grace(settings: &mut Settings) {
+    settings.disconnect_grace = Grace(Duration::ZERO);
 }
 
 /// One question at a time, and none that waits.

@@ -1,0 +1,95 @@
+//! The newest turn of a conversation, and turns that no lane counts.
+
+use super::*;
+
+const RUNS: &[Step] = &[Text("a"), Wait(100_000)];
+const ENDS: &[Step] = &[Text("a")];
+
+/// Begins a turn of `owner` in `lane`.
+async fn begin(journal: &Journal, owner: &str, lane: &str, steps: &'static [Step]) -> TurnId {
+    let mut turn = kept(journal).lane(lane);
+    if !owner.is_empty() {
+        turn = turn.owner(owner);
+    }
+    let turn = turn.start(move |sink| play(steps, sink)).commit().await.unwrap();
+    turn.id()
+}
+
+async fn latest(journal: &Journal, lane: &str, owner: &str) -> Option<TurnId> {
+    journal.latest(lane, owner).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_turn_of_a_conversation_is_found() {
+    let journal = in_memory();
+    assert_eq!(latest(&journal, "chat", "alice").await, None);
+    let first = begin(&journal, "alice", "chat", RUNS).await;
+    assert_eq!(latest(&journal, "chat", "alice").await, Some(first));
+    let other = begin(&journal, "alice", "other", ENDS).await;
+    let bob = begin(&journal, "bob", "chat", RUNS).await;
+    let nobody = begin(&journal, "", "chat", ENDS).await;
+    let second = begin(&journal, "alice", "chat", ENDS).await;
+    settle().await;
+    for (lane, owner, turn) in [
+        ("chat", "alice", Some(second)),
+        ("chat", "bob", Some(bob)),
+        ("chat", "", Some(nobody)),
+        ("other", "alice", Some(other)),
+        ("other", "bob", None),
+        ("other", "", None),
+        ("", "alice", None),
+    ] {
+        assert_eq!(latest(&journal, lane, owner).await, turn, "{lane} {owner}");
+    }
+    // Whether it is over is said by who reads it.
+    assert!(journal.resume(second, "alice", 0).await.unwrap().has_ended());
+    assert!(!journal.resume(bob, "bob", 0).await.unwrap().has_ended());
+    assert!(journal.stop(bob, "bob").await.unwrap());
+    settle().await;
+    assert!(journal.resume(bob, "bob", 0).await.unwrap().has_ended());
+    // Without a lane of its own a turn is its owner's, and without an owner nobody's.
+    let turn = kept(&journal).owner("carol").start(|sink| play(ENDS, sink));
+    let carol = turn.commit().await.unwrap().id();
+    assert_eq!(latest(&journal, "carol", "carol").await, Some(carol));
+    let none = kept(&journal).owner("dave").no_lane();
+    drop(none.start(|sink| play(ENDS, sink)).commit().await.unwrap());
+    assert_eq!(latest(&journal, "dave", "dave").await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_kept_no_longer_is_not_found() {
+    let keep = Duration::from_secs(60);
+    let journal = Journal::in_memory(JournalLimits::default().keep(keep).max_turns(3));
+    // The newest of its lane ends first, so the older one stays and is not found in its place.
+    let older = begin(&journal, "", "a", RUNS).await;
+    begin(&journal, "", "a", ENDS).await;
+    settle().await;
+    tokio::time::sleep(keep).await;
+    settle().await;
+    assert_eq!(latest(&journal, "a", "").await, None);
+    assert!(journal.resume(older, "", 0).await.is_ok());
+    // The oldest makes room for a new one, and takes only its own place with it.
+    for _ in 0..5 {
+        let newest = begin(&journal, "", "b", ENDS).await;
+        settle().await;
+        assert_eq!(latest(&journal, "b", "").await, Some(newest));
+    }
+    // One that was refused before its response began is none.
+    let newest = latest(&journal, "b", "").await;
+    let refused = kept(&journal).lane("b").start(|sink| play(&[Fail], sink));
+    refused.commit().await.unwrap_err();
+    assert_eq!(latest(&journal, "b", "").await, newest);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_without_a_lane_is_not_counted_by_its_owner() {
+    let group = TurnGroup::builder().max_active(3).max_per_owner(1).build();
+    let start = |turn: TurnBuilder| turn.group(&group).start(|sink| play(RUNS, sink)).commit();
+    let owned = || Turn::builder().owner("alice");
+    let first = start(owned()).await.unwrap();
+    assert_eq!(start(owned()).await.unwrap_err().failure.code, "too_many");
+    let second = start(owned().no_lane()).await.unwrap();
+    let third = start(owned().lane("chat")).await.unwrap();
+    assert_eq!(group.owners().active, ["alice", "chat"]);
+    drop((first, second, third));
+}
