@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ragwire::rag::{Library, LibraryError, Pipeline};
+use ragwire::session::{SessionError, Sessions};
 
-use crate::app::{App, library_limits};
+use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;
 use crate::extract::Extractor;
 use crate::ingest::{Summary, ingest as ingest_files};
@@ -25,6 +26,14 @@ pub enum StartError {
         folder: PathBuf,
         /// Why.
         source: LibraryError,
+    },
+    /// The sessions could not be opened.
+    #[error("sessions in {}: {source}{}", file.display(), session_hint(source))]
+    Sessions {
+        /// Their file.
+        file: PathBuf,
+        /// Why.
+        source: SessionError,
     },
     /// The address cannot be used.
     #[error("cannot listen on {address}: {source}; choose another with --listen")]
@@ -58,6 +67,26 @@ fn hint(error: &LibraryError) -> &'static str {
         LibraryError::InUse => "; stop it, or choose another folder with --data",
         _ => "",
     }
+}
+
+/// The sessions' file, beside the library's.
+const SESSIONS_FILE: &str = "sessions.redb";
+
+fn session_hint(error: &SessionError) -> &'static str {
+    match error {
+        SessionError::InUse => "; stop the other server, or choose another folder with --data",
+        SessionError::Damaged(_) | SessionError::Version { .. } => {
+            "; move the file away, and sessions begin anew"
+        }
+        _ => "",
+    }
+}
+
+/// Opens the sessions of the data folder, which is there by now.
+async fn open_sessions(settings: &Settings) -> Result<Sessions, StartError> {
+    let file = settings.data.join(SESSIONS_FILE);
+    let opened = Sessions::open(&file, session_limits(settings)).await;
+    opened.map_err(|source| StartError::Sessions { file, source })
 }
 
 /// Opens the library, indexes what the settings name, and the sample documents where there is nothing else.
@@ -137,6 +166,11 @@ fn fail(error: &StartError) -> ExitCode {
 async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
     let library = open_library(&settings, &extractor).await?;
+    let sessions = open_sessions(&settings).await?;
+    let kept = sessions.sweep().await.map_err(|source| StartError::Sessions {
+        file: settings.data.join(SESSIONS_FILE),
+        source,
+    })?;
     let pipeline = Arc::new(Pipeline::lexical(Arc::clone(&library)));
     let address = settings.listen;
     let data = settings.data.clone();
@@ -146,11 +180,17 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     if settings.test_faults {
         tracing::warn!("test faults are on: questions that begin with `fault:` fail on purpose");
     }
-    let app = Arc::new(App::new(settings, Arc::clone(&library), pipeline, extractor));
+    let app = Arc::new(App::new(
+        settings,
+        sessions,
+        Arc::clone(&library),
+        pipeline,
+        extractor,
+    ));
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(&library, &data, server.address());
+    welcome(&library, kept, &data, server.address());
     let kill = async {
         // Each listener hears every signal: the first one it hears is the other's.
         second.next().await;
@@ -164,7 +204,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 }
 
 /// What a newcomer needs next. On stderr, like everything that is not an answer.
-fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketAddr) {
+fn welcome(library: &Library, sessions: usize, data: &std::path::Path, address: std::net::SocketAddr) {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
         sample::QUESTION
@@ -172,12 +212,14 @@ fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketA
         "What is this about?"
     };
     eprintln!(
-        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n\n  \
+        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
+         sessions: {sessions}, in {}\n\n  \
          curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
         library.list().len(),
         library.chunk_count(),
         data.display(),
+        data.join(SESSIONS_FILE).display(),
     );
 }
 

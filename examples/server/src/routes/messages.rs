@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use ragwire::session;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use utoipa::ToSchema;
@@ -14,7 +15,6 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema,
 
 use super::refusal::Refusal;
 use super::turn::{Asked, Memory, invalid};
-use crate::sessions::{self, Said};
 
 /// Longest type of a part that a refusal quotes.
 const MAX_QUOTED_BYTES: usize = 64;
@@ -166,11 +166,11 @@ pub(super) fn asked<M: Into<(Speaker, Content)>>(messages: Vec<M>) -> Result<Ask
     let mut said = Vec::new();
     for (speaker, content) in messages {
         let (role, text) = match speaker {
-            Speaker::User => (sessions::Role::User, typed(content)?),
-            Speaker::Assistant => (sessions::Role::Assistant, answered(content)),
+            Speaker::User => (session::Role::User, typed(content)?),
+            Speaker::Assistant => (session::Role::Assistant, answered(content)),
             _ => continue,
         };
-        said.push(Said { role, text });
+        said.push(session::Message::new(role, text));
     }
     let prompt = said.pop().map(|said| said.text).unwrap_or_default();
     said.retain(|said| !said.text.is_empty());
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                (sessions::Role::User, "One?"),
-                (sessions::Role::Assistant, "1.\n2."),
+                (session::Role::User, "One?"),
+                (session::Role::Assistant, "1.\n2."),
             ]
         );
     }

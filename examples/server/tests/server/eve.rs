@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
+use ragwire::session::Role;
 use ragwire_server::cli::values::{Size, Span};
 use ragwire_server::sample;
-use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, full_of_one, keys, start};
@@ -144,7 +144,7 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         (Role::Assistant, answer),
     ];
     assert_eq!(
-        server.said(&memory),
+        server.said(&memory).await,
         expected.map(|(role, text)| (role, text.to_owned()))
     );
 }
