@@ -40,8 +40,13 @@ async fn resume(
     Path(turn): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Rejected> {
-    let last = headers.get("last-event-id").map(|id| id.to_str().ok()?.parse::<u64>().ok());
-    let (Some(id), Some(from)) = (TurnId::parse(&turn), last.map_or(Some(0), |last| last?.checked_add(1))) else {
+    let last = headers
+        .get("last-event-id")
+        .map(|id| id.to_str().ok()?.parse::<u64>().ok());
+    let (Some(id), Some(from)) = (
+        TurnId::parse(&turn),
+        last.map_or(Some(0), |last| last?.checked_add(1)),
+    ) else {
         return Ok(StatusCode::BAD_REQUEST.into_response());
     };
     let turn = journal.resume(id, OWNER, from).await?; // Err: 404, 409, 410, 416 or 503
@@ -58,7 +63,9 @@ async fn main() -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     println!("curl -iN http://{address}/chat -d 'why?'  # x-ragwire-turn names the TURN");
-    println!("curl -N http://{address}/turns/TURN -H 'last-event-id: 3'  # what came after the frame of index 3");
+    println!(
+        "curl -N http://{address}/turns/TURN -H 'last-event-id: 3'  # what came after the frame of index 3"
+    );
     println!("curl -X POST http://{address}/turns/TURN/stop");
     let listener = listener.tap_io(|socket| {
         let _ = socket.set_nodelay(true);

@@ -172,7 +172,11 @@ fn ai_sdk() {
         if let Some(id) = wire["message_id"].as_str() {
             ai_sdk = ai_sdk.message_id(id);
         }
-        encoder(if wire["parks"] == true { ai_sdk.parks() } else { ai_sdk })
+        encoder(if wire["parks"] == true {
+            ai_sdk.parks()
+        } else {
+            ai_sdk
+        })
     });
 }
 
@@ -210,7 +214,11 @@ fn ag_ui() {
         if let Some(prefix) = wire["id_prefix"].as_str() {
             ag_ui = ag_ui.id_prefix(prefix);
         }
-        encoder(if wire["parks"] == true { ag_ui.parks() } else { ag_ui })
+        encoder(if wire["parks"] == true {
+            ag_ui.parks()
+        } else {
+            ag_ui
+        })
     });
 }
 

@@ -353,7 +353,9 @@ impl Sink {
             if queue.asks.poll_answered(&open.id, cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            queue.poll_closed(cx).map(|closed| Err(SendError::from(closed).into()))
+            queue
+                .poll_closed(cx)
+                .map(|closed| Err(SendError::from(closed).into()))
         });
         if let Ok(Err(error)) = timeout(waiting.within, answered).await {
             return Err(error);

@@ -271,7 +271,9 @@ impl Asks {
 
     /// Whether an answer to that question would be taken.
     pub(crate) fn takes(&self, request_id: &str) -> bool {
-        self.lock().find(request_id).is_some_and(|open| open.answer.is_none())
+        self.lock()
+            .find(request_id)
+            .is_some_and(|open| open.answer.is_none())
     }
 
     /// What can be answered, in the order in which it was asked.

@@ -311,7 +311,9 @@ impl Spelling for AgUiSpelling {
                 output_tokens: usage.output_tokens,
             }]
         });
-        let Ids { thread_id, run_id, .. } = &self.ids;
+        let Ids {
+            thread_id, run_id, ..
+        } = &self.ids;
         let (line, member) = match &end.status {
             Status::Failed(failure) => (
                 Line::RunError {
@@ -345,7 +347,9 @@ impl Spelling for AgUiSpelling {
     }
 
     fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
-        let Ids { thread_id, run_id, .. } = &self.ids;
+        let Ids {
+            thread_id, run_id, ..
+        } = &self.ids;
         let interrupt = Interrupt {
             id: self.interrupt_id(&question.request_id),
             reason: &question.kind,

@@ -40,7 +40,7 @@ use serde_json::Value;
 use self::documents::Documents;
 use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
 use self::question::Refusals;
-use super::calls::{Call, Calls};
+use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, InputRequested, Sources, ToolCall, ToolResult};
@@ -58,6 +58,9 @@ pub struct AiSdk {
 impl AiSdk {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
+
+    /// The tool as which [`parks`](Self::parks) asks a human; its call has the question's `request_id` for an id.
+    pub const ASK_TOOL: &'static str = ASK;
 
     /// Sets the id of the message that the client builds; without one the client makes it up.
     #[must_use]

@@ -206,7 +206,11 @@ impl Encoder {
 
     /// Whether a reader sees an event that is encoded now, or after a text, before the end.
     pub(crate) fn shows_events(&self, after_text: bool) -> bool {
-        let phase = if after_text { Phase::Text } else { self.order.phase() };
+        let phase = if after_text {
+            Phase::Text
+        } else {
+            self.order.phase()
+        };
         self.spelling.shows_events(phase)
     }
 

@@ -43,7 +43,12 @@ async fn what_nobody_sees_is_not_asked() {
             ask(),
             "ask_expired",
         ),
-        (Box::new(TrustGraph::graph_rag("1")), &[Report], ask(), "ask_unseen"),
+        (
+            Box::new(TrustGraph::graph_rag("1")),
+            &[Report],
+            ask(),
+            "ask_unseen",
+        ),
         (openai(Progress::Extension), &[Text("a")], ask(), "ask_expired"),
         (openai(Progress::None), &[Report], ask(), "ask_unseen"),
     ];
@@ -57,7 +62,11 @@ async fn what_nobody_sees_is_not_asked() {
         assert!(read.contains(code), "{wire:?}: {read}");
         assert_eq!(waited, code == "ask_expired", "{wire:?} after {before:?}");
         // What was not asked is not told either.
-        assert_eq!(read.contains("input_resolved"), read.contains("input_requested"), "{read}");
+        assert_eq!(
+            read.contains("input_resolved"),
+            read.contains("input_requested"),
+            "{read}"
+        );
     }
 }
 

@@ -107,8 +107,11 @@ pub(crate) struct Follower {
     position: u64,
     /// Whether the wire writes the index of each frame.
     is_numbered: bool,
+    /// Whether the wire may end a stream at a question.
+    may_park: bool,
     /// Whether this reader's stream ends at a question that nobody has answered.
     parks: bool,
+    is_parked: bool,
     /// Events that do not fit this wire, and that nothing stands for.
     events_dropped: u64,
     out: BytesMut,
@@ -118,10 +121,13 @@ pub(crate) struct Follower {
 impl Follower {
     pub(crate) fn new(reading: Reading, mut encoder: Encoder) -> Self {
         let is_numbered = encoder.seek(reading.from);
+        let may_park = encoder.may_park();
         Self {
             position: if is_numbered { reading.from } else { 0 },
             is_numbered,
-            parks: encoder.may_park(),
+            may_park,
+            parks: may_park,
+            is_parked: false,
             events_dropped: 0,
             out: BytesMut::new(),
             is_finished: reading.is_over(),
@@ -137,6 +143,14 @@ impl Follower {
     /// Whether everything was handed out: the terminal, or the wire's ending at a question.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
+    pub(crate) fn pass_questions(&mut self) {
+        self.parks = false;
     }
 
     /// Takes what is ready as one chunk; `None` after the terminal, or after a question at which this stream ends.
@@ -187,7 +201,7 @@ impl Follower {
                 self.is_finished = true;
             }
             None => match record.encode(&mut self.encoder, &mut self.out) {
-                Ok(()) => asks = record.as_question().filter(|_| self.parks),
+                Ok(()) => asks = record.as_question().filter(|_| self.may_park),
                 Err(error) => self.leave_out(&error),
             },
         }
@@ -198,9 +212,10 @@ impl Follower {
         if let Some((question, timestamp)) = asks {
             if self.position == self.reading.from {
                 self.encoder.go_on(&mut self.out);
-            } else if !is_known && self.reading.waits_for(&question.request_id) {
+            } else if self.parks && !is_known && self.reading.waits_for(&question.request_id) {
                 self.encoder.park(question, timestamp, &mut self.out);
                 self.is_finished = true;
+                self.is_parked = true;
             }
         }
     }

@@ -139,10 +139,13 @@ impl Kept {
 
     /// The question of that id, and the index of the frame behind it.
     pub(super) fn question(&self, request_id: &str) -> Option<(&InputRequested, u64)> {
-        self.records.iter().zip(self.base + 1..).find_map(|((record, _), next)| {
-            let (question, _) = record.as_question()?;
-            (question.request_id == request_id).then_some((question, next))
-        })
+        self.records
+            .iter()
+            .zip(self.base + 1..)
+            .find_map(|((record, _), next)| {
+                let (question, _) = record.as_question()?;
+                (question.request_id == request_id).then_some((question, next))
+            })
     }
 
     /// Whether the turn is over, or the question of that id.

@@ -117,12 +117,28 @@ async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
                 read.extend_from_slice(&chunk);
             }
             let expected = expected(&wire, &recorded, from, open);
-            assert_eq!(show(&read), show(&expected), "{wire:?} from {from}, {open:?} open");
+            assert_eq!(
+                show(&read),
+                show(&expected),
+                "{wire:?} from {from}, {open:?} open"
+            );
             let parks = recorded[from..]
                 .iter()
                 .any(|frame| question(frame).is_some_and(|(asked, _)| open.contains(&&*asked.request_id)));
             let ends = open.is_empty() || parks;
             assert_eq!(stream.is_finished(), ends, "{wire:?} from {from}, {open:?} open");
+            assert_eq!(stream.is_parked(), parks);
+            // Whoever only counts reads on.
+            let mut stream = resume(journal, id, from as u64)
+                .await
+                .stream(&wire)
+                .through_questions();
+            let mut read = Vec::new();
+            while let Ok(Some(chunk)) = tokio::time::timeout(ms(1), stream.next()).await {
+                read.extend_from_slice(&chunk);
+            }
+            assert_eq!(show(&read), show(&self::expected(&wire, &recorded, from, &[])));
+            assert!(!stream.is_parked());
         }
     }
 }
@@ -135,9 +151,15 @@ async fn whoever_comes_back_gets_the_exact_rest() {
     check_all(&journal, id, &["r1"]).await;
     let asked = journal.asked(id, "", "r1").await.unwrap();
     let OpenAsk {
-        kind, prompt, options, ..
+        kind,
+        prompt,
+        options,
+        ..
     } = &asked.ask;
-    assert_eq!((kind.as_str(), prompt.as_str(), asked.next), ("approval", "Delete it?", 4));
+    assert_eq!(
+        (kind.as_str(), prompt.as_str(), asked.next),
+        ("approval", "Delete it?", 4)
+    );
     assert_eq!(options, &["Approve", "Reject"]);
     assert_eq!(asked.ask.verdict(true), Some(json!("Approve")));
     assert_eq!(asked.ask.verdict(false), Some(json!("Reject")));
@@ -174,7 +196,10 @@ async fn whoever_comes_back_gets_the_exact_rest() {
 async fn segments_make_up_the_turn() {
     let journal = in_memory();
     for wire in parking() {
-        let turn = Turn::builder().journal(&journal).owner("alice").start(two_questions);
+        let turn = Turn::builder()
+            .journal(&journal)
+            .owner("alice")
+            .start(two_questions);
         let turn = turn.commit().await.unwrap();
         let id = turn.id();
         let mut segments = vec![bytes(turn, &wire).await];
@@ -290,7 +315,8 @@ async fn a_question_that_is_over_is_only_told() {
     }
     // With a reader, since nothing is waited for.
     let turn = kept(&journal).start(async |sink: Sink| {
-        sink.send(InputRequested::new("r1", "approval", "Really?")).await?;
+        sink.send(InputRequested::new("r1", "approval", "Really?"))
+            .await?;
         tokio::time::sleep(SECOND).await;
         sink.send("Yes.").await?;
         Ok::<_, SendError>(Metadata::default())
@@ -328,11 +354,31 @@ async fn waiting_for_a_human_needs_no_reader() {
     let grace = Disconnect::AFTER_QUESTION;
     for (disconnect, answered_after, then_back_after, expected) in [
         // Answered in time, and read in time.
-        (Disconnect::cancel(), Some(250), grace - SECOND, ("\"Approve\"!", "completed")),
-        (Disconnect::grace(SECOND), Some(250), grace - SECOND, ("\"Approve\"!", "completed")),
-        (Disconnect::go_on(), Some(250), 2 * grace, ("\"Approve\"!", "completed")),
+        (
+            Disconnect::cancel(),
+            Some(250),
+            grace - SECOND,
+            ("\"Approve\"!", "completed"),
+        ),
+        (
+            Disconnect::grace(SECOND),
+            Some(250),
+            grace - SECOND,
+            ("\"Approve\"!", "completed"),
+        ),
+        (
+            Disconnect::go_on(),
+            Some(250),
+            2 * grace,
+            ("\"Approve\"!", "completed"),
+        ),
         // Nobody answers: it goes on without, and has as long.
-        (Disconnect::cancel(), None, Duration::ZERO, ("ask_expired!", "completed")),
+        (
+            Disconnect::cancel(),
+            None,
+            Duration::ZERO,
+            ("ask_expired!", "completed"),
+        ),
     ] {
         let journal = in_memory();
         let turn = Turn::builder()
@@ -351,7 +397,11 @@ async fn waiting_for_a_human_needs_no_reader() {
         }
         tokio::time::sleep(then_back_after).await;
         let (text, status) = expected;
-        assert_eq!(outcome(&journal, id).await, (text.to_owned(), status), "{disconnect:?}");
+        assert_eq!(
+            outcome(&journal, id).await,
+            (text.to_owned(), status),
+            "{disconnect:?}"
+        );
     }
     // An orchestrator that goes on for longer than that without a reader is stopped as ever.
     for (disconnect, after) in [
@@ -360,16 +410,17 @@ async fn waiting_for_a_human_needs_no_reader() {
     ] {
         let journal = in_memory();
         let (flag, dropped) = Flag::new();
-        let turn = Turn::builder()
-            .journal(&journal)
-            .on_disconnect(disconnect)
-            .start(move |sink: Sink| async move {
-                let _flag = flag;
-                let answer = sink.ask(approval("r1")).await?;
-                tokio::time::sleep(500 * SECOND).await;
-                sink.send(answer.to_string()).await?;
-                Ok::<_, BoxError>(Metadata::default())
-            });
+        let turn =
+            Turn::builder()
+                .journal(&journal)
+                .on_disconnect(disconnect)
+                .start(move |sink: Sink| async move {
+                    let _flag = flag;
+                    let answer = sink.ask(approval("r1")).await?;
+                    tokio::time::sleep(500 * SECOND).await;
+                    sink.send(answer.to_string()).await?;
+                    Ok::<_, BoxError>(Metadata::default())
+                });
         let id = turn.commit().await.unwrap().id();
         settle().await;
         tokio::time::sleep(100 * SECOND).await;
@@ -383,12 +434,14 @@ async fn waiting_for_a_human_needs_no_reader() {
     // A reader that stayed for the answer and leaves then is a lost reader like any other.
     let journal = in_memory();
     let (flag, dropped) = Flag::new();
-    let turn = Turn::builder().journal(&journal).start(move |sink: Sink| async move {
-        let _flag = flag;
-        sink.ask(approval("r1")).await?;
-        std::future::pending::<()>().await;
-        Ok::<_, BoxError>(Metadata::default())
-    });
+    let turn = Turn::builder()
+        .journal(&journal)
+        .start(move |sink: Sink| async move {
+            let _flag = flag;
+            sink.ask(approval("r1")).await?;
+            std::future::pending::<()>().await;
+            Ok::<_, BoxError>(Metadata::default())
+        });
     let turn = turn.commit().await.unwrap();
     settle().await;
     let handle = turn.handle();
