@@ -222,6 +222,9 @@ impl Posted {
                 "This agent has no structured results; send no outputSchema.",
             ));
         }
+        if !self.input_responses.is_empty() {
+            return Err(invalid("A session that begins has asked nothing; send a message."));
+        }
         match self.message {
             Some(Message::Text(text)) => Ok(text),
             Some(Message::Parts(parts)) => {
