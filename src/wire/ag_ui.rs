@@ -61,7 +61,7 @@ impl AgUi {
     /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and its client answers with `resume` in the next run, which
     /// is this wire with the ids of that run.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream ([`Journal::asked`](crate::turn::Journal::asked)); on any other
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
     /// turn it changes nothing.
     #[must_use]
     pub fn parks(mut self) -> Self {

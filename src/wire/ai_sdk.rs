@@ -73,7 +73,7 @@ impl AiSdk {
     /// An approval asks for `addToolApprovalResponse`, any other question for `addToolOutput`. Not for `ai` 5, which breaks off at an
     /// approval.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream ([`Journal::asked`](crate::turn::Journal::asked)); on any other
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
     /// turn it changes nothing.
     #[must_use]
     pub fn parks(mut self) -> Self {

@@ -96,7 +96,7 @@ impl Eve {
     /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and what comes after the answer begins another
     /// step. Every reader gets that line, whether its stream ends there or not, since a place in the session is a number of lines.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream ([`Journal::asked`](crate::turn::Journal::asked)); on any other
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
     /// turn it changes nothing.
     #[must_use]
     pub fn parks(mut self) -> Self {
