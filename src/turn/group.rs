@@ -2,6 +2,7 @@
 //!
 //! Who is next is decided in `line.rs`; how a turn waits, in `waiting.rs`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Context;
 use std::time::Duration;
@@ -24,7 +25,9 @@ pub(super) const NOTICED: Duration = Duration::from_millis(10);
 /// Turns that are counted and ended together. Clones are the same group.
 ///
 /// A turn belongs to the group until its orchestrator and its readers are gone, and has a place in it until then. One that
-/// ends while it waits has none any more, from that moment on.
+/// ends while it waits has none any more, from that moment on. A reader that takes nothing for as long as
+/// [`Timeouts::write_stall`](super::Timeouts::write_stall) says counts as gone, though its connection may live on: of HTTP/2 a client may
+/// leave one stream alone.
 ///
 /// # Waiting
 ///
@@ -223,6 +226,7 @@ impl TurnGroup {
             group: self.clone(),
             joined,
             came,
+            has_left: AtomicBool::new(false),
         })))
     }
 
@@ -257,6 +261,8 @@ struct Place {
     group: TurnGroup,
     joined: Joined,
     came: Instant,
+    /// Whether the turn was counted as over though a reader of it is there.
+    has_left: AtomicBool,
 }
 
 impl Membership {
@@ -289,6 +295,11 @@ impl Membership {
         after.run();
     }
 
+    /// The turn is over for the group, whoever still reads it: its place is free, and nobody waits for its reader.
+    pub(super) fn leave(&self) {
+        self.0.leave();
+    }
+
     /// How it waited, of a turn that has run since `began` or waits still; `None` where nobody waits.
     pub(super) fn stats(&self, began: Option<std::time::Instant>) -> Option<QueueStats> {
         if self.0.group.shared.limits.max_queued == 0 {
@@ -301,13 +312,22 @@ impl Membership {
     }
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
+impl Place {
+    fn leave(&self) {
+        if self.has_left.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let after: After = {
             let mut line = self.group.lock();
             line.leave(&self.group.shared.limits, self.joined.ticket)
         };
         after.run();
         self.group.shared.changed.notify_waiters();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.leave();
     }
 }

@@ -32,7 +32,7 @@ mod reader;
 mod sink;
 mod stream;
 mod sync;
-mod timeouts;
+pub(crate) mod timeouts;
 mod waiting;
 
 use std::fmt;

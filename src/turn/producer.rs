@@ -90,8 +90,18 @@ impl Producer {
             }
         }
         // Nothing is left to run: whoever has read the end finds the place free.
-        unfinished.membership = None;
+        let place = unfinished.membership.take();
+        let readers = place.as_ref().map(Membership::downgrade);
+        drop(place);
         self.queue.finish(end);
+        // A reader that takes nothing would hold the place for ever: of HTTP/2 one may leave a stream and keep the connection.
+        if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall) {
+            if told(&self.queue, after).await.is_err()
+                && let Some(place) = readers.upgrade()
+            {
+                place.leave();
+            }
+        }
     }
 }
 
@@ -131,6 +141,34 @@ where
                     tracing::warn!(code = %failure.code, "turn ran out of time");
                     return Poll::Ready(End::failed(failure));
                 }
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// The reader has taken nothing for too long.
+struct Stalled;
+
+/// Waits until the reader has the end of the turn, or is gone.
+async fn told(queue: &Queue, after: Duration) -> Result<(), Stalled> {
+    let ended = Instant::now();
+    let mut timer = pin!(tokio::time::sleep_until(ended));
+    poll_fn(|cx| {
+        if queue.poll_told(cx).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        while timer.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            // A wire may be chosen right now.
+            let since = queue
+                .untaken_since(ended.into_std())
+                .map_or(now, Instant::from_std);
+            match since.checked_add(after) {
+                Some(due) if due <= now => return Poll::Ready(Err(Stalled)),
+                Some(due) => timer.as_mut().reset(due),
+                None => return Poll::Pending,
             }
         }
         Poll::Pending

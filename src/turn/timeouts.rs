@@ -18,7 +18,9 @@ pub struct Timeouts {
     pub total: Option<Duration>,
     /// How long data may be ready without the reader taking it, before the turn fails.
     ///
-    /// The orchestrator is freed then. To cut the connection itself, which a body cannot do, put a write time-out around the
+    /// The orchestrator is freed then, and the turn's place in its [group](super::TurnGroup). Of a [journaled](super::Journal) turn it is the
+    /// reader that is given up: it counts as gone, [`Disconnect`](super::Disconnect) says what becomes of the turn, and should it read on it
+    /// gets the failure completion, and may come back for the rest. To cut the connection itself, which a body cannot do, put a write time-out around the
     /// socket as the reference server does.
     pub write_stall: Option<Duration>,
 }
@@ -75,7 +77,7 @@ impl Default for Timeouts {
 
 const TIMEOUT_MESSAGE: &str = "The answer took too long. Please retry.";
 
-fn total_timeout() -> Failure {
+pub(crate) fn total_timeout() -> Failure {
     Failure::new(Failure::TIMEOUT, TIMEOUT_MESSAGE)
 }
 
@@ -83,7 +85,7 @@ fn idle_timeout() -> Failure {
     Failure::new(Failure::TIMEOUT, TIMEOUT_MESSAGE)
 }
 
-fn write_stalled() -> Failure {
+pub(super) fn write_stalled() -> Failure {
     Failure::new(
         Failure::WRITE_STALLED,
         "The connection was too slow for this answer. Please retry.",

@@ -361,3 +361,42 @@ async fn what_is_asked_while_going_down_is_refused() {
     client.expect_close(1001, "shutting down").await;
     over(socket).await;
 }
+
+/// A handler that never has a turn: its id ends in time, and may be used again; the others go on.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_never_returns_is_given_up() {
+    let (sender, gone) = oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let stage = Stage::default();
+    let part = stage.part("runs");
+    let gateway = stage
+        .gateway()
+        .service("never", ServiceKind::GraphRag, move |_| {
+            let gone = Gone(sender.lock().unwrap().take());
+            async move {
+                let _gone = gone;
+                std::future::pending().await
+            }
+        })
+        .timeouts(GatewayTimeouts::default().start(Duration::from_secs(7)))
+        .build();
+    let (mut client, socket) = piped(&gateway).await;
+    client.ask("runs").await;
+    part.say("x").await;
+    client.expect([chunk("runs", "x")]).await;
+    let begun = Instant::now();
+    client
+        .send(json!({ "id": "1", "service": "never", "request": { "query": "q", "streaming": true } }))
+        .await;
+    let late = "The answer took too long. Please retry.";
+    client
+        .expect([failed("1", "gateway-error", "timeout", late)])
+        .await;
+    assert_eq!(begun.elapsed().as_secs(), 7);
+    gone.await.unwrap();
+    // What has begun has its own times.
+    part.say("y").await;
+    client.expect([chunk("runs", "y")]).await;
+    drop(client);
+    over(socket).await;
+}

@@ -93,6 +93,7 @@ const STOPPED: &str = "\x1e{\"citations\":[],\"tools_used\":[],\"status\":\"stop
 const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
 const FAILED: &str = "\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\"error\":{\"code\":\"chat_failed\",\"message\":\"I hit an internal error while gathering evidence. Please retry.\",\"recoverable\":true}}";
 const TOO_LONG: &str = "The answer took too long. Please retry.\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\"error\":{\"code\":\"timeout\",\"message\":\"The answer took too long. Please retry.\",\"recoverable\":true}}";
+const TOO_SLOW: &str = "The connection was too slow for this answer. Please retry.\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\"error\":{\"code\":\"write_stalled\",\"message\":\"The connection was too slow for this answer. Please retry.\",\"recoverable\":true}}";
 
 /// Runs `steps` and compares everything that the reader gets: bytes, or the code of the rejection.
 async fn check(turn: TurnBuilder, steps: &'static [Step], expected: Result<String, &str>) {

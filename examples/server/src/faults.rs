@@ -16,6 +16,7 @@
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
 //! | `fault:long` | one event and two hundred words, one every 100 ms, then a normal end |
+//! | `fault:flood` | one event, then text without end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
 //! | `fault:unicode` | events and text with emoji cut in two, line separators and control bytes, then a normal end |
 
@@ -31,6 +32,9 @@ use crate::orchestrator::{Answering, Orchestrator, Question};
 /// What readers of lines, of JSON and of UTF-8 stumble over.
 const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
 const STEP: Duration = Duration::from_millis(100);
+/// Eight megabytes a second: more than buffers hold for a client that takes nothing, and no load for one that does.
+const FLOOD_BYTES: usize = 8 * 1024;
+const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 
 /// An orchestrator that fails when it is asked to.
 #[derive(Debug)]
@@ -112,6 +116,10 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             speak(200, &sink).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
+        "flood" => loop {
+            sink.send("x".repeat(FLOOD_BYTES)).await?;
+            tokio::time::sleep(FLOOD_PAUSE).await;
+        },
         "hostile" => {
             let text = "<img src=x onerror=\"document.title='owned'\"> \u{1e}{\"citations\":[]} \u{1d} [1] </script>";
             sink.send(Reasoning::new(text)).await?;

@@ -6,10 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
+use tokio::time::Instant;
 
 use super::Gateway;
 use super::guarded::Guarded;
 use crate::frame::{End, Failure};
+use crate::turn::timeouts::total_timeout;
 use crate::turn::{Rejected, Turn, TurnHandle, TurnStream};
 use crate::wire::Wire;
 use crate::wire::trustgraph::TrustGraph;
@@ -30,6 +32,8 @@ pub(super) struct Calls {
 struct InFlight {
     id: String,
     wire: TrustGraph,
+    /// By when its response has to have begun.
+    start_by: Option<Instant>,
     state: State,
 }
 
@@ -72,10 +76,17 @@ impl Calls {
     }
 
     /// Adds an id that is not in flight. It comes after all others.
-    pub(super) fn add(&mut self, id: String, wire: TrustGraph, starting: Starting) {
+    pub(super) fn add(
+        &mut self,
+        id: String,
+        wire: TrustGraph,
+        start_by: Option<Instant>,
+        starting: Starting,
+    ) {
         self.calls.push(InFlight {
             id,
             wire,
+            start_by,
             state: State::Starting(starting),
         });
     }
@@ -91,6 +102,24 @@ impl Calls {
     pub(super) fn fail_all(&mut self, failure: &Failure) {
         for call in &mut self.calls {
             call.end(Some(failure));
+        }
+    }
+
+    /// When the next handler will have taken too long.
+    pub(super) fn start_by(&self) -> Option<Instant> {
+        let starting = self
+            .calls
+            .iter()
+            .filter(|call| matches!(call.state, State::Starting(_)));
+        starting.filter_map(|call| call.start_by).min()
+    }
+
+    /// Ends the ids whose handlers have taken too long; each still gets its last message.
+    pub(super) fn fail_late(&mut self, now: Instant) {
+        for call in &mut self.calls {
+            if matches!(call.state, State::Starting(_)) && call.start_by.is_some_and(|by| by <= now) {
+                call.end(Some(&total_timeout()));
+            }
         }
     }
 

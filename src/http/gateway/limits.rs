@@ -78,7 +78,7 @@ impl Default for GatewayLimits {
     }
 }
 
-/// How long a gateway waits for the other side of a socket.
+/// How long a gateway waits, for the other side of a socket and for a request to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayTimeouts {
@@ -92,6 +92,10 @@ pub struct GatewayTimeouts {
     pub write: Duration,
     /// How long the client may take to answer a close frame; then the socket is cut.
     pub close: Duration,
+    /// How long a service's handler may take until it has a turn whose response has begun. Then it is dropped, and its id ends with the
+    /// failure [`Failure::TIMEOUT`](crate::Failure::TIMEOUT). What comes after that the turn's own
+    /// [`Timeouts`](crate::turn::Timeouts) bound.
+    pub start: Duration,
 }
 
 impl GatewayTimeouts {
@@ -105,6 +109,8 @@ impl GatewayTimeouts {
     pub const WRITE: Duration = Duration::from_secs(30);
     /// 5 seconds: nothing is lost any more, and a server that goes down waits for it.
     pub const CLOSE: Duration = Duration::from_secs(5);
+    /// 10 minutes: the longest turn. One that waits for its place says so, and has begun by that.
+    pub const START: Duration = Duration::from_secs(600);
 
     /// Sets how long a client may take to authenticate.
     #[must_use]
@@ -140,6 +146,13 @@ impl GatewayTimeouts {
         self.close = within;
         self
     }
+
+    /// Sets how long a handler may take until its response has begun.
+    #[must_use]
+    pub fn start(mut self, within: Duration) -> Self {
+        self.start = within;
+        self
+    }
 }
 
 impl Default for GatewayTimeouts {
@@ -150,6 +163,7 @@ impl Default for GatewayTimeouts {
             pong: Self::PONG,
             write: Self::WRITE,
             close: Self::CLOSE,
+            start: Self::START,
         }
     }
 }

@@ -304,7 +304,7 @@ impl GatewayBuilder {
     /// Registers what answers the requests for `name`. A name that is registered already is replaced.
     ///
     /// The handler runs in the socket's task, until it has a turn; it must not block. It is dropped where the client cancels or
-    /// goes away, and a panic in it ends this one request. Whatever it returns as an error is told the client: with a code of
+    /// goes away or where it takes longer than [`GatewayTimeouts::start`], and a panic in it ends this one request. Whatever it returns as an error is told the client: with a code of
     /// [`Gateway::ACCESS_DENIED`] or [`Gateway::WORKSPACE_NOT_FOUND`] as TrustGraph says it.
     #[must_use]
     pub fn service<H, F>(mut self, name: impl Into<String>, kind: ServiceKind, handler: H) -> Self

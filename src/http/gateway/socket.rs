@@ -177,6 +177,7 @@ enum Due {
     Write,
     Ping,
     Pong,
+    Start,
 }
 
 impl Live {
@@ -389,7 +390,8 @@ impl Live {
             } else {
                 service.start(call)
             };
-            self.calls.add(id, wire, starting);
+            let start_by = Instant::now().checked_add(gateway.timeouts.start);
+            self.calls.add(id, wire, start_by, starting);
             self.served += 1;
             return;
         } else {
@@ -438,6 +440,7 @@ impl Live {
             (write_by, Due::Write),
             (pong_by, Due::Pong),
             (ping_at, Due::Ping),
+            (self.calls.start_by(), Due::Start),
         ]
         .into_iter()
         .filter_map(|(at, due)| Some((at?, due)))
@@ -458,6 +461,10 @@ impl Live {
                 self.send(Message::Ping(Bytes::new()))
             }
             Due::Pong => Err(Over::Gone("silent")),
+            Due::Start => {
+                self.calls.fail_late(Instant::now());
+                Ok(())
+            }
         }
     }
 }

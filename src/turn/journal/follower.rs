@@ -6,11 +6,11 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 
 use super::error::{ResumeError, gone};
-use super::kept::{Dropped, Record};
-use super::log::Log;
+use super::kept::Record;
+use super::log::{Cut, Log};
 use crate::event::Custom;
 use crate::frame::{End, Frame};
-use crate::turn::group::Membership;
+use crate::turn::timeouts::write_stalled;
 use crate::turn::{Timeouts, TurnHandle};
 use crate::wire::{EncodeError, Encoder, Wire};
 
@@ -25,24 +25,15 @@ pub(crate) struct Reading {
     /// The next frame.
     from: u64,
     is_over: bool,
-    /// A reader holds the turn's place in its group while the turn runs.
-    _membership: Option<Membership>,
 }
 
 impl Reading {
-    pub(super) fn new(
-        log: Arc<Log>,
-        reader: u64,
-        from: u64,
-        is_over: bool,
-        membership: Option<Membership>,
-    ) -> Self {
+    pub(super) fn new(log: Arc<Log>, reader: u64, from: u64, is_over: bool) -> Self {
         Self {
             log,
             reader,
             from,
             is_over,
-            _membership: membership,
         }
     }
 
@@ -122,8 +113,10 @@ impl Follower {
     pub(crate) fn new(reading: Reading, mut encoder: Encoder) -> Self {
         let is_numbered = encoder.seek(reading.from);
         let may_park = encoder.may_park();
+        let position = if is_numbered { reading.from } else { 0 };
+        reading.log.follow(reading.reader, position);
         Self {
-            position: if is_numbered { reading.from } else { 0 },
+            position,
             is_numbered,
             may_park,
             parks: may_park,
@@ -172,9 +165,13 @@ impl Follower {
                     cx.waker().wake_by_ref();
                 }
             }
-            Poll::Ready(Err(Dropped)) => {
+            Poll::Ready(Err(cut)) => {
+                let failure = match cut {
+                    Cut::Gone => gone(),
+                    Cut::Stalled => write_stalled(),
+                };
                 self.encoder.seek(self.position);
-                let _ = self.encoder.end(&End::failed(gone()), &mut self.out);
+                let _ = self.encoder.end(&End::failed(failure), &mut self.out);
                 self.is_finished = true;
             }
             Poll::Pending => {}

@@ -4,6 +4,8 @@
 //! the head is dropped for whoever has not read it.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,7 +16,7 @@ use super::error::ResumeError;
 use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
-use crate::turn::group::WeakMembership;
+use crate::turn::group::{Membership, WeakMembership};
 use crate::turn::{OpenAsk, QueueLimits, Timeouts, TurnHandle};
 
 /// What does not change in the life of a log.
@@ -41,13 +43,41 @@ pub(super) struct Log {
 #[derive(Debug, Default)]
 struct State {
     kept: Kept,
-    /// Who reads, and how to wake them while they wait.
-    readers: HashMap<u64, Option<Waker>>,
+    /// Who reads.
+    readers: HashMap<u64, Seat>,
     /// The number of the next reader.
     next_reader: u64,
     /// Since when nobody reads.
     alone_since: Option<Instant>,
     recorder: Option<Waker>,
+}
+
+/// What the log knows of one reader.
+#[derive(Debug, Default)]
+struct Seat {
+    /// While it waits.
+    waker: Option<Waker>,
+    /// Whether it has a wire, and with it somebody who takes bytes or does not.
+    follows: bool,
+    /// Since when there has been something that it did not take.
+    behind_since: Option<Instant>,
+    /// A reader holds the turn's place in its group.
+    _membership: Option<Membership>,
+}
+
+/// Why a reader gets nothing more.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// What it would read next is not kept any more.
+    Gone,
+    /// It took nothing for too long.
+    Stalled,
+}
+
+impl From<Dropped> for Cut {
+    fn from(_: Dropped) -> Self {
+        Self::Gone
+    }
 }
 
 impl Log {
@@ -72,7 +102,14 @@ impl Log {
         state.kept.push(record, bytes);
         state.kept.trim(self.max_bytes);
         self.count(before, state.kept.bytes());
-        let waiting: Vec<Waker> = state.readers.values_mut().filter_map(Option::take).collect();
+        let mut waiting = Vec::new();
+        let mut now = None;
+        for seat in state.readers.values_mut() {
+            waiting.extend(seat.waker.take());
+            if seat.follows && seat.behind_since.is_none() {
+                seat.behind_since = Some(*now.get_or_insert_with(Instant::now));
+            }
+        }
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -127,27 +164,79 @@ impl Log {
         let is_over = state.kept.end().is_some() && from == state.kept.next();
         let reader = state.next_reader;
         state.next_reader += 1;
-        state.readers.insert(reader, None);
+        let seat = Seat {
+            _membership: self.head.membership.as_ref().and_then(WeakMembership::upgrade),
+            ..Seat::default()
+        };
+        state.readers.insert(reader, seat);
         state.alone_since = None;
         drop(state);
-        let membership = self.head.membership.as_ref().and_then(WeakMembership::upgrade);
-        Reading::new(Arc::clone(self), reader, from, is_over, membership)
+        Reading::new(Arc::clone(self), reader, from, is_over)
+    }
+
+    /// The reader has its wire: from now on it has to take what there is.
+    pub(super) fn follow(&self, reader: u64, from: u64) {
+        let mut state = self.lock();
+        let is_behind = from < state.kept.next();
+        if let Some(seat) = state.readers.get_mut(&reader) {
+            seat.follows = true;
+            seat.behind_since = is_behind.then(Instant::now);
+        }
     }
 
     pub(super) fn detach(&self, reader: u64) {
         let mut state = self.lock();
-        let waker = state.readers.remove(&reader);
-        let recorder = if state.readers.is_empty() {
+        // None where it was cut before.
+        let seat = state.readers.remove(&reader);
+        let recorder = if seat.is_some() && state.readers.is_empty() {
             state.alone_since = Some(Instant::now());
             state.recorder.take()
         } else {
             None
         };
         drop(state);
-        drop(waker);
+        drop(seat);
         if let Some(recorder) = recorder {
             recorder.wake();
         }
+    }
+
+    /// Counts readers as gone that have taken nothing for as long as the turn allows: their places in the group and what becomes of the
+    /// turn must not hang on a client that never reads. Says when to look again.
+    pub(super) fn cut_stalled(&self, now: Instant) -> Option<Instant> {
+        let after = self.head.timeouts.write_stall?;
+        // Who is not behind may fall behind right now.
+        let mut next = now.checked_add(after)?;
+        let mut state = self.lock();
+        let cut: Vec<(u64, Seat)> = state
+            .readers
+            .extract_if(|_, seat| {
+                let due = seat.behind_since.and_then(|since| since.checked_add(after));
+                next = due.filter(|due| *due > now).map_or(next, |due| due.min(next));
+                due.is_some_and(|due| due <= now)
+            })
+            .collect();
+        if !cut.is_empty() && state.readers.is_empty() {
+            state.alone_since = Some(now);
+        }
+        drop(state);
+        drop(cut);
+        Some(next)
+    }
+
+    /// Waits until nobody reads, or those who are left take nothing: after the end, when the turn's place in its group hangs on them.
+    pub(super) async fn emptied(&self) {
+        let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+        poll_fn(|cx| {
+            while timer.as_mut().poll(cx).is_ready() {
+                let Some(next) = self.cut_stalled(Instant::now()) else {
+                    return Poll::Ready(());
+                };
+                timer.as_mut().reset(next);
+            }
+            self.alone_since(cx).map_or(Poll::Pending, |_| Poll::Ready(()))
+        })
+        .await;
     }
 
     /// Whether every frame from `from` on is still there.
@@ -161,19 +250,25 @@ impl Log {
         reader: u64,
         from: u64,
         cx: &Context<'_>,
-    ) -> Poll<Result<Vec<Record>, Dropped>> {
-        let mut state = self.lock();
+    ) -> Poll<Result<Vec<Record>, Cut>> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let Some(seat) = state.readers.get_mut(&reader) else {
+            return Poll::Ready(Err(Cut::Stalled));
+        };
         // As much as a queue would hold for its reader.
-        match state.kept.read(from, QueueLimits::MAX_BYTES) {
-            Ok(records) if records.is_empty() => {
-                let before = state.readers.insert(reader, Some(cx.waker().clone()));
-                // A waker's drop may be anybody's code: outside of the lock.
-                drop(state);
-                drop(before);
-                Poll::Pending
-            }
-            read => Poll::Ready(read),
+        let records = state.kept.read(from, QueueLimits::MAX_BYTES)?;
+        if records.is_empty() {
+            let before = seat.waker.replace(cx.waker().clone());
+            seat.behind_since = None;
+            // A waker's drop may be anybody's code: outside of the lock.
+            drop(guard);
+            drop(before);
+            return Poll::Pending;
         }
+        let has_more = from + (records.len() as u64) < state.kept.next();
+        seat.behind_since = (seat.follows && has_more).then(Instant::now);
+        Poll::Ready(Ok(records))
     }
 
     /// Since when nobody reads; the recorder is woken when that changes.

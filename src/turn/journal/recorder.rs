@@ -32,7 +32,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Records the turn to its end, then stays behind to drop what is kept too long, unless somebody does that already.
+    /// Records the turn to its end. Then it stays behind for readers that take nothing, while the turn's place in its group hangs on
+    /// them, and to drop what is kept too long, unless somebody does that already.
     pub(super) async fn run(self) {
         let Self {
             reader,
@@ -40,11 +41,12 @@ impl Recorder {
             log,
             disconnect,
         } = self;
-        let mut unended = Unended(Some((journal.clone(), log)));
+        let mut unended = Unended(Some((journal.clone(), Arc::clone(&log))));
         if let Some((journal, log)) = &unended.0 {
             record(&reader, journal, log, disconnect).await;
         }
         // The turn is over: it gives back its place in the group before anything else.
+        let is_grouped = reader.membership.is_some();
         drop(reader);
         let sweeper = unended.0.take().and_then(|(journal, log)| {
             journal.retire(log.head.handle.id());
@@ -52,9 +54,27 @@ impl Recorder {
         });
         drop(unended);
         drop(journal);
-        if let Some(sweeper) = sweeper {
-            sweeper.run().await;
-        }
+        let mut emptied = pin!(async move {
+            if is_grouped {
+                log.emptied().await;
+            }
+        });
+        let mut swept = pin!(async {
+            if let Some(sweeper) = sweeper {
+                sweeper.run().await;
+            }
+        });
+        let (mut is_emptied, mut is_swept) = (false, false);
+        poll_fn(|cx| {
+            is_emptied = is_emptied || emptied.as_mut().poll(cx).is_ready();
+            is_swept = is_swept || swept.as_mut().poll(cx).is_ready();
+            if is_emptied && is_swept {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
 
@@ -68,17 +88,22 @@ async fn record(reader: &Reader, journal: &Journal, log: &Log, disconnect: Disco
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
                 return Poll::Ready(frame);
             }
-            let alone_since = log.alone_since(cx);
-            let due = match human.look(reader.queue.asks.is_waiting()) {
+            let awaited = human.look(reader.queue.asks.is_waiting());
+            let due_since = |alone_since| match awaited {
                 Awaited::Now => None,
                 Awaited::Until(asked_until) => disconnect.due(alone_since, asked_until),
             };
+            let mut due = due_since(log.alone_since(cx));
             if let Some(due) = due.filter(|due| *due < timer.deadline()) {
                 timer.as_mut().reset(due);
             }
             while timer.as_mut().poll(cx).is_ready() {
                 let now = Instant::now();
                 let mut look_again = reader.check_overdue();
+                if let Some(stalls) = log.cut_stalled(now) {
+                    look_again = look_again.min(stalls);
+                    due = due_since(log.alone_since(cx));
+                }
                 match due {
                     // The end comes through the queue like any other; asking twice is nothing.
                     Some(due) if due <= now => drop(reader.queue.request_end(End::stopped())),
@@ -113,6 +138,7 @@ struct Human {
     until: Option<Instant>,
 }
 
+#[derive(Clone, Copy)]
 enum Awaited {
     Now,
     Until(Option<Instant>),

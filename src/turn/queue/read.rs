@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use super::state::{Out, first_buffer};
-use super::{Closed, CommitOn, Queue, Refused, register, wake_all};
+use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
 use crate::event::Event;
 use crate::frame::{End, Frame, Status};
 use crate::wire::Encoder;
@@ -89,31 +89,29 @@ impl Queue {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.flush_text();
-        state.take_end();
-        let Out::Bytes { buffer, .. } = &mut state.out else {
-            return Poll::Ready(None);
-        };
-        if buffer.is_empty() {
-            if state.end_taken {
-                return Poll::Ready(None);
+        let producer = state.take_end();
+        let mut senders = Vec::new();
+        let taken = match &mut state.out {
+            Out::Bytes { buffer, .. } if !buffer.is_empty() => {
+                let chunk = buffer.split().freeze();
+                state.figures.bytes += chunk.len() as u64;
+                senders = state.taken(now);
+                Poll::Ready(Some(chunk))
             }
-            register(&mut state.reader, cx);
-            // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
-            let senders = if state.frames > 0 {
-                state.taken(now)
-            } else {
-                Vec::new()
-            };
-            drop(guard);
-            senders.into_iter().for_each(Waker::wake);
-            return Poll::Pending;
-        }
-        let chunk = buffer.split().freeze();
-        state.figures.bytes += chunk.len() as u64;
-        let senders = state.taken(now);
+            Out::Bytes { .. } if !state.end_taken => {
+                register(&mut state.reader, cx);
+                // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
+                if state.frames > 0 {
+                    senders = state.taken(now);
+                }
+                Poll::Pending
+            }
+            Out::Bytes { .. } | Out::Frames { .. } => Poll::Ready(None),
+        };
         drop(guard);
+        wake(producer);
         senders.into_iter().for_each(Waker::wake);
-        Poll::Ready(Some(chunk))
+        taken
     }
 
     /// Takes the next frame as it is; `None` after the end. For a reader that wants no wire.
@@ -121,24 +119,29 @@ impl Queue {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.flush_text();
-        state.take_end();
-        let Out::Frames { frames, bytes, .. } = &mut state.out else {
-            return Poll::Ready(None);
+        let producer = state.take_end();
+        let mut senders = Vec::new();
+        let taken = match &mut state.out {
+            Out::Bytes { .. } => Poll::Ready(None),
+            Out::Frames { frames, bytes, .. } => match frames.pop_front() {
+                Some(frame) => {
+                    if frames.is_empty() {
+                        *bytes = 0;
+                        senders = state.taken(now);
+                    }
+                    Poll::Ready(Some(frame))
+                }
+                None if state.end_taken => Poll::Ready(None),
+                None => {
+                    register(&mut state.reader, cx);
+                    Poll::Pending
+                }
+            },
         };
-        let Some(frame) = frames.pop_front() else {
-            if state.end_taken {
-                return Poll::Ready(None);
-            }
-            register(&mut state.reader, cx);
-            return Poll::Pending;
-        };
-        if frames.is_empty() {
-            *bytes = 0;
-            let senders = state.taken(now);
-            drop(guard);
-            senders.into_iter().for_each(Waker::wake);
-        }
-        Poll::Ready(Some(frame))
+        drop(guard);
+        wake(producer);
+        senders.into_iter().for_each(Waker::wake);
+        taken
     }
 
     /// Writes the wire's filler, if it has one now and nothing else is ready.
@@ -168,6 +171,23 @@ impl Queue {
             .as_ref()
             .filter(|_| state.end_taken)
             .map(|end| end.status.clone())
+    }
+
+    /// Waits until the reader has the end, or is gone: what the producer's task does when everything else is done.
+    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.lock();
+        if state.end_taken || state.reader_gone {
+            return Poll::Ready(());
+        }
+        register(&mut state.producer, cx);
+        Poll::Pending
+    }
+
+    /// Since when the reader of a turn that ended at `ended` has taken nothing; `None` where nobody has chosen a wire.
+    pub(crate) fn untaken_since(&self, ended: Instant) -> Option<Instant> {
+        let state = self.lock();
+        let has_wire = matches!(state.out, Out::Bytes { .. });
+        has_wire.then(|| state.activity.behind_since.unwrap_or(ended))
     }
 
     /// The reader is gone: whoever sends is told, and the producer gives up.

@@ -219,11 +219,9 @@ impl State {
         std::mem::take(&mut self.senders)
     }
 
-    /// Puts the end behind everything else, once.
-    pub(super) fn take_end(&mut self) {
-        let Some(end) = self.end.as_ref().filter(|_| !self.end_taken) else {
-            return;
-        };
+    /// Puts the end behind everything else, once: who is to be woken.
+    pub(super) fn take_end(&mut self) -> Option<Waker> {
+        let end = self.end.as_ref().filter(|_| !self.end_taken)?;
         self.end_taken = true;
         match &mut self.out {
             Out::Bytes { encoder, buffer } => {
@@ -232,6 +230,7 @@ impl State {
             }
             Out::Frames { frames, .. } => frames.push_back(Frame::End(end.clone())),
         }
+        self.producer.take()
     }
 }
 

@@ -162,3 +162,82 @@ async fn sinks_are_told() {
     settle().await;
     assert_eq!(codes(&sink).await, ["turn_ended"; 5]);
 }
+
+/// A client may keep its connection and take nothing: of HTTP/2 one stream. Nothing may hang on it, neither the turn nor its place.
+#[tokio::test(start_paused = true)]
+async fn who_takes_nothing_is_no_reader() {
+    let journal = in_memory();
+    let group = TurnGroup::new(1);
+    let expected = format!("\x1d{TOO_SLOW}");
+    for (disconnect, after) in [
+        (Disconnect::cancel(), 40),
+        (Disconnect::grace(GRACE), 70),
+        (Disconnect::go_on(), 3_000),
+    ] {
+        let (flag, dropped) = Flag::new();
+        let timeouts = Timeouts::default()
+            .idle(None)
+            .total(Duration::from_secs(3_000))
+            .write_stall(Duration::from_secs(40));
+        let turn = Turn::builder()
+            .journal(&journal)
+            .group(&group)
+            .on_disconnect(disconnect)
+            .timeouts(timeouts)
+            .start(move |sink| async move {
+                let _flag = flag;
+                play(&[Text("a"), Wait(3_600_000)], sink).await
+            });
+        let turn = turn.commit().await.unwrap();
+        let id = turn.id();
+        let stream = turn.stream(&Framed::default());
+        settle().await;
+        // One that has no wire yet takes its time.
+        let unread = resume(&journal, id, 1).await;
+        tokio::time::sleep(Duration::from_secs(39)).await;
+        drop(unread);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(40 + gone_after(&dropped).await, after, "{disconnect:?}");
+        assert_eq!(group.active(), 0, "{disconnect:?}");
+        assert_eq!(drain(stream).await, expected, "{disconnect:?}");
+    }
+}
+
+/// The same after the end, when only the place is left to give back.
+#[tokio::test(start_paused = true)]
+async fn who_leaves_the_end_holds_no_place() {
+    let journal = in_memory();
+    for is_journaled in [true, false] {
+        let group = TurnGroup::new(1);
+        let builder = Turn::builder().group(&group);
+        let builder = if is_journaled {
+            builder.journal(&journal)
+        } else {
+            builder
+        };
+        let turn = builder.start(|sink| play(&[Text("a")], sink));
+        let turn = turn.commit().await.unwrap();
+        // A turn that nobody streams has its reader still.
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        let stream = turn.stream(&Framed::default());
+        let begun = Instant::now();
+        tokio::time::sleep(Timeouts::WRITE_STALL - ms(1)).await;
+        assert_eq!(group.active(), 1);
+        group.drained().await;
+        assert_eq!(begun.elapsed().as_secs(), 30, "{is_journaled}");
+        assert_eq!(group.active(), 0);
+        let read = drain(stream).await;
+        let expected = if is_journaled {
+            format!("\x1d{TOO_SLOW}")
+        } else {
+            format!("\x1da{DONE}")
+        };
+        assert_eq!(read, expected);
+        // Its place is given back once.
+        assert_eq!((group.active(), group.queued()), (0, 0));
+        let next = Turn::builder()
+            .group(&group)
+            .start(|sink| play(&[Text("a")], sink));
+        drop(next.commit().await.unwrap());
+    }
+}

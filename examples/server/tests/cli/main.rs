@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod ask;
+mod disconnects;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -51,13 +51,23 @@ pub(crate) fn start_with(
     orchestrator: Option<Arc<dyn Orchestrator>>,
     change: impl FnOnce(&mut Settings),
 ) -> Running {
+    start_over(None, library, orchestrator, change)
+}
+
+/// The same over sessions that are there already.
+pub(crate) fn start_over(
+    sessions: Option<Sessions>,
+    library: Arc<Library>,
+    orchestrator: Option<Arc<dyn Orchestrator>>,
+    change: impl FnOnce(&mut Settings),
+) -> Running {
     let mut settings = Settings::default();
     settings.listen.set_port(0);
     settings.test_faults = true;
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
-    let sessions = Sessions::in_memory(session_limits(&settings));
+    let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let app = Arc::new(App::new(settings, sessions, library, orchestrator, extractor));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());

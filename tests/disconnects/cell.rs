@@ -1,0 +1,338 @@
+//! One cell of the matrix, and what must happen in it.
+
+use std::fmt;
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use ragwire::turn::{Answered, Collected, Journal, JournalLimits, TurnGroup};
+use ragwire::{Ndjson, Status, TurnId};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, Fault};
+use crate::server::{GRACE, KEEP_ALIVE, OWNER, Policy, STALL, Server, Transport};
+use crate::stage::{APPROVE, ASK, PIECE_BYTES, PIECES, Part, State, cast};
+use crate::until;
+
+/// A grace that is waited for in real time.
+const SHORT_GRACE: Duration = Duration::from_millis(300);
+/// Most bytes that an orchestrator gets rid of while its reader takes nothing and there is no journal: 48 KiB of ours twice (once
+/// filled, once taken), and what hyper, the kernel and the client's library hold, which is set to some 100 KiB here.
+const MAX_UNREAD_BYTES: usize = 256 << 10;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) transport: Transport,
+    pub(crate) fault: Fault,
+    pub(crate) policy: Policy,
+    pub(crate) state: State,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = match self.policy {
+            Policy::Grace(_) => "Grace".into(),
+            policy => format!("{policy:?}"),
+        };
+        let [transport, fault, state] = [
+            format!("{:?}", self.transport),
+            format!("{:?}", self.fault),
+            format!("{:?}", self.state),
+        ];
+        write!(f, "{transport:9} {fault:17} {policy:9} {state:12}")
+    }
+}
+
+/// When the server learns that the client is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Noticed {
+    /// Without a word of the orchestrator: the system says so, a filler cannot be written, or a ping is not answered.
+    Quiet,
+    /// When the orchestrator says more than the buffers on the way hold.
+    Talking,
+}
+
+impl Cell {
+    /// The expectation: rows 10 to 15 of the fault matrix.
+    fn noticed(&self) -> Noticed {
+        use Fault::{BlackHole, Fin, FinAfterExtraByte, HalfClose, Rst, Slow, Stalled};
+        use Transport::{Http1, Http2, WebSocket};
+        match (self.fault, self.transport) {
+            // hyper sees a half-close as an end, unless it is told otherwise; so does h2, and a WebSocket ends by a frame.
+            (Fin | Rst | HalfClose, _) => Noticed::Quiet,
+            // hyper does not look at an HTTP/1 socket that has sent too much. Only the fillers find out, and before the commitment
+            // there are none.
+            (FinAfterExtraByte, Http1) if self.state == State::BeforeCommit => Noticed::Talking,
+            (FinAfterExtraByte, _) => Noticed::Quiet,
+            // HTTP/1 has no ping, and fillers are a byte each.
+            (BlackHole | Stalled | Slow, Http1) => Noticed::Talking,
+            (BlackHole, Http2 | WebSocket) => Noticed::Quiet,
+            // One stream that is not read says nothing of its connection.
+            (Stalled, Http2) => Noticed::Talking,
+            (Stalled, WebSocket) => Noticed::Quiet,
+            // A ping of HTTP/2 has 17 bytes and does not get through in time; a WebSocket's has 2 and does.
+            (Slow, Http2) => Noticed::Quiet,
+            (Slow, WebSocket) => Noticed::Talking,
+        }
+    }
+
+    /// Whether the connection outlives the answer: a stream of HTTP/2 that is not read.
+    fn connection_stays(&self) -> bool {
+        self.transport == Transport::Http2 && self.fault == Fault::Stalled
+    }
+
+    /// Plays the cell; panics where something is not as it must be.
+    pub(crate) async fn play(self) {
+        let server = Server::start(self.transport, TurnGroup::new(2), STALL);
+        tokio::task::yield_now().await;
+        let tasks = Handle::current().metrics().num_alive_tasks();
+        self.disconnect(server).await;
+        // The server's own are the accept loop.
+        let metrics = Handle::current().metrics();
+        until("no task is left", || metrics.num_alive_tasks() < tasks).await;
+    }
+
+    async fn disconnect(self, mut server: Server) {
+        let (mut part, role) = cast(self.state);
+        let policy = match self.policy {
+            // A clock that is moved on would cut an HTTP/2 connection that is to live.
+            Policy::Grace(_) if self.connection_stays() => Policy::Grace(SHORT_GRACE),
+            policy => policy,
+        };
+        server.expect(role, policy);
+        let mut client = Client::ask(self.transport, server.address).await;
+        let id = server.ids.recv().await.unwrap();
+        (&mut part.reached).await.unwrap();
+        if self.state != State::BeforeCommit {
+            client.has_read().await;
+        }
+        assert_eq!((server.group.active(), server.connections()), (1, 1));
+        client.leave(self.fault);
+
+        let quiet = self.noticed() == Noticed::Quiet;
+        if quiet && self.state == State::BeforeCommit {
+            // Nobody could ever come back to a turn whose response has not begun.
+            until("the orchestrator is dropped", || part.is_gone()).await;
+            assert_eq!(server.journal.turns(), 0, "kept");
+        } else {
+            if !quiet && self.transport != Transport::WebSocket {
+                // Not a proof that nothing happens, but a chance for it to happen.
+                tokio::time::sleep(4 * KEEP_ALIVE).await;
+                assert!(!part.is_gone(), "dropped while nothing was written");
+            }
+            self.end(&server, part, id, quiet).await;
+        }
+        until("the place comes back", || server.group.active() == 0).await;
+        assert_eq!(server.group.queued(), 0);
+        if !self.connection_stays() {
+            until("the connection is gone", || server.connections() == 0).await;
+        }
+        drop(client);
+        until("the connection is gone", || server.connections() == 0).await;
+        tokio::time::timeout(crate::PATIENCE, server.group.drained())
+            .await
+            .unwrap();
+
+        move_on(JournalLimits::KEEP).await;
+        until("nothing is kept", || {
+            (server.journal.turns(), server.journal.bytes()) == (0, 0)
+        })
+        .await;
+    }
+
+    /// A turn whose response has begun, or begins after the client went away.
+    async fn end(&self, server: &Server, mut part: Part, id: TurnId, quiet: bool) {
+        let journal = &server.journal;
+        if !quiet {
+            part.talk(&server.group, id).await;
+            if self.policy != Policy::NoJournal {
+                until("the response begins", || journal.turns() == 1).await;
+            }
+        }
+        match self.policy {
+            Policy::NoJournal => {
+                until("the orchestrator is dropped", || part.is_gone()).await;
+                let unread = part.sent() * PIECE_BYTES;
+                assert!(unread <= MAX_UNREAD_BYTES, "{unread} bytes that nobody reads");
+                assert_eq!(journal.turns(), 0, "kept");
+            }
+            Policy::Cancel => {
+                until("the orchestrator is dropped", || part.is_gone()).await;
+                self.check(journal, id, Status::Stopped, part.sent()).await;
+            }
+            Policy::Grace(_) if self.connection_stays() => {
+                until("the orchestrator is dropped", || part.is_gone()).await;
+                self.check(journal, id, Status::Stopped, part.sent()).await;
+            }
+            Policy::Grace(_) => {
+                until("the connection is gone", || server.connections() == 0).await;
+                assert!(!part.is_gone(), "dropped within its grace");
+                let mut back = Back::comes(journal, id).await;
+                if quiet {
+                    part.talk(&server.group, id).await;
+                }
+                until("it talks to who came back", || part.sent() == PIECES).await;
+                let read = back.leaves().await;
+                assert!(!part.is_gone(), "dropped though its grace begins anew");
+                move_on(GRACE).await;
+                until("the orchestrator is dropped", || part.is_gone()).await;
+                let lines = self.check(journal, id, Status::Stopped, PIECES).await;
+                assert!(lines[1..].concat().starts_with(&read), "not what was kept");
+            }
+            Policy::GoOn => {
+                if !self.connection_stays() {
+                    until("the connection is gone", || server.connections() == 0).await;
+                }
+                assert!(!part.is_gone(), "dropped though it goes on");
+                let mut back = Back::comes(journal, id).await;
+                if quiet {
+                    part.talk(&server.group, id).await;
+                }
+                part.finish.take().unwrap().send(()).unwrap();
+                let read = back.stays().await;
+                let lines = self.check(journal, id, Status::Completed, PIECES).await;
+                assert_eq!(lines[1..].concat(), read, "not what was kept");
+                assert!(
+                    part.is_gone(),
+                    "the journal has its end, and the orchestrator is still there"
+                );
+            }
+        }
+    }
+
+    /// That the journal has the turn: what it sent, how it ended, and the exact rest for whoever comes back. Gives its lines.
+    async fn check(&self, journal: &Journal, id: TurnId, status: Status, pieces: usize) -> Vec<String> {
+        let turn = journal.resume(id, OWNER, 0).await.unwrap();
+        let Collected {
+            events, text, end, ..
+        } = turn.collect().await.unwrap();
+        assert_eq!(end.status, status);
+        let names: Vec<_> = events.iter().map(|(event, _)| event.name()).collect();
+        let mut expected = Vec::new();
+        if self.state != State::BeforeCommit {
+            expected.push("search");
+        }
+        if self.state == State::Human {
+            expected.push("input_requested");
+            if pieces > 0 {
+                expected.push("input_resolved");
+            }
+        }
+        // One more may be in the journal than its orchestrator has counted.
+        if self.state == State::Text {
+            assert_eq!(names, expected);
+            let xs = text.strip_prefix("Forty-two.").unwrap();
+            assert!(xs.bytes().all(|byte| byte == b'x'));
+            assert!((pieces * PIECE_BYTES..=(pieces + 1) * PIECE_BYTES).contains(&xs.len()));
+        } else {
+            let (before, talk) = names.split_at(expected.len().min(names.len()));
+            assert_eq!(before, expected);
+            assert!(talk.iter().all(|name| *name == "reasoning"), "{talk:?}");
+            assert!(
+                (pieces..=pieces + 1).contains(&talk.len()),
+                "{} of {pieces}",
+                talk.len()
+            );
+            assert_eq!(text, "");
+        }
+
+        assert_eq!(
+            journal.resume(id, "mallory", 0).await.unwrap_err().code(),
+            "unknown_turn"
+        );
+        let lines = read(journal, id, 0).await;
+        let all = lines.len();
+        let places: Vec<usize> = if all <= 8 {
+            (1..=all).collect()
+        } else {
+            vec![1, all / 2, all - 1, all]
+        };
+        for from in places {
+            assert_eq!(read(journal, id, from as u64).await, lines[from..], "from {from}");
+        }
+        lines
+    }
+}
+
+/// Moves the clock on; every socket is at rest then.
+async fn move_on(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time + Duration::from_secs(1)).await;
+    tokio::time::resume();
+}
+
+/// The lines of a turn from a frame on, without fillers.
+async fn read(journal: &Journal, id: TurnId, from: u64) -> Vec<String> {
+    let turn = journal.resume(id, OWNER, from).await.unwrap();
+    let mut body = turn.respond(Ndjson::default()).into_body();
+    let mut read = Vec::new();
+    while let Some(frame) = body.frame().await {
+        read.extend_from_slice(&frame.unwrap().into_data().unwrap());
+    }
+    lines(&read)
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let text = str::from_utf8(bytes).unwrap();
+    text.split_inclusive('\n')
+        .filter(|line| *line != "\n")
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Somebody who has the first frame and comes back.
+struct Back {
+    leave: Option<oneshot::Sender<()>>,
+    reads: JoinHandle<Vec<u8>>,
+}
+
+impl Back {
+    async fn comes(journal: &Journal, id: TurnId) -> Self {
+        let turn = journal.resume(id, OWNER, 1).await.unwrap();
+        let mut body = turn.respond(Ndjson::default()).into_body();
+        let (leave, mut left) = oneshot::channel();
+        let reads = tokio::spawn(async move {
+            let mut read = Vec::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    frame = body.frame() => match frame {
+                        Some(frame) => read.extend_from_slice(&frame.unwrap().into_data().unwrap()),
+                        None => return read,
+                    },
+                    _ = &mut left => return read,
+                }
+            }
+        });
+        Self {
+            leave: Some(leave),
+            reads,
+        }
+    }
+
+    /// Reads to the end.
+    async fn stays(&mut self) -> String {
+        let read = tokio::time::timeout(crate::PATIENCE, &mut self.reads).await;
+        lines(&read.unwrap().unwrap()).concat()
+    }
+
+    /// Leaves again.
+    async fn leaves(&mut self) -> String {
+        drop(self.leave.take());
+        self.stays().await
+    }
+}
+
+impl Part {
+    /// Makes the orchestrator talk; one that waits for a human gets its answer, from elsewhere than its connection.
+    async fn talk(&mut self, group: &TurnGroup, id: TurnId) {
+        if let Some(turn) = group.get(&id)
+            && turn.asks().iter().any(|ask| ask.request_id == ASK)
+        {
+            assert_eq!(turn.answer(ASK, APPROVE), Ok(Answered::Accepted));
+        }
+        // Where the client was found to be gone meanwhile, nobody is there to talk.
+        let _ = self.go.take().unwrap().send(());
+    }
+}

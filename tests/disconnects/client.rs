@@ -1,0 +1,267 @@
+//! Clients that go away. Each is a well-behaved one (hyper, tungstenite) behind a piece of wire that does what it is told to the socket.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{SinkExt, StreamExt};
+use http::Request;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, copy_bidirectional};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::server::Transport;
+use crate::until;
+
+/// The kernel's buffer for what the client has not read.
+const RECEIVE_BUFFER_BYTES: u32 = 4 << 10;
+/// What the client's own library may have taken and not read.
+const PIPE_BYTES: usize = 4 << 10;
+/// HTTP/2's window of one stream: what its server may send to a client that reads nothing.
+const WINDOW_BYTES: u32 = 16 << 10;
+/// How long a slow client takes for a byte: to the time-outs here what a second is to those of a server.
+const BYTE: Duration = Duration::from_millis(200);
+
+/// How a client goes away, or seems to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It closes the socket.
+    Fin,
+    /// It resets it.
+    Rst,
+    /// It says that it will send nothing more, and reads on.
+    HalfClose,
+    /// It sends one byte too many, then closes the socket.
+    FinAfterExtraByte,
+    /// Nothing goes either way any more, and nobody is told.
+    BlackHole,
+    /// It reads nothing. On HTTP/2 one stream is left alone; the connection lives.
+    Stalled,
+    /// It reads a byte now and then.
+    Slow,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Fin,
+        Self::Rst,
+        Self::HalfClose,
+        Self::FinAfterExtraByte,
+        Self::BlackHole,
+        Self::Stalled,
+        Self::Slow,
+    ];
+}
+
+/// A client that has asked. Dropping it closes its connection.
+pub(crate) struct Client {
+    transport: Transport,
+    received: Arc<Mutex<Vec<u8>>>,
+    ended: Arc<Mutex<bool>>,
+    fault: Option<oneshot::Sender<Fault>>,
+    /// False where the client leaves what comes to itself.
+    reads: watch::Sender<bool>,
+    _tasks: JoinSet<()>,
+}
+
+impl Client {
+    pub(crate) async fn ask(transport: Transport, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).unwrap();
+        let socket = socket.connect(address).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        let (app, wire) = tokio::io::duplex(PIPE_BYTES);
+        let (fault, faults) = oneshot::channel();
+        let (reads, may_read) = watch::channel(true);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(carry(transport, wire, socket, faults, may_read.clone()));
+        let seen = Seen {
+            received: Arc::default(),
+            ended: Arc::default(),
+            may_read,
+        };
+        let (received, ended) = (Arc::clone(&seen.received), Arc::clone(&seen.ended));
+        tasks.spawn(read(transport, app, seen));
+        Self {
+            transport,
+            received,
+            ended,
+            fault: Some(fault),
+            reads,
+            _tasks: tasks,
+        }
+    }
+
+    /// Goes away.
+    pub(crate) fn leave(&mut self, fault: Fault) {
+        self.reads.send_replace(fault != Fault::Stalled);
+        if self.transport != Transport::Http2 || fault != Fault::Stalled {
+            self.fault.take().unwrap().send(fault).unwrap();
+        }
+    }
+
+    /// Reads on, where it was stalled.
+    pub(crate) fn read_on(&self) {
+        self.reads.send_replace(true);
+    }
+
+    /// Waits until it has read something.
+    pub(crate) async fn has_read(&self) {
+        until("the client reads something", || {
+            !self.received.lock().unwrap().is_empty()
+        })
+        .await;
+    }
+
+    /// Everything that it reads, once that has ended.
+    pub(crate) async fn all(&self) -> String {
+        until("the client's answer ends", || *self.ended.lock().unwrap()).await;
+        String::from_utf8(self.received.lock().unwrap().clone()).unwrap()
+    }
+}
+
+/// What the client's library reads.
+struct Seen {
+    received: Arc<Mutex<Vec<u8>>>,
+    ended: Arc<Mutex<bool>>,
+    may_read: watch::Receiver<bool>,
+}
+
+impl Seen {
+    async fn may_read(&mut self) {
+        let _ = self.may_read.wait_for(|may| *may).await;
+    }
+
+    fn add(&self, bytes: &[u8]) {
+        self.received.lock().unwrap().extend_from_slice(bytes);
+    }
+
+    async fn body(mut self, response: hyper::Result<http::Response<Incoming>>) {
+        if let Ok(response) = response {
+            let mut body = response.into_body();
+            self.may_read().await;
+            while let Some(Ok(frame)) = body.frame().await {
+                self.add(&frame.into_data().unwrap_or_default());
+                self.may_read().await;
+            }
+        }
+        *self.ended.lock().unwrap() = true;
+    }
+}
+
+fn request() -> Request<Empty<Bytes>> {
+    Request::get("http://x/turn")
+        .header("host", "x")
+        .body(Empty::new())
+        .unwrap()
+}
+
+/// The client's own library.
+async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
+    match transport {
+        Transport::Http1 => {
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(app))
+                .await
+                .unwrap();
+            let exchange = async {
+                seen.body(sender.send_request(request()).await).await;
+                std::future::pending::<()>().await;
+            };
+            tokio::select! { _ = connection => {} () = exchange => {} }
+        }
+        Transport::Http2 => {
+            let (mut sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(WINDOW_BYTES)
+                .handshake(TokioIo::new(app))
+                .await
+                .unwrap();
+            let exchange = async {
+                seen.body(sender.send_request(request()).await).await;
+                std::future::pending::<()>().await;
+            };
+            tokio::select! { _ = connection => {} () = exchange => {} }
+        }
+        Transport::WebSocket => {
+            let Ok((mut socket, _)) = tokio_tungstenite::client_async("ws://x/", app).await else {
+                return;
+            };
+            let question = json!({
+                "id": "1", "service": "graph-rag", "flow": "default",
+                "request": { "query": "why?", "streaming": true },
+            });
+            let _ = socket.send(Message::text(question.to_string())).await;
+            while let Some(Ok(message)) = socket.next().await {
+                if let Message::Text(text) = message {
+                    seen.add(text.as_bytes());
+                    seen.add(b"\n");
+                }
+            }
+            *seen.ended.lock().unwrap() = true;
+        }
+    }
+}
+
+/// Carries bytes between the client's library and its socket, until it is told to go away.
+async fn carry(
+    transport: Transport,
+    mut app: DuplexStream,
+    mut socket: TcpStream,
+    fault: oneshot::Receiver<Fault>,
+    mut may_read: watch::Receiver<bool>,
+) {
+    let fault = tokio::select! {
+        fault = fault => fault,
+        _ = copy_bidirectional(&mut app, &mut socket) => return,
+    };
+    match fault {
+        // The client itself was dropped.
+        Err(_) => {}
+        Ok(Fault::Fin) => {
+            let _ = socket.shutdown().await;
+        }
+        Ok(Fault::Rst) => socket.set_zero_linger().unwrap(),
+        Ok(Fault::HalfClose) => {
+            let _ = socket.shutdown().await;
+            let _ = copy(&mut socket, &mut app).await;
+        }
+        Ok(Fault::FinAfterExtraByte) => {
+            // Another request's first byte; a frame's, which on a WebSocket is that of a text.
+            let byte = match transport {
+                Transport::Http1 => b'G',
+                Transport::Http2 => 0,
+                Transport::WebSocket => 0x81,
+            };
+            let _ = socket.write_all(&[byte]).await;
+            let _ = socket.shutdown().await;
+        }
+        Ok(Fault::BlackHole) => std::future::pending().await,
+        Ok(Fault::Stalled) => {
+            {
+                let (_from, mut to) = socket.split();
+                tokio::select! {
+                    () = async { drop(may_read.wait_for(|may| *may).await) } => {}
+                    _ = copy(&mut app, &mut to) => std::future::pending().await,
+                }
+            }
+            let _ = copy_bidirectional(&mut app, &mut socket).await;
+        }
+        Ok(Fault::Slow) => {
+            let ((mut from, mut to), (mut asked, mut told)) = (socket.split(), tokio::io::split(app));
+            let trickle = async {
+                let mut byte = [0];
+                while from.read_exact(&mut byte).await.is_ok() && told.write_all(&byte).await.is_ok() {
+                    tokio::time::sleep(BYTE).await;
+                }
+            };
+            let _ = tokio::join!(trickle, copy(&mut asked, &mut to));
+            std::future::pending().await
+        }
+    }
+}

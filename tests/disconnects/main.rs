@@ -1,0 +1,127 @@
+//! The disconnect matrix: how a client goes away × what becomes of the turn then × the transport × how far the turn has come.
+//!
+//! Real sockets on loopback: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket. Each cell has a runtime, a server, a group and a
+//! journal of its own, so that whatever it leaves behind is seen: tasks, places, connections, what the journal keeps. Open files are
+//! counted over a whole table.
+//!
+//! `cell.rs` says what must happen, `client.rs` how clients go away, `server.rs` and `stage.rs` are the other side.
+#![cfg(all(feature = "http", feature = "ws"))]
+#![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+mod cell;
+mod client;
+mod server;
+mod shutdown;
+mod stage;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::cell::Cell;
+use crate::client::Fault;
+use crate::server::{Policy, Transport};
+use crate::stage::State;
+
+/// Longer than a cell takes on a busy machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Cells that run at a time: nearly all of what they do is wait.
+const THREADS: usize = 48;
+
+/// One test at a time counts the open files of the process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Waits until `is_so`.
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "never: {what}");
+}
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Runs `play` on a runtime of its own, whose time may be moved on.
+fn on_a_runtime<F: Future<Output = ()>>(play: impl FnOnce() -> F) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(play()))).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "panicked".into())
+    })
+}
+
+/// Runs all cells of one transport.
+fn table(transport: Transport) {
+    let _alone = alone();
+    let mut cells = Vec::new();
+    for fault in Fault::ALL {
+        for policy in Policy::ALL {
+            for state in State::ALL {
+                cells.push(Cell {
+                    transport,
+                    fault,
+                    policy,
+                    state,
+                });
+            }
+        }
+    }
+    // What tokio opens once for the process is none of the cells'.
+    on_a_runtime(|| async {}).unwrap();
+    let files = open_files();
+    let next = AtomicUsize::new(0);
+    let rows = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(at) else { return };
+                    let begun = Instant::now();
+                    let outcome = on_a_runtime(|| cell.play());
+                    let row = (at, cell, outcome, begun.elapsed());
+                    rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+                }
+            });
+        }
+    });
+    let mut rows = rows.into_inner().unwrap();
+    rows.sort_by_key(|(at, ..)| *at);
+    let failed = rows.iter().filter(|(_, _, outcome, _)| outcome.is_err()).count();
+    // Seen where a cell fails, and with `--nocapture`.
+    for (_, cell, outcome, took) in &rows {
+        let said = outcome.as_ref().err().map_or("ok", |why| why);
+        println!("{cell}  {:5} ms  {said}", took.as_millis());
+    }
+    assert_eq!(failed, 0, "of {} cells", rows.len());
+    assert_eq!(open_files(), files, "open files");
+}
+
+#[test]
+fn http1() {
+    table(Transport::Http1);
+}
+
+#[test]
+fn http2() {
+    table(Transport::Http2);
+}
+
+#[test]
+fn websocket() {
+    table(Transport::WebSocket);
+}
