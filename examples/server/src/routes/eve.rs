@@ -223,7 +223,9 @@ impl Posted {
             ));
         }
         if !self.input_responses.is_empty() {
-            return Err(invalid("A session that begins has asked nothing; send a message."));
+            return Err(invalid(
+                "A session that begins has asked nothing; send a message.",
+            ));
         }
         match self.message {
             Some(Message::Text(text)) => Ok(text),

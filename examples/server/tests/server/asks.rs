@@ -42,13 +42,19 @@ fn user(prompt: &str) -> Value {
 }
 
 fn tool(id: &str, more: &Value) -> Value {
-    let mut part = json!({ "type": "dynamic-tool", "toolName": "ask_question", "toolCallId": id, "input": {} });
-    part.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut part =
+        json!({ "type": "dynamic-tool", "toolName": "ask_question", "toolCallId": id, "input": {} });
+    part.as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
     part
 }
 
 fn approval(id: &str, approved: bool) -> Value {
-    tool(id, &json!({ "state": "approval-responded", "approval": { "id": id, "approved": approved } }))
+    tool(
+        id,
+        &json!({ "state": "approval-responded", "approval": { "id": id, "approved": approved } }),
+    )
 }
 
 fn said(id: &str, output: &str) -> Value {
@@ -125,18 +131,29 @@ async fn a_chat_goes_on_with_its_approval() {
                 json!({ "type": "text-end", "id": "text-1" }),
             ]
         );
-        assert_eq!((&rest[6]["type"], &rest[6]["finishReason"]), (&json!("finish"), &json!("stop")));
+        assert_eq!(
+            (&rest[6]["type"], &rest[6]["finishReason"]),
+            (&json!("finish"), &json!("stop"))
+        );
         assert_eq!((rest.len(), &rest[7]), (8, &json!("[DONE]")));
 
         // The answer was lost on the way back: the same request has the same answer, also when all is over.
         server.until_idle().await;
         assert_eq!(parts(&chat(&server, &[APPROVALS], &body).await), rest);
         // The page has the outcome by now, and sends it along; header or not.
-        let known = answered(&id, "fault:ask", &turn, &[if approved {
-            said("delete", "Approve")
-        } else {
-            tool("delete", &json!({ "state": "output-denied", "approval": { "id": "delete", "approved": false } }))
-        }]);
+        let known = answered(
+            &id,
+            "fault:ask",
+            &turn,
+            &[if approved {
+                said("delete", "Approve")
+            } else {
+                tool(
+                    "delete",
+                    &json!({ "state": "output-denied", "approval": { "id": "delete", "approved": false } }),
+                )
+            }],
+        );
         assert_eq!(parts(&chat(&server, &[], &known).await), rest);
         // Another one is refused, and changes nothing.
         let other = answered(&id, "fault:ask", &turn, &[approval("delete", !approved)]);
@@ -153,7 +170,11 @@ async fn a_chat_takes_words_and_a_missing_approval_is_none() {
     let turn = turn(&reply);
     let asked = parts(&reply);
     let request_id = asked[2]["toolCallId"].as_str().unwrap();
-    assert_eq!(asked[2].get("providerExecuted"), None, "it is the page's to answer");
+    assert_eq!(
+        asked[2].get("providerExecuted"),
+        None,
+        "it is the page's to answer"
+    );
     let body = answered("c", "fault:ask-text", &turn, &[approval(request_id, true)]);
     let refused = chat(&server, &[APPROVALS], &body).await;
     assert_eq!(refusal(&refused), (422, "answer_invalid".into()));
@@ -177,15 +198,29 @@ async fn wrong_answers_of_a_chat_are_told_apart() {
     };
     let unknown = (404, "ask_unknown".to_owned());
     let yes = || approval("delete", true);
-    assert_eq!(post(&[APPROVALS, mallory], "c", yes()).await, unknown, "somebody else's");
-    assert_eq!(post(&[APPROVALS, alice], "d", yes()).await, unknown, "another chat");
-    assert_eq!(post(&[APPROVALS, alice], "c", approval("other", true)).await, unknown, "not asked");
+    assert_eq!(
+        post(&[APPROVALS, mallory], "c", yes()).await,
+        unknown,
+        "somebody else's"
+    );
+    assert_eq!(
+        post(&[APPROVALS, alice], "d", yes()).await,
+        unknown,
+        "another chat"
+    );
+    assert_eq!(
+        post(&[APPROVALS, alice], "c", approval("other", true)).await,
+        unknown,
+        "not asked"
+    );
     assert_eq!(post(&[APPROVALS], "c", yes()).await.0, 401);
     let text = [APPROVALS, alice, ("accept", "text/plain")];
     assert_eq!(post(&text, "c", yes()).await, (422, "invalid_request".into()));
     let invalid = post(&[APPROVALS, alice], "c", said("delete", "Perhaps")).await;
     assert_eq!(invalid, (422, "answer_invalid".into()));
-    let stopped = server.call(Method::POST, &format!("{CHAT}/c/stop"), &[alice], "").await;
+    let stopped = server
+        .call(Method::POST, &format!("{CHAT}/c/stop"), &[alice], "")
+        .await;
     assert_eq!(stopped.json(), json!({ "stopped": true }));
     let late = post(&[APPROVALS, alice], "c", yes()).await;
     assert_eq!(late, (410, "ask_over".into()));
@@ -226,13 +261,31 @@ async fn a_chat_that_knows_no_approvals_reads_on() {
         }
         let answer = json!({ "request_id": "delete", "response": "Approve" });
         let path = format!("/v1/turns/{turn}/answer");
-        assert_eq!(server.post(&path, &answer).await.json(), json!({ "accepted": true }));
-        let rest = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+        assert_eq!(
+            server.post(&path, &answer).await.json(),
+            json!({ "accepted": true })
+        );
+        let rest = http_body_util::BodyExt::collect(response.into_body())
+            .await
+            .unwrap();
         read.extend_from_slice(&rest.to_bytes());
-        let types: Vec<_> = steady(&read, "/delta").iter().map(|part| part["type"].clone()).collect();
+        let types: Vec<_> = steady(&read, "/delta")
+            .iter()
+            .map(|part| part["type"].clone())
+            .collect();
         assert_eq!(
             json!(types),
-            json!(["start", "data-search", "data-input_requested", "data-input_resolved", "text-start", "text-delta", "text-end", "finish", null])
+            json!([
+                "start",
+                "data-search",
+                "data-input_requested",
+                "data-input_resolved",
+                "text-start",
+                "text-delta",
+                "text-end",
+                "finish",
+                null
+            ])
         );
         server.until_idle().await;
     }
@@ -254,7 +307,10 @@ fn run(prompt: &str, resume: &Value) -> Value {
 fn interrupts(reply: &Reply) -> Vec<Value> {
     let events = text("/delta")(reply);
     let last = events.last().unwrap();
-    assert_eq!((&last["type"], &last["outcome"]["type"]), (&json!("RUN_FINISHED"), &json!("interrupt")));
+    assert_eq!(
+        (&last["type"], &last["outcome"]["type"]),
+        (&json!("RUN_FINISHED"), &json!("interrupt"))
+    );
     last["outcome"]["interrupts"].as_array().unwrap().clone()
 }
 
@@ -263,8 +319,14 @@ async fn a_run_goes_on_with_its_answer() {
     let server = start(|_| {}).await;
     let events = text("/delta");
     for (entry, says) in [
-        (json!({ "status": "resolved", "payload": "Approve" }), "They are deleted."),
-        (json!({ "status": "resolved", "payload": "Reject" }), "They are left alone."),
+        (
+            json!({ "status": "resolved", "payload": "Approve" }),
+            "They are deleted.",
+        ),
+        (
+            json!({ "status": "resolved", "payload": "Reject" }),
+            "They are left alone.",
+        ),
         // Nobody answers, and there is a no.
         (json!({ "status": "cancelled" }), "They are left alone."),
     ] {
@@ -273,8 +335,10 @@ async fn a_run_goes_on_with_its_answer() {
         let interrupt = format!("{turn}-delete");
         assert_eq!(
             interrupts(&reply),
-            [json!({ "id": interrupt, "reason": "approval", "message": "Delete 3 files?",
-                "responseSchema": { "type": "string", "enum": ["Approve", "Reject"] } })]
+            [
+                json!({ "id": interrupt, "reason": "approval", "message": "Delete 3 files?",
+                "responseSchema": { "type": "string", "enum": ["Approve", "Reject"] } })
+            ]
         );
         let mut entry = entry;
         entry["interruptId"] = interrupt.clone().into();
@@ -284,17 +348,36 @@ async fn a_run_goes_on_with_its_answer() {
         assert_eq!(self::turn(&reply), turn);
         let rest = events(&reply);
         let message = format!("{turn}-message");
-        assert_eq!(rest[0], json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r2" }));
-        assert_eq!((&rest[1]["type"], &rest[1]["name"]), (&json!("CUSTOM"), &json!("input_resolved")));
-        assert_eq!(rest[2], json!({ "type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant" }));
-        assert_eq!(rest[3], json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": says }));
+        assert_eq!(
+            rest[0],
+            json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r2" })
+        );
+        assert_eq!(
+            (&rest[1]["type"], &rest[1]["name"]),
+            (&json!("CUSTOM"), &json!("input_resolved"))
+        );
+        assert_eq!(
+            rest[2],
+            json!({ "type": "TEXT_MESSAGE_START", "messageId": message, "role": "assistant" })
+        );
+        assert_eq!(
+            rest[3],
+            json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message, "delta": says })
+        );
         let last = &rest[5];
-        assert_eq!((rest.len(), &last["type"], &last["runId"]), (6, &json!("RUN_FINISHED"), &json!("r2")));
+        assert_eq!(
+            (rest.len(), &last["type"], &last["runId"]),
+            (6, &json!("RUN_FINISHED"), &json!("r2"))
+        );
         assert_eq!(last.get("outcome"), None);
 
         server.until_idle().await;
         assert_eq!(events(&server.post(RUN, &body).await), rest, "the same again");
-        let other = if says == "They are deleted." { "Reject" } else { "Approve" };
+        let other = if says == "They are deleted." {
+            "Reject"
+        } else {
+            "Approve"
+        };
         let other = json!([{ "interruptId": interrupt, "status": "resolved", "payload": other }]);
         let refused = server.post(RUN, &run("fault:ask", &other)).await;
         assert_eq!(refusal(&refused), (409, "ask_answered".into()));
@@ -321,7 +404,11 @@ async fn wrong_answers_of_a_run_are_told_apart() {
     let unknown = (404, "ask_unknown".to_owned());
     let nobody = format!("{}-x", "0".repeat(32));
     for wrong in ["", "x", "x-y", &nobody, &format!("{turn}-other"), &turn] {
-        assert_eq!(answer("alice", json!([resolved(wrong)])).await, unknown, "{wrong}");
+        assert_eq!(
+            answer("alice", json!([resolved(wrong)])).await,
+            unknown,
+            "{wrong}"
+        );
     }
     assert_eq!(answer("mallory", json!([resolved(&id)])).await, unknown);
     let two = answer("alice", json!([resolved(&id), resolved(&nobody)])).await;
@@ -335,9 +422,15 @@ async fn wrong_answers_of_a_run_are_told_apart() {
     let cancelled = json!([{ "interruptId": id, "status": "cancelled" }]);
     let events = text("/delta")(&call("alice", run("?", &cancelled)).await);
     let last = events.last().unwrap();
-    assert_eq!((&last["type"], &last["outcome"]), (&json!("RUN_FINISHED"), &json!({ "type": "cancelled" })));
+    assert_eq!(
+        (&last["type"], &last["outcome"]),
+        (&json!("RUN_FINISHED"), &json!({ "type": "cancelled" }))
+    );
     server.until_idle().await;
-    assert_eq!(answer("alice", json!([resolved(&id)])).await, (410, "ask_over".into()));
+    assert_eq!(
+        answer("alice", json!([resolved(&id)])).await,
+        (410, "ask_over".into())
+    );
     // It can be abandoned still: the client has to get past it.
     assert_eq!(call("alice", run("?", &cancelled)).await.status, 200);
 }
@@ -363,9 +456,14 @@ async fn begin(server: &Running, query: &str, message: &str) -> Session {
 impl Session {
     async fn read(&self, server: &Running, start_index: usize) -> Vec<Value> {
         let path = format!("{}/stream?startIndex={start_index}", self.path);
-        let reply = tokio::time::timeout(Duration::from_secs(60), server.get(&path)).await.unwrap();
+        let reply = tokio::time::timeout(Duration::from_secs(60), server.get(&path))
+            .await
+            .unwrap();
         assert_eq!(reply.status, 200);
-        let lines = reply.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = reply
+            .body
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
     }
 
@@ -393,19 +491,54 @@ async fn a_session_waits_at_a_question() {
     for (query, before, after) in [
         (
             "",
-            &["session.started", "turn.started", "message.received", "step.started", "search", "input.requested", "step.completed", "session.waiting"][..],
-            &["step.started", "action.result", "message.appended", "message.completed", "step.completed", "turn.completed", "session.waiting"][..],
+            &[
+                "session.started",
+                "turn.started",
+                "message.received",
+                "step.started",
+                "search",
+                "input.requested",
+                "step.completed",
+                "session.waiting",
+            ][..],
+            &[
+                "step.started",
+                "action.result",
+                "message.appended",
+                "message.completed",
+                "step.completed",
+                "turn.completed",
+                "session.waiting",
+            ][..],
         ),
         (
             "?vocabulary=documented",
-            &["session.started", "message.appended", "agent.start", "search", "input.requested", "session.waiting"],
-            &["input.resolved", "agent.content.delta", "message.appended", "message.completed", "agent.complete", "session.waiting"],
+            &[
+                "session.started",
+                "message.appended",
+                "agent.start",
+                "search",
+                "input.requested",
+                "session.waiting",
+            ],
+            &[
+                "input.resolved",
+                "agent.content.delta",
+                "message.appended",
+                "message.completed",
+                "agent.complete",
+                "session.waiting",
+            ],
         ),
     ] {
         let session = begin(&server, query, "fault:ask").await;
         let read = session.read(&server, 0).await;
         assert_eq!(types(&read), before);
-        assert_eq!(read.last().unwrap()["data"].get("metadata"), None, "the turn is not over");
+        assert_eq!(
+            read.last().unwrap()["data"].get("metadata"),
+            None,
+            "the turn is not over"
+        );
         // Whoever has read that waits as the session does.
         assert_eq!(session.read(&server, before.len()).await, Vec::<Value>::new());
         assert_eq!(session.read(&server, 3).await, read[3..]);
@@ -421,14 +554,23 @@ async fn a_session_waits_at_a_question() {
         // All of it is one stream now, for whoever reads it from anywhere.
         let whole = [read, rest].concat();
         for from in 0..=whole.len() {
-            assert_eq!(session.read(&server, from).await, whole[from..], "{query} from {from}");
+            assert_eq!(
+                session.read(&server, from).await,
+                whole[from..],
+                "{query} from {from}"
+            );
         }
         assert_eq!(session.post(&server, &answer).await.0, 200, "equal again");
         let other = json!({ "inputResponses": [{ "requestId": "delete", "optionId": "Reject" }] });
-        assert_eq!(session.post(&server, &other).await, refused(409, "The question has another answer already."));
+        assert_eq!(
+            session.post(&server, &other).await,
+            refused(409, "The question has another answer already.")
+        );
 
         // And the session goes on behind it.
-        let (status, _) = session.post(&server, &json!({ "message": "fault:no-events" })).await;
+        let (status, _) = session
+            .post(&server, &json!({ "message": "fault:no-events" }))
+            .await;
         assert_eq!(status, 200);
         let next = session.read(&server, whole.len()).await;
         assert_eq!(next.last().unwrap()["type"], "session.waiting");
@@ -465,19 +607,30 @@ async fn wrong_answers_of_a_session_are_told_apart() {
         path: "/eve/v1/session/ses_0".into(),
         token: session.token.clone(),
     };
-    assert_eq!(nobody.post(&server, &answer(id, "Ada")).await, refused(404, "Session not found."));
+    assert_eq!(
+        nobody.post(&server, &answer(id, "Ada")).await,
+        refused(404, "Session not found.")
+    );
     let begun = json!({ "inputResponses": [{ "requestId": id, "text": "Ada" }], "message": "Why?" });
     let reply = server.post("/eve/v1/session", &begun).await;
     assert_eq!(reply.status, 422);
 
-    let cancelled = server.call(Method::POST, &format!("{}/cancel", session.path), &[], "").await;
+    let cancelled = server
+        .call(Method::POST, &format!("{}/cancel", session.path), &[], "")
+        .await;
     assert_eq!(cancelled.status, 202);
     server.until_idle().await;
     assert_eq!(session.post(&server, &answer(id, "Ada")).await.0, 410);
     let rest = session.read(&server, read.len()).await;
     assert_eq!(rest.last().unwrap()["data"]["metadata"]["status"], "stopped");
     // And it goes on.
-    assert_eq!(session.post(&server, &json!({ "message": "fault:no-events" })).await.0, 200);
+    assert_eq!(
+        session
+            .post(&server, &json!({ "message": "fault:no-events" }))
+            .await
+            .0,
+        200
+    );
 }
 
 /// A turn that waits outlives every reader, whatever the server does with turns that nobody reads.
@@ -493,7 +646,8 @@ async fn nobody_reads_while_a_human_thinks() {
     let body = answered("c", "fault:ask", &chat_turn, &[approval("delete", true)]);
     let parts = text("/delta")(&chat(&server, &[], &body).await);
     assert_eq!(parts[parts.len() - 2]["finishReason"], "stop");
-    let resume = json!([{ "interruptId": format!("{run_turn}-delete"), "status": "resolved", "payload": "Approve" }]);
+    let resume =
+        json!([{ "interruptId": format!("{run_turn}-delete"), "status": "resolved", "payload": "Approve" }]);
     let events = text("/delta")(&server.post(RUN, &run("?", &resume)).await);
     assert_eq!(events.last().unwrap()["type"], "RUN_FINISHED");
 
