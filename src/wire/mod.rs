@@ -204,12 +204,11 @@ impl Encoder {
         self.spelling.seek(index)
     }
 
-    /// Whether a reader sees an event that is encoded now, or after a text, before the end.
-    pub(crate) fn shows_events(&self, after_text: bool) -> bool {
-        let phase = if after_text {
-            Phase::Text
-        } else {
-            self.order.phase()
+    /// Whether a reader sees an event before the end that is encoded in `phase`, or now where the stream is further than that.
+    pub fn shows_events(&self, phase: Phase) -> bool {
+        let phase = match phase {
+            Phase::Events => self.order.phase(),
+            phase => phase,
         };
         self.spelling.shows_events(phase)
     }

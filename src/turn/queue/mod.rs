@@ -21,7 +21,7 @@ use super::asks::Asks;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
-use crate::frame::{End, Timestamp};
+use crate::frame::{End, Phase, Timestamp};
 use crate::utf8::Carry;
 use crate::wire::EncodeError;
 
@@ -224,8 +224,15 @@ impl Queue {
         let state = self.lock();
         match &state.out {
             Out::Frames { .. } => false,
-            // A text that still waits comes before.
-            Out::Bytes { encoder, .. } => !encoder.shows_events(!state.text.is_empty()),
+            Out::Bytes { encoder, .. } => {
+                // A text that still waits comes before.
+                let phase = if state.text.is_empty() {
+                    Phase::Events
+                } else {
+                    Phase::Text
+                };
+                !encoder.shows_events(phase)
+            }
         }
     }
 

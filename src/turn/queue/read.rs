@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::state::{Out, first_buffer};
 use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
 use crate::event::Event;
-use crate::frame::{End, Frame, Status};
+use crate::frame::{End, Frame, Phase, Status};
 use crate::wire::Encoder;
 
 /// The question that an event asks.
@@ -61,7 +61,7 @@ impl Queue {
         let mut hidden = Vec::new();
         for frame in std::mem::take(frames) {
             if let Frame::Event { event, .. } = &frame
-                && !encoder.shows_events(false)
+                && !encoder.shows_events(Phase::Events)
             {
                 hidden.extend(request_id(event).map(str::to_owned));
             }

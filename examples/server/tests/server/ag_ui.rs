@@ -72,7 +72,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
         ]
     );
     assert_eq!(
-        events(&server, &user("fault:empty")).await,
+        events(&server, &user("fault:empty")).await.0,
         [
             json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
             json!({
