@@ -442,7 +442,7 @@ struct Cancel {
     tag = "eve",
     operation_id = "eveCancel",
     params(("session_id" = String, Path, description = "As the first message was answered")),
-    request_body(content = Option<Cancel>, example = json!({ "turnId": "turn_0" })),
+    request_body(content = Option<Cancel>),
     responses(
         (status = 200, description = "No such turn runs", body = shapes::EveCancelled),
         (status = 202, description = "The turn ends", body = shapes::EveCancelled),
