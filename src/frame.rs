@@ -1,6 +1,6 @@
 //! The frames of a turn, and the one table that says which may come when.
 //!
-//! A frame is an event, a piece of the answer, or the end. This module decides *whether* a frame may come now
+//! A frame is an event, a piece of the answer, the end, or what stands for frames that are kept no longer. This module decides *whether* a frame may come now
 //! ([`Order`]); how it looks is the business of [`crate::wire`]. It knows no wire, no clock and no queue.
 
 use std::borrow::Cow;
@@ -11,6 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::event::Event;
 use crate::metadata::Metadata;
+use crate::snapshot::Snapshot;
 
 /// One unit of a turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,8 @@ pub enum Frame {
     Text(String),
     /// The end: nothing follows.
     End(End),
+    /// Stands for all frames before the next one. It replaces what its reader has of the turn.
+    Snapshot(Box<Snapshot>),
 }
 
 impl Frame {
@@ -35,6 +38,7 @@ impl Frame {
             Self::Event { .. } => FrameKind::Event,
             Self::Text(_) => FrameKind::Text,
             Self::End(_) => FrameKind::End,
+            Self::Snapshot(_) => FrameKind::Snapshot,
         }
     }
 }
@@ -315,6 +319,8 @@ pub enum FrameKind {
     Text,
     /// [`Frame::End`]
     End,
+    /// [`Frame::Snapshot`]
+    Snapshot,
 }
 
 /// How far a stream has come.
@@ -371,7 +377,10 @@ impl Order {
             (Phase::Events | Phase::Text | Phase::Trailer, FrameKind::End) => Phase::Ended,
             // A decoder that waits for the rest of the metadata gets late events out of it first.
             (Phase::Trailer, FrameKind::Event) => Phase::Trailer,
-            (Phase::Trailer, FrameKind::Text) | (Phase::Ended, _) => {
+            // First, or for a reader that fell behind; whether the answer has begun by it is said by `begin_text`.
+            (Phase::Events, FrameKind::Snapshot) => Phase::Events,
+            (Phase::Text, FrameKind::Snapshot) => Phase::Text,
+            (Phase::Trailer, FrameKind::Text | FrameKind::Snapshot) | (Phase::Ended, _) => {
                 return Err(OutOfOrder {
                     phase: self.phase,
                     frame,
@@ -386,7 +395,7 @@ impl Order {
         self.phase = Phase::Trailer;
     }
 
-    /// A decoder has seen the beginning of the answer.
+    /// The answer has begun otherwise than by a text: a decoder has seen its separator, or a snapshot has some.
     pub(crate) fn begin_text(&mut self) {
         self.phase = Phase::Text;
     }
@@ -428,13 +437,15 @@ mod tests {
 
     #[test]
     fn the_table() {
-        use FrameKind::{End, Event, Text};
+        use FrameKind::{End, Event, Snapshot, Text};
         for (frames, phase) in [
             (&[][..], Phase::Events),
             (&[Event, Event], Phase::Events),
             (&[Event, Text], Phase::Text),
             (&[Text, Event], Phase::Text),
             (&[End], Phase::Ended),
+            (&[Snapshot, Event], Phase::Events),
+            (&[Text, Snapshot, Snapshot], Phase::Text),
             (&[Event, Text, Event, Text, End], Phase::Ended),
         ] {
             let mut order = Order::default();
@@ -443,7 +454,7 @@ mod tests {
             }
             assert_eq!(order.phase(), phase, "{frames:?}");
         }
-        for late in [Event, Text, End] {
+        for late in [Event, Text, End, Snapshot] {
             let mut order = Order { phase: Phase::Ended };
             order.accept(late).unwrap_err();
             assert_eq!(order.phase(), Phase::Ended);

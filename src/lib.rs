@@ -28,6 +28,7 @@ mod frame;
 mod json;
 mod metadata;
 mod record;
+mod snapshot;
 mod utf8;
 pub mod wire;
 
@@ -45,6 +46,7 @@ pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, 
 #[cfg(feature = "ws")]
 pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
+pub use snapshot::Snapshot;
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::ag_ui::AgUi;

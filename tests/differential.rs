@@ -115,6 +115,7 @@ fn said(frames: &[Frame]) -> Said {
             Frame::Text(text) => answer.push_str(text),
             Frame::End(end) => last = Some(end),
             Frame::Event { .. } => {}
+            Frame::Snapshot(_) => unreachable!("a whole turn has none"),
         }
     }
     let end: &End = last.unwrap();

@@ -12,7 +12,7 @@ use ragwire::wire::framed::FramedDecoder;
 use ragwire::wire::ndjson::NdjsonDecoder;
 use ragwire::wire::sse::SseDecoder;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
-use ragwire::{End, Event, Frame, Framed, Ndjson, Phase, Sse, Status, Timestamp};
+use ragwire::{End, Event, Frame, Framed, Ndjson, Phase, Snapshot, Sse, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use written::frame;
@@ -30,8 +30,8 @@ enum Kind {
 
 const KINDS: [(Kind, &str, usize, &str, usize); 3] = [
     (Kind::Framed, "framed", 100, "F-", 19),
-    (Kind::Sse, "sse", 25, "S-", 9),
-    (Kind::Ndjson, "ndjson", 25, "N-", 9),
+    (Kind::Sse, "sse", 25, "S-", 10),
+    (Kind::Ndjson, "ndjson", 25, "N-", 10),
 ];
 
 trait Reader: Decode {
@@ -184,6 +184,7 @@ fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
     match frame {
         Frame::Event { event, timestamp } => frames.push(json!({ "event": event_json(event, *timestamp) })),
         Frame::End(end) => frames.push(json!({ "end": end_json(end) })),
+        Frame::Snapshot(snapshot) => frames.push(json!({ "snapshot": snapshot_json(snapshot) })),
         Frame::Text(text) => {
             assert_ne!(text, "", "an empty text is no frame");
             match frames.last_mut().and_then(|last| last.get_mut("text")) {
@@ -192,6 +193,18 @@ fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
             }
         }
     }
+}
+
+fn snapshot_json(snapshot: &Snapshot) -> Value {
+    let events = snapshot.events.iter();
+    let events: Vec<_> = events
+        .map(|(event, timestamp)| event_json(event, *timestamp))
+        .collect();
+    let mut json = json!({ "frames": snapshot.frames, "events": events, "text": snapshot.text });
+    if snapshot.events_dropped > 0 {
+        json["events_dropped"] = snapshot.events_dropped.into();
+    }
+    json
 }
 
 fn event_json(event: &Event, timestamp: Option<Timestamp>) -> Value {

@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use ragwire::wire::sse::{EventStream, EventTooLarge, Message};
 use ragwire::wire::{Decode, Finish, Limits, Wire};
-use ragwire::{End, Frame, Ndjson, Sse};
+use ragwire::{End, Frame, Ndjson, Snapshot, Sse};
 
 use crate::Decoded;
 
@@ -66,6 +66,21 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
             Frame::Event { .. } => {}
             Frame::Text(_) => assert_eq!(once, whole),
             Frame::End(end) => assert_eq!(*once, Frame::End(without_strange_members(end))),
+            Frame::Snapshot(whole) => {
+                let Frame::Snapshot(once) = once else {
+                    panic!("a snapshot became {once:?}")
+                };
+                let plain = |snapshot: &Snapshot| {
+                    let Snapshot {
+                        frames,
+                        text,
+                        events_dropped,
+                        ..
+                    } = snapshot;
+                    (*frames, text.clone(), *events_dropped, snapshot.events.len())
+                };
+                assert_eq!(plain(once), plain(whole));
+            }
         }
     }
     let bytes = encode(&wire, &once.frames).expect("what we wrote can be written again");

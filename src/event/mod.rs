@@ -16,6 +16,8 @@
 
 mod custom;
 mod parts;
+#[cfg(feature = "turn")]
+mod step;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,6 +27,8 @@ pub use parts::{
     AuthorizationOutcome, ClaimCheck, ClaimVerdict, Complexity, CragAction, CragClass, CragDetail, Levels,
     Mode, Source, Triple, Verdict,
 };
+#[cfg(feature = "turn")]
+pub(crate) use step::Step;
 
 use crate::frame::Item;
 use crate::record::record;

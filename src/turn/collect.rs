@@ -24,6 +24,9 @@ pub struct Collected {
     pub text: String,
     /// How it ended.
     pub end: End,
+    /// Whether a journal had its first frames as a [`Snapshot`](crate::Snapshot) only. Then `events` and `text` are those of the turn from
+    /// its beginning, whatever was asked for, with the last state of each step, and the metadata of the end count what is left out.
+    pub is_compact: bool,
 }
 
 impl Collected {
@@ -69,7 +72,8 @@ impl CollectError {
 impl Turn {
     /// Reads the turn to its end instead of streaming it.
     ///
-    /// A failed turn is collected like any other; look at its `end`. Of a turn that was resumed there is what was asked for, and the end.
+    /// A failed turn is collected like any other; look at its `end`. Of a turn that was resumed there is what was asked for, and the end;
+    /// where that is not kept any more, what [`Collected::is_compact`] says.
     ///
     /// # Cancel safety
     ///
@@ -78,13 +82,14 @@ impl Turn {
     /// # Errors
     ///
     /// [`CollectError::TooLarge`]; the turn is dropped then. [`CollectError::Gone`] where a [`Journal`](super::Journal) dropped frames
-    /// before they were read.
+    /// before they were read, and has no snapshot of them.
     pub async fn collect(self) -> Result<Collected, CollectError> {
         let mut collected = Collected {
             id: self.id(),
             events: Vec::new(),
             text: String::new(),
             end: End::default(),
+            is_compact: false,
         };
         match self.source {
             Source::Queue(reader) => {
@@ -119,7 +124,17 @@ impl Collected {
         match frame {
             Frame::Event { event, timestamp } => self.events.push((event, timestamp)),
             Frame::Text(text) => self.text.push_str(&text),
-            Frame::End(end) => self.end = end,
+            Frame::End(end) => {
+                let left_out = self.end.metadata.events_dropped;
+                self.end = end;
+                self.end.metadata.events_dropped += left_out;
+            }
+            Frame::Snapshot(snapshot) => {
+                self.events = snapshot.events;
+                self.text = snapshot.text;
+                self.end.metadata.events_dropped = snapshot.events_dropped;
+                self.is_compact = true;
+            }
         }
         if self.text.len() > MAX_TEXT_BYTES || self.events.len() > MAX_EVENTS {
             return Err(CollectError::TooLarge);

@@ -320,9 +320,11 @@ impl Turn {
         }
     }
 
-    /// Whether `wire` can go on where the turn was resumed. Wires whose frames stand alone (`Sse`, `Ndjson`) always can; the others have
-    /// to know what came before, so they cannot where the journal dropped the turn's first frames. Their stream is then nothing but
-    /// the failure completion, under the code `gone`.
+    /// Whether `wire` can go on where the turn was resumed. Wires whose frames stand alone (`Sse`, `Ndjson`) can where the frames asked
+    /// for are kept, or begin with a [`Snapshot`](crate::Snapshot) if there is one. The others have to know what came before, so
+    /// they cannot where the journal dropped the turn's first frames; except that some tell a snapshot as events and text to a reader that
+    /// asks for everything, from 0 on (`PROTOCOL.md` has the table). Where a wire cannot, its stream is nothing but the failure
+    /// completion, under the code `gone`.
     ///
     /// # Errors
     ///

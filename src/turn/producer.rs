@@ -95,12 +95,11 @@ impl Producer {
         drop(place);
         self.queue.finish(end);
         // A reader that takes nothing would hold the place for ever: of HTTP/2 one may leave a stream and keep the connection.
-        if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall) {
-            if told(&self.queue, after).await.is_err()
-                && let Some(place) = readers.upgrade()
-            {
-                place.leave();
-            }
+        if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall)
+            && told(&self.queue, after).await.is_err()
+            && let Some(place) = readers.upgrade()
+        {
+            place.leave();
         }
     }
 }

@@ -371,6 +371,10 @@ impl Spelling for AgUiSpelling {
         Lines::new(usize::MAX, None).append(&self.started(), out);
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

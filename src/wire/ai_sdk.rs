@@ -209,6 +209,10 @@ impl Spelling for AiSdkSpelling {
         write(&Part::Start { message_id }, out);
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

@@ -152,6 +152,10 @@ impl Spelling for FramedSpelling {
         phase == Phase::Events
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut) {
         // A blank line is skipped before the text; within the text every byte would be shown.
         if phase == Phase::Events {

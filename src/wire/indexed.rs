@@ -1,4 +1,5 @@
-//! What `Sse` and `Ndjson` have in common: every frame as one JSON object with an index. `[N-02]` to `[N-07]` of `PROTOCOL.md`.
+//! What `Sse` and `Ndjson` have in common: every frame as one JSON object with an index. `[N-02]` to `[N-07]` and `[N-10]` of
+//! `PROTOCOL.md`.
 //!
 //! It does not know how a wire puts objects beside each other, or where the index stands.
 
@@ -8,9 +9,10 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{DecodeError, Finish, object};
+use super::{DecodeError, EncodeError, Finish, object};
 use crate::frame::{End, Failure, Frame, FrameKind, Order, Phase, Status, Timestamp, Timing};
 use crate::json;
+use crate::snapshot::Snapshot;
 
 /// The largest index: the largest whole number that every reader of JSON holds exactly.
 pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;
@@ -71,6 +73,28 @@ pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
     }
 }
 
+/// The index of a snapshot, which is that of the last frame that it stands for, where the next frame would have been `next`.
+pub(super) fn index_of(snapshot: &Snapshot, next: u64) -> Result<u64, EncodeError> {
+    let index = snapshot.frames.checked_sub(1).filter(|index| *index >= next);
+    index.ok_or(EncodeError::Snapshot)
+}
+
+/// Appends `{"snapshot":{"events":[…],"text":…,"events_dropped":…}}`.
+pub(super) fn write_snapshot(snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+    out.extend_from_slice(b"{\"snapshot\":{\"events\":[");
+    for (at, (event, timestamp)) in snapshot.events.iter().enumerate() {
+        out.extend_from_slice(&b","[..usize::from(at > 0)]);
+        object::write_event(event, *timestamp, out)?;
+    }
+    out.extend_from_slice(b"],\"text\":");
+    json::write(out, &snapshot.text)?;
+    if snapshot.events_dropped > 0 {
+        out.extend_from_slice(format!(",\"events_dropped\":{}", snapshot.events_dropped).as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    Ok(())
+}
+
 /// The two halves of a text that is too long for one frame; `None` for a single character.
 pub(super) fn halves(text: &str) -> Option<(&str, &str)> {
     let middle = text.floor_char_boundary(text.len() / 2);
@@ -82,20 +106,50 @@ pub(super) fn halves(text: &str) -> Option<(&str, &str)> {
     (middle < text.len()).then(|| text.split_at(middle))
 }
 
-/// Reads one object without its index.
-pub(super) fn read(mut members: Map<String, Value>) -> Result<Frame, DecodeError> {
+/// Whether [`read`] would make a snapshot of it, if anything.
+pub(super) fn is_snapshot(members: &Map<String, Value>) -> bool {
+    let has = |name| members.get(name).is_some_and(|value: &Value| !value.is_null());
+    !has("event") && has("snapshot")
+}
+
+/// Reads one object, whose index stood elsewhere.
+pub(super) fn read(index: u64, mut members: Map<String, Value>) -> Result<Frame, DecodeError> {
     members.retain(|_, value| !value.is_null());
     // An event comes first: what else stands in it, under whatever name, is its own.
     if members.contains_key("event") {
         return object::read_event(members).ok_or(DecodeError::BadEvent);
     }
-    match (members.shift_remove("text"), members.shift_remove("end")) {
-        (Some(Value::String(text)), None) if !text.is_empty() => Ok(Frame::Text(text)),
-        (None, Some(status)) => read_end(&status, members)
+    let [text, end, snapshot] = ["text", "end", "snapshot"].map(|name| members.shift_remove(name));
+    match (text, end, snapshot) {
+        (Some(Value::String(text)), None, None) if !text.is_empty() => Ok(Frame::Text(text)),
+        (None, Some(status), None) => read_end(&status, members)
             .map(Frame::End)
             .ok_or(DecodeError::BadTrailer),
+        (None, None, Some(Value::Object(members))) => read_snapshot(index, members)
+            .map(|snapshot| Frame::Snapshot(Box::new(snapshot)))
+            .ok_or(DecodeError::BadEvent),
         _ => Err(DecodeError::BadEvent),
     }
+}
+
+fn read_snapshot(index: u64, mut members: Map<String, Value>) -> Option<Snapshot> {
+    members.retain(|_, value| !value.is_null());
+    let events = match members.shift_remove("events") {
+        Some(Value::Array(events)) => object::read_events(events)?,
+        Some(_) => return None,
+        None => Vec::new(),
+    };
+    let text = match members.shift_remove("text") {
+        Some(Value::String(text)) => text,
+        Some(_) => return None,
+        None => String::new(),
+    };
+    Some(Snapshot {
+        frames: index + 1,
+        events,
+        text,
+        events_dropped: object::take(&mut members, "events_dropped").unwrap_or_default(),
+    })
 }
 
 fn read_end(status: &Value, mut members: Map<String, Value>) -> Option<End> {
@@ -148,16 +202,18 @@ impl Received {
         self.phase() == Phase::Ended
     }
 
-    /// Takes a frame; the index is judged first.
+    /// Takes a frame; the index is judged first. A snapshot may stand for frames that this stream has not.
     pub(super) fn push(
         &mut self,
         index: u64,
+        is_snapshot: bool,
         frame: impl FnOnce() -> Result<Frame, DecodeError>,
     ) -> Result<(), DecodeError> {
         if index > MAX_INDEX {
             return Err(DecodeError::BadEvent);
         }
-        if self.next_index.is_some_and(|expected| expected != index) {
+        let follows = |expected| index == expected || (is_snapshot && index > expected);
+        if !self.next_index.is_none_or(follows) {
             return Err(DecodeError::Gap);
         }
         let frame = frame()?;
@@ -165,6 +221,9 @@ impl Received {
             .accept(frame.kind())
             .map_err(|_| DecodeError::TrailingBytes)?;
         debug_assert!(frame.kind() != FrameKind::End || self.has_ended());
+        if matches!(&frame, Frame::Snapshot(snapshot) if !snapshot.text.is_empty()) {
+            self.order.begin_text();
+        }
         self.next_index = Some(index + 1);
         self.frames.push_back(frame);
         Ok(())

@@ -11,6 +11,7 @@ use bytes::BytesMut;
 
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
+use crate::snapshot::Snapshot;
 
 pub mod ag_ui;
 pub mod ai_sdk;
@@ -51,6 +52,8 @@ pub trait Wire: fmt::Debug {
         Encoder {
             order: Order::default(),
             spelling: self.spelling(),
+            has_begun: false,
+            events_dropped: 0,
         }
     }
 }
@@ -124,6 +127,24 @@ pub trait Spelling: fmt::Debug + Send {
         let _ = out;
     }
 
+    /// Appends a snapshot as a frame of its own, under the index of the last frame that it stands for; the next frame has the one after
+    /// that. On an error the encoder takes back what was appended.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::Snapshot`] on a wire that has no such frame, and where it stands for frames that were written already;
+    /// [`EncodeError::TooLarge`] where it is longer than metadata may be.
+    fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let _ = (snapshot, out);
+        Err(EncodeError::Snapshot)
+    }
+
+    /// Whether a stream may begin with the events and the text of a snapshot in place of it: such a stream has to say nothing that is not
+    /// true of the turn, and no place in it may be one that a reader comes back to.
+    fn retells(&self) -> bool {
+        false
+    }
+
     /// Appends a filler that readers skip, if the wire has one for this phase.
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut);
 }
@@ -133,6 +154,10 @@ pub trait Spelling: fmt::Debug + Send {
 pub struct Encoder {
     order: Order,
     spelling: Box<dyn Spelling>,
+    /// Whether a frame was written.
+    has_begun: bool,
+    /// Events that a retold snapshot had not, or that did not fit: the end says how many.
+    events_dropped: u64,
 }
 
 impl Encoder {
@@ -146,6 +171,7 @@ impl Encoder {
             Frame::Event { event, timestamp } => self.event(event, *timestamp, out),
             Frame::Text(text) => self.text(text, out),
             Frame::End(end) => self.end(end, out),
+            Frame::Snapshot(snapshot) => self.snapshot(snapshot, out),
         }
     }
 
@@ -164,6 +190,7 @@ impl Encoder {
         self.order.accept(FrameKind::Event)?;
         self.spelling
             .event(before.0.phase(), event, timestamp, out)
+            .inspect(|()| self.has_begun = true)
             .inspect_err(|_| {
                 self.order = before.0;
                 out.truncate(before.1);
@@ -181,6 +208,7 @@ impl Encoder {
         }
         let phase = self.order.phase();
         self.order.accept(FrameKind::Text)?;
+        self.has_begun = true;
         self.spelling.text(phase, text, out);
         Ok(())
     }
@@ -193,8 +221,54 @@ impl Encoder {
     pub fn end(&mut self, end: &End, out: &mut BytesMut) -> Result<(), EncodeError> {
         let phase = self.order.phase();
         self.order.accept(FrameKind::End)?;
-        self.spelling.end(phase, end, out);
+        self.has_begun = true;
+        if self.events_dropped == 0 {
+            self.spelling.end(phase, end, out);
+        } else {
+            let mut end = end.clone();
+            end.metadata.events_dropped += self.events_dropped;
+            self.spelling.end(phase, &end, out);
+        }
         Ok(())
+    }
+
+    /// [`Encoder::encode`] for a snapshot. A wire that has a frame for it takes one at any place before the end, and goes on with the
+    /// index after it. On some of the others a stream may begin with one: it is told as its events and its text, and the end counts
+    /// the events that it leaves out. `PROTOCOL.md` says which wire does what.
+    ///
+    /// # Errors
+    ///
+    /// As there; [`EncodeError::Snapshot`] where the wire, or this place of the stream, has no room for one.
+    pub fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+        if self.spelling.retells() {
+            return self.retell(snapshot, out);
+        }
+        let before = (self.order, out.len());
+        self.order.accept(FrameKind::Snapshot)?;
+        if !snapshot.text.is_empty() {
+            self.order.begin_text();
+        }
+        self.spelling
+            .snapshot(snapshot, out)
+            .inspect(|()| self.has_begun = true)
+            .inspect_err(|_| {
+                self.order = before.0;
+                out.truncate(before.1);
+            })
+    }
+
+    /// Only to a reader that has nothing: any other would have some of it twice.
+    fn retell(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+        if self.has_begun || snapshot.frames == 0 {
+            return Err(EncodeError::Snapshot);
+        }
+        self.events_dropped = snapshot.events_dropped;
+        for (event, timestamp) in &snapshot.events {
+            let told = self.event(event, *timestamp, out);
+            self.events_dropped += u64::from(told.is_err());
+        }
+        self.has_begun = true;
+        self.text(&snapshot.text, out)
     }
 
     /// Says which index the next frame has, for frames that were numbered elsewhere. True where the wire's frames stand alone, each with
@@ -314,6 +388,9 @@ pub enum EncodeError {
     /// The event does not serialise.
     #[error("event does not serialise")]
     Json(#[from] serde_json::Error),
+    /// The wire has no frame for a snapshot, or its readers have frames already that this one stands for.
+    #[error("a snapshot has no place here")]
+    Snapshot,
 }
 
 impl EncodeError {
@@ -324,6 +401,7 @@ impl EncodeError {
             Self::TooLarge { .. } => "event_too_large",
             Self::Name => "event_name",
             Self::Json(_) => "event_data",
+            Self::Snapshot => "snapshot",
         }
     }
 }

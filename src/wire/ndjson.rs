@@ -40,6 +40,7 @@ use super::lines::{LineEnd, Lines, TooLong};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
 use crate::event::Event;
 use crate::frame::{End, Frame, Phase, Timestamp};
+use crate::snapshot::Snapshot;
 
 /// The wire of JSON lines.
 #[derive(Clone, Copy, Debug, Default)]
@@ -165,6 +166,19 @@ impl Spelling for NdjsonSpelling {
         true
     }
 
+    fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let (from, next, max_bytes) = (out.len(), self.index, self.limits.max_trailer_bytes);
+        self.index = indexed::index_of(snapshot, next)?;
+        let brace = self.begin(out);
+        let written = indexed::write_snapshot(snapshot, out);
+        if written.is_err() || out.len() - from > max_bytes {
+            self.index = next;
+            return written.and(Err(EncodeError::TooLarge { max_bytes }));
+        }
+        self.close(brace, out);
+        Ok(())
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b"\n");
     }
@@ -202,7 +216,9 @@ fn take_line(received: &mut Received, line: &[u8]) -> Result<(), DecodeError> {
         .shift_remove("index")
         .and_then(|index| index.as_u64())
         .ok_or(DecodeError::BadEvent)?;
-    received.push(index, || indexed::read(members))
+    received.push(index, indexed::is_snapshot(&members), || {
+        indexed::read(index, members)
+    })
 }
 
 impl Decode for NdjsonDecoder {

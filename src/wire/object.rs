@@ -241,7 +241,21 @@ fn failed_tools() -> &'static [String] {
 }
 
 /// An object with a string `event`. A timestamp that is none of ours makes it an event of the application's own, so it is kept.
-pub(super) fn read_event(mut members: Map<String, Value>) -> Option<Frame> {
+pub(super) fn read_event(members: Map<String, Value>) -> Option<Frame> {
+    let (event, timestamp) = read_parts(members)?;
+    Some(Frame::Event { event, timestamp })
+}
+
+/// A list of events; `None` where one of them is none.
+pub(super) fn read_events(events: Vec<Value>) -> Option<Vec<(Event, Option<Timestamp>)>> {
+    let events = events.into_iter().map(|event| match event {
+        Value::Object(members) => read_parts(members),
+        _ => None,
+    });
+    events.collect()
+}
+
+fn read_parts(mut members: Map<String, Value>) -> Option<(Event, Option<Timestamp>)> {
     members.retain(|_, value| !value.is_null());
     let timestamp = members
         .get("timestamp")
@@ -256,20 +270,17 @@ pub(super) fn read_event(mut members: Map<String, Value>) -> Option<Frame> {
     } else {
         Event::deserialize(members).ok()?
     };
-    Some(Frame::Event { event, timestamp })
+    Some((event, timestamp))
 }
 
 /// The late events and the end, out of the object that [`write_end`] writes; `None` where it does not say how the turn ended.
 pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, End)> {
     members.retain(|_, value| !value.is_null());
     let late = match members.shift_remove("events") {
-        Some(Value::Array(events)) => events
+        Some(Value::Array(events)) => read_events(events)?
             .into_iter()
-            .map(|event| match event {
-                Value::Object(members) => read_event(members),
-                _ => None,
-            })
-            .collect::<Option<_>>()?,
+            .map(|(event, timestamp)| Frame::Event { event, timestamp })
+            .collect(),
         Some(_) => return None,
         None => Vec::new(),
     };

@@ -271,6 +271,10 @@ impl Spelling for OpenAiSpelling {
         self.progress != Progress::None
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }

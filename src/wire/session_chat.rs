@@ -166,6 +166,10 @@ impl Spelling for Chat {
         }
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(KEEP_ALIVE);
     }

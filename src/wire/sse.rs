@@ -53,9 +53,12 @@ use super::indexed::{self, Received};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
 use crate::event::Event;
 use crate::frame::{End, Frame, Phase, Timestamp};
+use crate::snapshot::Snapshot;
 
 /// Types that an event of that name may not take: ours, and those at which an `EventSource` does something of its own.
-const RESERVED_TYPES: [&str; 5] = ["text", "end", "message", "open", "error"];
+const RESERVED_TYPES: [&str; 6] = ["text", "end", SNAPSHOT, "message", "open", "error"];
+/// The type of a snapshot.
+const SNAPSHOT: &str = "snapshot";
 /// The type that it has instead.
 const CUSTOM_TYPE: &str = "custom";
 
@@ -140,6 +143,7 @@ fn type_of_frame(frame: &Frame) -> &str {
         Frame::Event { event, .. } => type_of(event.name()),
         Frame::Text(_) => "text",
         Frame::End(_) => "end",
+        Frame::Snapshot(_) => SNAPSHOT,
     }
 }
 
@@ -229,6 +233,19 @@ impl Spelling for SseSpelling {
         true
     }
 
+    fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let (next, max_bytes) = (self.index, self.limits.max_trailer_bytes);
+        self.index = indexed::index_of(snapshot, next)?;
+        let line = self.begin(SNAPSHOT, out);
+        let written = indexed::write_snapshot(snapshot, out);
+        if written.is_err() || out.len() - line > max_bytes {
+            self.index = next;
+            return written.and(Err(EncodeError::TooLarge { max_bytes }));
+        }
+        self.close(out);
+        Ok(())
+    }
+
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
     }
@@ -260,9 +277,9 @@ impl SseDecoder {
 
     fn take_message(&mut self, message: &Message) -> Result<(), DecodeError> {
         let index = read_index(&message.id).ok_or(DecodeError::BadEvent)?;
-        self.received.push(index, || {
+        self.received.push(index, message.event == SNAPSHOT, || {
             let members = serde_json::from_str(&message.data).map_err(|_| DecodeError::BadEvent)?;
-            let frame = indexed::read(members)?;
+            let frame = indexed::read(index, members)?;
             // Readers that go by the type and readers that go by the object have to see the same.
             if type_of_frame(&frame) == message.event {
                 Ok(frame)
@@ -354,6 +371,7 @@ mod tests {
         for name in [
             "text",
             "end",
+            "snapshot",
             "message",
             "open",
             "error",

@@ -306,6 +306,10 @@ impl Spelling for Request {
         self.wire.streaming
     }
 
+    fn retells(&self) -> bool {
+        true
+    }
+
     fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
         // Every message means something; a socket has its pings.
     }

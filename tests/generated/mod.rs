@@ -7,7 +7,9 @@ use ragwire::event::{
     ClaimCheck, ClaimVerdict, Custom, Levels, Reasoning, RetrievalResult, Review, Search, Source, Sources,
     Thinking, ToolCall, ToolResult, Verdict, Verification,
 };
-use ragwire::{Citation, End, Event, Failure, Frame, Metadata, QueueStats, Status, Timestamp, Usage};
+use ragwire::{
+    Citation, End, Event, Failure, Frame, Metadata, QueueStats, Snapshot, Status, Timestamp, Usage,
+};
 use serde_json::{Map, Value};
 
 /// What line readers, parsers and this protocol stumble over.
@@ -160,6 +162,37 @@ pub(crate) fn end() -> impl Strategy<Value = End> {
 
 pub(crate) fn timestamp() -> impl Strategy<Value = Option<Timestamp>> {
     prop::option::of(any::<i64>().prop_map(Timestamp::from_micros))
+}
+
+/// What stands for frames that a reader has not, and how many those are.
+pub(crate) fn snapshot() -> impl Strategy<Value = (Snapshot, u64)> {
+    (
+        vec((event(), timestamp()), 0..4),
+        string(),
+        any::<u64>(),
+        1..1_000_u64,
+    )
+        .prop_map(|(events, text, dropped, more)| {
+            let snapshot = Snapshot::default().events(events).text(text);
+            (snapshot.events_dropped(dropped), more)
+        })
+}
+
+/// A turn as a reader sees it that comes late and falls behind: a snapshot may stand before any frame.
+pub(crate) fn turn_with_snapshots() -> impl Strategy<Value = Vec<Frame>> {
+    (turn(), vec(prop::option::of(snapshot()), 9)).prop_map(|(turn, snapshots)| {
+        let (mut frames, mut next) = (Vec::new(), 0);
+        for (frame, before) in turn.into_iter().zip(snapshots) {
+            if let Some((mut snapshot, more)) = before {
+                next += more;
+                snapshot.frames = next;
+                frames.push(Frame::Snapshot(Box::new(snapshot)));
+            }
+            next += u64::from(!matches!(&frame, Frame::Text(text) if text.is_empty()));
+            frames.push(frame);
+        }
+        frames
+    })
 }
 
 /// A turn: events and texts in any order, and its end.

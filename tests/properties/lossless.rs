@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
 use ragwire::{Frame, Ndjson, Sse, Timestamp, Timing};
 
-use crate::generated::turn;
+use crate::generated::{turn, turn_with_snapshots};
 use crate::seen::{Decoded, check_lines, cut, cuts, decode_with, encode, seen_lossless, stream_like};
 
 type Lossless = (Box<dyn Wire>, fn(Limits) -> Box<dyn Decode>);
@@ -26,9 +26,9 @@ proptest! {
     // 256 cases each; PROPTEST_CASES asks for more.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// 6, 7, 8: the lossless wires give back every frame as it was sent, in lines that nothing can forge, however they are cut.
+    /// 6, 7, 8: the lossless wires give back every frame as it was sent, snapshots too, in lines that nothing can forge, however they are cut.
     #[test]
-    fn lossless_round_trip(mut frames in turn(), moment in prop::option::of((any::<i64>(), any::<u64>())), at in cuts()) {
+    fn lossless_round_trip(mut frames in turn_with_snapshots(), moment in prop::option::of((any::<i64>(), any::<u64>())), at in cuts()) {
         if let Some(Frame::End(end)) = frames.last_mut() {
             end.timing = moment.map(|(micros, elapsed_ms)| Timing { timestamp: Timestamp::from_micros(micros), elapsed_ms });
         }

@@ -103,6 +103,7 @@ pub(crate) fn seen(frames: &[Frame]) -> Vec<Frame> {
                 }
                 last = Some(Frame::End(end_seen(end)));
             }
+            Frame::Snapshot(_) => unreachable!("this wire has none"),
         }
     }
     if !text.is_empty() {
@@ -166,6 +167,13 @@ pub(crate) fn seen_lossless(frames: &[Frame]) -> Vec<Frame> {
             timestamp: *timestamp,
         },
         Frame::Text(text) => Frame::Text(text.clone()),
+        Frame::Snapshot(snapshot) => {
+            let mut snapshot = snapshot.clone();
+            for (event, _) in &mut snapshot.events {
+                *event = event_seen(event);
+            }
+            Frame::Snapshot(snapshot)
+        }
         Frame::End(end) => {
             // What `end_seen` takes away from a failure stays here.
             let completed = End {
@@ -230,7 +238,7 @@ pub(crate) fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
 }
 
 /// What streams are made of.
-pub(crate) const PARTS: [&[u8]; 33] = [
+pub(crate) const PARTS: [&[u8]; 36] = [
     b"{\"event\":\"x\"}\n",
     b"\x1d",
     b"\x1e",
@@ -264,6 +272,9 @@ pub(crate) const PARTS: [&[u8]; 33] = [
     b"id:0\n",
     b"event: end\r",
     b"data:{\"end\":\"failed\"}\r\n",
+    b"{\"index\":9,\"snapshot\":{\"text\":\"a\"}}\n",
+    b"id: 9\nevent: snapshot\ndata: {\"snapshot\":{}}\n\n",
+    b"\"snapshot\"",
 ];
 
 /// Bytes that look like a stream: whole parts of one, in any order, and noise.

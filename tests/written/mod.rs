@@ -1,28 +1,43 @@
 //! Frames as vectors write them down; the schema stands in `tests/vectors/README.md`.
 
-use ragwire::{End, Event, Failure, Frame, Metadata, Status, Timestamp, Timing};
+use ragwire::{End, Event, Failure, Frame, Metadata, Snapshot, Status, Timestamp, Timing};
 use serde_json::Value;
 
 /// A frame that a vector writes down, to be encoded.
 pub(crate) fn frame(json: &Value) -> Frame {
     if let Some(text) = json.get("text") {
         Frame::Text(text.as_str().unwrap().into())
-    } else if let Some(event) = json.get("event") {
-        let mut members = event.as_object().unwrap().clone();
-        let timestamp = members
-            .shift_remove("timestamp")
-            .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
-        let event: Event = serde_json::from_value(members.into()).unwrap();
-        let own = matches!(event, Event::Custom(_));
-        assert_ne!(
-            own,
-            Event::NAMES.contains(&event.name()),
-            "{json} has the wrong shape"
-        );
+    } else if let Some(json) = json.get("event") {
+        let (event, timestamp) = event(json);
         Frame::Event { event, timestamp }
+    } else if let Some(json) = json.get("snapshot") {
+        let events = json["events"].as_array().unwrap().iter().map(event);
+        let snapshot = Snapshot::new(json["frames"].as_u64().unwrap())
+            .events(events.collect())
+            .text(json["text"].as_str().unwrap())
+            .events_dropped(
+                json.get("events_dropped")
+                    .map_or(0, |count| count.as_u64().unwrap()),
+            );
+        Frame::Snapshot(Box::new(snapshot))
     } else {
         Frame::End(end(&json["end"]))
     }
+}
+
+fn event(json: &Value) -> (Event, Option<Timestamp>) {
+    let mut members = json.as_object().unwrap().clone();
+    let timestamp = members
+        .shift_remove("timestamp")
+        .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
+    let event: Event = serde_json::from_value(members.into()).unwrap();
+    let own = matches!(event, Event::Custom(_));
+    assert_ne!(
+        own,
+        Event::NAMES.contains(&event.name()),
+        "{json} has the wrong shape"
+    );
+    (event, timestamp)
 }
 
 fn end(json: &Value) -> End {

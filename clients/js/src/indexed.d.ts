@@ -1,7 +1,19 @@
-import type { DecoderOptions, FramedError, Item, Phase } from "./framed.js";
+import type { DecoderOptions, FramedError, FramedEvent, Item, Phase } from "./framed.js";
+
+/**
+ * Stands for all frames up to its index, which are kept no longer. It replaces what was shown of the turn: the answer so far, and
+ * the last state of each step.
+ */
+export interface SnapshotItem {
+  type: "snapshot";
+  events: FramedEvent[];
+  text: string;
+  /** How many events it leaves out, since a later one says more. */
+  events_dropped?: number;
+}
 
 /** An item of a wire that counts its frames. */
-export type IndexedItem = Item & { index: number };
+export type IndexedItem = (Item | SnapshotItem) & { index: number };
 
 export type IndexedFinish =
   | { items: IndexedItem[]; status: "complete" }
@@ -27,8 +39,10 @@ export class IndexedDecoder {
   /** @internal */
   trailing(bytes: Uint8Array): void;
   /** @internal */
-  push(index: unknown, read: () => Item): void;
+  push(index: unknown, mayJump: boolean, read: () => Item | SnapshotItem): void;
 }
 
 /** @internal */
-export function readFrame(members: unknown): Item;
+export function isSnapshot(members: unknown): boolean;
+/** @internal */
+export function readFrame(members: unknown): Item | SnapshotItem;

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * What the decoders of `sse.js` and `ndjson.js` have in common (PROTOCOL.md, N-02 to N-09): lines within a limit, frames that
+ * What the decoders of `sse.js` and `ndjson.js` have in common (PROTOCOL.md, N-02 to N-10): lines within a limit, frames that
  * are objects, and their indices. It does not know how a wire puts objects beside each other.
  */
 
@@ -20,6 +20,7 @@ import {
 /** @typedef {import("./framed.js").Item} Item */
 /** @typedef {import("./framed.js").Phase} Phase */
 /** @typedef {import("./indexed.js").IndexedItem} IndexedItem */
+/** @typedef {import("./indexed.js").SnapshotItem} SnapshotItem */
 /** @typedef {import("./indexed.js").IndexedFinish} IndexedFinish */
 
 const LF = 0x0a;
@@ -151,27 +152,41 @@ export class IndexedDecoder {
   }
 
   /**
-   * Takes a frame; the index is judged first.
+   * Takes a frame; the index is judged first. A snapshot may stand for frames that this stream has not.
    *
-   * @param {unknown} index
-   * @param {() => Item} read
+   * @param {unknown} given
+   * @param {boolean} mayJump whether it is a snapshot
+   * @param {() => Item | SnapshotItem} read
    */
-  push(index, read) {
-    if (!Number.isSafeInteger(index) || /** @type {number} */ (index) < 0) throw new FramedError("bad_event");
-    if (this.#nextIndex !== null && this.#nextIndex !== index) throw new FramedError("gap");
+  push(given, mayJump, read) {
+    if (!Number.isSafeInteger(given) || /** @type {number} */ (given) < 0) throw new FramedError("bad_event");
+    const index = /** @type {number} */ (given);
+    const follows = this.#nextIndex === null || this.#nextIndex === index || (mayJump && index > this.#nextIndex);
+    if (!follows) throw new FramedError("gap");
     const item = read();
-    if (item.type === "text") this.#phase = "text";
+    if (item.type === "text" || (item.type === "snapshot" && item.text !== "")) this.#phase = "text";
     if (item.type === "end") this.#phase = "ended";
-    this.#nextIndex = /** @type {number} */ (index) + 1;
-    this.#items.push({ ...item, index: /** @type {number} */ (index) });
+    this.#nextIndex = index + 1;
+    this.#items.push({ ...item, index });
   }
 }
 
 /**
- * Reads the object of a frame, without its index (N-03 to N-06).
+ * Whether `readFrame` would make a snapshot of it, if anything.
  *
  * @param {unknown} members
- * @returns {Item}
+ */
+export function isSnapshot(members) {
+  const has = (/** @type {string} */ name) =>
+    isObject(members) && Object.hasOwn(members, name) && members[name] !== null;
+  return !has("event") && has("snapshot");
+}
+
+/**
+ * Reads the object of a frame, without its index (N-03 to N-06 and N-10).
+ *
+ * @param {unknown} members
+ * @returns {Item | SnapshotItem}
  */
 export function readFrame(members) {
   if (!isObject(members)) throw new FramedError("bad_event");
@@ -182,11 +197,33 @@ export function readFrame(members) {
     if (!event) throw new FramedError("bad_event");
     return { type: "event", event };
   }
-  const [hasText, hasEnd] = [Object.hasOwn(members, "text"), Object.hasOwn(members, "end")];
-  const { text } = members;
-  if (hasText && !hasEnd && typeof text === "string" && text !== "") return { type: "text", text };
-  if (hasText || !hasEnd) throw new FramedError("bad_event");
-  return readEnd(members);
+  const { text, snapshot } = members;
+  const kinds = ["text", "end", "snapshot"].filter((kind) => Object.hasOwn(members, kind));
+  if (kinds.length !== 1) throw new FramedError("bad_event");
+  if (kinds[0] === "end") return readEnd(members);
+  if (kinds[0] === "snapshot") return readSnapshot(snapshot);
+  if (typeof text !== "string" || text === "") throw new FramedError("bad_event");
+  return { type: "text", text };
+}
+
+/**
+ * @param {unknown} members
+ * @returns {SnapshotItem}
+ */
+function readSnapshot(members) {
+  if (!isObject(members)) throw new FramedError("bad_event");
+  dropNulls(members);
+  const { events = [], text = "", events_dropped } = members;
+  if (!Array.isArray(events) || typeof text !== "string") throw new FramedError("bad_event");
+  const known = events.map((event) => {
+    const read = toEvent(event);
+    if (!read) throw new FramedError("bad_event");
+    return read;
+  });
+  const dropped = Number.isSafeInteger(events_dropped) && /** @type {number} */ (events_dropped) > 0;
+  return dropped
+    ? { type: "snapshot", events: known, text, events_dropped: /** @type {number} */ (events_dropped) }
+    : { type: "snapshot", events: known, text };
 }
 
 /**

@@ -1,8 +1,8 @@
 // @ts-check
-/** Push decoder of JSON lines (PROTOCOL.md, rules N-01 to N-09): bytes in, items out, each with its index. */
+/** Push decoder of JSON lines (PROTOCOL.md, rules N-01 to N-10): bytes in, items out, each with its index. */
 
 import { FramedError, decodeJson, isObject, parseJson } from "./framed.js";
-import { IndexedDecoder, readFrame } from "./indexed.js";
+import { IndexedDecoder, isSnapshot, readFrame } from "./indexed.js";
 
 export class NdjsonDecoder extends IndexedDecoder {
   /** @param {import("./framed.js").DecoderOptions} [options] */
@@ -18,6 +18,6 @@ export class NdjsonDecoder extends IndexedDecoder {
     if (!isObject(members)) throw new FramedError("bad_event");
     const { index } = members;
     delete members.index;
-    this.push(index, () => readFrame(members));
+    this.push(index, isSnapshot(members), () => readFrame(members));
   }
 }

@@ -1,7 +1,7 @@
 import type { DecoderOptions } from "./framed.js";
 import { IndexedDecoder } from "./indexed.js";
 
-export type { IndexedFinish, IndexedItem } from "./indexed.js";
+export type { IndexedFinish, IndexedItem, SnapshotItem } from "./indexed.js";
 
 /** Reads our server-sent events: bytes in, items out. */
 export class SseDecoder extends IndexedDecoder {

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-09): bytes in, items out, each with its index. Unlike an
+ * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-10): bytes in, items out, each with its index. Unlike an
  * `EventSource` it reads any response, a POST's too, and says whether all of it arrived.
  */
 
@@ -11,7 +11,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 const COLON = 0x3a;
 /** An event of these names, or of one with U+2028 or U+2029 in it, has the type `custom` (S-04). */
-const RESERVED_TYPES = new Set(["", "text", "end", "message", "open", "error"]);
+const RESERVED_TYPES = new Set(["", "text", "end", "snapshot", "message", "open", "error"]);
 
 export class SseDecoder extends IndexedDecoder {
   #begun = false;
@@ -54,7 +54,7 @@ export class SseDecoder extends IndexedDecoder {
     this.#dataBytes = 0;
     if (data === null) return;
     const index = /^(0|[1-9][0-9]*)$/.test(this.#id) ? Number(this.#id) : null;
-    this.push(index, () => {
+    this.push(index, type === "snapshot", () => {
       const item = readFrame(parseJson(data, "bad_event"));
       // Readers that go by the type and readers that go by the object have to see the same.
       if (type !== (item.type === "event" ? typeOf(item.event.event) : item.type)) throw new FramedError("bad_event");

@@ -1,4 +1,5 @@
 import type { DecoderOptions, FramedError, Item, Phase } from "./framed.js";
+import type { SnapshotItem } from "./indexed.js";
 
 /** The stream ended before its trailer did: what was shown is not the whole answer. */
 export type TruncatedItem = { type: "truncated"; phase: Exclude<Phase, "ended"> };
@@ -14,14 +15,14 @@ export function decodeFramed(
 ): AsyncGenerator<StreamItem, void, void>;
 
 /** What `decodeStream` needs of a decoder: `FramedDecoder`, `SseDecoder` and `NdjsonDecoder` have it. */
-export interface Decoder<T extends Item> {
+export interface Decoder<T extends Item | SnapshotItem> {
   readonly error: FramedError | null;
   feed(chunk: Uint8Array): T[];
   finish(): { items: T[]; status: "complete" } | { items: T[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
 }
 
 /** `decodeFramed` for a decoder of any wire, new for each stream. */
-export function decodeStream<T extends Item>(
+export function decodeStream<T extends Item | SnapshotItem>(
   readable: ReadableStream<Uint8Array>,
   decoder: Decoder<T>,
 ): AsyncGenerator<T | TruncatedItem, void, void>;

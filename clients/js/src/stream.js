@@ -9,10 +9,11 @@ import { FramedDecoder } from "./framed.js";
 
 /** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
 /** @typedef {import("./framed.js").Item} Item */
+/** @typedef {import("./indexed.js").SnapshotItem} SnapshotItem */
 /** @typedef {import("./stream.js").StreamItem} StreamItem */
 /** @typedef {import("./stream.js").TruncatedItem} TruncatedItem */
 /**
- * @template {Item} T
+ * @template {Item | SnapshotItem} T
  * @typedef {import("./stream.js").Decoder<T>} Decoder
  */
 
@@ -32,7 +33,7 @@ export function decodeFramed(readable, options) {
 /**
  * The same for a decoder of any wire, new for each stream.
  *
- * @template {Item} T
+ * @template {Item | SnapshotItem} T
  * @param {ReadableStream<Uint8Array>} readable
  * @param {Decoder<T>} decoder
  * @returns {AsyncGenerator<T | TruncatedItem, void, void>}
@@ -77,7 +78,7 @@ export class FramedDecoderStream {
 /**
  * Pulls items one at a time out of a stream of bytes.
  *
- * @template {Item} T
+ * @template {Item | SnapshotItem} T
  */
 class ItemSource {
   #reader;

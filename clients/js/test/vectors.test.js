@@ -12,8 +12,8 @@ const ROOT = new URL("../../../", import.meta.url);
 /** @type {Record<string, {Decoder: any, prefix: string, rules: number, mayFollow: number[]}>} */
 const WIRES = {
   framed: { Decoder: FramedDecoder, prefix: "F", rules: 19, mayFollow: [] },
-  sse: { Decoder: SseDecoder, prefix: "S", rules: 9, mayFollow: [0x0a, 0x0d, 0x3a] },
-  ndjson: { Decoder: NdjsonDecoder, prefix: "N", rules: 9, mayFollow: [] },
+  sse: { Decoder: SseDecoder, prefix: "S", rules: 10, mayFollow: [0x0a, 0x0d, 0x3a] },
+  ndjson: { Decoder: NdjsonDecoder, prefix: "N", rules: 10, mayFollow: [] },
 };
 /** All two-way splits of every stream up to here; vectors are meant to be short. */
 const MAX_BYTES = 4096;
@@ -77,6 +77,7 @@ function add(frames, items, merge) {
     const last = frames.at(-1);
     if (type === "event") frames.push(rest);
     else if (type === "end") frames.push({ end: rest });
+    else if (type === "snapshot") frames.push({ snapshot: { frames: index + 1, ...rest } });
     else {
       assert.notEqual(/** @type {any} */ (rest).text, "");
       if (merge && last && "text" in last) last.text += /** @type {any} */ (rest).text;

@@ -24,7 +24,7 @@ pub enum ResumeError {
     /// There is no such turn for that owner.
     #[error(transparent)]
     Unknown(#[from] UnknownTurn),
-    /// The frame was there, and is kept no longer.
+    /// The frame was there, and is kept no longer, nor is there a snapshot of it.
     #[error("frames before index {base} are no longer kept")]
     Gone {
         /// The first frame that is kept.

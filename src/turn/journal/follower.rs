@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 
 use super::error::{ResumeError, gone};
+use super::fold::Held;
 use super::kept::Record;
 use super::log::{Cut, Log};
 use crate::event::Custom;
@@ -55,13 +56,23 @@ impl Reading {
         self.log.end()
     }
 
-    /// Takes the next frames; `None` where they are not kept any more.
+    /// Takes the next frames, or a snapshot in place of those that are not kept any more; `None` where there is neither.
     pub(crate) fn poll_frames(&mut self, cx: &Context<'_>) -> Poll<Option<Vec<Frame>>> {
-        self.log.poll_read(self.reader, self.from, cx).map(|read| {
-            let records = read.ok()?;
-            self.from += records.len() as u64;
-            Some(records.iter().map(Record::to_frame).collect())
-        })
+        self.log
+            .poll_read(self.reader, self.from, cx)
+            .map(|read| match read {
+                Ok(records) => {
+                    self.from += records.len() as u64;
+                    Some(records.iter().map(Record::to_frame).collect())
+                }
+                Err(Cut::Gone(held)) => {
+                    let snapshot = held?.into_snapshot();
+                    self.from = snapshot.frames;
+                    Some(vec![Frame::Snapshot(Box::new(snapshot))])
+                }
+                // Not one without a wire.
+                Err(Cut::Stalled) => None,
+            })
     }
 
     /// Whether the turn waits for the answer to that question. One that has its answer, or is over, is only told: ending a stream there
@@ -73,12 +84,14 @@ impl Reading {
 
     /// Whether `wire` can go on from here.
     pub(crate) fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
-        let first = if wire.encoder().seek(self.from) {
-            self.from
-        } else {
-            0
-        };
-        self.log.holds(first)
+        let mut encoder = wire.encoder();
+        let is_numbered = encoder.seek(self.from);
+        let first = if is_numbered { self.from } else { 0 };
+        self.log.holds(first).or_else(|(error, held)| {
+            let held = held.filter(|_| is_numbered || self.from == 0).ok_or(error)?;
+            let told = encoder.snapshot(&held.into_snapshot(), &mut BytesMut::new());
+            told.map_err(|_| error)
+        })
     }
 }
 
@@ -160,19 +173,22 @@ impl Follower {
                         break;
                     }
                 }
-                if self.out.is_empty() && !self.is_finished {
-                    // Frames may leave no bytes, above all those that the reader has. Other tasks have their turn in between.
-                    cx.waker().wake_by_ref();
-                }
+                self.look_again(cx);
             }
             Poll::Ready(Err(cut)) => {
                 let failure = match cut {
-                    Cut::Gone => gone(),
-                    Cut::Stalled => write_stalled(),
+                    Cut::Stalled => Some(write_stalled()),
+                    Cut::Gone(held) => {
+                        let has_caught_up = held.is_some_and(|held| self.catch_up(held));
+                        (!has_caught_up).then(gone)
+                    }
                 };
-                self.encoder.seek(self.position);
-                let _ = self.encoder.end(&End::failed(failure), &mut self.out);
-                self.is_finished = true;
+                if let Some(failure) = failure {
+                    self.encoder.seek(self.position);
+                    let _ = self.encoder.end(&End::failed(failure), &mut self.out);
+                    self.is_finished = true;
+                }
+                self.look_again(cx);
             }
             Poll::Pending => {}
         }
@@ -183,6 +199,27 @@ impl Follower {
             return Poll::Ready(None);
         }
         Poll::Pending
+    }
+
+    /// Frames may leave no bytes, above all those that the reader has. Other tasks have their turn in between.
+    fn look_again(&self, cx: &Context<'_>) {
+        if self.out.is_empty() && !self.is_finished {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Goes on with a snapshot behind the frames that are gone; false where the wire cannot carry it. Where frames are numbered it takes the
+    /// place of all that the reader has. Any other reader would have a part of it twice, unless it has nothing yet.
+    fn catch_up(&mut self, held: Held) -> bool {
+        if !self.is_numbered && (self.reading.from, self.position) != (0, 0) {
+            return false;
+        }
+        let snapshot = held.into_snapshot();
+        let is_told = self.encoder.snapshot(&snapshot, &mut self.out).is_ok();
+        if is_told {
+            self.position = snapshot.frames;
+        }
+        is_told
     }
 
     fn encode(&mut self, record: &Record) {

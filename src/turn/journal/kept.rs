@@ -1,4 +1,5 @@
-//! The frames of one turn as they are kept: a vector that loses its head. It knows no lock, no clock and no reader.
+//! The frames of one turn as they are kept: a vector that loses its head, and remembers what the head came to. It knows no lock, no
+//! clock and no reader.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,6 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::error::ResumeError;
+use super::fold::{Held, Past};
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Frame, Timestamp};
 use crate::json;
@@ -85,6 +87,8 @@ impl Record {
                     let _ = Ndjson::default().limits(whole).encoder().end(end, &mut out);
                     out.len()
                 }
+                // Nobody sends one, and a log has a place of its own for what it dropped.
+                Frame::Snapshot(_) => 0,
             },
         };
         RECORD_BYTES + content
@@ -96,19 +100,24 @@ impl Record {
 pub(super) struct Kept {
     /// The index of the first frame that is there.
     base: u64,
+    /// What there is of the frames before it.
+    past: Past,
     /// With what each of them counts.
     records: VecDeque<(Record, usize)>,
     bytes: usize,
 }
 
 /// The frame that was asked for is not there any more.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Dropped;
+#[derive(Debug, PartialEq)]
+pub(super) struct Dropped {
+    /// What there is in its place.
+    pub(super) held: Option<Held>,
+}
 
 impl Kept {
     /// What all of it counts.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.past.bytes()
     }
 
     /// The index that the next frame gets.
@@ -122,14 +131,27 @@ impl Kept {
         self.records.push_back((record, bytes));
     }
 
-    /// Drops frames from the head on until they count at most `max_bytes`, or one is left.
+    /// Drops frames from the head on until everything counts at most `max_bytes`, or one is left. What they came to counts as well, and is
+    /// given up where it would take too much of that.
     pub(super) fn trim(&mut self, max_bytes: usize) {
-        while self.bytes > max_bytes && self.records.len() > 1 {
-            if let Some((_, bytes)) = self.records.pop_front() {
+        self.past.keep_within(max_bytes);
+        while self.bytes() > max_bytes && self.records.len() > 1 {
+            if let Some((record, bytes)) = self.records.pop_front() {
                 self.bytes -= bytes;
                 self.base += 1;
+                self.past.drop_frame(&record, bytes, max_bytes);
             }
         }
+    }
+
+    /// Whether there is something of the frames that were dropped.
+    pub(super) fn is_folded(&self) -> bool {
+        matches!(self.past, Past::Folded(_))
+    }
+
+    /// What there is of the frames that were dropped.
+    pub(super) fn held(&self) -> Option<Held> {
+        self.past.held(self.base)
     }
 
     /// How the turn ended, if it did.
@@ -160,7 +182,7 @@ impl Kept {
         self.end().is_some() || self.records.iter().any(|(record, _)| resolves(record))
     }
 
-    /// Whether a reader may begin at `from`: at any frame that is there, and at the next one.
+    /// Whether every frame from `from` on is there; the next one will be.
     pub(super) fn place(&self, from: u64) -> Result<(), ResumeError> {
         let (base, next) = (self.base, self.next());
         match from {
@@ -172,7 +194,8 @@ impl Kept {
 
     /// The frames from `from` on, until they count `max_bytes`: at least one, if there is one.
     pub(super) fn read(&self, from: u64, max_bytes: usize) -> Result<Vec<Record>, Dropped> {
-        let skip = from.checked_sub(self.base).ok_or(Dropped)?;
+        let skip = from.checked_sub(self.base);
+        let skip = skip.ok_or_else(|| Dropped { held: self.held() })?;
         let skip = usize::try_from(skip)
             .unwrap_or(usize::MAX)
             .min(self.records.len());

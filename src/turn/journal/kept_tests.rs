@@ -28,22 +28,34 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The vector: every frame there ever was, with what it counts, and how many of them are gone.
+/// The vector: every frame there ever was, with what it counts, how many of them are gone, and what those come to.
 #[derive(Default)]
 struct Model {
     frames: Vec<(Frame, usize)>,
     base: usize,
+    past: Past,
 }
 
 impl Model {
     fn bytes(&self) -> usize {
-        self.frames[self.base..].iter().map(|(_, bytes)| bytes).sum()
+        let kept: usize = self.frames[self.base..].iter().map(|(_, bytes)| bytes).sum();
+        kept + self.past.bytes()
     }
 
-    fn read(&self, from: u64, max_bytes: usize) -> Result<Vec<Frame>, Dropped> {
+    fn trim(&mut self, max_bytes: usize) {
+        self.past.keep_within(max_bytes);
+        while self.bytes() > max_bytes && self.base + 1 < self.frames.len() {
+            let (frame, bytes) = &self.frames[self.base];
+            self.past
+                .drop_frame(&Record::frame(frame.clone()), *bytes, max_bytes);
+            self.base += 1;
+        }
+    }
+
+    fn read(&self, from: u64, max_bytes: usize) -> Option<Vec<Frame>> {
         let from = from as usize;
         if from < self.base {
-            return Err(Dropped);
+            return None;
         }
         let mut read = Vec::new();
         let mut taken = 0;
@@ -54,7 +66,7 @@ impl Model {
             taken += bytes;
             read.push(frame.clone());
         }
-        Ok(read)
+        Some(read)
     }
 
     fn place(&self, from: u64) -> Result<(), ResumeError> {
@@ -89,18 +101,20 @@ proptest! {
                 }
                 Act::Trim(max_bytes) => {
                     kept.trim(max_bytes);
-                    while model.bytes() > max_bytes && model.base + 1 < model.frames.len() {
-                        model.base += 1;
-                    }
+                    model.trim(max_bytes);
                 }
                 Act::Read(from, max_bytes) => {
                     let read = kept.read(from, max_bytes);
-                    let read = read.map(|records| records.iter().map(Record::to_frame).collect::<Vec<_>>());
-                    prop_assert_eq!(read, model.read(from, max_bytes));
+                    let frames = read.as_ref().ok().map(|records| records.iter().map(Record::to_frame).collect::<Vec<_>>());
+                    prop_assert_eq!(frames, model.read(from, max_bytes));
+                    if let Err(dropped) = read {
+                        prop_assert_eq!(dropped.held, model.past.held(model.base as u64));
+                    }
                 }
                 Act::Place(from) => prop_assert_eq!(kept.place(from), model.place(from)),
             }
             prop_assert_eq!(kept.bytes(), model.bytes());
+            prop_assert_eq!(kept.is_folded(), model.past.held(0).is_some());
             prop_assert_eq!(kept.next(), model.frames.len() as u64);
             prop_assert_eq!(kept.end(), None);
         }

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalLimits {
-    /// Most bytes of one turn, as JSON. When there are more, its first frames are dropped; the newest one always stays.
+    /// Most bytes of one turn, as JSON. When there are more, its first frames are dropped; the newest one always stays. What they came to
+    /// is kept within the same bytes, as long as it takes no more than a quarter of them (and 1 MiB): see [`Snapshot`](crate::Snapshot).
     pub max_turn_bytes: usize,
     /// Most turns, running and over. A new one takes the place of the one that ended first; where all are running it is refused.
     pub max_turns: usize,

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::error::ResumeError;
+use super::fold::Held;
 use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
@@ -66,17 +67,17 @@ struct Seat {
 }
 
 /// Why a reader gets nothing more.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Cut {
-    /// What it would read next is not kept any more.
-    Gone,
+    /// What it would read next is not kept any more; with what there is of it.
+    Gone(Option<Held>),
     /// It took nothing for too long.
     Stalled,
 }
 
 impl From<Dropped> for Cut {
-    fn from(_: Dropped) -> Self {
-        Self::Gone
+    fn from(dropped: Dropped) -> Self {
+        Self::Gone(dropped.held)
     }
 }
 
@@ -148,10 +149,13 @@ impl Log {
         self.lock().kept.is_settled(request_id)
     }
 
-    /// A reader that begins at `from`.
+    /// A reader that begins at `from`, or with what there is of the frames before.
     pub(super) fn attach(self: &Arc<Self>, from: u64) -> Result<Reading, ResumeError> {
         let state = self.lock();
-        state.kept.place(from)?;
+        match state.kept.place(from) {
+            Err(ResumeError::Gone { .. }) if state.kept.is_folded() => {}
+            place => place?,
+        }
         Ok(self.seat(state, from))
     }
 
@@ -239,9 +243,10 @@ impl Log {
         .await;
     }
 
-    /// Whether every frame from `from` on is still there.
-    pub(super) fn holds(&self, from: u64) -> Result<(), ResumeError> {
-        self.lock().kept.place(from)
+    /// Whether every frame from `from` on is still there; otherwise with what there is of them.
+    pub(super) fn holds(&self, from: u64) -> Result<(), (ResumeError, Option<Held>)> {
+        let state = self.lock();
+        state.kept.place(from).map_err(|error| (error, state.kept.held()))
     }
 
     /// What `reader` finds at `from`: at least one frame. It waits where there is none yet.

@@ -13,12 +13,15 @@
 //! frames under the same indexes. Readers follow the log at their own pace, the first one like all others; nobody waits for
 //! anybody.
 //!
-//! A log is bounded, so it may lose its head. A reader that is too far behind is told so by its wire's failure completion under the
-//! code `gone`; who asks for frames that are gone gets a typed error. Nobody ever gets a stream with a hole.
+//! A log is bounded, so it may lose its head. What that came to, the answer so far and the last state of each step, is kept as long as it
+//! is small, and given as a snapshot to readers that are too far behind, where their wire can carry one. Otherwise they are told so by
+//! their wire's failure completion under the code `gone`; who asks for frames that are gone gets a typed error. Nobody ever gets a
+//! stream with a hole.
 //!
 //! It deliberately knows no http, no session, and no other host.
 
 mod error;
+mod fold;
 pub(crate) mod follower;
 mod kept;
 mod limits;
@@ -124,6 +127,9 @@ impl Journal {
     ///
     /// A reader that has seen the frame of index `n` asks for `n + 1`. Where that one is next but not there yet, it is waited for;
     /// where the turn is over, there is nothing left: see [`Turn::is_over`].
+    ///
+    /// Where frames from `from` on are kept no longer, the turn begins with a [`Snapshot`](crate::Snapshot) of all frames before the first
+    /// one that is kept, if there is one and the wire can carry it; [`Turn::supports`] says that.
     ///
     /// `owner` has to be the one that the turn was started with. A turn that was started without one is given to whoever has its id.
     ///

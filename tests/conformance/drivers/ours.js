@@ -10,6 +10,7 @@ export async function collect(seen, readable, decoder) {
   for await (const item of decodeStream(readable, decoder)) {
     if (item.type === "event") seen.events.push(item.event.event);
     else if (item.type === "text") seen.text += item.text;
+    else if (item.type === "snapshot") Object.assign(seen, { text: item.text, events: item.events.map(({ event }) => event) });
     else if (item.type === "truncated") Object.assign(seen, { outcome: "truncated", error: { message: item.phase } });
     else {
       seen.outcome = item.status;

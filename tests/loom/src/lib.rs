@@ -20,6 +20,8 @@ mod metadata;
 mod models;
 #[path = "../../../src/record.rs"]
 mod record;
+#[path = "../../../src/snapshot.rs"]
+mod snapshot;
 mod turn;
 #[path = "../../../src/utf8.rs"]
 mod utf8;

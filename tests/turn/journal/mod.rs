@@ -4,6 +4,7 @@ mod conversations;
 mod disconnects;
 mod limits;
 mod parks;
+mod snapshot;
 mod suffix;
 
 use bytes::BytesMut;

@@ -297,7 +297,8 @@ async fn two_questions_at_once_are_two_streams() {
 async fn an_event_of_that_name_is_no_question() {
     let journal = in_memory();
     let turn = kept(&journal).start(async |sink: Sink| {
-        sink.send(InputRequested::new("r1", "approval", "Really?")).await?;
+        sink.send(InputRequested::new("r1", "approval", "Really?"))
+            .await?;
         tokio::time::sleep(SECOND).await;
         sink.send("Yes.").await?;
         Ok::<_, SendError>(Metadata::default())

@@ -208,6 +208,7 @@ fn print_all(
         match frame? {
             Frame::Event { event, .. } => printer.event(&event),
             Frame::Text(text) => printer.text(&text)?,
+            Frame::Snapshot(snapshot) => printer.snapshot(&snapshot)?,
             Frame::End(End { status, metadata, .. }) => {
                 if let Status::Failed(failure) = &status
                     && !wire.tells_failures_in_text()

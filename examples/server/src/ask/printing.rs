@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use ragwire::Citation;
 use ragwire::event::{Event, Source};
+use ragwire::{Citation, Snapshot};
 
 /// Where Unicode has the pictures of the control characters, in their order.
 const PICTURES: u32 = 0x2400;
@@ -13,7 +13,8 @@ const PICTURES: u32 = 0x2400;
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     sources: HashMap<String, Source>,
-    has_text: bool,
+    /// How much of the answer is printed.
+    text_bytes: usize,
 }
 
 impl Printer {
@@ -29,22 +30,33 @@ impl Printer {
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(clean(text).as_bytes())?;
-        self.has_text = true;
+        self.text_bytes += text.len();
         // Each piece is seen when it arrives, also where stdout is a pipe.
         out.flush()
+    }
+
+    /// What is printed cannot be taken back, but it is how the answer so far begins: only the rest of that is new.
+    pub(super) fn snapshot(&mut self, snapshot: &Snapshot) -> io::Result<()> {
+        for (event, _) in &snapshot.events {
+            self.event(event);
+        }
+        match snapshot.text.get(self.text_bytes..) {
+            None | Some("") => Ok(()),
+            Some(rest) => self.text(rest),
+        }
     }
 
     /// The sentence of a failure, as a wire that puts it behind the text does.
     pub(super) fn failure(&mut self, message: &str) -> io::Result<()> {
         match message {
             "" => Ok(()),
-            _ if self.has_text => self.text(&format!("\n\n{message}")),
+            _ if self.text_bytes > 0 => self.text(&format!("\n\n{message}")),
             _ => self.text(message),
         }
     }
 
     pub(super) fn citations(&mut self, citations: Vec<Citation>) -> io::Result<()> {
-        if self.has_text {
+        if self.text_bytes > 0 {
             let mut out = io::stdout().lock();
             out.write_all(b"\n")?;
             out.flush()?;

@@ -126,16 +126,18 @@ pub(super) async fn run(
             return Err(invalid(format!("`{name}` has 1 to {MAX_ID_BYTES} bytes.")));
         }
     }
+    let wire = AgUi::new(run.thread_id, run.run_id).parks();
+    let wire = |turn: TurnId| wire.id_prefix(turn.to_string());
     let resume = run.resume.unwrap_or_default();
-    let turn = if resume.is_empty() {
+    let (turn, wire) = if resume.is_empty() {
         // `abortRun` closes the connection and says nothing else, and the protocol has no way back to a run.
-        turn::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?
+        let turn = turn::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?;
+        let wire = wire(turn.id());
+        (turn, wire)
     } else {
         let (id, given) = given(resume)?;
-        answers::go_on(&app, &owner, id, given).await?
+        let wire = wire(id);
+        (answers::go_on(&app, &owner, id, given, &wire).await?, wire)
     };
-    let wire = AgUi::new(run.thread_id, run.run_id)
-        .id_prefix(turn.id().to_string())
-        .parks();
     Ok(turn.respond(wire).map(Body::new))
 }

@@ -105,9 +105,9 @@ pub(super) async fn chat(
         }
         let newest = newest(&app, &owner, chat.id.as_deref().unwrap_or_default()).await?;
         let id = newest.ok_or_else(|| answers::refused(TurnId::random(), AnswerError::Unknown))?;
-        let turn = answers::go_on(&app, &owner, id, given).await?;
-        let message = continued.unwrap_or_else(|| id.to_string());
-        return Ok(turn.respond(ui.parks().message_id(message)).map(Body::new));
+        let wire = ui.parks().message_id(continued.unwrap_or_else(|| id.to_string()));
+        let turn = answers::go_on(&app, &owner, id, given, &wire).await?;
+        return Ok(turn.respond(wire).map(Body::new));
     }
     let asked = Asked {
         chat: chat.id,

@@ -10,6 +10,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use ragwire::Turn;
 use ragwire::turn::{AnswerError, Answered, TurnId};
+use ragwire::wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -114,10 +115,16 @@ pub(super) enum Verdict {
     Abandoned,
 }
 
-/// Gives answers to a turn, and reads on behind the last of their questions.
+/// Gives answers to a turn, and reads on behind the last of their questions, on `wire`.
 ///
 /// The reader comes first, so that the turn is not without one when it goes on. Of several answers those before a refused one are given.
-pub(super) async fn go_on(app: &App, owner: &Owner, id: TurnId, given: Vec<Given>) -> Result<Turn, Refusal> {
+pub(super) async fn go_on(
+    app: &App,
+    owner: &Owner,
+    id: TurnId,
+    given: Vec<Given>,
+    wire: &impl Wire,
+) -> Result<Turn, Refusal> {
     let refused = |error| refused(id, error);
     let (mut next, mut answers) = (0, Vec::new());
     for Given { request_id, answer } in given {
@@ -134,6 +141,7 @@ pub(super) async fn go_on(app: &App, owner: &Owner, id: TurnId, given: Vec<Given
     }
     let turn = app.journal.resume(id, owner.as_str(), next).await;
     let turn = turn.map_err(|error| resume::refused(id, error))?;
+    turn.supports(wire).map_err(|error| resume::refused(id, error))?;
     for (request_id, answer, is_abandoned) in answers {
         let Some(answer) = answer else {
             let stopped = app.journal.stop(id, owner.as_str()).await;

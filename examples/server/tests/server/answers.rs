@@ -34,6 +34,7 @@ fn told(bytes: &[u8]) -> Value {
             Frame::Event { event, .. } => told.push(json!(event)),
             Frame::Text(piece) => text += &piece,
             Frame::End(end) => text += &format!(" ({})", end.status.as_str()),
+            Frame::Snapshot(snapshot) => panic!("nothing was dropped: {snapshot:?}"),
         }
     }
     told.push(text.into());

@@ -374,11 +374,7 @@ pub(crate) fn full_of_one(settings: &mut Settings) {
 pub(crate) fn spelled(wire: &impl Wire, frames: &[Frame]) -> BytesMut {
     let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
     for frame in frames {
-        match frame {
-            Frame::Event { event, timestamp } => encoder.event(event, *timestamp, &mut bytes).unwrap(),
-            Frame::Text(text) => encoder.text(text, &mut bytes).unwrap(),
-            Frame::End(end) => encoder.end(end, &mut bytes).unwrap(),
-        }
+        encoder.encode(frame, &mut bytes).unwrap();
     }
     bytes
 }

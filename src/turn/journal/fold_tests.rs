@@ -1,0 +1,232 @@
+//! Folds against a plain list, from which a later event of a step takes the earlier one out.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::event::{
+    AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, CacheHit, CacheMiss, Custom,
+    Generating, GraphExplanation, InputRequested, InputResolved, Queued, RetrievalResult, RetrievalStart,
+    Review, RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
+};
+use crate::frame::Timestamp;
+use crate::wire::ndjson::Ndjson;
+use crate::wire::{Decode, Finish, Wire};
+
+type Said = (Event, Option<Timestamp>);
+
+/// The names of a step's events, and the members that tell one step from another; `!` where it is none without the member.
+const STEPS: [(&[&str], &[&str]); 9] = [
+    (&["cache_hit", "cache_miss"], &[]),
+    (&["review"], &["iteration"]),
+    (&["round_start"], &["round"]),
+    (&["generating"], &["round"]),
+    (&["thinking"], &["round"]),
+    (&["retrieval_start"], &["tool", "iteration"]),
+    (&["retrieval_result"], &["tool"]),
+    (&["input_requested", "input_resolved"], &["request_id"]),
+    (&["graph_explanation"], &["explain_id"]),
+];
+
+/// Whether a reader that has `newer` can do without `older`.
+fn replaces(newer: &Event, older: &Event) -> bool {
+    let [new, old] = [newer, older].map(|event| serde_json::to_value(event).unwrap());
+    let same = |member: &str| new.get(member) == old.get(member);
+    let [name, other] = [newer.name(), older.name()];
+    match name {
+        "tool_call" | "tool_result" => same("event") && new.get("call_id").is_some() && same("call_id"),
+        "authorization_required" | "authorization_completed" => {
+            let asked = |event: &Value| {
+                event
+                    .get("request_id")
+                    .unwrap_or_else(|| &event["connection"])
+                    .clone()
+            };
+            other.starts_with("authorization_") && asked(&new) == asked(&old)
+        }
+        "sources" => {
+            let all = |event: &Value| event["sources"].as_array().cloned().unwrap_or_default();
+            let is_there = |source: &Value| {
+                let same = |other: &Value| {
+                    ["chunk_id", "document_id"]
+                        .iter()
+                        .all(|id| source[id] == other[id])
+                };
+                all(&new).iter().any(same)
+            };
+            other == "sources" && all(&old).iter().all(is_there)
+        }
+        "own.kind" | "own.other" => same("event") && new["data"].get("id") == old["data"].get("id"),
+        _ => match STEPS.iter().find(|(names, _)| names.contains(&name)) {
+            Some((names, ids)) => names.contains(&other) && ids.iter().all(|id| same(id)),
+            None => same("event"),
+        },
+    }
+}
+
+/// What `frames` come to, by the sentence.
+fn model(frames: &[Frame]) -> Snapshot {
+    let mut model = Snapshot::new(frames.len() as u64);
+    for frame in frames {
+        match frame {
+            Frame::Text(text) => model.text.push_str(text),
+            Frame::Event { event, timestamp } => {
+                let before = model.events.len();
+                model.events.retain(|(older, _): &Said| !replaces(event, older));
+                model.events_dropped += (before - model.events.len()) as u64;
+                model.events.push((event.clone(), *timestamp));
+            }
+            Frame::End(_) | Frame::Snapshot(_) => unreachable!("nobody sends one"),
+        }
+    }
+    model
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let id = || prop::sample::select(&["1", "2"][..]);
+    let maybe = move || prop::option::of(id());
+    let number = || 1..3_u32;
+    prop_oneof![
+        id().prop_map(|tool| Search::new(tool).into()),
+        Just(CacheMiss::new().into()),
+        id().prop_map(|at| CacheHit::new("q", at).into()),
+        number().prop_map(|at| Review::new(at, Verdict::Approved).into()),
+        number().prop_map(|at| RoundStart::new(at, 9).into()),
+        number().prop_map(|at| Generating::new(at, 9).into()),
+        prop::option::of(number())
+            .prop_map(|at| at.into_iter().fold(Thinking::new("t"), Thinking::round).into()),
+        (id(), number()).prop_map(|(tool, at)| RetrievalStart::new(tool, "q", at).into()),
+        id().prop_map(|tool| RetrievalResult::new(tool, 1, 2).into()),
+        (id(), maybe()).prop_map(|(q, id)| id
+            .into_iter()
+            .fold(ToolCall::new("t", json!(q)), ToolCall::call_id)
+            .into()),
+        (id(), maybe()).prop_map(|(q, id)| id
+            .into_iter()
+            .fold(ToolResult::new("t", json!(q)), ToolResult::call_id)
+            .into()),
+        id().prop_map(|id| InputRequested::new(id, "approval", "?").into()),
+        id().prop_map(|id| InputResolved::new(id).response(true).into()),
+        (id(), maybe()).prop_map(|(to, id)| {
+            let asked = AuthorizationRequired::new(to, "https://a.example");
+            id.into_iter()
+                .fold(asked, AuthorizationRequired::request_id)
+                .into()
+        }),
+        (id(), maybe()).prop_map(|(to, id)| {
+            let done = AuthorizationCompleted::new(to, AuthorizationOutcome::Authorized);
+            id.into_iter()
+                .fold(done, AuthorizationCompleted::request_id)
+                .into()
+        }),
+        vec((id(), id()), 0..3).prop_map(|ids| {
+            let sources = ids
+                .into_iter()
+                .map(|(chunk, document)| Source::new(chunk, document, "text", vec![1]));
+            Sources::new(sources.collect()).into()
+        }),
+        id().prop_map(|id| GraphExplanation::new(id, "g", vec![]).into()),
+        number().prop_map(|at| Queued::new(at, 1, 2).into()),
+        (
+            prop::sample::select(&["own.kind", "own.other"][..]),
+            maybe(),
+            number()
+        )
+            .prop_map(|(name, id, at)| {
+                let data = id.map_or_else(|| json!({"at": at}), |id| json!({"id": id, "at": at}));
+                Custom::new(name, &data).unwrap().into()
+            }),
+    ]
+}
+
+fn frame() -> impl Strategy<Value = Frame> {
+    let moment = prop::option::of((0..9_i64).prop_map(Timestamp::from_micros));
+    prop_oneof![
+        1 => "[a-z\u{e9}\n\u{1}\u{2028}]{1,9}".prop_map(Frame::Text),
+        2 => (event(), moment).prop_map(|(event, timestamp)| Frame::Event { event, timestamp }),
+    ]
+}
+
+/// What a log of these frames remembers, and what it counts for that.
+fn folded(mut past: Past, frames: &[Frame]) -> Past {
+    for frame in frames {
+        let record = Record::frame(frame.clone());
+        past.drop_frame(&record, record.bytes(), usize::MAX);
+    }
+    past
+}
+
+fn snapshot(past: &Past, frames: usize) -> Snapshot {
+    past.held(frames as u64).unwrap().into_snapshot()
+}
+
+/// As our own JSON says it, where a server keeps it: the line of a frame.
+fn line(snapshot: &Snapshot) -> Vec<u8> {
+    let (mut encoder, mut out) = (Ndjson::default().encoder(), bytes::BytesMut::new());
+    encoder.snapshot(snapshot, &mut out).unwrap();
+    out.to_vec()
+}
+
+proptest! {
+    #[test]
+    fn a_fold_is_the_last_state_of_each_step(frames in vec(frame(), 1..60), at in any::<prop::sample::Index>()) {
+        let past = folded(Past::Whole, &frames);
+        let whole = snapshot(&past, frames.len());
+        prop_assert_eq!(&whole, &model(&frames));
+
+        let line = line(&whole);
+        prop_assert!(line.len() <= past.bytes() + AROUND_BYTES);
+        let mut decoder = Ndjson::default().decoder();
+        decoder.feed(&line);
+        prop_assert_eq!(decoder.next(), Some(Ok(Frame::Snapshot(Box::new(whole.clone())))));
+        let phase = decoder.phase();
+        prop_assert_eq!(decoder.finish(), Finish::Truncated { phase });
+
+        // A log that begins with a snapshot goes on as the one that it was taken from.
+        let (first, second) = frames.split_at(at.index(frames.len()));
+        let begun = if first.is_empty() { Past::Whole } else {
+            Past::Folded(Box::new(Fold::from(snapshot(&folded(Past::Whole, first), first.len()))))
+        };
+        prop_assert_eq!(snapshot(&folded(begun, second), frames.len()), whole);
+    }
+}
+
+#[test]
+fn a_fold_that_takes_too_much_is_given_up_for_good() {
+    let text = Record::text(&"a".repeat(100));
+    let mut past = Past::Whole;
+    past.drop_frame(&text, text.bytes(), 400);
+    assert_eq!((past.bytes(), past.held(1).is_some()), (100, true));
+    past.keep_within(399);
+    assert_eq!((past.bytes(), past.held(1)), (0, None));
+    past.drop_frame(&text, text.bytes(), usize::MAX);
+    assert_eq!((past.bytes(), past.held(2)), (0, None));
+    // Nothing that no reader could take as one line is kept, however much a turn may have. It counts as it is spelled.
+    let mut past = Past::Whole;
+    let hostile = Record::text(&"\u{1}".repeat(MAX_BYTES / 6));
+    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
+    assert!(line(&snapshot(&past, 1)).len() <= Limits::MAX_TRAILER_BYTES);
+    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
+    assert_eq!((past.bytes(), past.held(2)), (0, None));
+}
+
+#[test]
+fn an_event_that_is_replaced_gives_its_bytes_back() {
+    let event = |query: &str| {
+        let event = Search::new("bm25").query(query).into();
+        let record = Record::frame(Frame::Event {
+            event,
+            timestamp: None,
+        });
+        (record.bytes(), record)
+    };
+    let mut past = Past::Whole;
+    let mut counted = Vec::new();
+    for query in ["why?", "why, in a few more words?", "?"] {
+        let (bytes, record) = event(query);
+        past.drop_frame(&record, bytes, usize::MAX);
+        counted.push(past.bytes() - "search".len() - bytes);
+    }
+    assert_eq!(counted, [0, 0, 0]);
+}
