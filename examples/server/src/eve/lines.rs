@@ -25,7 +25,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Of a turn that is read from its first frame, the lines after the first `skip`.
+    /// Of a turn that is read from its first frame, the lines after the first `skip`. They end where it waits for a human, as those of any
+    /// reader of the session.
     pub(super) fn new(turn: Turn, wire: &Eve, skip: u64) -> Self {
         Self {
             stream: turn.stream(wire),
@@ -34,6 +35,18 @@ impl Lines {
             skip,
             ends_session: false,
         }
+    }
+
+    /// The same to the end of the turn, for whoever does not answer what it asks.
+    pub(super) fn all(turn: Turn, wire: &Eve) -> Self {
+        let mut lines = Self::new(turn, wire, u64::MAX);
+        lines.stream = lines.stream.through_questions();
+        lines
+    }
+
+    /// Whether the turn is not over, but waits for an answer.
+    pub(super) fn is_parked(&self) -> bool {
+        self.stream.is_parked()
     }
 
     /// Some more of them, whole lines; keep-alives too. `None` after the last.
@@ -72,7 +85,6 @@ impl Lines {
 
     /// Reads them all.
     pub(super) async fn count(mut self) -> Counted {
-        self.skip = u64::MAX;
         while self.next().await.is_some() {}
         self.counted()
     }

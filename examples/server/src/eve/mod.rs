@@ -24,7 +24,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ragwire::Turn;
 use ragwire::session::{Session, SessionError, Sessions};
-use ragwire::turn::{Journal, ResumeError, StopError, TurnId};
+use ragwire::turn::{AnswerError, Journal, ResumeError, StopError, TurnId};
+use serde_json::Value;
 use tokio_util::task::TaskTracker;
 
 pub(crate) use self::lines::KEEP_ALIVE;
@@ -95,6 +96,17 @@ pub enum EveError {
     /// What is kept of the session is none of Eve's.
     #[error("the state of the session is damaged")]
     Damaged(#[from] serde_json::Error),
+}
+
+/// Why an answer is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AnswerRefused {
+    /// The session is not there, or not reached.
+    #[error(transparent)]
+    Session(#[from] EveError),
+    /// The turn does not take it.
+    #[error("the turn does not take the answer")]
+    Answer(TurnId, #[source] AnswerError),
 }
 
 impl From<SessionError> for EveError {
@@ -259,6 +271,27 @@ impl EveSessions {
         })
     }
 
+    /// Gives a human's answers to what the newest turn asks, one after the other; those before a refused one are given.
+    pub(crate) async fn answer(
+        &self,
+        owner: &str,
+        id: &str,
+        token: &str,
+        answers: Vec<(String, Value)>,
+    ) -> Result<EveSession, AnswerRefused> {
+        let session = self.find(owner, id).await?;
+        if !session.state.has_token(token) {
+            return Err(EveError::Token.into());
+        }
+        let turn = session.turn().and_then(TurnId::parse);
+        let turn = turn.ok_or(AnswerRefused::Answer(TurnId::random(), AnswerError::Unknown))?;
+        for (request_id, answer) in answers {
+            let answered = self.journal.answer(turn, owner, &request_id, answer).await;
+            answered.map_err(|error| AnswerRefused::Answer(turn, error))?;
+        }
+        Ok(session)
+    }
+
     /// Stops the turn that runs, if it is the one asked for. False where there is none.
     pub(crate) async fn stop(&self, owner: &str, id: &str, sequence: Option<u64>) -> Result<bool, EveError> {
         let session = self.find(owner, id).await?;
@@ -351,7 +384,7 @@ impl EveSessions {
                 if resumed.supports(&wire).is_err() {
                     return Ok(lost);
                 }
-                Ok(Fate::Over(Some(Lines::new(resumed, &wire, 0).count().await)))
+                Ok(Fate::Over(Some(Lines::all(resumed, &wire).count().await)))
             }
             Err(ResumeError::Unavailable) => Err(EveError::Unavailable),
             Err(_) => Ok(lost),
@@ -397,7 +430,7 @@ impl EveSessions {
         let Some(record) = session.state.running() else {
             return;
         };
-        let lines = Lines::new(turn, &session.state.wire(&session.id, record), 0);
+        let lines = Lines::all(turn, &session.state.wire(&session.id, record));
         let (eve, owner, id) = (self.clone(), session.owner.clone(), session.id.clone());
         let (turn, watched) = (record.id.clone(), Watched::new(&self.own, &record.id));
         self.own.tasks.spawn(async move {

@@ -52,7 +52,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// More lines, or something that keeps the connection open; `None` where all was read and no turn runs. An error where lines were
+    /// More lines, or something that keeps the connection open; `None` where all was read and no turn runs, or the one that runs waits for
+    /// a human. An error where lines were
     /// dropped that it has not read: it comes back and is told.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, EveError> {
         let mut silent = Duration::ZERO;
@@ -61,6 +62,10 @@ impl Reader {
                 && let Some(bytes) = lines.next().await
             {
                 return Ok(Some(bytes));
+            }
+            if self.turn.as_ref().is_some_and(|(_, lines)| lines.is_parked()) {
+                // The session waits: what comes after the answer is for whoever comes back for it.
+                return Ok(None);
             }
             if let Some((turn, lines)) = self.turn.take() {
                 let counted = lines.counted();

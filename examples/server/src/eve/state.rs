@@ -166,7 +166,8 @@ impl State {
         let wire = Eve::new(id)
             .turn(turn.sequence)
             .first_index(turn.first)
-            .message(turn.question.as_str());
+            .message(turn.question.as_str())
+            .parks();
         if self.documented { wire.documented() } else { wire }
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /eve/v1/health`, `GET /eve/v1/info` | what there is |
 //! | `POST /eve/v1/session` | the first message of a session |
-//! | `POST /eve/v1/session/{id}` | another one, with the session's token |
+//! | `POST /eve/v1/session/{id}` | another one, or answers to what a turn asks, with the session's token |
 //! | `POST /eve/v1/session/{id}/cancel` | ends the turn that runs |
 //! | `GET /eve/v1/session/{id}/stream` | the lines of all its turns, from `startIndex` on |
 //!
@@ -27,14 +27,14 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::body;
 use super::openapi::{EveRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
 use super::turn::{self, Asked, Holds, Memory, invalid};
+use super::{answers, body};
 use crate::app::App;
-use crate::eve::{EveError, EveSession, Reader, Taken};
+use crate::eve::{AnswerRefused, EveError, EveSession, Reader, Taken};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("x-eve-session-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -176,12 +176,24 @@ struct Posted {
     message: Option<Message>,
     /// The session's, in every message but the first.
     continuation_token: Option<String>,
-    /// Refused: this agent asks nothing.
-    #[schema(value_type = Option<Vec<Object>>)]
-    input_responses: Option<IgnoredAny>,
+    /// Answers to what the session's turn asks, instead of a message.
+    #[serde(default)]
+    input_responses: Vec<InputResponse>,
     /// Refused: this agent has no structured results.
     #[schema(value_type = Option<Object>)]
     output_schema: Option<IgnoredAny>,
+}
+
+/// An answer to one request of `input.requested`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EveInputResponse)]
+struct InputResponse {
+    request_id: String,
+    /// One of the request's options.
+    option_id: Option<String>,
+    /// Words of their own, where the request takes some.
+    text: Option<String>,
 }
 
 /// What the user says.
@@ -210,6 +222,11 @@ impl Posted {
                 "This agent has no structured results; send no outputSchema.",
             ));
         }
+        if !self.input_responses.is_empty() {
+            return Err(invalid(
+                "A session that begins has asked nothing; send a message.",
+            ));
+        }
         match self.message {
             Some(Message::Text(text)) => Ok(text),
             Some(Message::Parts(parts)) => {
@@ -224,11 +241,23 @@ impl Posted {
                     .map(|texts| texts.join("\n"))
                     .ok_or_else(|| invalid("This agent reads text only."))
             }
-            None if self.input_responses.is_some() => {
-                Err(invalid("This agent asks nothing, so it takes no inputResponses."))
-            }
             None => Err(invalid("message is required.")),
         }
+    }
+
+    /// The answers, by the names of their questions.
+    fn answers(self) -> Result<Vec<(String, Value)>, Refusal> {
+        if self.message.is_some() {
+            return Err(invalid(
+                "A message and inputResponses are sent one after the other.",
+            ));
+        }
+        let answers = self.input_responses.into_iter().map(|response| {
+            let answer = response.option_id.or(response.text);
+            let answer = answer.ok_or_else(|| invalid("An input response has an optionId or a text."))?;
+            Ok((response.request_id, answer.into()))
+        });
+        answers.collect()
     }
 }
 
@@ -298,7 +327,7 @@ pub(super) async fn create(
 
 type SessionId = Result<Path<String>, PathRejection>;
 
-/// Goes on with a session.
+/// Goes on with a session: with a message, or with answers to what its turn asks.
 #[utoipa::path(
     post,
     path = "/eve/v1/session/{session_id}",
@@ -309,9 +338,9 @@ type SessionId = Result<Path<String>, PathRejection>;
     responses(
         (status = 200, description = "The answer is under way in the session's stream", body = shapes::EveContinued,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
-        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
-        (status = 409, description = "The session is still active, or the token is not its own", body = shapes::EveRefused),
-        (status = 410, description = "The session failed for good", body = shapes::EveRefused),
+        (status = 404, description = "The session is unknown or forgotten, or its turn has not asked this", body = shapes::EveRefused),
+        (status = 409, description = "The session is still active, the token is not its own, or the question has another answer", body = shapes::EveRefused),
+        (status = 410, description = "The session failed for good, or nobody waits for the answer any more", body = shapes::EveRefused),
         EveRefusals,
     ),
 )]
@@ -323,8 +352,22 @@ pub(super) async fn go_on(
 ) -> Result<Response, Refused> {
     let owner = owner?;
     let session = find(&app, &owner, id).await?;
-    let posted: Posted = turn::read(&app, Holds::Question, request).await?;
-    let token = posted.continuation_token.as_deref().unwrap_or_default();
+    let posted: Posted = turn::read_answers(&app, Holds::Question, request).await?;
+    let token = posted.continuation_token.clone().unwrap_or_default();
+    if !posted.input_responses.is_empty() {
+        let answers = posted.answers()?;
+        let answered = app
+            .eve
+            .answer(owner.as_str(), session.id(), &token, answers)
+            .await;
+        let session = answered.map_err(|refused| match refused {
+            AnswerRefused::Session(error) => Refused::from(error),
+            AnswerRefused::Answer(turn, error) => answers::refused(turn, error).into(),
+        })?;
+        let body = json!({"ok": true, "sessionId": session.id()});
+        return Ok((StatusCode::OK, headers(&session), Json(body)).into_response());
+    }
+    let token = token.as_str();
     let taken = app.eve.take(owner.as_str(), session.id(), token).await?;
     let session = match posted.prompt() {
         Ok(prompt) => start(&app, &owner, taken, prompt).await?,

@@ -132,25 +132,31 @@ pub(super) fn max_bytes(app: &App, holds: Holds) -> usize {
     }
 }
 
+/// Reads a request's JSON that may hold answers, which a server that is full still takes: it is they that make room. A question is refused
+/// then by [`start`].
+pub(super) async fn read_answers<T: DeserializeOwned>(
+    app: &App,
+    holds: Holds,
+    request: Request,
+) -> Result<T, Refusal> {
+    let (head, body) = request.into_parts();
+    let max_bytes = max_bytes(app, holds);
+    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    body::json(&head.headers, &bytes)
+}
+
 /// Reads a request's JSON, after what costs nothing: a server that is full does not read the question.
 pub(super) async fn read<T: DeserializeOwned>(
     app: &App,
     holds: Holds,
     request: Request,
 ) -> Result<T, Refusal> {
-    let (head, body) = request.into_parts();
     if let Err(rejected) = app.turns.check() {
+        let (head, body) = request.into_parts();
         body::linger(&head.headers, body).await;
         return Err(rejected.into());
     }
-    let bytes = body::read(
-        &head.headers,
-        body,
-        max_bytes(app, holds),
-        app.settings.body_timeout.0,
-    )
-    .await?;
-    body::json(&head.headers, &bytes)
+    read_answers(app, holds, request).await
 }
 
 /// The id of a session as a client chose it.

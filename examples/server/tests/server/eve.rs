@@ -300,7 +300,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
             &path,
             json!({"continuationToken": token, "inputResponses": []}),
             422,
-            "This agent asks nothing, so it takes no inputResponses.",
+            "message is required.",
         ),
         (
             &path,

@@ -5,6 +5,7 @@
 mod ag_ui;
 mod ai_sdk;
 mod answers;
+mod asks;
 mod chat;
 mod connections;
 mod documents;
