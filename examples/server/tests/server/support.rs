@@ -70,7 +70,14 @@ pub(crate) fn start_over(
     let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
-    let app = Arc::new(App::new(settings, sessions, library, orchestrator, extractor, journal));
+    let app = Arc::new(App::new(
+        settings,
+        sessions,
+        library,
+        orchestrator,
+        extractor,
+        journal,
+    ));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();
