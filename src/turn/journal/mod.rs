@@ -29,7 +29,7 @@ mod limits;
 mod log;
 mod recorder;
 #[cfg(feature = "redis")]
-mod redis;
+pub(crate) mod redis;
 #[cfg(not(feature = "redis"))]
 #[path = "alone.rs"]
 mod redis;
