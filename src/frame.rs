@@ -208,6 +208,8 @@ impl Failure {
     pub const AHEAD: &'static str = "ahead";
     /// What the reader has seen of the turn was lost by the journal's server.
     pub const LOST: &'static str = "lost";
+    /// The host that ran the turn is gone.
+    pub const INTERRUPTED: &'static str = "interrupted";
     /// The journal's server, or the host that runs the turn, does not answer.
     pub const UNAVAILABLE: &'static str = "unavailable";
     /// The sentence of ADR 0007.

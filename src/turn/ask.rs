@@ -487,7 +487,7 @@ impl TurnHandle {
         runs.then(|| self.queue.asks.takes(request_id))
     }
 
-    fn take(&self, request_id: &str, answer: Value, by: By) -> Result<Answered, AnswerError> {
+    pub(super) fn take(&self, request_id: &str, answer: Value, by: By) -> Result<Answered, AnswerError> {
         // An end that comes between the two looks as if it had come after both.
         let over = self.queue.closed().is_some();
         self.queue.asks.answer(request_id, answer, by, over)

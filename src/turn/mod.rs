@@ -50,6 +50,8 @@ pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
 pub use journal::{Asked, Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
+#[cfg(feature = "redis")]
+pub use journal::{Durability, RedisError, RedisOptions};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use producer::BoxError;
@@ -205,7 +207,7 @@ impl Pending {
                 None => Turn {
                     source: Source::Queue(reader),
                 },
-                Some(recording) => recording.begin(reader),
+                Some(recording) => recording.begin(reader).await?,
             }),
             Err(end) => {
                 let failure = Failure::of(&end.status).unwrap_or_default();
@@ -338,6 +340,9 @@ impl Turn {
 }
 
 /// Ends a turn from elsewhere, and answers what it asks. It does not keep the turn's reader or orchestrator alive.
+///
+/// Of a turn that runs on another host, and is only read here through a [`Journal`], it does nothing: it says that there is nothing to end or
+/// to answer. There [`Journal::stop`] and [`Journal::answer`] reach the turn.
 #[derive(Clone, Debug)]
 pub struct TurnHandle {
     id: TurnId,
@@ -345,6 +350,20 @@ pub struct TurnHandle {
 }
 
 impl TurnHandle {
+    /// Of a turn whose queue is on another host: here stands one that is over.
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(dead_code, reason = "there are no other hosts")
+    )]
+    fn elsewhere(id: TurnId) -> Self {
+        let queue = Queue::new(QueueLimits::default(), false, Instant::now().into_std());
+        queue.finish(End::default());
+        Self {
+            id,
+            queue: Arc::new(queue),
+        }
+    }
+
     /// The turn's id.
     pub fn id(&self) -> TurnId {
         self.id

@@ -80,7 +80,7 @@ test("answers are what the document says", async () => {
   const placed = (path) =>
     path.replace("{session_id}", session).replace("{flow}", "default").replace("{service}", "graph-rag");
   for (const [path, item] of Object.entries(document.paths)) {
-    const example = item.post?.requestBody.content[JSON_TYPE]?.example;
+    const example = item.post?.requestBody?.content[JSON_TYPE]?.example;
     if (example === undefined) continue;
     await call("POST", path, { body: JSON.stringify(example), at: placed(path) });
     answered.add(path);
@@ -131,6 +131,15 @@ test("answers are what the document says", async () => {
     await call("POST", answer, { body, at: `/v1/turns/${"0".repeat(32)}/answer` });
   }
   await call("GET", "/api/chat/{chat_id}/stream", { at: "/api/chat/c/stream" });
+  await call("POST", "/api/chat/{chat_id}/stop", { at: "/api/chat/c/stop" });
+  const { turn } = await call("POST", "/v1/turns", {
+    body: '{"prompt":"What is the commit rule?"}',
+    headers: { "content-type": "application/json", prefer: "respond-async" },
+  });
+  for (const tail of [`${turn}/stream`, `${turn}/stream?from=x`, `${turn}/stream?from=1000`, `${"0".repeat(32)}/stream`]) {
+    await call("GET", "/v1/turns/{turn_id}/stream", { at: `/v1/turns/${tail}` });
+  }
+  for (const id of [turn, "0".repeat(32)]) await call("POST", "/v1/turns/{turn_id}/stop", { at: `/v1/turns/${id}/stop` });
   for (const [path, item] of Object.entries(document.paths)) {
     if (item.get && !path.includes("{")) await call("GET", path);
   }

@@ -9,6 +9,8 @@ mod asks_wait;
 mod crowd;
 mod ends;
 mod journal;
+#[path = "../journals/mod.rs"]
+mod journals;
 mod outside;
 mod sinks;
 mod stops;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ragwire::rag::{Library, LibraryLimits};
 use ragwire::session::{SessionLimits, Sessions};
-use ragwire::turn::{Disconnect, Journal, JournalLimits, Timeouts, TurnGroup};
+use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
@@ -44,18 +44,13 @@ impl App {
         library: Arc<Library>,
         orchestrator: Arc<dyn Orchestrator>,
         extractor: Extractor,
+        journal: Journal,
     ) -> Self {
         let orchestrator = if settings.test_faults {
             Arc::new(Faults::new(orchestrator))
         } else {
             orchestrator
         };
-        let journal = Journal::in_memory(
-            JournalLimits::default()
-                .keep(settings.journal_keep.0)
-                .max_bytes(settings.journal_size.0)
-                .max_turns(settings.journal_turns.0),
-        );
         Self {
             eve: EveSessions::new(sessions.clone(), journal.clone()),
             turns: TurnGroup::builder()

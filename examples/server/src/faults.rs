@@ -15,6 +15,7 @@
 //! | `fault:ask-text` | one event, then asks for a name, and says it |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
+//! | `fault:paced 300 20 red` | 300 words `red-1 `, `red-2 ` …, one every 20 ms, each tenth after an event, then a normal end |
 //! | `fault:long` | one event and two hundred words, one every 100 ms, then a normal end |
 //! | `fault:flood` | one event, then text without end |
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
@@ -55,6 +56,23 @@ impl Orchestrator for Faults {
             Some(fault) => Box::pin(play(fault.to_owned(), sink)),
             None => self.inner.answer(question, sink),
         }
+    }
+}
+
+/// A long answer: how many words, how long before each, and how they begin, so that a reader knows them from those of another turn.
+struct Paced<'a> {
+    words: u32,
+    pause: Duration,
+    name: &'a str,
+}
+
+impl<'a> Paced<'a> {
+    fn read(fault: &'a str) -> Option<Self> {
+        let mut parts = fault.split(' ').skip(1);
+        let words = parts.next()?.parse().ok()?;
+        let pause = Duration::from_millis(parts.next()?.parse().ok()?);
+        let name = parts.next()?;
+        parts.next().is_none().then_some(Self { words, pause, name })
     }
 }
 
@@ -120,6 +138,18 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send("x".repeat(FLOOD_BYTES)).await?;
             tokio::time::sleep(FLOOD_PAUSE).await;
         },
+        paced if paced.starts_with("paced ") => {
+            let Paced { words, pause, name } = Paced::read(paced).ok_or("no such pace")?;
+            for word in 1..=words {
+                tokio::time::sleep(pause).await;
+                if word % 10 == 0 {
+                    sink.send(Reasoning::new(format!("Word {word} of {words}.")))
+                        .await?;
+                }
+                sink.send(format!("{name}-{word} ")).await?;
+            }
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
         "hostile" => {
             let text = "<img src=x onerror=\"document.title='owned'\"> \u{1e}{\"citations\":[]} \u{1d} [1] </script>";
             sink.send(Reasoning::new(text)).await?;

@@ -13,6 +13,7 @@
 //! | a route | `routes/` |
 //! | what is remembered of a session | `ragwire::session`; whose it is, `routes/turn.rs` |
 //! | what a session of Eve is besides | `eve/` |
+//! | where turns are kept | `journal.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
@@ -25,6 +26,7 @@ pub mod extract;
 pub mod faults;
 pub mod guard;
 pub mod ingest;
+pub mod journal;
 pub mod orchestrator;
 pub mod routes;
 pub mod sample;

@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use ragwire::rag::{Library, LibraryError, Pipeline};
 use ragwire::session::{SessionError, Sessions};
+use ragwire::turn::RedisError;
 
 use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;
 use crate::extract::Extractor;
 use crate::ingest::{Summary, ingest as ingest_files};
+use crate::journal;
 use crate::sample;
 use crate::serve::{Ended, Server};
 
@@ -46,6 +48,9 @@ pub enum StartError {
     /// The program cannot find itself.
     #[error("cannot start the process that reads documents: {0}")]
     Extractor(#[source] std::io::Error),
+    /// The journal's server is not there, or is none that turns can be trusted to.
+    #[error("--redis: {0}")]
+    Redis(#[from] RedisError),
     /// The system gives no signals.
     #[error("cannot listen to signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -165,6 +170,8 @@ fn fail(error: &StartError) -> ExitCode {
 
 async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
+    // Before the library: that may take minutes to index.
+    let journal = journal::open(&settings).await?;
     let library = open_library(&settings, &extractor).await?;
     let sessions = open_sessions(&settings).await?;
     let kept = sessions.sweep().await.map_err(|source| StartError::Sessions {
@@ -186,6 +193,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
         Arc::clone(&library),
         pipeline,
         extractor,
+        journal,
     ));
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;

@@ -113,6 +113,15 @@ pub(super) fn gone() -> Failure {
     )
 }
 
+/// The host that ran the turn is gone.
+#[cfg(feature = "redis")]
+pub(super) fn interrupted() -> Failure {
+    Failure::new(
+        Failure::INTERRUPTED,
+        "This answer was interrupted. Please ask again.",
+    )
+}
+
 /// What a reader has seen of the turn is not there any more.
 pub(super) fn lost() -> Failure {
     Failure::new(Failure::LOST, "A part of this answer was lost. Please ask again.")

@@ -12,7 +12,7 @@ use super::log::{Cut, Log};
 use crate::event::Custom;
 use crate::frame::{End, Frame};
 use crate::turn::timeouts::write_stalled;
-use crate::turn::{Timeouts, TurnHandle};
+use crate::turn::{OpenAsk, Timeouts, TurnHandle};
 use crate::wire::{EncodeError, Encoder, Wire};
 
 /// What stands for an event that does not fit a wire whose frames are numbered: without it a number would be missing.
@@ -49,6 +49,11 @@ impl Reading {
     /// Whether there was nothing left to read when it was made: the turn is over, and this reader has seen its end.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+        self.log.question(request_id)
     }
 
     /// How the turn ended, if it did.

@@ -115,6 +115,14 @@ pub(super) struct Dropped {
 }
 
 impl Kept {
+    /// Nothing, where the first frame will be that of index `base`.
+    pub(super) fn starting_at(base: u64) -> Self {
+        Self {
+            base,
+            ..Self::default()
+        }
+    }
+
     /// What all of it counts.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.past.bytes()

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
+use super::Journal;
 use super::error::ResumeError;
 use super::fold::Held;
 use super::follower::Reading;
@@ -30,6 +31,8 @@ pub(super) struct Head {
     pub(super) timeouts: Timeouts,
     /// Weak, since the log outlives the turn.
     pub(super) membership: Option<WeakMembership>,
+    /// Of a turn that is only read here: its readers keep the journal, which brings them their frames.
+    pub(super) _journal: Option<Journal>,
 }
 
 #[derive(Debug)]
@@ -82,12 +85,16 @@ impl From<Dropped> for Cut {
 }
 
 impl Log {
-    pub(super) fn new(head: Head, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(head: Head, base: u64, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+        let state = State {
+            kept: Kept::starting_at(base),
+            ..State::default()
+        };
         Self {
             head,
             max_bytes,
             total,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
     }
 
@@ -130,6 +137,12 @@ impl Log {
         } else {
             self.total.fetch_sub(before - after, Ordering::Relaxed);
         }
+    }
+
+    /// The index that the next frame gets.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "asked by mirrors"))]
+    pub(super) fn next(&self) -> u64 {
+        self.lock().kept.next()
     }
 
     /// How the turn ended, if it did.

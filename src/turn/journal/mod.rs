@@ -1,4 +1,4 @@
-//! The journal in memory: turns that outlive a connection, with any number of readers.
+//! The journal: turns that outlive a connection, with any number of readers.
 //!
 //! ```text
 //!  orchestrator ──► queue ──► recorder ──► log of the turn: 0 1 2 3 … end
@@ -18,7 +18,8 @@
 //! their wire's failure completion under the code `gone`; who asks for frames that are gone gets a typed error. Nobody ever gets a
 //! stream with a hole.
 //!
-//! It deliberately knows no http, no session, and no other host.
+//! With a [store](redis::Store) beside it the turns stand on a server as well, and are found on every host. It deliberately knows no http and
+//! no session.
 
 mod error;
 mod fold;
@@ -27,6 +28,11 @@ mod kept;
 mod limits;
 mod log;
 mod recorder;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(not(feature = "redis"))]
+#[path = "alone.rs"]
+mod redis;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -38,14 +44,19 @@ use tokio::time::Instant;
 
 pub use error::{ResumeError, StopError, UnknownTurn};
 pub use limits::{Disconnect, JournalLimits};
+#[cfg(feature = "redis")]
+pub use redis::{Durability, RedisError, RedisOptions};
 
 use self::kept::Record;
 use self::log::{Head, Log};
 use self::recorder::Recorder;
+use self::redis::{Opening, Store};
+use super::asks::By;
 use super::group::{Membership, RETRY_AFTER};
 use super::line::busy;
 use super::reader::Reader;
 use super::{AnswerError, Answered, OpenAsk, Rejected, Turn, TurnId, producer};
+use crate::event::AuthorizationOutcome;
 
 /// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
 ///
@@ -89,6 +100,8 @@ pub struct Journal {
 
 struct Shared {
     limits: JournalLimits,
+    /// Where the turns stand as well, for other hosts.
+    store: Option<Arc<Store>>,
     /// What all logs count.
     bytes: Arc<AtomicUsize>,
     state: Mutex<State>,
@@ -113,9 +126,14 @@ struct State {
 impl Journal {
     /// A journal in the memory of this process.
     pub fn in_memory(limits: JournalLimits) -> Self {
+        Self::new(limits, None)
+    }
+
+    fn new(limits: JournalLimits, store: Option<Arc<Store>>) -> Self {
         Self {
             shared: Arc::new(Shared {
                 limits,
+                store,
                 bytes: Arc::default(),
                 state: Mutex::default(),
             }),
@@ -141,7 +159,12 @@ impl Journal {
     ///
     /// [`ResumeError`]
     pub async fn resume(&self, id: TurnId, owner: &str, from: u64) -> Result<Turn, ResumeError> {
-        Ok(Turn::follow(self.find(id, owner)?.attach(from)?))
+        let reading = match (self.find(id, owner), &self.shared.store) {
+            (Ok(log), _) => log.attach(from)?,
+            (Err(_), Some(store)) => store.resume(self, id, owner, from).await?,
+            (Err(unknown), None) => return Err(unknown.into()),
+        };
+        Ok(Turn::follow(reading))
     }
 
     /// Stops a turn, whether somebody reads it or not: its readers get what was sent so far and their wire's terminal for a stop, and
@@ -155,7 +178,11 @@ impl Journal {
     ///
     /// [`StopError`]
     pub async fn stop(&self, id: TurnId, owner: &str) -> Result<bool, StopError> {
-        Ok(self.find(id, owner)?.head.handle.stop())
+        match (self.find(id, owner), &self.shared.store) {
+            (Ok(log), _) => Ok(log.head.handle.stop()),
+            (Err(_), Some(store)) => store.stop(self, id, owner).await,
+            (Err(unknown), None) => Err(unknown.into()),
+        }
     }
 
     /// Gives a human's answer to a question that a turn asks: as [`TurnHandle::answer`](super::TurnHandle::answer), by the turn's id and
@@ -175,9 +202,40 @@ impl Journal {
         request_id: &str,
         answer: Value,
     ) -> Result<Answered, AnswerError> {
-        match self.find(id, owner) {
-            Ok(log) => log.head.handle.answer(request_id, answer),
-            Err(UnknownTurn) => Err(AnswerError::Unknown),
+        self.take(id, owner, request_id, (answer, By::Human)).await
+    }
+
+    /// Says how an authorization ended: as [`TurnHandle::authorized`](super::TurnHandle::authorized), by the turn's id and owner.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future may or may not have said it; saying it again is safe.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError`]
+    pub async fn authorized(
+        &self,
+        id: TurnId,
+        owner: &str,
+        request_id: &str,
+        outcome: AuthorizationOutcome,
+    ) -> Result<Answered, AnswerError> {
+        let answer = outcome.as_str().into();
+        self.take(id, owner, request_id, (answer, By::Program)).await
+    }
+
+    async fn take(
+        &self,
+        id: TurnId,
+        owner: &str,
+        request_id: &str,
+        answer: (Value, By),
+    ) -> Result<Answered, AnswerError> {
+        match (self.find(id, owner), &self.shared.store) {
+            (Ok(log), _) => log.head.handle.take(request_id, answer.0, answer.1),
+            (Err(_), Some(store)) => store.answer(self, id, owner, request_id, answer).await,
+            (Err(UnknownTurn), None) => Err(AnswerError::Unknown),
         }
     }
 
@@ -192,9 +250,24 @@ impl Journal {
     /// # Errors
     ///
     /// [`AnswerError::Unknown`]: there is no such turn for that owner, it has not asked this, or the frame is not kept any more.
+    /// [`AnswerError::Unavailable`] where the journal's server does not answer.
     pub async fn asked(&self, id: TurnId, owner: &str, request_id: &str) -> Result<Asked, AnswerError> {
-        let log = self.find(id, owner).map_err(|UnknownTurn| AnswerError::Unknown)?;
-        let (ask, next) = log.question(request_id).ok_or(AnswerError::Unknown)?;
+        let asked = match (self.find(id, owner), &self.shared.store) {
+            (Ok(log), _) => log.question(request_id),
+            (Err(_), Some(store)) => {
+                let mut reading = store.resume(self, id, owner, 0).await;
+                if let Err(ResumeError::Gone { base }) = reading {
+                    reading = store.resume(self, id, owner, base).await;
+                }
+                match reading {
+                    Ok(reading) => reading.question(request_id),
+                    Err(ResumeError::Unavailable) => return Err(AnswerError::Unavailable),
+                    Err(_) => None,
+                }
+            }
+            (Err(UnknownTurn), None) => None,
+        };
+        let (ask, next) = asked.ok_or(AnswerError::Unknown)?;
         Ok(Asked { ask, next })
     }
 
@@ -212,6 +285,9 @@ impl Journal {
     ///
     /// [`StopError::Unavailable`]
     pub async fn latest(&self, lane: &str, owner: &str) -> Result<Option<TurnId>, StopError> {
+        if let Some(store) = &self.shared.store {
+            return store.latest(lane, owner).await;
+        }
         self.shared.expire();
         let conversation = (lane.to_owned(), owner.to_owned());
         Ok(self.shared.lock().newest.get(&conversation).copied())
@@ -229,15 +305,30 @@ impl Journal {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
+    /// A turn of this host. A foreign one is looked for elsewhere like one that nobody knows, and takes as long.
     fn find(&self, id: TurnId, owner: &str) -> Result<Arc<Log>, UnknownTurn> {
-        self.shared.expire();
-        let state = self.shared.lock();
-        let log = state.turns.get(&id).ok_or(UnknownTurn)?;
+        let log = self.local(id).ok_or(UnknownTurn)?;
         if log.head.owner.is_empty() || log.head.owner == owner {
-            Ok(Arc::clone(log))
+            Ok(log)
         } else {
             Err(UnknownTurn)
         }
+    }
+
+    fn local(&self, id: TurnId) -> Option<Arc<Log>> {
+        self.shared.expire();
+        self.shared.lock().turns.get(&id).cloned()
+    }
+
+    /// A log that begins at the frame `base`.
+    fn log(&self, head: Head, base: u64) -> Log {
+        let shared = &self.shared;
+        Log::new(
+            head,
+            base,
+            shared.limits.max_turn_bytes,
+            Arc::clone(&shared.bytes),
+        )
     }
 
     /// Keeps a place for a turn, so that nothing is spent on one that would find none.
@@ -392,9 +483,31 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// The response has begun: the turn is recorded, and `reader`'s place is taken by the first reader of the log.
-    pub(super) fn begin(self, reader: Reader) -> Turn {
+    /// The response has begun: the turn is recorded, and `reader`'s place is taken by the first reader of the log. Rejected where the
+    /// journal's server does not take it.
+    pub(super) async fn begin(self, mut reader: Reader) -> Result<Turn, Rejected> {
         let journal = self.slot.0.clone();
+        let id = reader.id;
+        let mut writer = None;
+        if let Some(store) = &journal.shared.store {
+            let opening = Opening {
+                id,
+                owner: &self.owner,
+                lane: self.lane.as_deref(),
+                keep_alive: reader.timeouts.keep_alive,
+            };
+            match store.begin(&journal, opening).await {
+                Ok(begun) => writer = Some(begun),
+                Err(failure) => {
+                    reader.rejected = Some(failure.clone());
+                    return Err(Rejected {
+                        id,
+                        failure,
+                        retry_after: Some(RETRY_AFTER),
+                    });
+                }
+            }
+        }
         let conversation = self.lane.map(|lane| (lane, self.owner.clone()));
         let head = Head {
             handle: reader.handle(),
@@ -402,16 +515,11 @@ impl Recording {
             conversation: conversation.clone(),
             timeouts: reader.timeouts,
             membership: reader.membership.as_ref().map(Membership::downgrade),
+            _journal: None,
         };
-        let id = reader.id;
-        let shared = &journal.shared;
-        let log = Arc::new(Log::new(
-            head,
-            shared.limits.max_turn_bytes,
-            Arc::clone(&shared.bytes),
-        ));
+        let log = Arc::new(journal.log(head, 0));
         let first = log.first_reader();
-        let mut state = shared.lock();
+        let mut state = journal.shared.lock();
         state.turns.insert(id, Arc::clone(&log));
         if let Some(conversation) = conversation {
             state.newest.insert(conversation, id);
@@ -424,10 +532,11 @@ impl Recording {
             reader,
             journal,
             log,
+            writer,
             disconnect: self.disconnect,
         };
         producer::spawn_recorder(recorder.run(), span);
-        Turn::follow(first)
+        Ok(Turn::follow(first))
     }
 }
 

@@ -3,42 +3,18 @@
 mod conversations;
 mod disconnects;
 mod limits;
+mod model;
 mod parks;
 mod snapshot;
 mod suffix;
 
 use bytes::BytesMut;
 use ragwire::turn::{Disconnect, Journal, JournalLimits, ResumeError};
-use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::{Decode, Wire};
-use ragwire::{
-    AgUi, AiSdk, End, Eve, Forge, Frame, Item, Ndjson, OpenAi, SessionChat, Sse, TrustGraph, TurnId,
-};
+use ragwire::{End, Forge, Frame, Item, Ndjson, Sse, TurnId};
 
 use super::*;
-
-/// Every wire.
-fn wires() -> Vec<Box<dyn Wire>> {
-    let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
-    vec![
-        Box::new(Framed::default()),
-        Box::new(Sse::default()),
-        Box::new(Sse::default().retry(None)),
-        Box::new(Ndjson::default()),
-        Box::new(Forge::default()),
-        Box::new(SessionChat::default()),
-        Box::new(AiSdk::default()),
-        Box::new(AgUi::new("t", "r")),
-        Box::new(openai().with_usage()),
-        Box::new(openai().progress(Progress::Comment)),
-        Box::new(openai().progress(Progress::None).on_failure(OnFailure::Text)),
-        Box::new(Eve::new("s")),
-        Box::new(Eve::new("s").documented().turn(3).message("why?")),
-        Box::new(TrustGraph::graph_rag("1").streaming(true)),
-        Box::new(TrustGraph::document_rag("1")),
-        Box::new(TrustGraph::graph_rag("1").specified().streaming(true)),
-    ]
-}
+use crate::journals::{bytes, encoded, frames, show, wires};
 
 fn in_memory() -> Journal {
     Journal::in_memory(JournalLimits::default())
@@ -53,34 +29,6 @@ fn kept(journal: &Journal) -> TurnBuilder {
 
 async fn resume(journal: &Journal, id: TurnId, from: u64) -> Turn {
     journal.resume(id, "", from).await.unwrap()
-}
-
-async fn bytes(turn: Turn, wire: &impl Wire) -> Vec<u8> {
-    turn.stream(wire).collect::<Vec<_>>().await.concat()
-}
-
-/// All frames of a turn, as the lossless wire says them.
-async fn frames(turn: Turn) -> Vec<Frame> {
-    let mut decoder = Ndjson::default().decoder();
-    decoder.feed(&bytes(turn, &Ndjson::default()).await);
-    let frames = decoder.by_ref().map(Result::unwrap).collect();
-    assert_eq!(decoder.finish(), ragwire::wire::Finish::Complete);
-    frames
-}
-
-/// What an encoder that nobody disturbs makes of `frames`, and where each of them begins.
-fn encoded(wire: &impl Wire, frames: &[Frame]) -> (Vec<u8>, Vec<usize>) {
-    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
-    let mut places = vec![0];
-    for frame in frames {
-        encoder.encode(frame, &mut out).unwrap();
-        places.push(out.len());
-    }
-    (out.to_vec(), places)
-}
-
-fn show(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

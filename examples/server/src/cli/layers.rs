@@ -80,7 +80,21 @@ pub fn from_file(path: &Path) -> Result<Options, SettingsError> {
         reason,
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| failed(error.to_string()))
+    toml::from_str(&text).map_err(|error| failed(without_address(&error, &text)))
+}
+
+/// What the parser says, which shows the line: but not one with an address, where a password may stand.
+fn without_address(error: &toml::de::Error, text: &str) -> String {
+    let shown = error.to_string();
+    if !shown.contains("://") {
+        return shown;
+    }
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
+    match error.message() {
+        message if message.contains("://") => format!("line {line} is not valid"),
+        message => format!("line {line}: {message}"),
+    }
 }
 
 /// What the environment says for the arguments `A`. Variables in `others` belong to other commands and are passed over.

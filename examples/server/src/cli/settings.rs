@@ -2,14 +2,16 @@
 //! and the help. How the sources are laid over each other stands in `layers.rs`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
-use ragwire::turn::{JournalLimits, Timeouts, TurnGroup};
+use ragwire::turn::{Durability, JournalLimits, RedisOptions, Timeouts, TurnGroup};
 use serde::Deserialize;
 
-use super::values::{Count, Grace, Header, Room, Size, Span};
+use super::values::{Count, Grace, Header, Name, RedisUrl, Room, Size, Span, Survives};
+use crate::journal;
 
 macro_rules! settings {
     (
@@ -83,6 +85,18 @@ settings! {
         journal_size: Size = Size(JournalLimits::MAX_BYTES);
         /// Most answers kept, running and over
         journal_turns: Count = Count(JournalLimits::MAX_TURNS);
+        /// Most bytes kept of one answer; of a longer one the beginning is dropped
+        journal_turn_size: Size = Size(JournalLimits::MAX_TURN_BYTES);
+        /// Redis server that keeps the answers, so that every server with the same one can go on with them; best from a variable or a file
+        redis: RedisUrl = RedisUrl::default();
+        /// What all keys in Redis begin with
+        redis_prefix: Name = Name(RedisOptions::PREFIX.to_owned());
+        /// How long a server may be silent before the others end its answers
+        redis_lease: Span = Span(RedisOptions::LEASE);
+        /// How long Redis may be away before answers fail
+        redis_retry: Span = Span(RedisOptions::RETRY);
+        /// What Redis has to keep when it crashes: none, every-second or always; one that keeps less is refused
+        redis_durability: Survives = Survives(Durability::None);
         /// Header in which a trusted proxy names who asks; only they can read, stop and answer their own turns
         owner_header: Header = Header(None);
         /// Most uploads taken at a time
@@ -153,6 +167,8 @@ const MAX_TURNS: Count = Count(TurnGroup::MAX_ACTIVE);
 const MAX_QUEUED: Room = Room(64);
 /// A page is loaded again, a phone changes its network: that takes some seconds. What nobody comes back for should not compute on.
 const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
+/// Below, a loaded machine looks dead; above, nobody waits.
+const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 /// Each holds one body in memory, and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; some are needed for the rest.
@@ -206,7 +222,8 @@ macro_rules! shown {
 }
 
 shown! {
-    SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" Grace "TIME" Header "NAME" bool "BOOL"
+    SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" Grace "TIME" Header "NAME" Name "NAME" RedisUrl "URL"
+    Survives "WHAT" bool "BOOL"
 }
 
 impl Shown for PathBuf {
@@ -263,6 +280,23 @@ impl Settings {
                 self.journal_turns, self.max_turns, self.max_queued
             )));
         }
+        if self.journal_turn_size > self.journal_size {
+            return Err(Contradiction(format!(
+                "journal-turn-size ({}) must not be more than journal-size ({}), which is for all",
+                self.journal_turn_size, self.journal_size
+            )));
+        }
+        for (name, time) in [
+            ("redis-lease", self.redis_lease),
+            ("redis-retry", self.redis_retry),
+        ] {
+            if !REDIS_TIMES.contains(&time.0) {
+                return Err(Contradiction(format!("{name} ({time}) must be from 100ms to 1h")));
+            }
+        }
+        if let Err(error) = journal::redis_options(self) {
+            return Err(Contradiction(format!("redis: {error}")));
+        }
         if self.session_turns.0 < 2 {
             return Err(Contradiction(
                 "session-turns must be at least 2: a question and its answer".into(),
@@ -313,6 +347,20 @@ mod tests {
             (|s| s.idle_timeout = Span(s.turn_timeout.0 * 2), "idle-timeout"),
             (|s| s.session_turns = Count(1), "session-turns"),
             (|s| s.journal_turns = Count(127), "journal-turns"),
+            (
+                |s| s.journal_turn_size = Size(s.journal_size.0 + 1),
+                "journal-turn-size",
+            ),
+            (
+                |s| s.redis = RedisUrl(Some("http://:s3cret@a".into())),
+                "redis: redis url is not valid: ",
+            ),
+            (|s| s.redis_prefix = Name("{a}".into()), "redis: redis prefix"),
+            (
+                |s| s.redis_lease = Span(Duration::from_millis(10)),
+                "redis-lease (10ms)",
+            ),
+            (|s| s.redis_retry = Span(Duration::from_secs(3601)), "redis-retry"),
             (|s| s.max_question = Size(1 << 30), "max-question"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),
@@ -322,6 +370,7 @@ mod tests {
             change(&mut settings);
             let error = settings.check().unwrap_err();
             assert!(error.to_string().starts_with(named), "{error}");
+            assert!(!error.to_string().contains("s3cret"), "{error}");
         }
     }
 }

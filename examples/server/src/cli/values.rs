@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::HeaderName;
+use ragwire::turn::Durability;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 
@@ -27,6 +28,20 @@ pub struct Grace(pub Duration);
 /// The name of a header, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header(pub Option<HeaderName>);
+
+/// The address of a Redis server, or none. It is kept out of everything that is printed, since a password may stand in it; and so it takes
+/// any text and leaves it to [`Settings::check`](super::settings::Settings::check) whether it is an address: who reads flags and files
+/// repeats what it refuses.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct RedisUrl(pub Option<String>);
+
+/// How much of what is in a Redis server has to survive its crash: `none`, `every-second`, `always`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survives(pub Durability);
+
+/// A name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(pub String);
 
 /// A number of things, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +103,39 @@ impl FromStr for Header {
         HeaderName::try_from(text.trim())
             .map(|name| Self(Some(name)))
             .map_err(|_| BadValue(format!("`{text}` is no name of a header; write x-user")))
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Ok(Self(Some(text.trim().to_owned())))
+    }
+}
+
+impl FromStr for Survives {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Ok(Self(match text.trim() {
+            "none" => Durability::None,
+            "every-second" => Durability::EverySecond,
+            "always" => Durability::Always,
+            _ => {
+                return Err(BadValue(format!(
+                    "`{text}` is none of none, every-second, always"
+                )));
+            }
+        }))
+    }
+}
+
+impl FromStr for Name {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        Ok(Self(text.to_owned()))
     }
 }
 
@@ -161,6 +209,35 @@ impl fmt::Display for Header {
     }
 }
 
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_ref().map_or("none", |_| "(not shown)").fmt(f)
+    }
+}
+
+impl fmt::Display for Survives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Durability::Always => "always",
+            Durability::EverySecond => "every-second",
+            Durability::None | Durability::Unknown => "none",
+        }
+        .fmt(f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -216,7 +293,7 @@ macro_rules! deserialize {
     )* };
 }
 
-deserialize! { Span Grace Count Room Size Header }
+deserialize! { Span Grace Count Room Size Header RedisUrl Survives Name }
 
 #[cfg(test)]
 mod tests {
@@ -236,6 +313,9 @@ mod tests {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
         }
+        for text in ["none", "every-second", "always"] {
+            assert_eq!(text.parse::<Survives>().unwrap().to_string(), text);
+        }
         assert_eq!("7".parse::<Count>().unwrap(), Count(7));
         for room in [0, 7] {
             assert_eq!(room.to_string().parse::<Room>().unwrap(), Room(room));
@@ -243,10 +323,20 @@ mod tests {
     }
 
     #[test]
+    fn an_address_is_never_shown() {
+        let url: RedisUrl = "redis://:s3cret@127.0.0.1".parse().unwrap();
+        assert_eq!(format!("{url} {url:?}"), "(not shown) (not shown)");
+        assert_eq!(RedisUrl::default().to_string(), "none");
+    }
+
+    #[test]
     fn zero_negative_and_huge_values_are_refused() {
         for text in ["0s", "-1s", "10", "", "soon", "9223372036854775807h", "1e400s"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
             assert_eq!(text.parse::<Grace>().is_ok(), text == "0s", "{text}");
+        }
+        for text in ["", "everysec", "Always", "unknown"] {
+            assert!(text.parse::<Survives>().is_err(), "{text}");
         }
         for text in ["", "x user", "x:user", "\u{e9}"] {
             assert!(text.parse::<Header>().is_err(), "{text}");

@@ -4,10 +4,11 @@
 
 mod ask;
 mod disconnects;
+#[path = "../served/mod.rs"]
+mod served;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ragwire_server::ask::AskFlags;
@@ -15,16 +16,7 @@ use ragwire_server::cli::layers::{self, SettingsError, Variables};
 use ragwire_server::cli::settings::Options;
 use ragwire_server::cli::values::{Count, Span};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ragwire-server");
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(arguments).env("RUST_LOG", "warn");
-    for (name, _) in layers::variables() {
-        command.env_remove(name);
-    }
-    command
-}
+use served::{Served, program};
 
 fn run(command: &mut Command) -> (i32, String, String) {
     let Output {
@@ -36,54 +28,9 @@ fn run(command: &mut Command) -> (i32, String, String) {
     (status.code().unwrap(), text(stdout), text(stderr))
 }
 
-/// A server of the program's own, ended when it is dropped.
-struct Served {
-    child: Child,
-    address: String,
-}
-
 impl Served {
-    fn start(data: &Path, more: &[&str]) -> Self {
-        let mut arguments = vec![
-            "--listen",
-            "127.0.0.1:0",
-            "--test-faults",
-            "--data",
-            data.to_str().unwrap(),
-        ];
-        arguments.extend(more);
-        let mut child = program(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find_map(|line| Some(line.split_once("answers at ")?.1.trim_end_matches('/').to_owned()))
-            .expect("the address is printed");
-        // Else the server would block, or fail, when it logs.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address }
-    }
-
     fn ask(&self, arguments: &[&str]) -> (i32, String, String) {
         run(program(&["ask", "--server", &self.address]).args(arguments))
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", name, &id])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

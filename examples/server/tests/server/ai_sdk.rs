@@ -210,7 +210,11 @@ async fn a_chat_is_stopped_by_its_route_and_by_its_next_question() {
     let other = json!({ "id": "chat-2", "messages": body(&["fault:empty"])["messages"] });
     assert_eq!(server.post(CHAT, &other).await.status, 200);
     assert_eq!(server.app.turns.active(), 1);
-    assert_eq!(events(&server, &["fault:empty"]).await.0.len(), 3);
+    let mut next = events(&server, &["fault:empty"]).await.0;
+    // Until the one before is gone it waits, which it says where that takes more than a moment.
+    next.retain(|event| event["type"] != "data-queued");
+    assert_eq!(next.len(), 3);
+    assert_eq!(next[1]["finishReason"], "stop");
     server.until_idle().await;
     let frames = server.frames_of(&turn).await;
     assert!(matches!(frames.last(), Some(Frame::End(end)) if end.status == Status::Stopped));

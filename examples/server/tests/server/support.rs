@@ -19,6 +19,7 @@ use ragwire_server::app::{App, session_limits};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
+use ragwire_server::journal;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
 use ragwire_server::serve::{Ended, Server};
@@ -68,7 +69,15 @@ pub(crate) fn start_over(
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
-    let app = Arc::new(App::new(settings, sessions, library, orchestrator, extractor));
+    let journal = journal::in_memory(&settings);
+    let app = Arc::new(App::new(
+        settings,
+        sessions,
+        library,
+        orchestrator,
+        extractor,
+        journal,
+    ));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,141 @@
+//! The host that answers is killed, or stops in mid-air and comes back: readers elsewhere get the failure completion once, and the turn
+//! stays what it was.
+
+use std::time::Duration;
+
+use http::Method;
+use ragwire_test_support::history::{End, Told, keeps};
+use ragwire_test_support::redis::RedisServer;
+use ragwire_test_support::seed::Seed;
+use serde_json::json;
+
+use crate::hosts::Host;
+use crate::reader::{Numbered, Reader, ask, call};
+use crate::{everything_expires, judged, kills, late};
+
+/// Turns that a killed host answers.
+const TURNS: usize = 3;
+const WORDS: u32 = 60;
+/// Longer than these turns take: most are running when the host is killed, some are over.
+const LONGEST_LIFE: Duration = Duration::from_millis(1_200);
+/// The code of the end that others write for a host that is gone.
+pub(crate) const GONE_HOST: &str = "interrupted";
+
+/// A turn with one who reads it where it is answered, and one who reads it elsewhere.
+async fn read_on_both(number: usize, here: &str, there: &str, words: u32) -> Option<[Reader; 2]> {
+    let prompt = format!("fault:paced {words} 12 t{number}");
+    // It may be killed before it answers.
+    let own = ask("own", Numbered::Lines, here, &prompt).await.ok()?;
+    let mut far = Reader::new("far", Numbered::Events, &own.turn);
+    far.visit(there).await;
+    Some([own, far])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
+    let mut seed = Seed::from_environment("killed hosts");
+    let mut redis = RedisServer::durable("always");
+    let [mut answering, there, third] = Host::several(&redis, &[]);
+    let (mut interrupted, mut completed) = (0, 0);
+    for round in 0..kills() {
+        let here = answering.address().to_owned();
+        let asked: [_; TURNS] =
+            std::array::from_fn(|number| read_on_both(number, &here, there.address(), WORDS));
+        let asked = futures_util::future::join_all(asked);
+        let life = seed.between(Duration::ZERO, LONGEST_LIFE);
+        // The readers read while the host lives; then the clients find another one.
+        let (turns, ()) = tokio::join!(asked, async {
+            tokio::time::sleep(life).await;
+            answering.kill();
+            // Now and then both die: what Redis has acknowledged it still knows.
+            if round % 3 == 2 {
+                redis.restart();
+            }
+        });
+        for [mut own, mut far] in turns.into_iter().flatten() {
+            let others = [there.address(), third.address()];
+            let mut third_reader = Reader::new("third", Numbered::Lines, &own.turn);
+            tokio::join!(
+                own.follow(others),
+                far.follow(others),
+                third_reader.follow([third.address()]),
+            );
+            let turn = own.turn.clone();
+            let audit = late(&turn, third.address()).await;
+            let context = format!("round {round}, killed after {life:?}, turn {turn}");
+            let readers = [own, far, third_reader, audit];
+            let verdict = judged(&readers, &[], &context);
+            let [.., audit] = &readers;
+            let histories: Vec<_> = readers.iter().map(|reader| reader.history.clone()).collect();
+            assert_eq!(keeps(&histories, &audit.history), Ok(()), "{context}");
+            match verdict.end {
+                Some((_, End::Completed)) => completed += 1,
+                Some((_, End::Failed(code))) if code == GONE_HOST => {
+                    interrupted += 1;
+                    let stop = format!("/v1/turns/{turn}/stop");
+                    let stopped = call(Method::POST, there.address(), &stop, None).await;
+                    assert_eq!(stopped.unwrap(), (200, json!({ "stopped": false })), "{context}");
+                }
+                other => panic!("{context}: {other:?}"),
+            }
+        }
+        answering.restart();
+    }
+    println!("{interrupted} turns were interrupted, {completed} were over before");
+    assert!(interrupted > 0, "no turn was killed while it ran");
+    everything_expires(&redis);
+}
+
+/// Nobody waits any more for what its host has asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_to_a_host_that_is_gone_comes_too_late() {
+    let redis = RedisServer::durable("always");
+    let [mut answering, there] = Host::several(&redis, &[]);
+    let mut own = ask("own", Numbered::Lines, answering.address(), "fault:ask")
+        .await
+        .unwrap();
+    assert!(own.read(2).await);
+    answering.kill();
+    own.follow([there.address()]).await;
+    assert_eq!(own.end(), Some(&End::Failed(GONE_HOST.to_owned())));
+    let path = format!("/v1/turns/{}/answer", own.turn);
+    let answer = json!({ "request_id": "delete", "response": "Approve" });
+    let (status, body) = call(Method::POST, there.address(), &path, Some(answer))
+        .await
+        .unwrap();
+    assert_eq!((status, &body["error"]["code"]), (410, &json!("ask_over")));
+    judged(&[own], &[], "asked");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended() {
+    let redis = RedisServer::durable("always");
+    let [answering, there] = Host::several(&redis, &[]);
+    for round in 0..kills().div_ceil(3) {
+        // Longer than the host is frozen: it has more to say when it comes back.
+        let mut turn = None;
+        while turn.is_none() {
+            turn = read_on_both(0, answering.address(), there.address(), 1_000).await;
+        }
+        let [mut own, mut far] = turn.unwrap();
+        assert!(own.read(5).await && far.read(5).await);
+        answering.freeze();
+        far.follow([there.address()]).await;
+        assert_eq!(
+            far.end(),
+            Some(&End::Failed(GONE_HOST.to_owned())),
+            "round {round}"
+        );
+        answering.thaw();
+        // Its own reader was there all the time, and is told something as well; whatever it is told, nothing was added.
+        own.follow([answering.address()]).await;
+        let audit = late(&own.turn, there.address()).await;
+        let zombie = late(&own.turn, answering.address()).await;
+        let readers = [own, far, audit, zombie];
+        let verdict = judged(&readers, &[Told::Lost], &format!("round {round}"));
+        assert_eq!(
+            verdict.end.map(|(_, end)| end),
+            Some(End::Failed(GONE_HOST.to_owned()))
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! A server that is given a Redis that cannot be used says so and does not start; a password stands nowhere.
+
+use std::process::Stdio;
+
+use ragwire_test_support::redis::RedisServer;
+
+use crate::hosts::Host;
+use crate::redis_kills::works_again;
+use crate::served::program;
+
+const PASSWORD: &str = "correct-horse-battery";
+
+/// Status, and everything that it says.
+fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let common = [
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        data.to_str().unwrap(),
+        "--redis-retry",
+        "1s",
+    ];
+    let output = program(&[&common, arguments].concat())
+        .envs(variables.iter().copied())
+        .env("RUST_LOG", "trace")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_redis_that_cannot_be_used_is_named_at_start() {
+    let open = RedisServer::start(&[]);
+    let locked = RedisServer::start(&[("requirepass", PASSWORD)]);
+    let evicts = RedisServer::start(&[("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")]);
+    let replica = RedisServer::start(&[("replicaof", &format!("127.0.0.1 {}", open.port()))]);
+    let everysec = RedisServer::durable("everysec");
+    let mut dead = RedisServer::start(&[]);
+    dead.kill();
+    let with = |server: &RedisServer, user: &str| format!("redis://{user}@127.0.0.1:{}", server.port());
+    let wrong = with(&locked, &format!(":{PASSWORD}-not"));
+    let dead_with_password = with(&dead, &format!("default:{PASSWORD}"));
+    let cases: [(i32, &[&str], &str); 12] = [
+        (1, &["--redis", &dead.url()], "does not answer"),
+        (1, &["--redis", &dead_with_password], "does not answer"),
+        (1, &["--redis", &locked.url()], "refuses access"),
+        (1, &["--redis", &wrong], "refuses access"),
+        (
+            1,
+            &["--redis", &evicts.url()],
+            "maxmemory-policy allkeys-lru, noeviction is needed",
+        ),
+        (1, &["--redis", &replica.url()], "is a replica"),
+        (
+            1,
+            &["--redis", &open.url(), "--redis-durability", "every-second"],
+            "is required",
+        ),
+        (
+            1,
+            &["--redis", &everysec.url(), "--redis-durability", "always"],
+            "is required",
+        ),
+        (
+            2,
+            &["--redis", &format!("http://:{PASSWORD}@127.0.0.1")],
+            "redis url is not valid",
+        ),
+        (
+            2,
+            &["--redis", &format!("{PASSWORD} ?")],
+            "redis url is not valid",
+        ),
+        (
+            2,
+            &["--redis", &open.url(), "--redis-prefix", "{a}"],
+            "redis prefix",
+        ),
+        (2, &["--redis", &open.url(), "--redis-lease", "2h"], "redis-lease"),
+    ];
+    for (status, arguments, words) in cases {
+        let (found, said) = refused(arguments, &[]);
+        assert_eq!(found, status, "{arguments:?}: {said}");
+        assert!(said.contains(words), "{arguments:?}: {said}");
+        assert!(!said.contains(PASSWORD), "{arguments:?}: {said}");
+    }
+    let (found, said) = refused(&[], &[("RAGWIRE_REDIS", &dead_with_password)]);
+    assert!(
+        found == 1 && said.contains("does not answer") && !said.contains(PASSWORD),
+        "{said}"
+    );
+    // The file is shown where it is wrong, but not that line.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("settings.toml");
+    for wrong in [
+        format!("redis = [\"{dead_with_password}\"]\n"),
+        format!("redis = \"{dead_with_password}\"\nredis = \"again\"\n"),
+        format!("redis = \"{dead_with_password}\n"),
+        format!("radis = \"{dead_with_password}\"\n"),
+    ] {
+        std::fs::write(&file, &wrong).unwrap();
+        let (found, said) = refused(&["--config", file.to_str().unwrap()], &[]);
+        assert!(
+            found == 2 && said.contains("settings.toml") && !said.contains(PASSWORD),
+            "{said}"
+        );
+    }
+    std::fs::write(&file, format!("redis = \"{dead_with_password}\"\n")).unwrap();
+    let (found, said) = refused(&["--config", file.to_str().unwrap()], &[]);
+    assert!(
+        found == 1 && said.contains("does not answer") && !said.contains(PASSWORD),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_opens_the_door_and_a_prefix_keeps_services_apart() {
+    let locked = RedisServer::start(&[("requirepass", PASSWORD)]);
+    let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", locked.port());
+    let one: [Host; 2] = Host::several(&locked, &["--redis", &url]);
+    works_again(one[0].address(), one[1].address()).await;
+    let other = Host::start(&locked, &["--redis", &url, "--redis-prefix", "other:"]);
+    let mut own = crate::reader::ask("own", crate::Numbered::Lines, other.address(), "fault:no-events")
+        .await
+        .unwrap();
+    own.follow([other.address()]).await;
+    let path = format!("/v1/turns/{}/stream", own.turn);
+    let elsewhere = crate::reader::call(http::Method::GET, one[0].address(), &path, None).await;
+    assert_eq!(elsewhere.unwrap().0, 404);
+    let keys = locked.cli(&["KEYS", "*"]);
+    let is_known = |key: &str| key.starts_with("ragwire:") || key.starts_with("other:");
+    assert!(keys.lines().all(is_known), "{keys}");
+    assert!(keys.contains(&format!("other:{{{}}}:frames", own.turn)), "{keys}");
+}

@@ -1,0 +1,90 @@
+//! The program as a process of its own, for the tests that need to signal or kill one.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use ragwire_server::cli::layers;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ragwire-server");
+
+/// The program with these arguments, and without the settings of whoever runs the tests.
+pub(crate) fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env("RUST_LOG", "warn");
+    for (name, _) in layers::variables() {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A server of the program's own, ended when it is dropped.
+pub(crate) struct Served {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Served {
+    /// Starts it with the test faults on a free port, and waits until it says which.
+    pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        let mut arguments = vec![
+            "--listen",
+            "127.0.0.1:0",
+            "--test-faults",
+            "--data",
+            data.to_str().unwrap(),
+        ];
+        arguments.extend(more);
+        let mut child = program(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut before = Vec::new();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                let address = line
+                    .split_once("answers at ")
+                    .map(|(_, address)| address.trim_end_matches('/').to_owned());
+                before.push(line);
+                address
+            })
+            .unwrap_or_else(|| panic!("the address is printed: {before:?}"));
+        let said = Arc::new(Mutex::new(before));
+        // Else the server would block, or fail, when it logs.
+        std::thread::spawn({
+            let said = Arc::clone(&said);
+            move || {
+                for line in lines.map_while(Result::ok) {
+                    said.lock().unwrap().push(line);
+                }
+            }
+        });
+        Self { child, address, said }
+    }
+
+    /// Sends it a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+impl Drop for Served {
+    /// Shows what the server said where the test fails.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let said = self.said.lock().map(|said| said.join("\n")).unwrap_or_default();
+            println!("server at {}:\n{said}", self.address);
+        }
+    }
+}

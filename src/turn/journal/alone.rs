@@ -1,0 +1,79 @@
+//! What stands for the server of a journal where the feature `redis` is off: nothing, so there never is one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::Journal;
+use super::error::{ResumeError, StopError};
+use super::follower::Reading;
+use super::kept::Record;
+use crate::frame::Failure;
+use crate::turn::asks::By;
+use crate::turn::{AnswerError, Answered, TurnId};
+
+#[derive(Debug)]
+pub(super) enum Store {}
+
+#[derive(Debug)]
+pub(super) enum Writer {}
+
+/// What a turn begins with.
+#[expect(dead_code, reason = "nobody is told")]
+pub(super) struct Opening<'a> {
+    pub(super) id: TurnId,
+    pub(super) owner: &'a str,
+    pub(super) lane: Option<&'a str>,
+    pub(super) keep_alive: Option<Duration>,
+}
+
+impl Store {
+    pub(super) async fn begin(self: &Arc<Self>, _: &Journal, _: Opening<'_>) -> Result<Writer, Failure> {
+        match **self {}
+    }
+
+    pub(super) async fn resume(
+        self: &Arc<Self>,
+        _: &Journal,
+        _: TurnId,
+        _: &str,
+        _: u64,
+    ) -> Result<Reading, ResumeError> {
+        match **self {}
+    }
+
+    pub(super) async fn stop(self: &Arc<Self>, _: &Journal, _: TurnId, _: &str) -> Result<bool, StopError> {
+        match **self {}
+    }
+
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        _: &Journal,
+        _: TurnId,
+        _: &str,
+        _: &str,
+        _: (Value, By),
+    ) -> Result<Answered, AnswerError> {
+        match **self {}
+    }
+
+    pub(super) async fn latest(&self, _: &str, _: &str) -> Result<Option<TurnId>, StopError> {
+        match *self {}
+    }
+}
+
+impl Writer {
+    pub(super) fn refresh_at(&self) -> Instant {
+        match *self {}
+    }
+
+    pub(super) fn read_elsewhere(&self) -> (Instant, Option<Instant>) {
+        match *self {}
+    }
+
+    pub(super) async fn append(&mut self, _: &[Record]) -> Result<(), Failure> {
+        match *self {}
+    }
+}

@@ -1,0 +1,72 @@
+//! What hosts say to each other.
+
+use super::*;
+
+fn fields(fields: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), value.as_bytes().to_vec());
+    fields.iter().map(own).collect()
+}
+
+#[test]
+fn every_outcome_has_its_word() {
+    for outcome in Outcome::ALL {
+        assert_eq!(Outcome::parse(outcome.word()), Some(outcome));
+        let said = fields(&[("number", "7"), ("outcome", outcome.word())]);
+        let Some(Message::Reply {
+            number: 7,
+            outcome: heard,
+        }) = Message::parse(&said)
+        else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(heard, outcome);
+    }
+}
+
+#[test]
+fn what_is_no_message_is_left() {
+    let turn = "0".repeat(31) + "1";
+    let call = [
+        ("turn", turn.as_str()),
+        ("from", "p"),
+        ("number", "1"),
+        ("do", "stop"),
+    ];
+    assert!(matches!(
+        Message::parse(&fields(&call)),
+        Some(Message::Call {
+            command: Command::Stop,
+            ..
+        })
+    ));
+    for missing in 0..call.len() {
+        let mut call = call.to_vec();
+        call.remove(missing);
+        assert!(Message::parse(&fields(&call)).is_none(), "{missing}");
+    }
+    for (name, value) in [("turn", "x"), ("do", "sing"), ("do", "answer")] {
+        let call = call.map(|(field, said)| (field, if field == name { value } else { said }));
+        assert!(Message::parse(&fields(&call)).is_none(), "{name} {value}");
+    }
+    let answer = |json| {
+        let mut answer = call[..3].to_vec();
+        answer.extend([("do", "authorized"), ("request_id", "r"), ("answer", json)]);
+        Message::parse(&fields(&answer))
+    };
+    assert!(matches!(
+        answer("\"a\""),
+        Some(Message::Call {
+            command: Command::Answer { by: By::Program, .. },
+            ..
+        })
+    ));
+    assert!(answer("{").is_none());
+    for other in [
+        &[("wake", "1")][..],
+        &[],
+        &[("outcome", "fine"), ("number", "1")],
+        &[("outcome", "over"), ("number", "x")],
+    ] {
+        assert!(Message::parse(&fields(other)).is_none(), "{other:?}");
+    }
+}

@@ -1,0 +1,65 @@
+-- Appends frames, refreshes what would expire, drops the head: all of it or nothing. A batch that comes twice is appended once.
+-- KEYS: turn, frames, lease, readers, lane ('' for none).
+-- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 where the last frame is the end),
+--       id, the end for a turn that has lost frames, then the frames.
+-- Says ok, lost (frames that were acknowledged are not there) or fenced (somebody else has ended the turn), and for how many ms from now
+-- the turn counts as read on other hosts.
+local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
+local epoch, first, base, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local count = #ARGV - 7
+local read = redis.call('PTTL', KEYS[4])
+
+local function place(at_epoch, index)
+  return string.format('%s-%.0f', at_epoch, index + 1)
+end
+
+local function expire()
+  redis.call('PEXPIRE', turn, ttl)
+  redis.call('PEXPIRE', frames, ttl)
+  if lane ~= '' and redis.call('GET', lane) == ARGV[6] then
+    redis.call('PEXPIRE', lane, ttl)
+  end
+end
+
+local head = redis.call('HMGET', turn, 'epoch', 'next', 'base', 'over')
+if not head[1] then
+  return { 'lost', read }
+end
+if head[1] ~= epoch then
+  return { 'fenced', read }
+end
+local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
+
+if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first then
+  -- Readers elsewhere are told too. The end stands where the producer's own readers have it: what is missing before it stays missing.
+  local higher = string.format('%.0f', tonumber(epoch) + 1)
+  redis.call('XADD', frames, place(higher, first), 'f', ARGV[7])
+  redis.call('HSET', turn, 'epoch', higher, 'next', string.format('%.0f', first + 1), 'over', '1')
+  redis.call('DEL', lease)
+  expire()
+  return { 'lost', read }
+end
+if next_index > first then
+  -- This batch, or a refresh, was here before.
+  return { next_index >= first + count and 'ok' or 'lost', read }
+end
+if head[4] == '1' then
+  return { count == 0 and 'ok' or 'fenced', read }
+end
+
+for at = 1, count do
+  redis.call('XADD', frames, place(epoch, first + at - 1), 'f', ARGV[7 + at])
+end
+redis.call('HSET', turn, 'next', string.format('%.0f', first + count))
+if base > kept_from then
+  redis.call('XTRIM', frames, 'MINID', '=', place(epoch, base))
+  redis.call('HSET', turn, 'base', string.format('%.0f', base))
+end
+if hold == '0' then
+  redis.call('HSET', turn, 'over', '1')
+  redis.call('DEL', lease)
+else
+  redis.call('SET', lease, '1', 'PX', hold)
+end
+expire()
+return { 'ok', read }

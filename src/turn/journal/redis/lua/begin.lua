@@ -1,0 +1,14 @@
+-- A turn's response begins. A copy of this call that arrives late must not set a turn back, so what is there stays.
+-- KEYS: turn, lease, lane ('' for none). ARGV: owner, host, keep-alive in ms, id, time to live in ms, lease in ms.
+local turn, lease, lane = KEYS[1], KEYS[2], KEYS[3]
+if redis.call('EXISTS', turn) == 1 then
+  return 'ok'
+end
+redis.call('HSET', turn, 'owner', ARGV[1], 'host', ARGV[2], 'keep_alive', ARGV[3],
+  'epoch', '1', 'next', '0', 'base', '0', 'over', '0')
+redis.call('PEXPIRE', turn, ARGV[5])
+redis.call('SET', lease, '1', 'PX', ARGV[6])
+if lane ~= '' then
+  redis.call('SET', lane, ARGV[4], 'PX', ARGV[5])
+end
+return 'ok'

@@ -1,0 +1,169 @@
+//! A journal against a plain vector that forgets nothing: what is resumed anywhere is the exact rest of the vector, or it is said why not.
+
+use std::time::Duration;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use ragwire::event::Custom;
+use ragwire::turn::{Disconnect, Journal, ResumeError};
+use ragwire::{Commit, Frame, Metadata, Sink, Turn, TurnId};
+
+use super::{frames, spawn};
+
+/// What happens to a turn.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    Text(String),
+    Event(String),
+    /// A reader comes, for the frame of this index and on, and reads to the end.
+    Read(u64),
+}
+
+/// A turn: what happens to it, and whether somebody stops it in the end.
+pub(crate) fn acts() -> impl Strategy<Value = (Vec<Act>, bool)> {
+    let act = prop_oneof![
+        3 => "[a-z\u{e9}\n]{1,60}".prop_map(Act::Text),
+        2 => "[a-z]{0,60}".prop_map(Act::Event),
+        3 => (0..24_u64).prop_map(Act::Read),
+    ];
+    (vec(act, 0..24), any::<bool>())
+}
+
+/// Who reads, from where, and what it got.
+type Reader = tokio::task::JoinHandle<Vec<Frame>>;
+
+/// Plays `acts` on a turn of `writer` and checks every reader of `readers`, the writer's own host among them, against the vector. The limit
+/// of a turn may be so small that the head goes; all hosts must agree where it begins.
+pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopped): (Vec<Act>, bool)) {
+    let (sink, turn) = Turn::builder()
+        .journal(writer)
+        .owner("alice")
+        .on_disconnect(Disconnect::go_on())
+        .commit_on(Commit::deadline(Duration::ZERO))
+        .channel();
+    let turn = turn.commit().await.unwrap();
+    let id = turn.id();
+    let mut reads: Vec<(u64, Reader)> = Vec::new();
+    let mut sent: Vec<Frame> = Vec::new();
+    for act in acts {
+        match act {
+            Act::Text(text) => {
+                sink.send(&text).await.unwrap();
+                sent.push(Frame::Text(text));
+                arrives(readers, id, sent.len() as u64).await;
+            }
+            Act::Event(content) => {
+                let event = Custom::new("own", &content).unwrap();
+                sink.send(event.clone()).await.unwrap();
+                sent.push(Frame::Event {
+                    event: event.into(),
+                    timestamp: None,
+                });
+                arrives(readers, id, sent.len() as u64).await;
+            }
+            Act::Read(from) => {
+                let next = sent.len() as u64;
+                for journal in readers {
+                    match journal.resume(id, "alice", from).await {
+                        Ok(turn) => {
+                            assert!(from <= next);
+                            reads.push((from, spawn(frames(turn))));
+                        }
+                        Err(ResumeError::Ahead { next: told }) => {
+                            assert_eq!((told, from > next), (next, true))
+                        }
+                        Err(ResumeError::Gone { base }) => assert!(from < base && base <= next),
+                        Err(other) => panic!("{other}"),
+                    }
+                    assert_eq!(
+                        journal.resume(id, "mallory", from).await.unwrap_err().code(),
+                        "unknown_turn"
+                    );
+                }
+            }
+        }
+    }
+    finish(writer, readers, id, &sink, is_stopped).await;
+    // The end is a frame as well.
+    arrives(readers, id, sent.len() as u64 + 1).await;
+    let base = base(readers, id).await;
+    // From the first frame that is kept on there is the whole rest on every host, the same end among it.
+    let mut told = None;
+    for journal in readers {
+        let rest = frames(journal.resume(id, "alice", base).await.unwrap()).await;
+        let (end, before) = rest.split_last().unwrap();
+        let expected = sent.get(base as usize..).unwrap_or_default();
+        assert_eq!(plain(before), plain(expected));
+        assert_eq!(told.get_or_insert_with(|| end.clone()), end);
+        let next = sent.len() as u64 + 1;
+        assert!(journal.resume(id, "alice", next).await.unwrap().is_over());
+        assert_eq!(
+            journal.resume(id, "alice", next + 1).await.unwrap_err(),
+            ResumeError::Ahead { next }
+        );
+    }
+    let end = told.unwrap();
+    drop(turn);
+    for (from, read) in reads {
+        let read = read.await.unwrap();
+        let (last, before) = read.split_last().unwrap();
+        let expected = plain(&sent[from as usize..]);
+        if *last == end {
+            assert_eq!(plain(before), expected);
+        } else {
+            // It was too slow for what is kept: no hole, and it is told so.
+            assert!(expected.starts_with(&plain(before)));
+            let Frame::End(end) = last else { panic!("{last:?}") };
+            assert_eq!(end.status.as_str(), "failed", "{end:?}");
+        }
+    }
+}
+
+async fn finish(writer: &Journal, readers: &[Journal], id: TurnId, sink: &Sink, is_stopped: bool) {
+    if is_stopped {
+        let last = readers.last().unwrap_or(writer);
+        assert_eq!(last.stop(id, "alice").await, Ok(true));
+    } else {
+        sink.finish(Metadata::default().tools_used(["bm25"])).unwrap();
+    }
+    for journal in readers {
+        assert_eq!(journal.stop(id, "alice").await, Ok(false));
+    }
+}
+
+/// Waits until every host has `next` frames.
+async fn arrives(readers: &[Journal], id: TurnId, next: u64) {
+    for journal in readers {
+        while let Err(error) = journal.resume(id, "alice", next).await {
+            assert!(matches!(error, ResumeError::Ahead { .. }), "{error}");
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+    }
+}
+
+/// The first frame that is kept, as every host says it.
+async fn base(readers: &[Journal], id: TurnId) -> u64 {
+    let mut bases = Vec::new();
+    for journal in readers {
+        bases.push(match journal.resume(id, "alice", 0).await {
+            Err(ResumeError::Gone { base }) => base,
+            Ok(_) => 0,
+            Err(other) => panic!("{other}"),
+        });
+    }
+    bases.dedup();
+    assert_eq!(bases.len(), 1, "{bases:?}");
+    bases[0]
+}
+
+/// Frames as JSON says them, without the moment at which an event was sent.
+fn plain(frames: &[Frame]) -> Vec<Frame> {
+    let plain = |frame: &Frame| match frame {
+        Frame::Event { event, .. } => Frame::Event {
+            event: event.clone(),
+            timestamp: None,
+        },
+        frame => frame.clone(),
+    };
+    frames.iter().map(plain).collect()
+}

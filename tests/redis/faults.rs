@@ -1,0 +1,213 @@
+//! Hosts that die or come back too late, and a server that forgets.
+
+use std::sync::mpsc;
+
+use ragwire::Metadata;
+use ragwire::turn::ResumeError;
+use tokio::runtime::{Builder, Runtime};
+
+use super::*;
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Options that notice a dead host soon.
+async fn hasty(server: &Server) -> Journal {
+    let options = server.options().connect_timeout(Duration::from_millis(100));
+    Journal::redis(options, ragwire::turn::JournalLimits::default())
+        .await
+        .unwrap()
+}
+
+/// The producer's whole runtime goes away without an end: readers elsewhere are told so once, all of them the same.
+#[tokio::test]
+async fn a_dead_host_is_noticed() {
+    within(async {
+        let server = Server::new();
+        let dying = runtime();
+        let url = server.options().connect_timeout(Duration::from_millis(100));
+        let (sink, here, id, local) = dying
+            .spawn(async move {
+                let here = Journal::redis(url, ragwire::turn::JournalLimits::default())
+                    .await
+                    .unwrap();
+                let (sink, turn, id) = begun(kept(&here)).await;
+                send(&here, &sink, id, 0, "a").await;
+                (sink, here, id, turn)
+            })
+            .await
+            .unwrap();
+        let (there, third) = (hasty(&server).await, hasty(&server).await);
+        let readers = [
+            resume(&there, id, 0).await,
+            resume(&there, id, 0).await,
+            resume(&third, id, 0).await,
+        ];
+        tokio::task::spawn_blocking(move || drop(dying)).await.unwrap();
+        // Here the recorder itself could still say so, though not to the server.
+        assert_eq!(told(&frames(local).await), (vec!["a"], "chat_failed".to_owned()));
+        let mut all = Vec::new();
+        for turn in readers {
+            all.push(frames(turn).await);
+        }
+        assert_eq!(told(&all[0]), (vec!["a"], "interrupted".to_owned()));
+        assert!(all.iter().all(|frames| *frames == all[0]), "{all:?}");
+        // It is a frame like any other: who comes later is told the same.
+        let late = hasty(&server).await;
+        assert_eq!(frames(resume(&late, id, 0).await).await, all[0]);
+        assert!(resume(&late, id, 2).await.is_over());
+        assert_eq!(late.resume(id, "alice", 3).await.unwrap_err(), ResumeError::Lost);
+        assert_eq!(late.stop(id, "alice").await, Ok(false));
+        assert_eq!(server.ask(&["XLEN", &format!("ragwire:{{{id}}}:frames")]), ["2"]);
+        drop((sink, here));
+    })
+    .await;
+}
+
+/// A turn of a dead host that nobody reads is over for whoever would stop it.
+#[tokio::test]
+async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
+    within(async {
+        let server = Server::new();
+        let dying = runtime();
+        let options = server.options();
+        let id = dying
+            .spawn(async move {
+                let here = Journal::redis(options, ragwire::turn::JournalLimits::default())
+                    .await
+                    .unwrap();
+                let (sink, turn, id) = begun(kept(&here)).await;
+                send(&here, &sink, id, 0, "a").await;
+                std::mem::forget((sink, turn, here));
+                id
+            })
+            .await
+            .unwrap();
+        tokio::task::spawn_blocking(move || drop(dying)).await.unwrap();
+        let there = hasty(&server).await;
+        assert_eq!(there.stop(id, "alice").await, Ok(false));
+        let read = frames(resume(&there, id, 0).await).await;
+        assert_eq!(told(&read), (vec!["a"], "interrupted".to_owned()));
+    })
+    .await;
+}
+
+/// A host that stood still for longer than its lease: what it sends then is refused, and its own readers are told.
+#[tokio::test]
+async fn a_host_that_comes_back_too_late_is_refused() {
+    within(async {
+        let server = Server::new();
+        let options = server.options().connect_timeout(Duration::from_millis(100));
+        let (named, name) = mpsc::channel();
+        let (wake, sleep) = mpsc::channel::<()>();
+        let zombie = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let here = Journal::redis(options, ragwire::turn::JournalLimits::default())
+                    .await
+                    .unwrap();
+                let (sink, turn, id) = begun(kept(&here)).await;
+                send(&here, &sink, id, 0, "a").await;
+                named.send(id).unwrap();
+                // The whole host stands still.
+                sleep.recv().unwrap();
+                sink.send("b").await.unwrap();
+                let read = frames(turn).await;
+                assert!(sink.send("c").await.is_err());
+                read
+            })
+        });
+        let id = tokio::task::spawn_blocking(move || name.recv().unwrap())
+            .await
+            .unwrap();
+        let there = hasty(&server).await;
+        let read = frames(resume(&there, id, 0).await).await;
+        assert_eq!(told(&read), (vec!["a"], "interrupted".to_owned()));
+        wake.send(()).unwrap();
+        let zombie = tokio::task::spawn_blocking(move || zombie.join().unwrap())
+            .await
+            .unwrap();
+        assert_eq!(told(&zombie), (vec!["a"], "lost".to_owned()));
+        assert_eq!(frames(resume(&there, id, 0).await).await, read);
+        assert_eq!(server.ask(&["XLEN", &format!("ragwire:{{{id}}}:frames")]), ["2"]);
+    })
+    .await;
+}
+
+/// What the server forgets is noticed at once by the producer, and within a lease by readers.
+#[tokio::test]
+async fn a_server_that_forgets_fails_the_turn() {
+    within(async {
+        for (forget, elsewhere) in [
+            ("FLUSHALL", "unknown_turn"),
+            ("DEL turn", "unknown_turn"),
+            ("DEL frames", "lost"),
+        ] {
+            let server = Server::new();
+            let (here, there, late) = (
+                server.journal().await,
+                server.journal().await,
+                server.journal().await,
+            );
+            let (sink, turn, id) = begun(kept(&here)).await;
+            send(&there, &sink, id, 0, "a").await;
+            send(&there, &sink, id, 1, "b").await;
+            let reader = resume(&there, id, 0).await;
+            match forget.split_once(' ') {
+                None => server.ask(&[forget]),
+                Some((del, what)) => server.ask(&[del, &format!("ragwire:{{{id}}}:{what}")]),
+            };
+            // The producer has to send or to refresh its lease.
+            let lost = (vec!["a", "b"], "lost".to_owned());
+            assert_eq!(told(&frames(turn).await), lost, "{forget}");
+            assert_eq!(told(&frames(reader).await), lost, "{forget}");
+            assert!(sink.send("c").await.is_err());
+            // Whoever comes now gets no empty success, and no stream with a hole.
+            assert_eq!(
+                late.resume(id, "alice", 1).await.unwrap_err().code(),
+                elsewhere,
+                "{forget}"
+            );
+            match late.resume(id, "alice", 0).await {
+                Ok(turn) => assert_eq!(told(&frames(turn).await), (vec![], "lost".to_owned())),
+                Err(error) => assert_eq!(error.code(), elsewhere, "{forget}"),
+            }
+            assert_eq!(here.stop(id, "alice").await, Ok(false));
+        }
+    })
+    .await;
+}
+
+/// The server is away for less than it may be, and for longer than a lease: nothing but a delay.
+#[tokio::test]
+async fn a_connection_that_breaks_is_a_delay() {
+    within(async {
+        let server = Server::new();
+        let (here, there) = (server.journal().await, server.journal().await);
+        let (sink, turn, id) = begun(kept(&here)).await;
+        let reader = spawn(frames(resume(&there, id, 0).await));
+        let live = spawn(frames(turn));
+        for at in 0..30 {
+            sink.send(format!("{at};")).await.unwrap();
+            if at % 3 == 0 {
+                server.ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+            }
+            if at % 10 == 5 {
+                server.ask(&["SCRIPT", "FLUSH"]);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        sink.finish(Metadata::default()).unwrap();
+        let live = live.await.unwrap();
+        let (texts, end) = told(&live);
+        let expected: String = (0..30).map(|at| format!("{at};")).collect();
+        assert_eq!((texts.concat(), &*end), (expected, "completed"));
+        assert_eq!(reader.await.unwrap(), live);
+    })
+    .await;
+}

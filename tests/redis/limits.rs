@@ -1,0 +1,170 @@
+//! What is kept, for how long, and what is left when nobody is there any more.
+
+use futures_util::StreamExt;
+use ragwire::turn::{JournalLimits, ResumeError};
+use ragwire::wire::Decode;
+use ragwire::{Metadata, Ndjson};
+
+use super::*;
+
+#[tokio::test]
+async fn every_key_expires() {
+    within(async {
+        let server = Server::new();
+        let limits = JournalLimits::default().keep(Duration::from_secs(1));
+        let (here, there) = (
+            server.journal_within(limits).await,
+            server.journal_within(limits).await,
+        );
+        let check = |expected: usize| {
+            let keys = server.ask(&["KEYS", "*"]);
+            for key in &keys {
+                let left: i64 = server.ask(&["PTTL", key])[0].parse().unwrap();
+                assert!((-2..120_000).contains(&left) && left != -1, "{key}: {left}");
+            }
+            assert!(keys.len() >= expected, "{keys:?}");
+        };
+        let (sink, turn, id) = begun(kept(&here).lane("c")).await;
+        check(3);
+        send(&there, &sink, id, 0, "a").await;
+        let reader = resume(&there, id, 0).await;
+        // The turn, its frames, its lease, its readers, its lane, and an inbox.
+        check(6);
+        assert_eq!(there.stop(id, "alice").await, Ok(true));
+        check(6);
+        drop((turn, reader));
+        // A turn that nobody ends, and one of a host that is gone.
+        let (_sink, _turn, _) = begun(kept(&here)).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        check(1);
+        for journal in [&here, &there] {
+            assert_eq!(
+                journal.resume(id, "alice", 0).await.unwrap_err().code(),
+                "unknown_turn"
+            );
+            assert_eq!(journal.latest("c", "alice").await, Ok(None));
+        }
+    })
+    .await;
+}
+
+/// A turn that is silent for longer than a lease is not given up.
+#[tokio::test]
+async fn a_silent_turn_keeps_its_lease() {
+    within(async {
+        let server = Server::new();
+        let (here, there) = (server.journal().await, server.journal().await);
+        let (sink, turn, id) = begun(kept(&here)).await;
+        send(&there, &sink, id, 0, "a").await;
+        let reader = spawn(frames(resume(&there, id, 0).await));
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        sink.send("b").await.unwrap();
+        sink.finish(Metadata::default()).unwrap();
+        assert_eq!(
+            told(&frames(turn).await),
+            (vec!["a", "b"], "completed".to_owned())
+        );
+        assert_eq!(
+            told(&reader.await.unwrap()),
+            (vec!["a", "b"], "completed".to_owned())
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_dropped_is_dropped_on_every_host() {
+    within(async {
+        let server = Server::new();
+        let limits = JournalLimits::default().max_turn_bytes(1_000);
+        let (here, there, late) = (
+            server.journal_within(limits).await,
+            server.journal_within(limits).await,
+            server.journal_within(limits).await,
+        );
+        let (sink, _turn, id) = begun(kept(&here)).await;
+        send(&there, &sink, id, 0, "first").await;
+        let mut slow = resume(&there, id, 0).await.stream(&Ndjson::default());
+        let mut decoder = Ndjson::default().decoder();
+        decoder.feed(&slow.next().await.unwrap());
+        for at in 1..20 {
+            send(&there, &sink, id, at, &"x".repeat(100)).await;
+        }
+        // 64 bytes and its text a frame: the last six.
+        let gone = ResumeError::Gone { base: 14 };
+        for journal in [&here, &there, &late] {
+            assert_eq!(journal.resume(id, "alice", 0).await.unwrap_err(), gone);
+            assert_eq!(journal.resume(id, "alice", 13).await.unwrap_err(), gone);
+        }
+        assert_eq!(server.ask(&["XLEN", &format!("ragwire:{{{id}}}:frames")]), ["6"]);
+        decoder.feed(&slow.collect::<Vec<_>>().await.concat());
+        let read: Vec<Frame> = decoder.map(Result::unwrap).collect();
+        assert_eq!(told(&read), (vec!["first"], "gone".to_owned()));
+        sink.finish(Metadata::default()).unwrap();
+        // The end takes its room as well.
+        while late.resume(id, "alice", 21).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let rest = frames(resume(&late, id, 17).await).await;
+        let x = "x".repeat(100);
+        assert_eq!(told(&rest), (vec![&*x; 3], "completed".to_owned()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_reads_so_many_turns_of_others() {
+    within(async {
+        let server = Server::new();
+        let here = server.journal().await;
+        let there = server.journal_within(JournalLimits::default().max_turns(1)).await;
+        let (_one, _turn, one) = begun(kept(&here)).await;
+        let (_two, _turn, two) = begun(kept(&here)).await;
+        let reader = resume(&there, one, 0).await;
+        let again = resume(&there, one, 0).await;
+        assert_eq!(
+            there.resume(two, "alice", 0).await.unwrap_err(),
+            ResumeError::Unavailable
+        );
+        drop((reader, again));
+        drop(resume(&there, two, 0).await);
+    })
+    .await;
+}
+
+/// Connections and tasks end with the journal, also while somebody would have waited for news for seconds.
+#[test]
+fn nothing_is_left_behind() {
+    let server = Server::new();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(within(async {
+        // What drops turns that are kept too long sleeps until it has to.
+        let limits = JournalLimits::default().keep(Duration::from_secs(1));
+        let (here, there) = (
+            server.journal_within(limits).await,
+            server.journal_within(limits).await,
+        );
+        let (sink, turn, id) = begun(kept(&here)).await;
+        send(&there, &sink, id, 0, "a").await;
+        let reader = resume(&there, id, 0).await;
+        let clone = there.clone();
+        drop(there);
+        assert_eq!(clone.stop(id, "alice").await, Ok(true));
+        drop(clone);
+        // The readers keep what brings them their frames.
+        assert_eq!(told(&frames(reader).await), (vec!["a"], "stopped".to_owned()));
+        assert_eq!(told(&frames(turn).await), (vec!["a"], "stopped".to_owned()));
+        drop((sink, here));
+        let metrics = tokio::runtime::Handle::current().metrics();
+        while metrics.num_alive_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // The one that asks.
+        while server.ask(&["CLIENT", "LIST"]).len() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }));
+}
