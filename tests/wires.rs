@@ -66,7 +66,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
 }
 
 /// The encoder of a turn that is kept.
-fn encoder(wire: impl Wire) -> Encoder {
+fn encoder(wire: &impl Wire) -> Encoder {
     let mut encoder = wire.encoder();
     encoder.may_park();
     encoder
@@ -354,5 +354,5 @@ fn eve(wire: &Value) -> Eve {
 
 #[test]
 fn eve_in_both_vocabularies() {
-    check("eve", |wire| encoder(eve(wire)));
+    check("eve", |wire| encoder(&eve(wire)));
 }

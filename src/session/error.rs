@@ -30,6 +30,14 @@ pub enum SessionError {
     /// The system gave no random bits, so there is no id that nobody can guess.
     #[error("no randomness from the system")]
     Random(#[source] getrandom::Error),
+    /// The Redis server does not answer. Whether a change was made is not known where this comes from making it.
+    #[cfg(feature = "redis")]
+    #[error("the sessions' server is not reachable")]
+    Unavailable,
+    /// The Redis server cannot be used for sessions.
+    #[cfg(feature = "redis")]
+    #[error(transparent)]
+    Redis(crate::turn::RedisError),
     /// Another process, or another [`Sessions`](super::Sessions) of this one, has the file open.
     #[error("the session file is in use")]
     InUse,
@@ -59,6 +67,10 @@ impl SessionError {
             Self::StateTooLarge { .. } => "session_state_too_large",
             Self::Contended => "session_contended",
             Self::Random(_) => "no_randomness",
+            #[cfg(feature = "redis")]
+            Self::Unavailable => "unavailable",
+            #[cfg(feature = "redis")]
+            Self::Redis(error) => error.code(),
             Self::InUse => "sessions_in_use",
             Self::Version { .. } => "sessions_version",
             Self::Damaged(_) => "sessions_damaged",

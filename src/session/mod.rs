@@ -3,7 +3,7 @@
 //! ```text
 //!  Sessions ──► record.rs ──► store.rs ──► memory.rs   this process
 //!  here         one session   bytes under  file.rs     one file, survives a restart   (feature `redb`)
-//!               as bytes      owner + id
+//!               as bytes      owner + id   redis.rs    a server, for several hosts    (feature `redis`)
 //! ```
 //!
 //! A session belongs to its owner: what your authentication calls the user, or `""` where nobody is told from anybody. Its key is the
@@ -22,6 +22,8 @@ mod file;
 mod limits;
 mod memory;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 mod store;
 
 use std::fmt;
@@ -84,7 +86,8 @@ impl Sessions {
     }
 
     /// Sessions in the file `path`, which is made where there is none. Each change is on the disk before it returns; dropping the last
-    /// clone closes the file, and there is nothing to flush. The whole file is checked first: 64 MiB of sessions take less than a second.
+    /// clone closes the file, and there is nothing to flush. The whole file is checked first, which takes longer the
+    /// larger it is.
     ///
     /// # Errors
     ///
@@ -99,6 +102,31 @@ impl Sessions {
     async fn open_with(path: &Path, limits: SessionLimits, clock: Clock) -> Result<Self, SessionError> {
         let file = Store::open_file(path.to_owned(), limits, clock).await?;
         Ok(Self::with(limits, file))
+    }
+
+    /// Sessions on a Redis server, the same ones for all hosts that open them with the same server, prefix and limits. What is checked of
+    /// the server, and how long it is waited for, is as for [`Journal::redis`](crate::turn::Journal::redis).
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Redis`], where the server does not answer or should not be trusted with sessions.
+    #[cfg(feature = "redis")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
+    pub async fn redis(
+        options: &crate::turn::RedisOptions,
+        limits: SessionLimits,
+    ) -> Result<Self, SessionError> {
+        Self::redis_with(options, limits, Clock::default()).await
+    }
+
+    #[cfg(feature = "redis")]
+    async fn redis_with(
+        options: &crate::turn::RedisOptions,
+        limits: SessionLimits,
+        clock: Clock,
+    ) -> Result<Self, SessionError> {
+        let redis = redis::Redis::open(options, limits, clock).await?;
+        Ok(Self::with(limits, Store::Redis(Box::new(redis))))
     }
 
     fn with(limits: SessionLimits, store: Store) -> Self {

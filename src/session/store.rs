@@ -14,6 +14,8 @@ use super::SessionError;
 use super::file::File;
 use super::memory::Memory;
 use super::record;
+#[cfg(feature = "redis")]
+use super::redis::Redis;
 
 /// Whose session, and which.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +31,8 @@ pub(super) enum Store {
     Memory(Memory),
     #[cfg(feature = "redb")]
     File(Arc<File>),
+    #[cfg(feature = "redis")]
+    Redis(Box<Redis>),
 }
 
 impl Store {
@@ -48,6 +52,8 @@ impl Store {
             Self::Memory(_) => "memory",
             #[cfg(feature = "redb")]
             Self::File(_) => "file",
+            #[cfg(feature = "redis")]
+            Self::Redis(_) => "redis",
         }
     }
 
@@ -55,6 +61,8 @@ impl Store {
     pub(super) async fn load(&self, key: &Key) -> Result<Option<Stamped>, SessionError> {
         match self {
             Self::Memory(memory) => Ok(memory.load(key)),
+            #[cfg(feature = "redis")]
+            Self::Redis(redis) => redis.load(key).await,
             #[cfg(feature = "redb")]
             Self::File(file) => {
                 let (file, key) = (Arc::clone(file), key.clone());
@@ -73,6 +81,8 @@ impl Store {
     ) -> Result<Option<u64>, SessionError> {
         match self {
             Self::Memory(memory) => Ok(memory.swap(key, from, bytes)),
+            #[cfg(feature = "redis")]
+            Self::Redis(redis) => redis.swap(key, from, &bytes).await,
             #[cfg(feature = "redb")]
             Self::File(file) => {
                 let (file, key) = (Arc::clone(file), key.clone());
@@ -85,6 +95,8 @@ impl Store {
     pub(super) async fn remove(&self, key: &Key) -> Result<bool, SessionError> {
         match self {
             Self::Memory(memory) => Ok(memory.remove(key)),
+            #[cfg(feature = "redis")]
+            Self::Redis(redis) => redis.remove(key).await,
             #[cfg(feature = "redb")]
             Self::File(file) => {
                 let (file, key) = (Arc::clone(file), key.clone());
@@ -97,6 +109,8 @@ impl Store {
     pub(super) async fn sweep(&self) -> Result<usize, SessionError> {
         match self {
             Self::Memory(memory) => Ok(memory.sweep()),
+            #[cfg(feature = "redis")]
+            Self::Redis(redis) => redis.sweep().await,
             #[cfg(feature = "redb")]
             Self::File(file) => {
                 let file = Arc::clone(file);
@@ -133,6 +147,15 @@ impl Clock {
         #[cfg(test)]
         let now = now + self.ahead.load(Ordering::Relaxed);
         now
+    }
+
+    /// How far it is ahead of the system's, in microseconds: not at all, but in tests.
+    #[cfg(feature = "redis")]
+    pub(super) fn ahead(&self) -> u64 {
+        #[cfg(test)]
+        return self.ahead.load(Ordering::Relaxed);
+        #[cfg(not(test))]
+        0
     }
 
     #[cfg(test)]

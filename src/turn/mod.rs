@@ -22,7 +22,7 @@ mod asks;
 mod builder;
 mod collect;
 pub(crate) mod group;
-mod journal;
+pub(crate) mod journal;
 mod limits;
 mod line;
 mod pair;

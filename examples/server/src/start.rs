@@ -87,11 +87,25 @@ fn session_hint(error: &SessionError) -> &'static str {
     }
 }
 
-/// Opens the sessions of the data folder, which is there by now.
-async fn open_sessions(settings: &Settings) -> Result<Sessions, StartError> {
-    let file = settings.data.join(SESSIONS_FILE);
-    let opened = Sessions::open(&file, session_limits(settings)).await;
-    opened.map_err(|source| StartError::Sessions { file, source })
+/// Opens the sessions where the turns are shared with other servers, else those of the data folder, which is there by now. Says how many
+/// there are, and where.
+async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
+    let limits = session_limits(settings);
+    let (sessions, file) = match journal::redis_options(settings)? {
+        Some(options) => (Sessions::redis(&options, limits).await, PathBuf::from("Redis")),
+        None => {
+            let file = settings.data.join(SESSIONS_FILE);
+            let opened = Sessions::open(&file, limits).await;
+            (opened, std::path::absolute(&file).unwrap_or(file))
+        }
+    };
+    let failed = |source| StartError::Sessions {
+        file: file.clone(),
+        source,
+    };
+    let sessions = sessions.map_err(failed)?;
+    let kept = sessions.sweep().await.map_err(failed)?;
+    Ok((sessions, format!("{kept}, in {}", file.display())))
 }
 
 /// Opens the library, indexes what the settings name, and the sample documents where there is nothing else.
@@ -173,11 +187,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     // Before the library: that may take minutes to index.
     let journal = journal::open(&settings).await?;
     let library = open_library(&settings, &extractor).await?;
-    let sessions = open_sessions(&settings).await?;
-    let kept = sessions.sweep().await.map_err(|source| StartError::Sessions {
-        file: settings.data.join(SESSIONS_FILE),
-        source,
-    })?;
+    let (sessions, kept) = open_sessions(&settings).await?;
     let pipeline = Arc::new(Pipeline::lexical(Arc::clone(&library)));
     let address = settings.listen;
     let data = settings.data.clone();
@@ -198,7 +208,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(&library, kept, &data, server.address());
+    welcome(&library, &kept, &data, server.address());
     let kill = async {
         // Each listener hears every signal: the first one it hears is the other's.
         second.next().await;
@@ -212,7 +222,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 }
 
 /// What a newcomer needs next. On stderr, like everything that is not an answer.
-fn welcome(library: &Library, sessions: usize, data: &std::path::Path, address: std::net::SocketAddr) {
+fn welcome(library: &Library, sessions: &str, data: &std::path::Path, address: std::net::SocketAddr) {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
         sample::QUESTION
@@ -221,13 +231,12 @@ fn welcome(library: &Library, sessions: usize, data: &std::path::Path, address: 
     };
     eprintln!(
         "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
-         sessions: {sessions}, in {}\n\n  \
+         sessions: {sessions}\n\n  \
          curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
         library.list().len(),
         library.chunk_count(),
         data.display(),
-        data.join(SESSIONS_FILE).display(),
     );
 }
 

@@ -3,6 +3,8 @@
 #[cfg(feature = "redb")]
 mod file;
 mod model;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::ops::AsyncFn;
 use std::time::Duration;
@@ -18,6 +20,8 @@ struct Fixture {
     clock: Clock,
     #[cfg(feature = "redb")]
     folder: Option<file::Folder>,
+    #[cfg(feature = "redis")]
+    server: Option<redis::Server>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,50 +29,70 @@ enum Kind {
     Memory,
     #[cfg(feature = "redb")]
     File,
+    #[cfg(feature = "redis")]
+    Redis,
 }
 
 const KINDS: &[Kind] = &[
     Kind::Memory,
     #[cfg(feature = "redb")]
     Kind::File,
+    #[cfg(feature = "redis")]
+    Kind::Redis,
 ];
 
 impl Fixture {
     async fn new(kind: Kind, limits: SessionLimits) -> Self {
         let clock = Clock::default();
+        let fixture = |sessions| Self {
+            sessions,
+            clock: clock.clone(),
+            #[cfg(feature = "redb")]
+            folder: None,
+            #[cfg(feature = "redis")]
+            server: None,
+        };
         match kind {
-            Kind::Memory => Self {
-                sessions: Sessions::memory_with(limits, clock.clone()),
-                clock,
-                #[cfg(feature = "redb")]
-                folder: None,
-            },
+            Kind::Memory => fixture(Sessions::memory_with(limits, clock.clone())),
             #[cfg(feature = "redb")]
             Kind::File => {
                 let folder = file::Folder::new();
                 let sessions = Sessions::open_with(&folder.file(), limits, clock.clone()).await;
                 Self {
-                    sessions: sessions.unwrap(),
-                    clock,
                     folder: Some(folder),
+                    ..fixture(sessions.unwrap())
+                }
+            }
+            #[cfg(feature = "redis")]
+            Kind::Redis => {
+                let server = redis::Server::new(&[]);
+                let sessions = Sessions::redis_with(&server.options(), limits, clock.clone()).await;
+                Self {
+                    server: Some(server),
+                    ..fixture(sessions.unwrap())
                 }
             }
         }
     }
 
     /// What a restart leaves: everything, where it is kept outside of the process.
-    async fn restart(self) -> Self {
+    async fn restart(mut self) -> Self {
+        let limits = *self.sessions.limits();
         #[cfg(feature = "redb")]
-        if let Some(folder) = self.folder {
-            let limits = *self.sessions.limits();
-            drop(self.sessions);
-            let sessions = Sessions::open_with(&folder.file(), limits, self.clock.clone()).await;
-            return Self {
-                sessions: sessions.unwrap(),
-                clock: self.clock,
-                folder: Some(folder),
-            };
+        if let Some(folder) = &self.folder {
+            let file = folder.file();
+            // The file is one store's at a time.
+            self.sessions = Sessions::in_memory(limits);
+            let sessions = Sessions::open_with(&file, limits, self.clock.clone()).await;
+            self.sessions = sessions.unwrap();
         }
+        #[cfg(feature = "redis")]
+        if let Some(server) = &self.server {
+            // Another host, whose clock does not matter.
+            let sessions = Sessions::redis_with(&server.options(), limits, self.clock.clone()).await;
+            self.sessions = sessions.unwrap();
+        }
+        let _ = limits;
         self
     }
 }

@@ -186,6 +186,8 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
                 Kind::Memory => {}
                 #[cfg(feature = "redb")]
                 Kind::File => fixture = fixture.restart().await,
+                #[cfg(feature = "redis")]
+                Kind::Redis => fixture = fixture.restart().await,
             },
         }
     }
@@ -224,5 +226,16 @@ proptest! {
     #[test]
     fn a_file_is_a_plain_map(steps in steps()) {
         run(Kind::File, steps);
+    }
+}
+
+#[cfg(feature = "redis")]
+proptest! {
+    // Each has a server of its own.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_server_is_a_plain_map(steps in steps()) {
+        run(Kind::Redis, steps);
     }
 }

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use ragwire::event::{InputRequested, ToolCall, ToolResult};
 use ragwire::turn::{AnswerError, Answered, Ask, AskError, OpenAsk};
+use ragwire::{AgUi, AiSdk, Eve};
 use serde_json::json;
 
 use super::*;
