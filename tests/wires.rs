@@ -172,7 +172,7 @@ fn ai_sdk() {
         if let Some(id) = wire["message_id"].as_str() {
             ai_sdk = ai_sdk.message_id(id);
         }
-        encoder(if wire["parks"] == true {
+        encoder(&if wire["parks"] == true {
             ai_sdk.parks()
         } else {
             ai_sdk
@@ -214,7 +214,7 @@ fn ag_ui() {
         if let Some(prefix) = wire["id_prefix"].as_str() {
             ag_ui = ag_ui.id_prefix(prefix);
         }
-        encoder(if wire["parks"] == true {
+        encoder(&if wire["parks"] == true {
             ag_ui.parks()
         } else {
             ag_ui
