@@ -51,11 +51,6 @@ impl Reading {
         self.is_over
     }
 
-    /// The question of that id, and the index of the frame behind it.
-    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
-        self.log.question(request_id)
-    }
-
     /// How the turn ended, if it did.
     pub(crate) fn end(&self) -> Option<End> {
         self.log.end()
