@@ -15,7 +15,7 @@
 //!
 //! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
 //!    `default-features = false`.
-//! 2. `turn` (feature `turn`): sink, queue, producer task, commit, completion.
+//! 2. `turn` and `session` (feature `turn`): sink, queue, producer task, commit, completion; what is remembered from turn to turn.
 //! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket gateway.
 //! 4. `rag` (feature `rag`, off by default): the reference pipeline. It uses the public API only.
 //!
@@ -36,6 +36,8 @@ pub mod wire;
 pub mod http;
 #[cfg(feature = "rag")]
 pub mod rag;
+#[cfg(feature = "turn")]
+pub mod session;
 #[cfg(feature = "turn")]
 pub mod turn;
 

@@ -8,7 +8,9 @@ use std::path::Path;
 use bytes::BytesMut;
 use ragwire::event::{GenerationStart, GraphExplanation, RoundStart, ToolCall, Triple};
 use ragwire::wire::{Encoder, Limits, Wire};
-use ragwire::{AiSdk, End, Eve, Event, Failure, Forge, Metadata, SessionChat, Status, Timestamp, TrustGraph};
+use ragwire::{
+    AiSdk, End, Eve, Event, Failure, Forge, Frame, Metadata, SessionChat, Status, Timestamp, TrustGraph,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -35,9 +37,25 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
         let vector: Vector = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
         let mut encoder = encoder(&vector.wire);
         let mut chunks = Vec::new();
+        let mut question = None;
         for frame in &vector.frames {
             let mut out = BytesMut::new();
-            encoder.encode(&written::frame(frame), &mut out).unwrap();
+            if frame.get("go_on").is_some() {
+                encoder.go_on(&mut out);
+            } else if frame.get("park").is_some() {
+                let (question, timestamp) = question.take().unwrap();
+                encoder.park(&question, timestamp, &mut out);
+            } else {
+                let frame = written::frame(frame);
+                encoder.encode(&frame, &mut out).unwrap();
+                question = match frame {
+                    Frame::Event {
+                        event: Event::InputRequested(question),
+                        timestamp,
+                    } => Some((question, timestamp)),
+                    _ => None,
+                };
+            }
             chunks.push(String::from_utf8(out.to_vec()).unwrap());
         }
         assert_eq!(chunks, vector.chunks, "{}: {}", vector.id, vector.why);
@@ -45,6 +63,13 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     }
     assert!(run > 0, "{wire} has no vectors");
     println!("{wire} vectors: {run}");
+}
+
+/// The encoder of a turn that is kept.
+fn encoder(wire: impl Wire) -> Encoder {
+    let mut encoder = wire.encoder();
+    encoder.may_park();
+    encoder
 }
 
 fn limits(wire: &Value) -> Limits {
@@ -143,10 +168,15 @@ fn a_collected_session_chat_is_the_last_object_of_the_stream() {
 #[test]
 fn ai_sdk() {
     check("ai_sdk", |wire| {
-        let message_id = wire.get("message_id").and_then(Value::as_str);
-        message_id
-            .map_or_else(AiSdk::default, |id| AiSdk::default().message_id(id))
-            .encoder()
+        let mut ai_sdk = AiSdk::default();
+        if let Some(id) = wire["message_id"].as_str() {
+            ai_sdk = ai_sdk.message_id(id);
+        }
+        encoder(if wire["parks"] == true {
+            ai_sdk.parks()
+        } else {
+            ai_sdk
+        })
     });
 }
 
@@ -179,8 +209,17 @@ fn openai() {
 #[test]
 fn ag_ui() {
     use ragwire::AgUi;
-    use ragwire::wire::Wire;
-    check("ag_ui", |_| AgUi::new("t", "r").encoder());
+    check("ag_ui", |wire| {
+        let mut ag_ui = AgUi::new("t", "r");
+        if let Some(prefix) = wire["id_prefix"].as_str() {
+            ag_ui = ag_ui.id_prefix(prefix);
+        }
+        encoder(if wire["parks"] == true {
+            ag_ui.parks()
+        } else {
+            ag_ui
+        })
+    });
 }
 
 fn trustgraph_wire(wire: &Value) -> TrustGraph {
@@ -301,6 +340,9 @@ fn eve(wire: &Value) -> Eve {
     if wire["documented"] == true {
         eve = eve.documented();
     }
+    if wire["parks"] == true {
+        eve = eve.parks();
+    }
     if let Some(message) = wire["message"].as_str() {
         eve = eve.message(message);
     }
@@ -312,5 +354,5 @@ fn eve(wire: &Value) -> Eve {
 
 #[test]
 fn eve_in_both_vocabularies() {
-    check("eve", |wire| eve(wire).encoder());
+    check("eve", |wire| encoder(eve(wire)));
 }

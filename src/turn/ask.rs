@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::asks::{AnswerError, Answered, By, MAX_ANSWER_BYTES, OpenAsk, TEXT, Unasked};
+use super::asks::{APPROVAL, AnswerError, Answered, By, MAX_ANSWER_BYTES, OpenAsk, TEXT, Unasked};
 use super::{SendError, Sink, TurnHandle, TurnId};
 use crate::event::{
     AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, Event, InputRequested, InputResolved,
@@ -21,7 +21,7 @@ const MAX_ASK_BYTES: usize = 16 * 1024;
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// The options of an approval that names none.
-const APPROVAL: [&str; 2] = ["Approve", "Reject"];
+const VERDICTS: [&str; 2] = ["Approve", "Reject"];
 /// The `kind` of what [`Sink::authorize`] asks.
 const AUTHORIZATION: &str = "authorization";
 /// Why an authorization was not given where the orchestrator stopped waiting for it.
@@ -38,6 +38,7 @@ pub struct Ask {
     options: Vec<String>,
     request_id: Option<String>,
     within: Duration,
+    shown_elsewhere: bool,
 }
 
 impl Ask {
@@ -46,9 +47,10 @@ impl Ask {
     /// 16 KiB: the longest answer, in bytes of JSON. Some pages of text; it is remembered, and goes on the wire as one event.
     pub const MAX_ANSWER_BYTES: usize = MAX_ANSWER_BYTES;
 
-    /// Whether something may be done: `Approve` or `Reject`, unless [`options`](Self::options) names other words.
+    /// Whether something may be done: `Approve` or `Reject`, unless [`options`](Self::options) names other words. The first of them
+    /// says yes and the last one no, for readers that know nothing else ([`OpenAsk::verdict`]).
     pub fn approval(prompt: impl Into<String>) -> Self {
-        Self::new("approval", prompt).options(APPROVAL)
+        Self::new(APPROVAL, prompt).options(VERDICTS)
     }
 
     /// Which of the [`options`](Self::options) it is to be.
@@ -69,6 +71,7 @@ impl Ask {
             options: Vec::new(),
             request_id: None,
             within: Self::WITHIN,
+            shown_elsewhere: false,
         }
     }
 
@@ -83,6 +86,13 @@ impl Ask {
     /// A name has 1 to 128 bytes without control characters, and is good for one question of a turn.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
+        self
+    }
+
+    /// Asks also where the reader's wire does not show the question before the end of the turn ([`AskError::Unseen`]): the application shows
+    /// it by other means, from [`TurnHandle::asks`].
+    pub fn shown_elsewhere(mut self) -> Self {
+        self.shown_elsewhere = true;
         self
     }
 
@@ -105,6 +115,7 @@ pub struct Authorize {
     description: Option<String>,
     request_id: Option<String>,
     within: Duration,
+    shown_elsewhere: bool,
 }
 
 impl Authorize {
@@ -116,6 +127,7 @@ impl Authorize {
             description: None,
             request_id: None,
             within: Ask::WITHIN,
+            shown_elsewhere: false,
         }
     }
 
@@ -128,6 +140,12 @@ impl Authorize {
     /// As [`Ask::request_id`]; the `state` of an OAuth request for example, by which its callback finds the question again.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
+        self
+    }
+
+    /// As [`Ask::shown_elsewhere`].
+    pub fn shown_elsewhere(mut self) -> Self {
+        self.shown_elsewhere = true;
         self
     }
 
@@ -154,6 +172,11 @@ pub enum AskError {
     /// The question with all that belongs to it has more than 16 KiB of JSON. Nothing was asked.
     #[error("question has more than {MAX_ASK_BYTES} bytes")]
     TooLarge,
+    /// The reader's wire shows events only before the answer, or none before the end ([`Framed`](crate::Framed) after the first text, for
+    /// example), so nobody could answer in time; [`Ask::shown_elsewhere`] where somebody can. A turn with a journal has readers on any
+    /// wire, and asks in any case.
+    #[error("question is not shown before the end of the turn")]
+    Unseen,
     /// Nobody answered in time.
     #[error("nobody answered in time")]
     Expired,
@@ -170,6 +193,7 @@ impl AskError {
             Self::InUse => "ask_in_use",
             Self::TooMany => "ask_too_many",
             Self::TooLarge => "ask_too_large",
+            Self::Unseen => "ask_unseen",
             Self::Expired => "ask_expired",
             Self::Send(error) => error.code(),
         }
@@ -190,7 +214,11 @@ impl Sink {
     /// [`TurnHandle`] answers, and the reader gets `input_resolved` with the answer.
     ///
     /// A question begins the response whatever the [`Commit`](super::Commit) policy waits for: nobody can answer what they do not see.
-    /// For the same reason ask before the first text where the wire has its events before the answer.
+    /// For the same reason ask before the first text where the wire has its events before the answer: after it such a reader does not see
+    /// the question, and [`AskError::Unseen`] says so at once.
+    ///
+    /// Some wires end their stream at a question and take the answer with the next request (`AiSdk::parks`, `AgUi::parks`,
+    /// `Eve::parks`); such a turn needs a [`Journal`](super::Journal), and goes on without a reader while the question waits.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -238,6 +266,7 @@ impl Sink {
             question: question.into(),
             withdrawn: unanswered.into(),
             within: ask.within,
+            shown_elsewhere: ask.shown_elsewhere,
         };
         let answer = self
             .wait(waiting, |answer| match answer {
@@ -283,6 +312,7 @@ impl Sink {
             question: required.into(),
             withdrawn: withdrawn.into(),
             within: authorize.within,
+            shown_elsewhere: authorize.shown_elsewhere,
         };
         let answer = self
             .wait(waiting, |answer| completed(outcome(answer)).into())
@@ -302,6 +332,9 @@ impl Sink {
         let id = waiting.asked.request_id.clone();
         // Nobody answers what is dropped on the way, whatever the policy for other events of this name.
         let sink = self.clone().drop_when_full(std::iter::empty::<String>());
+        if !waiting.shown_elsewhere && sink.queue().hides_events() {
+            return Err(AskError::Unseen);
+        }
         // Before it is sent: the answer may come at once.
         sink.queue().asks.open(waiting.asked, waiting.authorization)?;
         let mut open = Open {
@@ -314,13 +347,18 @@ impl Sink {
         open.withdrawn = Some(waiting.withdrawn);
         let answered = poll_fn(|cx| {
             let queue = open.sink.queue();
+            if !waiting.shown_elsewhere && queue.asks.is_hidden(&open.id) {
+                return Poll::Ready(Err(AskError::Unseen));
+            }
             if queue.asks.poll_answered(&open.id, cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            queue.poll_closed(cx).map(Err)
+            queue
+                .poll_closed(cx)
+                .map(|closed| Err(SendError::from(closed).into()))
         });
-        if let Ok(Err(closed)) = timeout(waiting.within, answered).await {
-            return Err(SendError::from(closed).into());
+        if let Ok(Err(error)) = timeout(waiting.within, answered).await {
+            return Err(error);
         }
         // Also where time is up: an answer may have been taken in the same moment.
         let answer = open.close();
@@ -340,6 +378,7 @@ struct Waiting {
     question: Event,
     withdrawn: Event,
     within: Duration,
+    shown_elsewhere: bool,
 }
 
 /// A question that takes answers; dropping it withdraws it.
@@ -397,6 +436,17 @@ fn outcome(answer: Option<&Value>) -> AuthorizationOutcome {
         .unwrap_or(Failed)
 }
 
+impl From<&InputRequested> for OpenAsk {
+    fn from(question: &InputRequested) -> Self {
+        Self {
+            request_id: question.request_id.clone(),
+            kind: question.kind.clone(),
+            prompt: question.prompt.clone(),
+            options: question.options.clone().unwrap_or_default(),
+        }
+    }
+}
+
 impl TurnHandle {
     /// Answers what the turn asks. The first answer that fits is taken; an equal one after it changes nothing.
     ///
@@ -429,6 +479,12 @@ impl TurnHandle {
             return Vec::new();
         }
         self.queue.asks.list()
+    }
+
+    /// Whether an answer to that question would be taken; `None` where the turn is over.
+    pub(super) fn waits_for(&self, request_id: &str) -> Option<bool> {
+        let runs = self.queue.closed().is_none();
+        runs.then(|| self.queue.asks.takes(request_id))
     }
 
     pub(super) fn take(&self, request_id: &str, answer: Value, by: By) -> Result<Answered, AnswerError> {

@@ -20,6 +20,8 @@ const MAX_PAST: usize = 2 * MAX_OPEN;
 /// Longest answer in bytes of JSON: some pages of text. It is remembered, and goes on the wire as a part of one event.
 pub(super) const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
+/// The `kind` of a question that is answered by yes or no.
+pub(super) const APPROVAL: &str = "approval";
 /// The `kind` of a question whose answer is not one of its options.
 pub(super) const TEXT: &str = "text";
 
@@ -38,6 +40,16 @@ pub struct OpenAsk {
 }
 
 impl OpenAsk {
+    /// The answer of a human who says yes or no and nothing else: the first of the options, or the last. `None` where that cannot be
+    /// said of this question: it is no `approval`, or has fewer than two options.
+    pub fn verdict(&self, approved: bool) -> Option<Value> {
+        let verdict = match self.options.as_slice() {
+            [yes, .., no] if self.kind == APPROVAL => Some(if approved { yes } else { no }),
+            _ => None,
+        };
+        verdict.map(|word| word.as_str().into())
+    }
+
     /// Whether a human may answer so.
     fn takes(&self, answer: &Value) -> bool {
         if self.options.is_empty() || self.kind == TEXT {
@@ -126,6 +138,8 @@ struct Open {
     /// How it ended is for a program to say.
     authorization: bool,
     answer: Option<Value>,
+    /// The reader's wire does not show it before the end.
+    is_hidden: bool,
     waker: Option<Waker>,
 }
 
@@ -155,9 +169,28 @@ impl Asks {
             ask,
             authorization,
             answer: None,
+            is_hidden: false,
             waker: None,
         });
         Ok(())
+    }
+
+    /// The reader does not see the question: whoever asks is told.
+    pub(crate) fn hide(&self, request_id: &str) {
+        let mut state = self.lock();
+        let Some(open) = state.find(request_id) else {
+            return;
+        };
+        open.is_hidden = true;
+        let waker = open.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn is_hidden(&self, request_id: &str) -> bool {
+        self.lock().find(request_id).is_some_and(|open| open.is_hidden)
     }
 
     /// Waits until the question is answered.
@@ -234,6 +267,13 @@ impl Asks {
     /// Whether the turn waits for anybody.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.lock().open.is_empty()
+    }
+
+    /// Whether an answer to that question would be taken.
+    pub(crate) fn takes(&self, request_id: &str) -> bool {
+        self.lock()
+            .find(request_id)
+            .is_some_and(|open| open.answer.is_none())
     }
 
     /// What can be answered, in the order in which it was asked.

@@ -22,7 +22,7 @@ mod asks;
 mod builder;
 mod collect;
 pub(crate) mod group;
-mod journal;
+pub(crate) mod journal;
 mod limits;
 mod line;
 mod pair;
@@ -49,7 +49,7 @@ pub use asks::{AnswerError, Answered, OpenAsk};
 pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
-pub use journal::{Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
+pub use journal::{Asked, Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
 #[cfg(feature = "redis")]
 pub use journal::{Durability, RedisError, RedisOptions};
 pub use limits::QueueLimits;

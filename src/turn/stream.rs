@@ -99,6 +99,24 @@ impl TurnStream {
         }
     }
 
+    /// Whether the stream ended at a question, in its wire's own form (`parks` of the wire): the turn goes on, and its reader comes back with
+    /// the answer ([`Journal::asked`](super::Journal::asked)).
+    pub fn is_parked(&self) -> bool {
+        match &self.chunks {
+            Chunks::Queue(_) => false,
+            Chunks::Log(follower) => follower.is_parked(),
+        }
+    }
+
+    /// Goes on behind questions also where the wire would end its stream there: for a reader that is no client, as one that counts.
+    #[must_use]
+    pub fn through_questions(mut self) -> Self {
+        if let Chunks::Log(follower) = &mut self.chunks {
+            follower.pass_questions();
+        }
+        self
+    }
+
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let keep_alive = self
             .chunks

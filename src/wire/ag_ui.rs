@@ -17,15 +17,16 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::object::{self, Late};
 use super::{EncodeError, Limits, Spelling, Wire};
-use crate::event::Event;
+use crate::event::{Event, InputRequested};
 use crate::frame::{End, Phase, Status, Timestamp};
 use crate::json;
 
@@ -33,6 +34,7 @@ use crate::json;
 #[derive(Clone, Debug)]
 pub struct AgUi {
     ids: Ids,
+    parks: bool,
     limits: Limits,
 }
 
@@ -49,9 +51,31 @@ impl AgUi {
             ids: Ids {
                 thread_id: thread_id.into(),
                 run_id: run_id.into(),
+                prefix: None,
             },
+            parks: false,
             limits: Limits::default(),
         }
+    }
+
+    /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and its client answers with `resume` in the next run, which
+    /// is this wire with the ids of that run.
+    ///
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
+    /// turn it changes nothing.
+    #[must_use]
+    pub fn parks(mut self) -> Self {
+        self.parks = true;
+        self
+    }
+
+    /// Sets what the ids of messages and calls begin with; the run's id unless it is called. Where a turn has several runs
+    /// ([`parks`](Self::parks)), it has to be the same in all of them, so that a result finds its call. The interrupt of a question has the
+    /// id `PREFIX-REQUEST` then, so that the answer says which turn it is for; without a prefix it is the question's own.
+    #[must_use]
+    pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.ids.prefix = Some(prefix.into());
+        self
     }
 
     /// Sets the limits: of each object that an event becomes, and of the metadata.
@@ -75,7 +99,10 @@ impl Wire for AgUi {
         Box::new(AgUiSpelling {
             ids: self.ids.clone(),
             limits: self.limits,
+            wants_to_park: self.parks,
+            parks: false,
             open: Open::Nothing,
+            messages: 0,
             events: 0,
             calls: VecDeque::new(),
         })
@@ -86,6 +113,8 @@ impl Wire for AgUi {
 struct Ids {
     thread_id: String,
     run_id: String,
+    /// What the other ids begin with, where that is not the run's.
+    prefix: Option<String>,
 }
 
 /// What has to be closed before the run may end.
@@ -110,7 +139,12 @@ const MAX_UNNAMED_CALL_BYTES: usize = MAX_UNNAMED_CALLS * 1024;
 struct AgUiSpelling {
     ids: Ids,
     limits: Limits,
+    wants_to_park: bool,
+    /// The run may end at a question.
+    parks: bool,
     open: Open,
+    /// How many messages were begun: one, unless a question came amid the answer.
+    messages: u64,
     /// How many events came: the number in their ids.
     events: u64,
     /// Calls without an id of their own that have no result yet: their tool and the number in their id.
@@ -138,6 +172,11 @@ impl Spelling for AgUiSpelling {
                 out,
             )?;
             open = Open::Step;
+        }
+        if self.parks && matches!(event, Event::InputRequested(_)) {
+            // The run may end behind it.
+            self.write_close(open, lines, out)?;
+            open = Open::Run;
         }
         let mut answered = None;
         match event {
@@ -238,9 +277,12 @@ impl Spelling for AgUiSpelling {
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         let lines = Lines::new(usize::MAX, None);
-        let message_id = &self.message_id();
         if self.open != Open::Message {
             self.close(lines, out);
+            self.messages += 1;
+        }
+        let message_id = &self.message_id();
+        if self.open != Open::Message {
             lines.append(
                 &Line::TextMessageStart {
                     message_id,
@@ -269,7 +311,9 @@ impl Spelling for AgUiSpelling {
                 output_tokens: usage.output_tokens,
             }]
         });
-        let Ids { thread_id, run_id } = &self.ids;
+        let Ids {
+            thread_id, run_id, ..
+        } = &self.ids;
         let (line, member) = match &end.status {
             Status::Failed(failure) => (
                 Line::RunError {
@@ -297,6 +341,36 @@ impl Spelling for AgUiSpelling {
         out.extend_from_slice(CLOSE);
     }
 
+    fn may_park(&mut self) -> bool {
+        self.parks = self.wants_to_park;
+        self.parks
+    }
+
+    fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        let Ids {
+            thread_id, run_id, ..
+        } = &self.ids;
+        let interrupt = Interrupt {
+            id: self.interrupt_id(&question.request_id),
+            reason: &question.kind,
+            message: &question.prompt,
+            response_schema: response_schema(question),
+        };
+        let line = Line::RunFinished {
+            thread_id,
+            run_id,
+            outcome: Some(Outcome::Interrupt {
+                interrupts: [interrupt],
+            }),
+            usage: None,
+        };
+        Lines::new(usize::MAX, timestamp).append(&line, out);
+    }
+
+    fn go_on(&mut self, out: &mut BytesMut) {
+        Lines::new(usize::MAX, None).append(&self.started(), out);
+    }
+
     fn retells(&self) -> bool {
         true
     }
@@ -311,11 +385,25 @@ const CLOSE: &[u8] = b"}\n\n";
 
 impl AgUiSpelling {
     fn id(&self, kind: &str, number: u64) -> String {
-        format!("{}-{kind}-{number}", self.ids.run_id)
+        format!("{}-{kind}-{number}", self.prefix())
+    }
+
+    fn prefix(&self) -> &str {
+        self.ids.prefix.as_deref().unwrap_or(&self.ids.run_id)
+    }
+
+    fn interrupt_id<'a>(&self, request_id: &'a str) -> Cow<'a, str> {
+        match &self.ids.prefix {
+            Some(prefix) => format!("{prefix}-{request_id}").into(),
+            None => request_id.into(),
+        }
     }
 
     fn message_id(&self) -> String {
-        format!("{}-message", self.ids.run_id)
+        match self.messages {
+            0 | 1 => format!("{}-message", self.prefix()),
+            number => self.id("message", number),
+        }
     }
 
     fn started(&self) -> Line<'_> {
@@ -351,10 +439,19 @@ impl AgUiSpelling {
 
     /// Leaves nothing open but the run.
     fn close(&mut self, lines: Lines, out: &mut BytesMut) {
-        match self.open {
-            Open::Nothing => lines.append(&self.started(), out),
-            Open::Run => {}
-            Open::Step => lines.append(
+        if self.open == Open::Nothing {
+            lines.append(&self.started(), out);
+        }
+        self.write_close(self.open, lines, out)
+            .unwrap_or_else(|error| debug_assert!(false, "{error:?}"));
+        self.open = Open::Run;
+    }
+
+    /// Writes what closes all that is open in the run.
+    fn write_close(&self, open: Open, lines: Lines, out: &mut BytesMut) -> Result<(), EncodeError> {
+        match open {
+            Open::Nothing | Open::Run => Ok(()),
+            Open::Step => lines.write(
                 &Line::StepFinished {
                     step_name: AgUi::STEP,
                 },
@@ -362,10 +459,18 @@ impl AgUiSpelling {
             ),
             Open::Message => {
                 let message_id = &self.message_id();
-                lines.append(&Line::TextMessageEnd { message_id }, out);
+                lines.write(&Line::TextMessageEnd { message_id }, out)
             }
         }
-        self.open = Open::Run;
+    }
+}
+
+/// What an answer has to be, as JSON Schema, where that can be said.
+fn response_schema(question: &InputRequested) -> Option<Value> {
+    match (question.kind.as_str(), question.options.as_deref()) {
+        ("text", _) => Some(json!({"type": "string"})),
+        (_, Some(options @ [_, ..])) => Some(json!({"type": "string", "enum": options})),
+        _ => None,
     }
 }
 
@@ -399,7 +504,7 @@ enum Line<'a> {
         thread_id: &'a str,
         run_id: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        outcome: Option<Outcome>,
+        outcome: Option<Outcome<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<[Tokens<'a>; 1]>,
     },
@@ -474,8 +579,20 @@ enum Line<'a> {
 /// How a run ended that did not end in success; the client takes a word that it does not know for success.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-enum Outcome {
+enum Outcome<'a> {
     Cancelled,
+    Interrupt { interrupts: [Interrupt<'a>; 1] },
+}
+
+/// What a run waits for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Interrupt<'a> {
+    id: Cow<'a, str>,
+    reason: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_schema: Option<Value>,
 }
 
 #[derive(Serialize)]

@@ -26,6 +26,7 @@
 
 mod documents;
 mod part;
+mod question;
 #[cfg(test)]
 mod tests;
 
@@ -38,10 +39,11 @@ use serde_json::Value;
 
 use self::documents::Documents;
 use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
-use super::calls::{Call, Calls};
+use self::question::Refusals;
+use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
-use crate::event::{Event, Sources, ToolCall, ToolResult};
+use crate::event::{Event, InputRequested, Sources, ToolCall, ToolResult};
 use crate::frame::{End, Phase, Status, Timestamp};
 use crate::json;
 
@@ -49,6 +51,7 @@ use crate::json;
 #[derive(Clone, Debug, Default)]
 pub struct AiSdk {
     limits: Limits,
+    parks: bool,
     message_id: Option<Arc<str>>,
 }
 
@@ -56,10 +59,25 @@ impl AiSdk {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
+    /// The tool as which [`parks`](Self::parks) asks a human; its call has the question's `request_id` for an id.
+    pub const ASK_TOOL: &'static str = ASK;
+
     /// Sets the id of the message that the client builds; without one the client makes it up.
     #[must_use]
     pub fn message_id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.message_id = Some(id.into());
+        self
+    }
+
+    /// Asks a human as `ai` 6 and later do: as a tool, `ask_question`, which ends the stream, and whose answer comes with the next request.
+    /// An approval asks for `addToolApprovalResponse`, any other question for `addToolOutput`. Not for `ai` 5, which breaks off at an
+    /// approval.
+    ///
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
+    /// turn it changes nothing.
+    #[must_use]
+    pub fn parks(mut self) -> Self {
+        self.parks = true;
         self
     }
 
@@ -87,8 +105,10 @@ impl Wire for AiSdk {
     fn spelling(&self) -> Box<dyn Spelling> {
         Box::new(AiSdkSpelling {
             wire: self.clone(),
+            parks: false,
             marks: Marks::default(),
             calls: Calls::default(),
+            refusals: Refusals::default(),
             documents: Documents::default(),
         })
     }
@@ -97,8 +117,11 @@ impl Wire for AiSdk {
 #[derive(Debug)]
 struct AiSdkSpelling {
     wire: AiSdk,
+    /// The stream may end at a question.
+    parks: bool,
     marks: Marks,
     calls: Calls,
+    refusals: Refusals,
     documents: Documents,
 }
 
@@ -111,6 +134,8 @@ struct Marks {
     reasonings: u64,
     /// Calls that came without an id.
     unnamed_calls: u64,
+    /// The step has ended at a question; what comes next begins another.
+    is_parked: bool,
 }
 
 impl Spelling for AiSdkSpelling {
@@ -161,7 +186,27 @@ impl Spelling for AiSdkSpelling {
                 );
             }
         }
-        out.extend_from_slice(b"data: [DONE]\n\n");
+        out.extend_from_slice(DONE);
+    }
+
+    fn may_park(&mut self) -> bool {
+        self.parks = self.wire.parks;
+        self.parks
+    }
+
+    fn park(&mut self, _: &InputRequested, _: Option<Timestamp>, out: &mut BytesMut) {
+        write(
+            &Part::Finish {
+                finish_reason: "tool-calls",
+            },
+            out,
+        );
+        out.extend_from_slice(DONE);
+    }
+
+    fn go_on(&mut self, out: &mut BytesMut) {
+        let message_id = self.wire.message_id.as_deref();
+        write(&Part::Start { message_id }, out);
     }
 
     fn retells(&self) -> bool {
@@ -173,12 +218,19 @@ impl Spelling for AiSdkSpelling {
     }
 }
 
+/// What ends every stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+
 impl AiSdkSpelling {
     fn start(&mut self, out: &mut BytesMut) {
         if !self.marks.started {
             self.marks.started = true;
             let message_id = self.wire.message_id.as_deref();
             write(&Part::Start { message_id }, out);
+        }
+        if std::mem::replace(&mut self.marks.is_parked, false) {
+            // Where the last step holds answers and nothing else is open, the page sends them again and again.
+            write(&Part::StartStep {}, out);
         }
     }
 
@@ -241,6 +293,8 @@ impl AiSdkSpelling {
             Event::ToolCall(call) => self.write_call(call, about, out),
             Event::ToolResult(result) => self.write_result(result, about, out),
             Event::Sources(sources) => self.write_sources(event, sources, timestamp, out),
+            Event::InputRequested(question) if self.parks => self.write_question(question, about, out),
+            Event::InputResolved(resolved) if self.parks => self.write_answer(resolved, about, out),
             Event::Custom(custom) => self.write_data(event, &CustomData { custom, timestamp }, out),
             _ => self.write_data(event, &Line { event, timestamp }, out),
         }
@@ -362,6 +416,7 @@ impl AiSdkSpelling {
         Cow::Owned(format!("ragwire-call-{}", self.marks.unnamed_calls))
     }
 
+    /// A call that the page does not run.
     fn open_call(
         &self,
         id: &str,
@@ -370,12 +425,24 @@ impl AiSdkSpelling {
         about: Option<&About<'_>>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
+        self.open_tool(id, tool, input, about, true, out)
+    }
+
+    fn open_tool(
+        &self,
+        id: &str,
+        tool: &str,
+        input: &Value,
+        about: Option<&About<'_>>,
+        provider_executed: bool,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
         self.check(
             &Part::ToolInputStart {
                 tool_call_id: id,
                 tool_name: tool,
                 dynamic: true,
-                provider_executed: true,
+                provider_executed,
             },
             out,
         )?;
@@ -385,7 +452,7 @@ impl AiSdkSpelling {
                 tool_name: tool,
                 input: Json(input),
                 dynamic: true,
-                provider_executed: true,
+                provider_executed,
                 provider_metadata: about.map(|ragwire| Aside { ragwire }),
             },
             out,

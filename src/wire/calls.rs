@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+/// The tool that asks a human, on wires where a question is a tool; the name that Eve has for it.
+pub(super) const ASK: &str = "ask_question";
 /// Most calls that wait for a result. An agent has a handful at once; more are calls whose results nobody sends.
 pub(super) const MAX_OPEN_CALLS: usize = 64;
 /// Most bytes of their names and ids: 1 KiB for each, while the ids of model servers have some dozens.
@@ -62,6 +64,11 @@ impl Calls {
             None => call.tool == tool,
         })
         .or_else(|| find(&|call| call.unnamed && call.tool == tool))
+    }
+
+    /// Whether a call of that id waits.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.open.iter().any(|call| call.id == id)
     }
 
     /// Forgets a call.

@@ -148,6 +148,10 @@ impl Spelling for FramedSpelling {
         object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
     }
 
+    fn shows_events(&self, phase: Phase) -> bool {
+        phase == Phase::Events
+    }
+
     fn retells(&self) -> bool {
         true
     }

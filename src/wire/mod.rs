@@ -9,7 +9,7 @@ use std::fmt;
 
 use bytes::BytesMut;
 
-use crate::event::Event;
+use crate::event::{Event, InputRequested};
 use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
 use crate::snapshot::Snapshot;
 
@@ -103,6 +103,28 @@ pub trait Spelling: fmt::Debug + Send {
     fn seek(&mut self, index: u64) -> bool {
         let _ = index;
         false
+    }
+
+    /// Whether a reader sees an event that is written in `phase` before the end.
+    fn shows_events(&self, phase: Phase) -> bool {
+        let _ = phase;
+        true
+    }
+
+    /// Says that the stream may end at a question to a human ([`park`](Self::park)), since the turn is kept and can be read on in
+    /// another. True where the wire is set up to; it then leaves nothing open behind a question. Otherwise nothing changes.
+    fn may_park(&mut self) -> bool {
+        false
+    }
+
+    /// Appends how a stream ends at `question`, the last that was written. Only after [`may_park`](Self::may_park) said true.
+    fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        let _ = (question, timestamp, out);
+    }
+
+    /// Appends how a stream begins that goes on behind a question. Only after [`may_park`](Self::may_park) said true.
+    fn go_on(&mut self, out: &mut BytesMut) {
+        let _ = out;
     }
 
     /// Appends a snapshot as a frame of its own, under the index of the last frame that it stands for; the next frame has the one after
@@ -254,6 +276,32 @@ impl Encoder {
     /// a stream only after it was given all frames before.
     pub fn seek(&mut self, index: u64) -> bool {
         self.spelling.seek(index)
+    }
+
+    /// Whether a reader sees an event before the end that is encoded in `phase`, or now where the stream is further than that.
+    pub fn shows_events(&self, phase: Phase) -> bool {
+        let phase = match phase {
+            Phase::Events => self.order.phase(),
+            phase => phase,
+        };
+        self.spelling.shows_events(phase)
+    }
+
+    /// Says that the stream may end at a question and go on in another one, because the turn is kept. True where the wire is set up to
+    /// (`parks`): only then [`park`](Self::park) and [`go_on`](Self::go_on) mean anything. To be said before the first frame.
+    pub fn may_park(&mut self) -> bool {
+        self.spelling.may_park()
+    }
+
+    /// Ends this stream at `question`, the frame that was encoded last, in the wire's own form. The turn is not over; the encoder goes on
+    /// with the frames behind it for a reader that comes back, or that never left.
+    pub fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        self.spelling.park(question, timestamp, out);
+    }
+
+    /// Begins the stream of a reader that comes back behind a question, the frame that was encoded last.
+    pub fn go_on(&mut self, out: &mut BytesMut) {
+        self.spelling.go_on(out);
     }
 
     /// Appends a filler that readers skip, where the wire has one and the stream has not ended.

@@ -267,6 +267,10 @@ impl Spelling for OpenAiSpelling {
         out.extend_from_slice(DONE);
     }
 
+    fn shows_events(&self, _: Phase) -> bool {
+        self.progress != Progress::None
+    }
+
     fn retells(&self) -> bool {
         true
     }

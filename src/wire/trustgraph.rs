@@ -302,6 +302,10 @@ impl Spelling for Request {
         self.write_all(last.get("error"), &last, true, out);
     }
 
+    fn shows_events(&self, _: Phase) -> bool {
+        self.wire.streaming
+    }
+
     fn retells(&self) -> bool {
         true
     }

@@ -121,6 +121,7 @@ test("answers are what the document says", async () => {
   await call("GET", `${eve}/stream`, { at: `/eve/v1/session/${sessionId}/stream` });
   await call("GET", `${eve}/stream`, { at: `/eve/v1/session/${sessionId}/stream?startIndex=x` });
   await call("GET", `${eve}/stream`, { at: "/eve/v1/session/unknown/stream" });
+  for (const id of [sessionId, "unknown"]) await call("POST", `${eve}/cancel`, { at: `/eve/v1/session/${id}/cancel` });
   const more = { message: "And why not?", continuationToken };
   await call("POST", eve, { body: JSON.stringify(more), at: `/eve/v1/session/${sessionId}` });
   for (const id of [sessionId, "unknown"]) {

@@ -159,7 +159,7 @@ test("an AG-UI agent hears of failures", async () => {
   assert.deepEqual(await run("fault:reject"), { thrown: "HTTP 500" });
 });
 
-test("an AG-UI agent shows what a run asks, and the page answers", async () => {
+test("what a run of AG-UI asks may be answered elsewhere, and its next run goes on", async () => {
   let turn;
   const agent = new HttpAgent({
     url: `${server.url}/ag-ui`,
@@ -172,13 +172,16 @@ test("an AG-UI agent shows what a run asks, and the page answers", async () => {
   });
   agent.addMessage({ id: "1", role: "user", content: "fault:ask" });
   const seen = [];
-  const { newMessages } = await agent.runAgent({}, {
+  const subscriber = {
     onCustomEvent: async ({ event: { name, value } }) => {
       seen.push(name);
       if (name !== "input_requested") return;
       assert.deepEqual(await answered(turn, value.request_id, value.options[0]), [200, { accepted: true }]);
     },
-  });
+  };
+  await agent.runAgent({}, subscriber);
+  const resume = agent.pendingInterrupts.map(({ id }) => ({ interruptId: id, status: "resolved", payload: "Approve" }));
+  const { newMessages } = await agent.runAgent({ resume }, subscriber);
   assert.deepEqual(seen, ["search", "input_requested", "input_resolved"]);
   assert.deepEqual(newMessages.map(({ content }) => content), ["They are deleted."]);
 });

@@ -17,7 +17,7 @@ async function ask({ url, prompt }) {
   const seen = nothing();
   const { events, failed, error, outcome, messages } = await read(`${url}/ag-ui`, prompt);
   seen.events = events.flatMap(eventOf);
-  const answer = messages.find(({ role, id }) => role === "assistant" && id === "r-message");
+  const answer = messages.find(({ role, id }) => role === "assistant" && id.endsWith("-message"));
   seen.text = answer?.content ?? "";
   if (outcome) {
     seen.outcome = outcome === "cancelled" ? "stopped" : "completed";

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use ragwire::turn::{Answered, Collected, Journal, JournalLimits, TurnGroup};
+use ragwire::turn::{Answered, Collected, Disconnect, Journal, JournalLimits, TurnGroup};
 use ragwire::{Ndjson, Status, TurnId};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -156,6 +156,16 @@ impl Cell {
                 let unread = part.sent() * PIECE_BYTES;
                 assert!(unread <= MAX_UNREAD_BYTES, "{unread} bytes that nobody reads");
                 assert_eq!(journal.turns(), 0, "kept");
+            }
+            Policy::Cancel if quiet && self.state == State::Human => {
+                until("the connection is gone", || server.connections() == 0).await;
+                assert!(!part.is_gone(), "dropped while it waits for a human");
+                part.talk(&server.group, id).await;
+                until("it talks to nobody", || part.sent() == PIECES).await;
+                assert!(!part.is_gone(), "dropped before whoever answered could come back");
+                move_on(Disconnect::AFTER_QUESTION).await;
+                until("the orchestrator is dropped", || part.is_gone()).await;
+                self.check(journal, id, Status::Stopped, PIECES).await;
             }
             Policy::Cancel => {
                 until("the orchestrator is dropped", || part.is_gone()).await;

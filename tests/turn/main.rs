@@ -4,6 +4,7 @@
 
 mod around;
 mod asks;
+mod asks_unseen;
 mod asks_wait;
 mod crowd;
 mod ends;

@@ -27,12 +27,14 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use ragwire::rag::Library;
+use ragwire::session::Sessions;
 use ragwire::wire::Decode;
 use ragwire::{Frame, Metadata, Sink, Sse};
-use ragwire_server::app::App;
+use ragwire_server::app::{App, session_limits};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::Count;
 use ragwire_server::extract::Extractor;
+use ragwire_server::journal;
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
 use ragwire_server::serve::Server;
 use tokio::net::{TcpListener, TcpStream};
@@ -110,12 +112,22 @@ async fn serve(kind: &str) {
                 listen,
                 max_turns: Count(1 << 20),
                 max_connections: Count(1 << 20),
+                journal_turns: Count(1 << 21),
                 ..Settings::default()
             };
             let library = Arc::new(Library::in_memory(Default::default()).expect("a library"));
             let this = std::env::current_exe().expect("a name");
             let extractor = Extractor::new(this, &settings);
-            let app = Arc::new(App::new(settings, library, Arc::new(Clock), extractor));
+            let sessions = Sessions::in_memory(session_limits(&settings));
+            let journal = journal::in_memory(&settings);
+            let app = Arc::new(App::new(
+                settings,
+                sessions,
+                library,
+                Arc::new(Clock),
+                extractor,
+                journal,
+            ));
             let server = Server::bind(app).expect("a port");
             println!("{}", server.address());
             server.run(std::future::pending(), std::future::pending()).await;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use ragwire::rag::{Library, LibraryLimits};
+use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
-use crate::eve_sessions::{EveLimits, EveSessions};
+use crate::eve::EveSessions;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
-use crate::sessions::{SessionLimits, Sessions};
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ pub struct App {
     pub turns: TurnGroup,
     /// What is kept of turns that stream, so that they can be read again, stopped and answered.
     pub journal: Journal,
-    /// The sessions.
-    pub sessions: Arc<Sessions>,
-    /// The sessions of Eve's routes.
-    pub eve_sessions: EveSessions,
+    /// What is remembered of sessions.
+    pub sessions: Sessions,
+    /// What those of Eve's routes are besides.
+    pub eve: EveSessions,
     /// Places for uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -40,6 +40,7 @@ impl App {
     /// From its settings and the parts that only the caller can make.
     pub fn new(
         settings: Settings,
+        sessions: Sessions,
         library: Arc<Library>,
         orchestrator: Arc<dyn Orchestrator>,
         extractor: Extractor,
@@ -51,6 +52,7 @@ impl App {
             orchestrator
         };
         Self {
+            eve: EveSessions::new(sessions.clone(), journal.clone()),
             turns: TurnGroup::builder()
                 .max_active(settings.max_turns.0)
                 .max_queued(settings.max_queued.0)
@@ -58,8 +60,7 @@ impl App {
                 .max_per_owner(1)
                 .build(),
             journal,
-            sessions: Arc::new(Sessions::new(SessionLimits::from(&settings))),
-            eve_sessions: EveSessions::new(EveLimits::from(&settings)),
+            sessions,
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,
@@ -81,6 +82,16 @@ impl App {
             .total(self.settings.turn_timeout.0)
             .write_stall(self.settings.write_timeout.0)
     }
+}
+
+/// How much is remembered of sessions.
+pub fn session_limits(settings: &Settings) -> SessionLimits {
+    SessionLimits::default()
+        .max_sessions(settings.max_sessions.0)
+        .max_messages(settings.session_turns.0)
+        .max_bytes(settings.session_size.0)
+        .max_age(settings.session_age.0)
+        .max_state_bytes(EveSessions::max_state_bytes(settings.max_question.0))
 }
 
 /// The limits of the library.

@@ -11,8 +11,8 @@
 //! | a flag or a default | `cli/settings.rs`, one row each |
 //! | what answers | `orchestrator.rs` |
 //! | a route | `routes/` |
-//! | what is remembered of a session | `sessions.rs` |
-//! | the streams of Eve's sessions | `eve_sessions.rs` |
+//! | what is remembered of a session | `ragwire::session`; whose it is, `routes/turn.rs` |
+//! | what a session of Eve is besides | `eve/` |
 //! | where turns are kept | `journal.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | how connections are held and cut | `serve.rs` |
@@ -21,7 +21,7 @@
 pub mod app;
 pub mod ask;
 pub mod cli;
-pub mod eve_sessions;
+pub mod eve;
 pub mod extract;
 pub mod faults;
 pub mod guard;
@@ -31,5 +31,4 @@ pub mod orchestrator;
 pub mod routes;
 pub mod sample;
 pub mod serve;
-pub mod sessions;
 pub mod start;

@@ -6,12 +6,11 @@ use std::fmt;
 use std::pin::Pin;
 
 use ragwire::event::Mode;
+use ragwire::session::Message;
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Metadata, Sink};
 use serde::Deserialize;
 use utoipa::ToSchema;
-
-use crate::sessions::Said;
 
 /// The mode that ADR 0007 names for these routes.
 pub const MODE: &str = "hybrid";
@@ -45,7 +44,7 @@ pub struct Question {
     /// How the client wants it answered, where it said so.
     pub mode: Option<Mode>,
     /// What was said before in the session, oldest first, without this question.
-    pub earlier: Vec<Said>,
+    pub earlier: Vec<Message>,
 }
 
 /// What an orchestrator does with a question.

@@ -25,10 +25,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use ragwire::Gateway;
 use ragwire::http::gateway::Socket;
+use ragwire::session::Sessions;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
@@ -49,6 +50,9 @@ const MAX_STREAMS: u32 = 64;
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// Wait after an error of `accept` that will come again at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often sessions that are too old are dropped, where nobody changes any. Nobody sees them in any case.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -116,12 +120,17 @@ impl Server {
         };
         let mut tasks = JoinSet::new();
         let (mut stop, mut kill) = (pin!(stop), pin!(kill));
+        let mut sweep = interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 (socket, place) = connections.accept(&self.listener) => {
                     tasks.spawn(connections.hold(socket, place));
                 }
                 Some(joined) = tasks.join_next() => note(joined),
+                _ = sweep.tick() => {
+                    tasks.spawn(sweep_sessions(self.app.sessions.clone()));
+                }
                 () = &mut stop => break,
             }
         }
@@ -135,6 +144,7 @@ impl Server {
         let all_uploads = u32::try_from(settings.max_uploads.0).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
             self.app.turns.drained().await;
+            self.app.eve.settled().await;
             let _ = self.app.uploads.acquire_many(all_uploads).await;
         });
         let mut out_of_time = pin!(async {
@@ -170,6 +180,15 @@ impl Server {
         let cut = tasks.len();
         tasks.shutdown().await;
         Ended::Cut(cut)
+    }
+}
+
+async fn sweep_sessions(sessions: Sessions) {
+    if let Err(error) = sessions.sweep().await {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "old sessions are still there"
+        );
     }
 }
 

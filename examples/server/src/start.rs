@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ragwire::rag::{Library, LibraryError, Pipeline};
+use ragwire::session::{SessionError, Sessions};
 use ragwire::turn::RedisError;
 
-use crate::app::{App, library_limits};
+use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;
 use crate::extract::Extractor;
 use crate::ingest::{Summary, ingest as ingest_files};
@@ -27,6 +28,14 @@ pub enum StartError {
         folder: PathBuf,
         /// Why.
         source: LibraryError,
+    },
+    /// The sessions could not be opened.
+    #[error("sessions in {}: {source}{}", file.display(), session_hint(source))]
+    Sessions {
+        /// Their file.
+        file: PathBuf,
+        /// Why.
+        source: SessionError,
     },
     /// The address cannot be used.
     #[error("cannot listen on {address}: {source}; choose another with --listen")]
@@ -63,6 +72,40 @@ fn hint(error: &LibraryError) -> &'static str {
         LibraryError::InUse => "; stop it, or choose another folder with --data",
         _ => "",
     }
+}
+
+/// The sessions' file, beside the library's.
+const SESSIONS_FILE: &str = "sessions.redb";
+
+fn session_hint(error: &SessionError) -> &'static str {
+    match error {
+        SessionError::InUse => "; stop the other server, or choose another folder with --data",
+        SessionError::Damaged(_) | SessionError::Version { .. } => {
+            "; move the file away, and sessions begin anew"
+        }
+        _ => "",
+    }
+}
+
+/// Opens the sessions where the turns are shared with other servers, else those of the data folder, which is there by now. Says how many
+/// there are, and where.
+async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
+    let limits = session_limits(settings);
+    let (sessions, file) = match journal::redis_options(settings)? {
+        Some(options) => (Sessions::redis(&options, limits).await, PathBuf::from("Redis")),
+        None => {
+            let file = settings.data.join(SESSIONS_FILE);
+            let opened = Sessions::open(&file, limits).await;
+            (opened, std::path::absolute(&file).unwrap_or(file))
+        }
+    };
+    let failed = |source| StartError::Sessions {
+        file: file.clone(),
+        source,
+    };
+    let sessions = sessions.map_err(failed)?;
+    let kept = sessions.sweep().await.map_err(failed)?;
+    Ok((sessions, format!("{kept}, in {}", file.display())))
 }
 
 /// Opens the library, indexes what the settings name, and the sample documents where there is nothing else.
@@ -144,6 +187,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     // Before the library: that may take minutes to index.
     let journal = journal::open(&settings).await?;
     let library = open_library(&settings, &extractor).await?;
+    let (sessions, kept) = open_sessions(&settings).await?;
     let pipeline = Arc::new(Pipeline::lexical(Arc::clone(&library)));
     let address = settings.listen;
     let data = settings.data.clone();
@@ -155,6 +199,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     }
     let app = Arc::new(App::new(
         settings,
+        sessions,
         Arc::clone(&library),
         pipeline,
         extractor,
@@ -163,7 +208,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(&library, &data, server.address());
+    welcome(&library, &kept, &data, server.address());
     let kill = async {
         // Each listener hears every signal: the first one it hears is the other's.
         second.next().await;
@@ -177,7 +222,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 }
 
 /// What a newcomer needs next. On stderr, like everything that is not an answer.
-fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketAddr) {
+fn welcome(library: &Library, sessions: &str, data: &std::path::Path, address: std::net::SocketAddr) {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
         sample::QUESTION
@@ -185,7 +230,8 @@ fn welcome(library: &Library, data: &std::path::Path, address: std::net::SocketA
         "What is this about?"
     };
     eprintln!(
-        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n\n  \
+        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
+         sessions: {sessions}\n\n  \
          curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
         library.list().len(),

@@ -12,7 +12,7 @@ use super::log::{Cut, Log};
 use crate::event::Custom;
 use crate::frame::{End, Frame};
 use crate::turn::timeouts::write_stalled;
-use crate::turn::{Timeouts, TurnHandle};
+use crate::turn::{OpenAsk, Timeouts, TurnHandle};
 use crate::wire::{EncodeError, Encoder, Wire};
 
 /// What stands for an event that does not fit a wire whose frames are numbered: without it a number would be missing.
@@ -75,6 +75,18 @@ impl Reading {
             })
     }
 
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+        self.log.question(request_id)
+    }
+
+    /// Whether the turn waits for the answer to that question. One that has its answer, or is over, is only told: ending a stream there
+    /// would send its reader to answer what cannot be answered.
+    fn waits_for(&self, request_id: &str) -> bool {
+        let known = self.handle().waits_for(request_id);
+        known.unwrap_or_else(|| !self.log.is_settled(request_id))
+    }
+
     /// Whether `wire` can go on from here.
     pub(crate) fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
         let mut encoder = wire.encoder();
@@ -104,6 +116,11 @@ pub(crate) struct Follower {
     position: u64,
     /// Whether the wire writes the index of each frame.
     is_numbered: bool,
+    /// Whether the wire may end a stream at a question.
+    may_park: bool,
+    /// Whether this reader's stream ends at a question that nobody has answered.
+    parks: bool,
+    is_parked: bool,
     /// Events that do not fit this wire, and that nothing stands for.
     events_dropped: u64,
     out: BytesMut,
@@ -113,11 +130,15 @@ pub(crate) struct Follower {
 impl Follower {
     pub(crate) fn new(reading: Reading, mut encoder: Encoder) -> Self {
         let is_numbered = encoder.seek(reading.from);
+        let may_park = encoder.may_park();
         let position = if is_numbered { reading.from } else { 0 };
         reading.log.follow(reading.reader, position);
         Self {
             position,
             is_numbered,
+            may_park,
+            parks: may_park,
+            is_parked: false,
             events_dropped: 0,
             out: BytesMut::new(),
             is_finished: reading.is_over(),
@@ -130,12 +151,20 @@ impl Follower {
         self.reading.timeouts()
     }
 
-    /// Whether everything was handed out, the terminal included.
+    /// Whether everything was handed out: the terminal, or the wire's ending at a question.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished
     }
 
-    /// Takes what is ready as one chunk; `None` after the terminal.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.is_parked
+    }
+
+    pub(crate) fn pass_questions(&mut self) {
+        self.parks = false;
+    }
+
+    /// Takes what is ready as one chunk; `None` after the terminal, or after a question at which this stream ends.
     pub(crate) fn poll_bytes(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         if self.is_finished {
             return Poll::Ready(None);
@@ -144,6 +173,10 @@ impl Follower {
             Poll::Ready(Ok(records)) => {
                 for record in &records {
                     self.encode(record);
+                    // What follows is for whoever comes back with the answer.
+                    if self.is_finished {
+                        break;
+                    }
                 }
                 self.look_again(cx);
             }
@@ -197,6 +230,7 @@ impl Follower {
     fn encode(&mut self, record: &Record) {
         let is_known = self.position < self.reading.from;
         let before = self.out.len();
+        let mut asks = None;
         self.encoder.seek(self.position);
         match record.as_end() {
             Some(end) => {
@@ -205,16 +239,24 @@ impl Follower {
                 let _ = self.encoder.end(&end, &mut self.out);
                 self.is_finished = true;
             }
-            None => {
-                if let Err(error) = record.encode(&mut self.encoder, &mut self.out) {
-                    self.leave_out(&error);
-                }
-            }
+            None => match record.encode(&mut self.encoder, &mut self.out) {
+                Ok(()) => asks = record.as_question().filter(|_| self.may_park),
+                Err(error) => self.leave_out(&error),
+            },
         }
         if is_known {
             self.out.truncate(before);
         }
         self.position += 1;
+        if let Some((question, timestamp)) = asks {
+            if self.position == self.reading.from {
+                self.encoder.go_on(&mut self.out);
+            } else if self.parks && !is_known && self.reading.waits_for(&question.request_id) {
+                self.encoder.park(question, timestamp, &mut self.out);
+                self.is_finished = true;
+                self.is_parked = true;
+            }
+        }
     }
 
     /// An event does not fit this wire. The end counts it, except where a frame in its place tells it: a reader that came back behind

@@ -8,7 +8,8 @@ use bytes::BytesMut;
 
 use super::error::ResumeError;
 use super::fold::{Held, Past};
-use crate::frame::{End, Frame};
+use crate::event::{Event, InputRequested};
+use crate::frame::{End, Frame, Timestamp};
 use crate::json;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{EncodeError, Encoder, Limits, Wire};
@@ -46,6 +47,19 @@ impl Record {
         match self {
             Self::Frame(frame) => match &**frame {
                 Frame::End(end) => Some(end),
+                _ => None,
+            },
+            Self::Text(_) => None,
+        }
+    }
+
+    pub(super) fn as_question(&self) -> Option<(&InputRequested, Option<Timestamp>)> {
+        match self {
+            Self::Frame(frame) => match &**frame {
+                Frame::Event {
+                    event: Event::InputRequested(question),
+                    timestamp,
+                } => Some((question, *timestamp)),
                 _ => None,
             },
             Self::Text(_) => None,
@@ -151,6 +165,29 @@ impl Kept {
     /// How the turn ended, if it did.
     pub(super) fn end(&self) -> Option<&End> {
         self.records.back()?.0.as_end()
+    }
+
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(&InputRequested, u64)> {
+        self.records
+            .iter()
+            .zip(self.base + 1..)
+            .find_map(|((record, _), next)| {
+                let (question, _) = record.as_question()?;
+                (question.request_id == request_id).then_some((question, next))
+            })
+    }
+
+    /// Whether the turn is over, or the question of that id.
+    pub(super) fn is_settled(&self, request_id: &str) -> bool {
+        let resolves = |record: &Record| match record {
+            Record::Frame(frame) => matches!(
+                &**frame,
+                Frame::Event { event: Event::InputResolved(resolved), .. } if resolved.request_id == request_id
+            ),
+            Record::Text(_) => false,
+        };
+        self.end().is_some() || self.records.iter().any(|(record, _)| resolves(record))
     }
 
     /// Whether every frame from `from` on is there; the next one will be.

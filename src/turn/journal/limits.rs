@@ -73,6 +73,10 @@ impl Default for JournalLimits {
 /// What becomes of a journaled turn when its last reader goes away. Disconnecting is not stopping: for that there is
 /// [`Journal::stop`](super::Journal::stop). The turn that is stopped so has its end in the journal, and its sinks say that it has ended.
 ///
+/// While the turn waits for a human ([`Sink::ask`](crate::Sink::ask)) it goes on in any case, as long as the question waits: the reader
+/// went away to think, and on some wires its stream ends at the question. A turn that lost its readers meanwhile has at least
+/// [`AFTER_QUESTION`](Self::AFTER_QUESTION) from the answer on, or from when the question is over.
+///
 /// A turn without a journal is cancelled in any case, since nobody could ever read what it would send.
 ///
 /// # When a reader is gone
@@ -96,6 +100,9 @@ pub struct Disconnect {
 }
 
 impl Disconnect {
+    /// 30 seconds: whoever answered comes back to read, in a request of its own.
+    pub const AFTER_QUESTION: Duration = Duration::from_secs(30);
+
     /// It is stopped at once. The default.
     pub const fn cancel() -> Self {
         Self::grace(Duration::ZERO)
@@ -111,9 +118,13 @@ impl Disconnect {
         Self { after: None }
     }
 
-    /// When a turn is stopped that has been alone since then.
-    pub(super) fn due(self, alone_since: Option<Instant>) -> Option<Instant> {
-        alone_since?.checked_add(self.after?)
+    /// When a turn is stopped that has been alone since then, and asked nothing any more since `asked_until`.
+    pub(super) fn due(self, alone_since: Option<Instant>, asked_until: Option<Instant>) -> Option<Instant> {
+        let (alone_since, after) = (alone_since?, self.after?);
+        match asked_until.filter(|until| *until >= alone_since) {
+            Some(until) => until.checked_add(after.max(Self::AFTER_QUESTION)),
+            None => alone_since.checked_add(after),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
 use crate::turn::group::{Membership, WeakMembership};
-use crate::turn::{QueueLimits, Timeouts, TurnHandle};
+use crate::turn::{OpenAsk, QueueLimits, Timeouts, TurnHandle};
 
 /// What does not change in the life of a log.
 #[derive(Debug)]
@@ -148,6 +148,18 @@ impl Log {
     /// How the turn ended, if it did.
     pub(super) fn end(&self) -> Option<End> {
         self.lock().kept.end().cloned()
+    }
+
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+        let state = self.lock();
+        let (question, next) = state.kept.question(request_id)?;
+        Some((OpenAsk::from(question), next))
+    }
+
+    /// Whether the frames say what became of a question: how it was resolved, or that the turn is over.
+    pub(super) fn is_settled(&self, request_id: &str) -> bool {
+        self.lock().kept.is_settled(request_id)
     }
 
     /// A reader that begins at `from`, or with what there is of the frames before.

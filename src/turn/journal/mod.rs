@@ -29,7 +29,7 @@ mod limits;
 mod log;
 mod recorder;
 #[cfg(feature = "redis")]
-mod redis;
+pub(crate) mod redis;
 #[cfg(not(feature = "redis"))]
 #[path = "alone.rs"]
 mod redis;
@@ -55,7 +55,7 @@ use super::asks::By;
 use super::group::{Membership, RETRY_AFTER};
 use super::line::busy;
 use super::reader::Reader;
-use super::{AnswerError, Answered, Rejected, Turn, TurnId, producer};
+use super::{AnswerError, Answered, OpenAsk, Rejected, Turn, TurnId, producer};
 use crate::event::AuthorizationOutcome;
 
 /// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
@@ -240,6 +240,35 @@ impl Journal {
         }
     }
 
+    /// A question that a turn has asked, open or over, and where its readers go on. A reader whose wire ends its stream at a question
+    /// (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`) comes back with the answer: [`resume`](Self::resume) it at [`Asked::next`]
+    /// first, and give the [`answer`](Self::answer) then, so that the turn is not without a reader when it goes on.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`AnswerError::Unknown`]: there is no such turn for that owner, it has not asked this, or the frame is not kept any more.
+    /// [`AnswerError::Unavailable`].
+    pub async fn asked(&self, id: TurnId, owner: &str, request_id: &str) -> Result<Asked, AnswerError> {
+        let found = match (self.find(id, owner), &self.shared.store) {
+            (Ok(log), _) => log.question(request_id),
+            (Err(UnknownTurn), Some(store)) => {
+                // What another host keeps of it, and no more.
+                let reading = match store.resume(self, id, owner, 0).await {
+                    Err(ResumeError::Gone { base }) => store.resume(self, id, owner, base).await,
+                    read => read,
+                };
+                reading?.question(request_id)
+            }
+            (Err(UnknownTurn), None) => None,
+        };
+        let (ask, next) = found.ok_or(AnswerError::Unknown)?;
+        Ok(Asked { ask, next })
+    }
+
     /// The newest turn of a conversation, running or over: of the turns of this [`owner`](super::TurnBuilder::owner) in this
     /// [`lane`](super::TurnBuilder::lane) the one whose response began last. `None` where there is none, or it is kept no longer.
     ///
@@ -360,6 +389,16 @@ impl Journal {
         let is_swept = std::mem::replace(&mut state.is_swept, true);
         (!is_swept).then(|| Sweeper(Arc::downgrade(&self.shared)))
     }
+}
+
+/// A question of a turn that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Asked {
+    /// What is asked.
+    pub ask: OpenAsk,
+    /// The index of the frame behind the question.
+    pub next: u64,
 }
 
 impl fmt::Debug for Journal {

@@ -110,6 +110,7 @@ async fn record(
     let mut batch = Vec::new();
     // The readers have their end, and only the orchestrator has to come to its own.
     let mut has_failed = false;
+    let mut human = Human::default();
     loop {
         let refresh_at = writer.as_ref().map(Writer::refresh_at);
         let elsewhere = writer.as_ref().map(Writer::read_elsewhere);
@@ -117,11 +118,15 @@ async fn record(
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
                 return Poll::Ready(frame.map_or(Next::Over, Next::Frame));
             }
+            let awaited = human.look(reader.queue.asks.is_waiting());
             let read_until = elsewhere.and_then(|(_, until)| until);
             let given_up = |cx: &Context<'_>| {
-                let alone_since = log.alone_since(cx)?;
-                let alone_since = read_until.map_or(alone_since, |until| until.max(alone_since));
-                disconnect.due(Some(alone_since))
+                let alone_since = log.alone_since(cx);
+                let alone_since = alone_since.map(|since| read_until.map_or(since, |until| until.max(since)));
+                match awaited {
+                    Awaited::Now => None,
+                    Awaited::Until(asked_until) => disconnect.due(alone_since, asked_until),
+                }
             };
             let mut due = given_up(cx);
             let first = due.into_iter().chain(refresh_at).min();
@@ -210,6 +215,32 @@ async fn fill(batch: &mut Vec<Record>, frame: Frame, reader: &Reader) {
             Poll::Ready(frame) => frame,
             Poll::Pending => None,
         };
+    }
+}
+
+/// Whether the turn waits for a human, and until when it did.
+#[derive(Debug, Default)]
+struct Human {
+    is_awaited: bool,
+    until: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+enum Awaited {
+    Now,
+    Until(Option<Instant>),
+}
+
+impl Human {
+    fn look(&mut self, is_awaited: bool) -> Awaited {
+        if std::mem::replace(&mut self.is_awaited, is_awaited) && !is_awaited {
+            self.until = Some(Instant::now());
+        }
+        if is_awaited {
+            Awaited::Now
+        } else {
+            Awaited::Until(self.until)
+        }
     }
 }
 

@@ -16,12 +16,12 @@ mod state;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use self::state::State;
+use self::state::{Out, State};
 use super::asks::Asks;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
-use crate::frame::{End, Timestamp};
+use crate::frame::{End, Phase, Timestamp};
 use crate::utf8::Carry;
 use crate::wire::EncodeError;
 
@@ -217,6 +217,23 @@ impl Queue {
         }
         state.add_sender(cx);
         true
+    }
+
+    /// Whether the reader's wire shows an event that is sent now only at the end.
+    pub(crate) fn hides_events(&self) -> bool {
+        let state = self.lock();
+        match &state.out {
+            Out::Frames { .. } => false,
+            Out::Bytes { encoder, .. } => {
+                // A text that still waits comes before.
+                let phase = if state.text.is_empty() {
+                    Phase::Events
+                } else {
+                    Phase::Text
+                };
+                !encoder.shows_events(phase)
+            }
+        }
     }
 
     /// Counts an event that a policy kept out.

@@ -7,8 +7,18 @@ use bytes::Bytes;
 
 use super::state::{Out, first_buffer};
 use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
-use crate::frame::{End, Frame, Status};
+use crate::event::Event;
+use crate::frame::{End, Frame, Phase, Status};
 use crate::wire::Encoder;
+
+/// The question that an event asks.
+fn request_id(event: &Event) -> Option<&str> {
+    match event {
+        Event::InputRequested(question) => Some(&question.request_id),
+        Event::AuthorizationRequired(required) => required.request_id.as_deref(),
+        _ => None,
+    }
+}
 
 impl Queue {
     /// Waits until the response has begun or the turn failed before that: one decision, under one lock. `overdue` says that the
@@ -48,7 +58,13 @@ impl Queue {
             return;
         };
         let mut buffer = first_buffer();
+        let mut hidden = Vec::new();
         for frame in std::mem::take(frames) {
+            if let Frame::Event { event, .. } = &frame
+                && !encoder.shows_events(Phase::Events)
+            {
+                hidden.extend(request_id(event).map(str::to_owned));
+            }
             // The queue checked the order; an event that is too long for this wire is the one thing that can be refused.
             if encoder.encode(&frame, &mut buffer).is_err() {
                 match &mut state.end {
@@ -61,6 +77,10 @@ impl Queue {
         state.out = Out::Bytes { encoder, buffer };
         if state.frames > 0 {
             state.activity.behind_since = Some(now);
+        }
+        drop(guard);
+        for request_id in hidden {
+            self.asks.hide(&request_id);
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::event::{Custom, Source};
 use crate::frame::Timestamp;
 
-/// The parts that all clients know, of those that are sent.
+/// The parts that all clients know, of those that are sent; and two for those that know approvals.
 ///
 /// A tool is `dynamic`, since the page does not know it by name (`ai` 5 wants that said of outputs too), and
 /// `providerExecuted`: otherwise `onToolCall` asks the page to run it, and `sendAutomaticallyWhen` sends its result as a new turn.
@@ -18,6 +18,7 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<&'a str>,
     },
+    StartStep {},
     TextStart {
         id: Numbered,
     },
@@ -43,6 +44,7 @@ pub(super) enum Part<'a> {
         tool_call_id: &'a str,
         tool_name: &'a str,
         dynamic: bool,
+        #[serde(skip_serializing_if = "is_false")]
         provider_executed: bool,
     },
     ToolInputAvailable {
@@ -50,6 +52,7 @@ pub(super) enum Part<'a> {
         tool_name: &'a str,
         input: Json<'a>,
         dynamic: bool,
+        #[serde(skip_serializing_if = "is_false")]
         provider_executed: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
         provider_metadata: Option<Aside<'a>>,
@@ -68,6 +71,15 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         provider_metadata: Option<Aside<'a>>,
     },
+    /// From `ai` 6 on.
+    ToolApprovalRequest {
+        approval_id: &'a str,
+        tool_call_id: &'a str,
+    },
+    /// From `ai` 6 on.
+    ToolOutputDenied {
+        tool_call_id: &'a str,
+    },
     SourceDocument {
         source_id: &'a str,
         media_type: &'static str,
@@ -79,6 +91,11 @@ pub(super) enum Part<'a> {
     Finish {
         finish_reason: &'static str,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_false(word: &bool) -> bool {
+    !word
 }
 
 /// A part of the application's own: `data-` and the event's name.

@@ -14,6 +14,8 @@ use crate::wire::{EncodeError, Spelling};
 #[derive(Debug)]
 pub(super) struct Documented {
     wire: Eve,
+    /// The stream may end at a question.
+    parks: bool,
     place: Place,
     calls: Calls,
     /// The answer for `message.appended`.
@@ -36,6 +38,7 @@ struct Place {
 impl Documented {
     pub(super) fn new(wire: Eve) -> Self {
         Self {
+            parks: false,
             place: Place {
                 lines: Lines::new(Some(wire.first_index)),
                 started: false,
@@ -247,7 +250,12 @@ impl Spelling for Documented {
         self.place.events += 1;
         let from = out.len();
         match self.write_event(event, timestamp, out) {
-            Ok(()) => self.remember(event, out.len() - from),
+            Ok(()) => {
+                self.remember(event, out.len() - from);
+                if self.parks && matches!(event, Event::InputRequested(_)) {
+                    self.append("session.waiting", Some(&Map::new()), timestamp, out);
+                }
+            }
             Err(error) => {
                 self.place = before;
                 return Err(error);
@@ -293,6 +301,11 @@ impl Spelling for Documented {
         };
         let max_bytes = self.wire.limits.max_trailer_bytes;
         self.place.lines.append_last(kind, &last, end, max_bytes, out);
+    }
+
+    fn may_park(&mut self) -> bool {
+        self.parks = self.wire.parks;
+        self.parks
     }
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {

@@ -38,6 +38,7 @@ pub struct Eve {
     sequence: u64,
     message: Option<Arc<str>>,
     documented: bool,
+    parks: bool,
     first_index: u64,
     max_message_bytes: usize,
     limits: Limits,
@@ -64,6 +65,7 @@ impl Eve {
             sequence: 0,
             message: None,
             documented: false,
+            parks: false,
             first_index: 0,
             max_message_bytes: Self::MAX_MESSAGE_BYTES,
             limits: Limits::default(),
@@ -88,6 +90,17 @@ impl Eve {
     #[must_use]
     pub fn documented(mut self) -> Self {
         self.documented = true;
+        self
+    }
+
+    /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and what comes after the answer begins another
+    /// step. Every reader gets that line, whether its stream ends there or not, since a place in the session is a number of lines.
+    ///
+    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
+    /// turn it changes nothing.
+    #[must_use]
+    pub fn parks(mut self) -> Self {
+        self.parks = true;
         self
     }
 

@@ -13,11 +13,8 @@ use crate::event::{
     AuthorizationCompleted, AuthorizationRequired, Event, InputRequested, ToolCall, ToolResult,
 };
 use crate::frame::{End, Failure, Phase, Status, Timestamp};
-use crate::wire::calls::{Call, Calls};
+use crate::wire::calls::{ASK, Call, Calls};
 use crate::wire::{EncodeError, Spelling};
-
-/// The tool that Eve asks the user with.
-const ASK: &str = "ask_question";
 
 /// What Eve says of a result that is an error without a code of its own.
 const RESULT_FAILED: &str = "ACTION_RESULT_FAILED";
@@ -25,6 +22,8 @@ const RESULT_FAILED: &str = "ACTION_RESULT_FAILED";
 #[derive(Debug)]
 pub(super) struct Shipped {
     wire: Eve,
+    /// The stream may end at a question.
+    parks: bool,
     turn_id: String,
     place: Place,
     calls: Calls,
@@ -43,6 +42,8 @@ struct Place {
     steps: u64,
     /// The open step has its thought.
     has_thought: bool,
+    /// The step has ended at a question; what comes next begins another.
+    is_parked: bool,
     /// Events seen: the number in ids.
     events: u64,
 }
@@ -76,6 +77,7 @@ struct Appended<'a> {
 impl Shipped {
     pub(super) fn new(wire: Eve) -> Self {
         Self {
+            parks: false,
             turn_id: format!("turn_{}", wire.sequence),
             place: Place {
                 lines: Lines::new(None),
@@ -83,6 +85,7 @@ impl Shipped {
                 step: 0,
                 steps: 1,
                 has_thought: false,
+                is_parked: false,
                 events: 0,
             },
             calls: Calls::default(),
@@ -142,6 +145,9 @@ impl Shipped {
 
     /// Begins the turn, once.
     fn start(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        if std::mem::replace(&mut self.place.is_parked, false) {
+            self.begin_step(timestamp, out);
+        }
         if std::mem::replace(&mut self.place.started, true) {
             return;
         }
@@ -166,10 +172,28 @@ impl Shipped {
             timestamp,
             out,
         );
+        self.begin_step(timestamp, out);
+    }
+
+    fn begin_step(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         self.place.step = self.place.steps;
         self.place.steps += 1;
         self.place.has_thought = false;
         self.append("step.started", Map::new(), timestamp, out);
+    }
+
+    /// Ends the open step behind a question, and lets the session wait. The line has no metadata: the turn is not over.
+    fn end_at_question(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        let reason = "tool-calls";
+        if !self.so_far.is_empty() {
+            let message = std::mem::take(&mut self.so_far);
+            let data = json!({"finishReason": reason, "message": message});
+            self.append("message.completed", data, timestamp, out);
+        }
+        self.append("step.completed", json!({"finishReason": reason}), timestamp, out);
+        let (kind, data) = waiting();
+        self.place.lines.append(kind, Some(&data), timestamp, out);
+        self.place.is_parked = true;
     }
 
     /// What of an event changes `place` only.
@@ -312,7 +336,12 @@ impl Spelling for Shipped {
         self.start(timestamp, out);
         self.place.events += 1;
         match self.write_event(event, timestamp, out) {
-            Ok(()) => self.remember(event),
+            Ok(()) => {
+                self.remember(event);
+                if self.parks && matches!(event, Event::InputRequested(_)) {
+                    self.end_at_question(timestamp, out);
+                }
+            }
             Err(error) => {
                 self.place = before;
                 return Err(error);
@@ -391,6 +420,11 @@ impl Spelling for Shipped {
         self.append("step.completed", step, timestamp, out);
         self.append_of_turn("turn.completed", Map::new(), timestamp, out);
         self.append_last(waiting(), end, out);
+    }
+
+    fn may_park(&mut self) -> bool {
+        self.parks = self.wire.parks;
+        self.parks
     }
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {

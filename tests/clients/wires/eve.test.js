@@ -4,10 +4,11 @@ import http from "node:http";
 import { test } from "node:test";
 import * as eve011 from "eve/client";
 import * as eve018 from "eve018/client";
-import { vectors } from "./vectors.js";
+import { parks, vectors } from "./vectors.js";
 
 const CLIENTS = { "eve 0.11.10": eve011, "eve 0.18.2": eve018 };
-const VECTORS = vectors("eve");
+// Those that ask are read in asks.test.js.
+const VECTORS = new Map([...vectors("eve")].filter(([, vector]) => !parks(vector)));
 const SHIPPED = [...VECTORS.values()].filter(({ wire }) => !wire?.documented);
 const DOCUMENTED = [...VECTORS.values()].filter(({ wire }) => wire?.documented);
 

@@ -12,6 +12,19 @@ export function vectors(wire) {
   return new Map(read.map((vector) => [vector.id, vector]));
 }
 
+/** The streams of a vector that ends one at a question and goes on in another: the chunks of each. */
+export function streams({ frames, chunks }) {
+  const streams = [[]];
+  for (const [index, frame] of frames.entries()) {
+    streams.at(-1).push(chunks[index]);
+    if (frame.park) streams.push([]);
+  }
+  return streams;
+}
+
+/** Whether a vector is about questions that may end their stream. */
+export const parks = ({ wire }) => wire?.parks === true;
+
 /**
  * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` breaks off after so many chunks.
  * `requests` holds what was asked.

@@ -4,6 +4,7 @@ mod conversations;
 mod disconnects;
 mod limits;
 mod model;
+mod parks;
 mod snapshot;
 mod suffix;
 

@@ -1,13 +1,16 @@
 //! `POST /v1/turns/{turn_id}/answer`: a human answers what a turn asks.
 //!
-//! It is found as one that is to be read again: by its id, for its owner.
+//! It is found as one that is to be read again: by its id, for its owner. Wires that take answers with their next request ([`go_on`]) end
+//! up here too.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
+use ragwire::Turn;
 use ragwire::turn::{AnswerError, Answered, TurnId};
+use ragwire::wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,8 +19,8 @@ use super::body;
 use super::openapi::BodyRefusals;
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
 use super::turn::{self, Holds};
+use super::{resume, shapes};
 use crate::app::App;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -81,11 +84,75 @@ pub(super) async fn answer(
         Ok(answered) => Ok(Json(Taken {
             accepted: answered == Answered::Accepted,
         })),
-        Err(error) => Err(Refusal {
-            status: error.status(),
-            failure: error.failure(),
-            retry_after: None,
-            request_id: id.unwrap_or_else(TurnId::random),
-        }),
+        Err(error) => Err(refused(id.unwrap_or_else(TurnId::random), error)),
     }
+}
+
+/// Why an answer is not taken.
+pub(super) fn refused(id: TurnId, error: AnswerError) -> Refusal {
+    Refusal {
+        status: error.status(),
+        failure: error.failure(),
+        retry_after: None,
+        request_id: id,
+    }
+}
+
+/// What a human answered, in the terms of a wire that takes answers with its next request.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) request_id: String,
+    pub(super) answer: Verdict,
+}
+
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// Yes or no, and nothing else.
+    Approved(bool),
+    /// One of the options, or words of their own.
+    Said(Value),
+    /// They will not answer: the same as no, where there is a no. Otherwise the turn is stopped.
+    Abandoned,
+}
+
+/// Gives answers to a turn, and reads on behind the last of their questions, on `wire`.
+///
+/// The reader comes first, so that the turn is not without one when it goes on. Of several answers those before a refused one are given.
+pub(super) async fn go_on(
+    app: &App,
+    owner: &Owner,
+    id: TurnId,
+    given: Vec<Given>,
+    wire: &impl Wire,
+) -> Result<Turn, Refusal> {
+    let refused = |error| refused(id, error);
+    let (mut next, mut answers) = (0, Vec::new());
+    for Given { request_id, answer } in given {
+        let asked = app.journal.asked(id, owner.as_str(), &request_id).await;
+        let asked = asked.map_err(refused)?;
+        next = asked.next.max(next);
+        let is_abandoned = matches!(answer, Verdict::Abandoned);
+        let answer = match answer {
+            Verdict::Approved(approved) => Some(asked.ask.verdict(approved).ok_or(AnswerError::Invalid)),
+            Verdict::Said(answer) => Some(Ok(answer)),
+            Verdict::Abandoned => asked.ask.verdict(false).map(Ok),
+        };
+        answers.push((request_id, answer.transpose().map_err(refused)?, is_abandoned));
+    }
+    let turn = app.journal.resume(id, owner.as_str(), next).await;
+    let turn = turn.map_err(|error| resume::refused(id, error))?;
+    turn.supports(wire).map_err(|error| resume::refused(id, error))?;
+    for (request_id, answer, is_abandoned) in answers {
+        let Some(answer) = answer else {
+            let stopped = app.journal.stop(id, owner.as_str()).await;
+            stopped.map_err(|error| resume::refused(id, error))?;
+            continue;
+        };
+        match app.journal.answer(id, owner.as_str(), &request_id, answer).await {
+            // What nobody waits for can be abandoned.
+            Err(AnswerError::Late) if is_abandoned => {}
+            answered => drop(answered.map_err(refused)?),
+        }
+    }
+    Ok(turn)
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `GET /eve/v1/health`, `GET /eve/v1/info` | what there is |
 //! | `POST /eve/v1/session` | the first message of a session |
-//! | `POST /eve/v1/session/{id}` | another one, with the session's token |
+//! | `POST /eve/v1/session/{id}` | another one, or answers to what a turn asks, with the session's token |
+//! | `POST /eve/v1/session/{id}/cancel` | ends the turn that runs |
 //! | `GET /eve/v1/session/{id}/stream` | the lines of all its turns, from `startIndex` on |
 //!
 //! `?vocabulary=documented` at the first message makes the session speak the names of Eve's page of events.
@@ -16,33 +17,31 @@ use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ragwire::Eve;
 use ragwire::http::TURN_HEADER;
 use ragwire::wire::Wire;
-use ragwire::{Eve, Turn};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::openapi::{EveRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, Reader, invalid};
+use super::turn::{self, Asked, Holds, Memory, invalid};
+use super::{answers, body};
 use crate::app::App;
-use crate::eve_sessions::{Busy, EveSession, Running, Truncated};
+use crate::eve::{AnswerRefused, EveError, EveSession, Reader, Taken};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("x-eve-session-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// What agents, models and workflows of Eve are called where this server has one only.
 const NAME: &str = "ragwire";
-/// What Eve's readers skip.
-const KEEP_ALIVE: Bytes = Bytes::from_static(b"\n");
+/// Largest body that cancels.
+const MAX_CANCEL_BYTES: usize = 4096;
 
 /// A refusal in Eve's form.
 #[derive(Debug)]
@@ -58,30 +57,39 @@ impl From<Refusal> for Refused {
     }
 }
 
-impl From<Truncated> for Refused {
-    fn from(truncated: Truncated) -> Self {
-        let message = format!("The lines before index {} are no longer kept.", truncated.base);
-        Self {
-            refusal: Refusal::permanent(StatusCode::BAD_REQUEST, "start_index_truncated", message),
-            base: Some(truncated.base),
-        }
-    }
-}
-
-impl From<Busy> for Refused {
-    fn from(busy: Busy) -> Self {
-        match busy {
-            Busy::Active => {
+impl From<EveError> for Refused {
+    fn from(error: EveError) -> Self {
+        let refusal = match error {
+            EveError::Unknown => {
+                Refusal::permanent(StatusCode::NOT_FOUND, "session_not_found", "Session not found.")
+            }
+            EveError::Active => {
                 Refusal::passing(StatusCode::CONFLICT, "session_active", "Session is still active.")
             }
-            Busy::Over => Refusal::permanent(StatusCode::GONE, "session_terminal", "Session is terminal."),
-            Busy::Token => Refusal::permanent(
+            EveError::Over => {
+                Refusal::permanent(StatusCode::GONE, "session_terminal", "Session is terminal.")
+            }
+            EveError::Token => Refusal::permanent(
                 StatusCode::CONFLICT,
                 "continuation_token",
                 "Stale or missing continuation token.",
             ),
-        }
-        .into()
+            EveError::Truncated { base } => {
+                let message = match base {
+                    Some(base) => format!("The lines before index {base} are no longer kept."),
+                    None => "These lines are no longer kept.".to_owned(),
+                };
+                let refusal = Refusal::permanent(StatusCode::BAD_REQUEST, "start_index_truncated", message);
+                return Self { refusal, base };
+            }
+            EveError::Unavailable => Refusal::passing(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable",
+                "The session cannot be reached now. Please retry.",
+            ),
+            EveError::Store(_) | EveError::Damaged(_) => Refusal::internal(&error),
+        };
+        refusal.into()
     }
 }
 
@@ -168,12 +176,24 @@ struct Posted {
     message: Option<Message>,
     /// The session's, in every message but the first.
     continuation_token: Option<String>,
-    /// Refused: this agent asks nothing.
-    #[schema(value_type = Option<Vec<Object>>)]
-    input_responses: Option<IgnoredAny>,
+    /// Answers to what the session's turn asks, instead of a message.
+    #[serde(default)]
+    input_responses: Vec<InputResponse>,
     /// Refused: this agent has no structured results.
     #[schema(value_type = Option<Object>)]
     output_schema: Option<IgnoredAny>,
+}
+
+/// An answer to one request of `input.requested`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EveInputResponse)]
+struct InputResponse {
+    request_id: String,
+    /// One of the request's options.
+    option_id: Option<String>,
+    /// Words of their own, where the request takes some.
+    text: Option<String>,
 }
 
 /// What the user says.
@@ -202,6 +222,11 @@ impl Posted {
                 "This agent has no structured results; send no outputSchema.",
             ));
         }
+        if !self.input_responses.is_empty() {
+            return Err(invalid(
+                "A session that begins has asked nothing; send a message.",
+            ));
+        }
         match self.message {
             Some(Message::Text(text)) => Ok(text),
             Some(Message::Parts(parts)) => {
@@ -216,11 +241,23 @@ impl Posted {
                     .map(|texts| texts.join("\n"))
                     .ok_or_else(|| invalid("This agent reads text only."))
             }
-            None if self.input_responses.is_some() => {
-                Err(invalid("This agent asks nothing, so it takes no inputResponses."))
-            }
             None => Err(invalid("message is required.")),
         }
+    }
+
+    /// The answers, by the names of their questions.
+    fn answers(self) -> Result<Vec<(String, Value)>, Refusal> {
+        if self.message.is_some() {
+            return Err(invalid(
+                "A message and inputResponses are sent one after the other.",
+            ));
+        }
+        let answers = self.input_responses.into_iter().map(|response| {
+            let answer = response.option_id.or(response.text);
+            let answer = answer.ok_or_else(|| invalid("An input response has an optionId or a text."))?;
+            Ok((response.request_id, answer.into()))
+        });
+        answers.collect()
     }
 }
 
@@ -269,21 +306,28 @@ pub(super) async fn create(
         return Err(bad_request("vocabulary", "The vocabulary is `shipped` or `documented`.").into());
     };
     let posted: Posted = turn::read(&app, Holds::Question, request).await?;
+    let prompt = posted.prompt()?;
     let documented = matches!(creation.vocabulary, Vocabulary::Documented);
-    let session = app
-        .eve_sessions
-        .create(documented)
-        .map_err(|error| Refusal::internal(&error))?;
-    let running = session.begin(session.token())?;
-    // A turn that is refused, or fails before its first event, leaves no session behind.
-    start(&app, &owner, running, posted.prompt()?).await?;
+    let created = app.eve.create(owner.as_str(), documented).await?;
+    let taken = app
+        .eve
+        .take(owner.as_str(), created.id(), created.token())
+        .await?;
+    let session = match start(&app, &owner, taken, prompt).await {
+        Ok(session) => session,
+        Err(refused) => {
+            // A turn that is refused, or fails before its first event, leaves no session behind.
+            app.eve.forget(owner.as_str(), created.id()).await;
+            return Err(refused);
+        }
+    };
     let body = json!({"ok": true, "sessionId": session.id(), "continuationToken": session.token()});
     Ok((StatusCode::ACCEPTED, headers(&session), Json(body)).into_response())
 }
 
 type SessionId = Result<Path<String>, PathRejection>;
 
-/// Goes on with a session.
+/// Goes on with a session: with a message, or with answers to what its turn asks.
 #[utoipa::path(
     post,
     path = "/eve/v1/session/{session_id}",
@@ -294,9 +338,9 @@ type SessionId = Result<Path<String>, PathRejection>;
     responses(
         (status = 200, description = "The answer is under way in the session's stream", body = shapes::EveContinued,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
-        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
-        (status = 409, description = "The session is still active, or the token is not its own", body = shapes::EveRefused),
-        (status = 410, description = "The session failed for good", body = shapes::EveRefused),
+        (status = 404, description = "The session is unknown or forgotten, or its turn has not asked this", body = shapes::EveRefused),
+        (status = 409, description = "The session is still active, the token is not its own, or the question has another answer", body = shapes::EveRefused),
+        (status = 410, description = "The session failed for good, or nobody waits for the answer any more", body = shapes::EveRefused),
         EveRefusals,
     ),
 )]
@@ -307,10 +351,31 @@ pub(super) async fn go_on(
     request: Request,
 ) -> Result<Response, Refused> {
     let owner = owner?;
-    let session = find(&app, id)?;
-    let posted: Posted = turn::read(&app, Holds::Question, request).await?;
-    let running = session.begin(posted.continuation_token.as_deref().unwrap_or_default())?;
-    start(&app, &owner, running, posted.prompt()?).await?;
+    let session = find(&app, &owner, id).await?;
+    let posted: Posted = turn::read_answers(&app, Holds::Question, request).await?;
+    let token = posted.continuation_token.clone().unwrap_or_default();
+    if !posted.input_responses.is_empty() {
+        let answers = posted.answers()?;
+        let answered = app
+            .eve
+            .answer(owner.as_str(), session.id(), &token, answers)
+            .await;
+        let session = answered.map_err(|refused| match refused {
+            AnswerRefused::Session(error) => Refused::from(error),
+            AnswerRefused::Answer(turn, error) => answers::refused(turn, error).into(),
+        })?;
+        let body = json!({"ok": true, "sessionId": session.id()});
+        return Ok((StatusCode::OK, headers(&session), Json(body)).into_response());
+    }
+    let token = token.as_str();
+    let taken = app.eve.take(owner.as_str(), session.id(), token).await?;
+    let session = match posted.prompt() {
+        Ok(prompt) => start(&app, &owner, taken, prompt).await?,
+        Err(refusal) => {
+            taken.release().await;
+            return Err(refusal.into());
+        }
+    };
     let body = json!({"ok": true, "sessionId": session.id()});
     Ok((StatusCode::OK, headers(&session), Json(body)).into_response())
 }
@@ -327,77 +392,98 @@ fn name(headers: &mut HeaderMap, session: &EveSession) {
     if let Ok(id) = HeaderValue::try_from(session.id()) {
         headers.insert(SESSION_ID, id);
     }
-    let turn = session.turn().map(|turn| HeaderValue::try_from(turn.to_string()));
+    let turn = session.turn().map(HeaderValue::try_from);
     if let Some(Ok(turn)) = turn {
         headers.insert(TURN_HEADER, turn);
     }
 }
 
-fn find(app: &App, id: SessionId) -> Result<Arc<EveSession>, Refusal> {
-    id.ok()
-        .and_then(|Path(id)| app.eve_sessions.get(&id))
-        .ok_or_else(|| Refusal::permanent(StatusCode::NOT_FOUND, "session_not_found", "Session not found."))
+async fn find(app: &App, owner: &Owner, id: SessionId) -> Result<EveSession, Refused> {
+    let id = id.map(|Path(id)| id).unwrap_or_default();
+    Ok(app.eve.find(owner.as_str(), &id).await?)
 }
 
 fn bad_request(code: &'static str, message: &str) -> Refusal {
     Refusal::permanent(StatusCode::BAD_REQUEST, code, message)
 }
 
-/// Starts the turn and lets it write into the session's log, whoever reads.
-async fn start(app: &App, owner: &Owner, running: Running, prompt: String) -> Result<(), Refusal> {
-    let session = running.session();
-    let memory = Memory::Hidden(session.memory().to_owned());
-    let mut wire = Eve::new(session.id())
-        .turn(running.sequence())
-        .first_index(running.first_index())
-        .message(prompt.as_str());
-    if session.is_documented() {
-        wire = wire.documented();
-    }
-    let asked = Asked::new(prompt).memory(memory);
+/// Starts the turn, whose lines are the session's from then on.
+async fn start(app: &App, owner: &Owner, taken: Taken, prompt: String) -> Result<EveSession, Refused> {
+    let (space, id) = taken.key();
+    let asked = Asked::new(prompt.as_str()).memory(Memory::Apart { space, id });
     // An agent answers whether somebody looks or not; its stream is the session's.
-    let turn = turn::start(app, owner, Reader::Absent, asked).await?;
-    running.began(turn.id());
-    app.eve_sessions.insert(session);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it ends with the turn, which the group counts, limits in time and ends at shutdown"
-    )]
-    tokio::spawn(write(turn, wire, running));
-    Ok(())
-}
-
-/// Writes a turn into its session's log, line by line.
-async fn write(turn: Turn, wire: Eve, mut running: Running) {
-    let mut stream = turn.stream(&wire);
-    let mut unfinished = BytesMut::new();
-    while let Some(chunk) = stream.next().await {
-        unfinished.extend_from_slice(&chunk);
-        while let Some(end) = unfinished.iter().position(|byte| *byte == b'\n') {
-            // A copy, so that a line does not keep the memory of its neighbours.
-            let line = Bytes::copy_from_slice(&unfinished.split_to(end + 1));
-            match kind(&line) {
-                _ if line == KEEP_ALIVE => {} // Readers have their own.
-                Some("session.waiting") => running.append_last(line.clone(), false),
-                Some("session.failed") => running.append_last(line.clone(), true),
-                _ => running.append(line),
-            }
+    match taken
+        .hold(turn::start(app, owner, turn::Reader::Absent, asked))
+        .await
+    {
+        Ok(turn) => Ok(taken.began(turn, prompt).await?),
+        Err(refusal) => {
+            taken.release().await;
+            Err(refusal.into())
         }
     }
 }
 
-/// The type of a line that begins or ends something of the session; of no other, so that few are looked at closely.
-fn kind(line: &[u8]) -> Option<&str> {
-    #[derive(Deserialize)]
-    struct Line<'a> {
-        r#type: &'a str,
-    }
-    if !line.starts_with(br#"{"type":"session."#) {
-        return None;
-    }
-    serde_json::from_slice::<Line<'_>>(line)
-        .ok()
-        .map(|line| line.r#type)
+/// What a client posts to cancel.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EveCancel)]
+struct Cancel {
+    /// The turn, as its lines name it; the one that runs unless it says otherwise.
+    turn_id: Option<String>,
+}
+
+/// Stops the turn that runs in a session.
+///
+/// What was sent of it stays, and the session goes on. The body may be left out.
+#[utoipa::path(
+    post,
+    path = "/eve/v1/session/{session_id}/cancel",
+    tag = "eve",
+    operation_id = "eveCancel",
+    params(("session_id" = String, Path, description = "As the first message was answered")),
+    request_body(content = Option<Cancel>),
+    responses(
+        (status = 200, description = "No such turn runs", body = shapes::EveCancelled),
+        (status = 202, description = "The turn ends", body = shapes::EveCancelled),
+        (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+        EveRefusals,
+    ),
+)]
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    owner: Result<Owner, Refusal>,
+    id: SessionId,
+    request: Request,
+) -> Result<Response, Refused> {
+    let owner = owner?;
+    let (head, body) = request.into_parts();
+    let bytes = body::read(&head.headers, body, MAX_CANCEL_BYTES, app.settings.body_timeout.0).await?;
+    let cancel: Option<Cancel> = if bytes.is_empty() {
+        None
+    } else {
+        body::json(&head.headers, &bytes)?
+    };
+    let session = find(&app, &owner, id).await?;
+    let asked = cancel.and_then(|cancel| cancel.turn_id);
+    let stopped = match asked.as_deref().map(sequence) {
+        // The name of no turn.
+        Some(None) => false,
+        Some(sequence) => app.eve.stop(owner.as_str(), session.id(), sequence).await?,
+        None => app.eve.stop(owner.as_str(), session.id(), None).await?,
+    };
+    let (status, word) = if stopped {
+        (StatusCode::ACCEPTED, "accepted")
+    } else {
+        (StatusCode::OK, "no_active_turn")
+    };
+    let body = json!({"ok": true, "sessionId": session.id(), "status": word});
+    Ok((status, headers(&session), Json(body)).into_response())
+}
+
+/// Which turn of its session it is, by the name that its lines give it.
+fn sequence(turn_id: &str) -> Option<u64> {
+    turn_id.strip_prefix("turn_")?.parse().ok()
 }
 
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -429,21 +515,30 @@ pub(super) struct Place {
             ),
             content((String = "application/x-ndjson", example = json!(example(&Eve::new("ses_1").message("What is the commit rule?")))))),
         (status = 400, description = "`startIndex` is none, or the lines after it are no longer kept", body = shapes::EveRefused),
+        (status = 401, description = "The request does not say whose it is", body = shapes::EveRefused),
         (status = 404, description = "The session is unknown or forgotten", body = shapes::EveRefused),
+        (status = 503, description = "The session cannot be reached now", body = shapes::EveRefused),
     ),
 )]
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
+    owner: Result<Owner, Refusal>,
     id: SessionId,
     from: Result<Query<Place>, QueryRejection>,
 ) -> Result<Response, Refused> {
-    let session = find(&app, id)?;
+    let owner = owner?;
+    let session = find(&app, &owner, id).await?;
     let Ok(Query(from)) = from else {
         return Err(bad_request("start_index", "startIndex is the number of lines that were read.").into());
     };
-    // Refused here or, where the log drops lines under a slow reader, cut below.
-    session.read(from.start_index)?;
-    let mut response = Response::new(Body::from_stream(follow(&app, &session, from.start_index)));
+    // Refused here or, where the journal drops lines under a slow reader, cut below.
+    let keep_alive = app.settings.keep_alive.0;
+    let reader = Reader::open(&app.eve, &session, from.start_index, keep_alive).await?;
+    let lines = futures_util::stream::try_unfold(reader, |mut reader| async move {
+        let lines = reader.next().await?;
+        Ok::<_, EveError>(lines.map(|lines| (lines, reader)))
+    });
+    let mut response = Response::new(Body::from_stream(lines));
     let headers = response.headers_mut();
     let wire = Eve::new(session.id());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
@@ -453,45 +548,4 @@ pub(super) async fn stream(
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     name(headers, &session);
     Ok(response)
-}
-
-struct Follower {
-    session: Arc<EveSession>,
-    changed: watch::Receiver<()>,
-    index: u64,
-}
-
-/// The lines from `index` on, until there are no more and no turn runs. A reader whose next line was dropped is cut off with an
-/// error: it comes back and is told.
-fn follow(
-    app: &App,
-    session: &Arc<EveSession>,
-    index: u64,
-) -> impl futures_util::Stream<Item = Result<Bytes, Truncated>> + use<> {
-    let keep_alive = app.settings.keep_alive.0;
-    let reader = Follower {
-        changed: session.subscribe(),
-        session: Arc::clone(session),
-        index,
-    };
-    futures_util::stream::try_unfold(reader, move |mut reader| async move {
-        loop {
-            reader.changed.borrow_and_update();
-            let lines = reader.session.read(reader.index)?;
-            if !lines.bytes.is_empty() {
-                reader.index = lines.next;
-                return Ok(Some((lines.bytes, reader)));
-            }
-            if !lines.active {
-                return Ok(None);
-            }
-            // The session holds the sender, so the only way for this to end early is a change.
-            if tokio::time::timeout(keep_alive, reader.changed.changed())
-                .await
-                .is_err()
-            {
-                return Ok(Some((KEEP_ALIVE, reader)));
-            }
-        }
-    })
 }

@@ -6,15 +6,18 @@
 
 use std::fmt;
 
+use ragwire::AiSdk;
+use ragwire::session;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
+use super::answers::{Given, Verdict};
 use super::refusal::Refusal;
 use super::turn::{Asked, Memory, invalid};
-use crate::sessions::{self, Said};
 
 /// Longest type of a part that a refusal quotes.
 const MAX_QUOTED_BYTES: usize = 64;
@@ -59,7 +62,59 @@ pub(super) struct Message {
 pub(super) struct UiMessage {
     pub(super) id: Option<String>,
     pub(super) role: Speaker,
-    parts: Vec<Part>,
+    parts: Vec<UiPart>,
+}
+
+/// One part of it. Of a tool that asked a human it has the answer.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = UiMessagePart)]
+struct UiPart {
+    #[serde(flatten)]
+    part: Part,
+    /// Of a tool: its name.
+    #[serde(default, rename = "toolName")]
+    #[schema(value_type = Option<String>)]
+    tool_name: Value,
+    /// Of a tool: the call, which is the question's `request_id`.
+    #[serde(default, rename = "toolCallId")]
+    #[schema(value_type = Option<String>)]
+    tool_call_id: Value,
+    /// Of a tool: `approval-responded` has a human's verdict, `output-available` an answer in words.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    state: Value,
+    /// Of a tool: `{id, approved}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    approval: Value,
+    /// Of a tool: what it returned.
+    #[serde(default)]
+    output: Value,
+}
+
+impl UiMessage {
+    /// The answers in it to what a turn asked a human.
+    pub(super) fn answers(&self) -> Vec<Given> {
+        self.parts.iter().filter_map(UiPart::answer).collect()
+    }
+}
+
+impl UiPart {
+    fn answer(&self) -> Option<Given> {
+        if self.part.r#type != "dynamic-tool" || self.tool_name != AiSdk::ASK_TOOL {
+            return None;
+        }
+        let answer = match self.state.as_str()? {
+            "approval-responded" => Verdict::Approved(self.approval.get("approved")?.as_bool()?),
+            "output-available" => Verdict::Said(self.output.clone()),
+            "output-denied" => Verdict::Approved(false),
+            _ => return None,
+        };
+        Some(Given {
+            request_id: self.tool_call_id.as_str()?.to_owned(),
+            answer,
+        })
+    }
 }
 
 /// One part of a message.
@@ -148,7 +203,8 @@ impl From<Message> for (Speaker, Content) {
 
 impl From<UiMessage> for (Speaker, Content) {
     fn from(message: UiMessage) -> Self {
-        (message.role, Content::Parts(message.parts))
+        let parts = message.parts.into_iter().map(|part| part.part);
+        (message.role, Content::Parts(parts.collect()))
     }
 }
 
@@ -166,11 +222,11 @@ pub(super) fn asked<M: Into<(Speaker, Content)>>(messages: Vec<M>) -> Result<Ask
     let mut said = Vec::new();
     for (speaker, content) in messages {
         let (role, text) = match speaker {
-            Speaker::User => (sessions::Role::User, typed(content)?),
-            Speaker::Assistant => (sessions::Role::Assistant, answered(content)),
+            Speaker::User => (session::Role::User, typed(content)?),
+            Speaker::Assistant => (session::Role::Assistant, answered(content)),
             _ => continue,
         };
-        said.push(Said { role, text });
+        said.push(session::Message::new(role, text));
     }
     let prompt = said.pop().map(|said| said.text).unwrap_or_default();
     said.retain(|said| !said.text.is_empty());
@@ -250,8 +306,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                (sessions::Role::User, "One?"),
-                (sessions::Role::Assistant, "1.\n2."),
+                (session::Role::User, "One?"),
+                (session::Role::Assistant, "1.\n2."),
             ]
         );
     }

@@ -89,6 +89,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(eve::create))
         .routes(routes!(eve::go_on))
         .routes(routes!(eve::stream))
+        .routes(routes!(eve::cancel))
         .routes(routes!(documents::list, documents::upload))
         .routes(routes!(documents::remove))
         .routes(routes!(documents::chunk))

@@ -13,6 +13,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use ragwire::session::{self, MAX_TITLE_BYTES, Role, SessionError};
 use ragwire::{Rejected, SessionChat, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +27,6 @@ use super::shapes;
 use super::turn::{self, Asked, Holds, Memory, Reader, invalid};
 use crate::app::App;
 use crate::orchestrator::Effort;
-use crate::sessions::{MAX_TITLE_BYTES, Remembered, Role, Sessions};
 
 /// The only profile there is: the pipeline.
 const PROFILE: &str = "default";
@@ -93,13 +93,16 @@ pub(super) struct Session {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SessionMessage)]
 struct Told {
+    #[schema(value_type = shapes::Role)]
     role: Role,
     content: String,
 }
 
-impl Session {
-    fn new(id: String, remembered: Remembered) -> Self {
-        let messages = remembered.said.into_iter().map(|said| Told {
+impl From<session::Session> for Session {
+    fn from(session: session::Session) -> Self {
+        let (created, updated) = (session.created(), session.updated());
+        let id = session.id().to_owned();
+        let messages = session.messages.into_iter().map(|said| Told {
             role: said.role,
             content: said.text,
         });
@@ -107,9 +110,9 @@ impl Session {
             id,
             profile_name: PROFILE,
             messages: messages.collect(),
-            title: remembered.title,
-            created_at: seconds(remembered.created),
-            updated_at: seconds(remembered.updated),
+            title: session.title,
+            created_at: seconds(created),
+            updated_at: seconds(updated),
         }
     }
 }
@@ -133,10 +136,15 @@ type SessionId = Result<Path<String>, PathRejection>;
     tag = "session-chat",
     operation_id = "beginSession",
     request_body(content = Option<Begin>, example = json!({ "title": "The last sprint" })),
-    responses((status = 201, description = "The session, empty", body = Session), BodyRefusals),
+    responses(
+        (status = 201, description = "The session, empty", body = Session),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
+        BodyRefusals,
+    ),
 )]
 pub(super) async fn begin(
     State(app): State<Arc<App>>,
+    owner: Owner,
     request: Request,
 ) -> Result<(StatusCode, Json<Session>), Refusal> {
     let (head, body) = request.into_parts();
@@ -161,9 +169,8 @@ pub(super) async fn begin(
             "The title has more than {MAX_TITLE_BYTES} bytes of UTF-8."
         )));
     }
-    let id = random_id()?;
-    app.sessions.begin(&id, begin.title);
-    Ok((StatusCode::CREATED, Json(find(&app, id)?)))
+    let begun = app.sessions.begin(owner.as_str(), begin.title).await;
+    Ok((StatusCode::CREATED, Json(begun.map_err(refused)?.into())))
 }
 
 /// Shows a session.
@@ -176,11 +183,17 @@ pub(super) async fn begin(
     responses(
         (status = 200, description = "The session", body = Session),
         (status = 400, description = "No such id is possible", body = shapes::Refused),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
         (status = 404, description = "There is no such session", body = shapes::Refused),
     ),
 )]
-pub(super) async fn show(State(app): State<Arc<App>>, id: SessionId) -> Result<Json<Session>, Refusal> {
-    Ok(Json(find(&app, turn::session_id(id.map(|Path(id)| id).ok())?)?))
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    owner: Owner,
+    id: SessionId,
+) -> Result<Json<Session>, Refusal> {
+    let id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    Ok(Json(find(&app, &owner, &id).await?))
 }
 
 /// Answers a question in a session, live. It waits for those that came before it in the session.
@@ -240,15 +253,21 @@ pub(super) async fn whole(
     path = "/v1/generation/status",
     tag = "session-chat",
     operation_id = "generationStatus",
-    responses((status = 200, description = "As of now", body = Status)),
+    responses(
+        (status = 200, description = "As of now", body = Status),
+        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
+    ),
 )]
-pub(super) async fn status(State(app): State<Arc<App>>) -> Json<Status> {
+pub(super) async fn status(State(app): State<Arc<App>>, owner: Owner) -> Json<Status> {
     let lanes = app.turns.owners();
-    // The other lanes are chats, whose ids are nobody else's business.
-    let sessions = |lanes: Vec<String>| lanes.into_iter().filter(|lane| Sessions::is_id(lane));
+    // The other lanes are chats, and sessions of others, whose ids are nobody else's business.
+    let sessions = |lanes: &[String]| -> Vec<String> {
+        let own = lanes.iter().filter_map(|lane| turn::session_of(&owner, lane));
+        own.map(str::to_owned).collect()
+    };
     Json(Status {
-        generating_session_id: sessions(lanes.active).next(),
-        queued_session_ids: sessions(lanes.queued).collect(),
+        generating_session_id: sessions(&lanes.active).into_iter().next(),
+        queued_session_ids: sessions(&lanes.queued),
     })
 }
 
@@ -263,15 +282,15 @@ async fn start(
     let message: Message = turn::read(app, Holds::Question, request).await?;
     let id = turn::session_id(id.map(|Path(id)| id).ok())?;
     // Who asks for a session that is not there does not wait for it.
-    find(app, id.clone())?;
+    find(app, owner, &id).await?;
     let asked = Asked {
         effort: message.model_size.map(Effort::from).unwrap_or_default(),
-        ..Asked::new(message.message).memory(Memory::Begun(id.clone()))
+        ..Asked::new(message.message).memory(Memory::Begun(id))
     };
     let session = Arc::new(OnceLock::new());
     let wire = SessionChat::default().session_at_end(Arc::clone(&session));
     let tell = move |remembered| {
-        if let Ok(Value::Object(told)) = serde_json::to_value(Session::new(id, remembered)) {
+        if let Ok(Value::Object(told)) = serde_json::to_value(Session::from(remembered)) {
             let _ = session.set(told);
         }
     };
@@ -281,18 +300,17 @@ async fn start(
     ))
 }
 
-fn find(app: &App, id: String) -> Result<Session, Refusal> {
-    match app.sessions.remembered(&id) {
-        Some(remembered) => Ok(Session::new(id, remembered)),
-        None => Err(Rejected::new(turn::no_session()).into()),
-    }
+async fn find(app: &App, owner: &Owner, id: &str) -> Result<Session, Refusal> {
+    let found = app.sessions.get(owner.as_str(), id).await;
+    found.map(Session::from).map_err(refused)
 }
 
-/// 128 random bits. Who knows the id may read the session, so without randomness there is none.
-fn random_id() -> Result<String, Refusal> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Refusal::internal(&error))?;
-    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+/// Unknown, another's and forgotten are the same.
+fn refused(error: SessionError) -> Refusal {
+    match error {
+        SessionError::Unknown => Rejected::new(turn::no_session()).into(),
+        other => Refusal::internal(&other),
+    }
 }
 
 /// Exact to the microsecond up to the year 2255.

@@ -37,6 +37,17 @@ pub(super) enum Mode {
     Direct,
 }
 
+/// Who said it.
+#[derive(Debug, ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "the shape of `ragwire::session::Role`")]
+pub(super) enum Role {
+    /// The one who asks.
+    User,
+    /// The one who answers, also where the answer is an apology.
+    Assistant,
+}
+
 /// What the user of an Eve client says.
 #[derive(ToSchema)]
 #[serde(untagged)]
@@ -293,6 +304,16 @@ shapes! {
         ok: bool,
         #[schema(rename = "sessionId")]
         session_id: String,
+    }
+
+    /// Whether a turn was cancelled.
+    EveCancelled {
+        /// `true`.
+        ok: bool,
+        #[schema(rename = "sessionId")]
+        session_id: String,
+        /// `accepted` or `no_active_turn`.
+        status: String,
     }
 
     /// A part of a message; there are no others that are read.

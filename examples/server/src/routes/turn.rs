@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::extract::Request;
 use http::StatusCode;
 use ragwire::event::Mode;
+use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{Ask, BoxError, Collected, Disconnect, Ending, StopError};
 use ragwire::{Failure, Metadata, Rejected, Status, Turn};
 use serde::de::DeserializeOwned;
@@ -19,7 +20,6 @@ use super::refusal::{NOT_FOUND, Refusal};
 use super::resume::refused;
 use crate::app::App;
 use crate::orchestrator::{Effort, Question};
-use crate::sessions::{Remembered, Role, Said, SessionLimits, Sessions};
 
 /// What stands around the texts in a body: braces, the other members.
 const ENVELOPE_BYTES: usize = 4096;
@@ -66,13 +66,18 @@ pub(super) enum Memory {
     /// The question stands alone.
     Nothing,
     /// The client sent it along and remembers for itself, oldest first.
-    Given(Vec<Said>),
+    Given(Vec<Message>),
     /// This server remembers it under that id. It waits until nobody else is answered there.
     Session(String),
     /// The same, in a session that has to be there when its turn comes.
     Begun(String),
-    /// Under an id that is a secret: nobody is told that it is being answered in. Its route lets one in at a time.
-    Hidden(String),
+    /// The same in a space of its own, which the other routes do not look into. Its route lets one in at a time.
+    Apart {
+        /// What its owner is called there.
+        space: String,
+        /// The session.
+        id: String,
+    },
 }
 
 impl Asked {
@@ -127,25 +132,31 @@ pub(super) fn max_bytes(app: &App, holds: Holds) -> usize {
     }
 }
 
+/// Reads a request's JSON that may hold answers, which a server that is full still takes: it is they that make room. A question is refused
+/// then by [`start`].
+pub(super) async fn read_answers<T: DeserializeOwned>(
+    app: &App,
+    holds: Holds,
+    request: Request,
+) -> Result<T, Refusal> {
+    let (head, body) = request.into_parts();
+    let max_bytes = max_bytes(app, holds);
+    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    body::json(&head.headers, &bytes)
+}
+
 /// Reads a request's JSON, after what costs nothing: a server that is full does not read the question.
 pub(super) async fn read<T: DeserializeOwned>(
     app: &App,
     holds: Holds,
     request: Request,
 ) -> Result<T, Refusal> {
-    let (head, body) = request.into_parts();
     if let Err(rejected) = app.turns.check() {
+        let (head, body) = request.into_parts();
         body::linger(&head.headers, body).await;
         return Err(rejected.into());
     }
-    let bytes = body::read(
-        &head.headers,
-        body,
-        max_bytes(app, holds),
-        app.settings.body_timeout.0,
-    )
-    .await?;
-    body::json(&head.headers, &bytes)
+    read_answers(app, holds, request).await
 }
 
 /// The id of a session as a client chose it.
@@ -178,7 +189,7 @@ pub(super) async fn start_in_session<F>(
     tell: F,
 ) -> Result<Turn, Refusal>
 where
-    F: FnOnce(Remembered) + Send + 'static,
+    F: FnOnce(Session) + Send + 'static,
 {
     let max_question = app.settings.max_question.0;
     if asked.prompt.trim().is_empty() {
@@ -189,7 +200,7 @@ where
             "The prompt has more than {max_question} bytes of UTF-8."
         )));
     }
-    let (mut given, mut session, mut begun) = (Vec::new(), None, false);
+    let (mut given, mut session) = (Vec::new(), None);
     // By sessions and chats, not by owners: one may ask in several at a time.
     let mut builder = Turn::builder()
         .group(&app.turns)
@@ -212,48 +223,55 @@ where
     }
     match asked.memory {
         Memory::Nothing => {}
-        Memory::Given(said) => given = SessionLimits::from(&app.settings).newest(said),
+        Memory::Given(said) => given = app.sessions.limits().newest(said),
         Memory::Session(id) => {
-            builder = builder.lane(id.as_str());
-            session = Some(id);
+            builder = builder.lane(session_lane(owner, &id));
+            session = Some((owner.as_str().to_owned(), id, true));
         }
         Memory::Begun(id) => {
-            begun = true;
-            builder = builder.lane(id.as_str());
-            session = Some(id);
+            builder = builder.lane(session_lane(owner, &id));
+            session = Some((owner.as_str().to_owned(), id, false));
         }
-        Memory::Hidden(id) => session = Some(id),
+        Memory::Apart { space, id } => session = Some((space, id, false)),
     }
     if let Some(mode) = asked.names_mode {
         builder = builder.mode(mode);
     }
     let remembered = Arc::new(AtomicBool::new(false));
-    if let Some(id) = session.clone() {
-        let (sessions, remembered) = (Arc::clone(&app.sessions), Arc::clone(&remembered));
+    if let Some((owner, id, _)) = session.clone() {
+        let (sessions, remembered) = (app.sessions.clone(), Arc::clone(&remembered));
         builder = builder.before_end(move |ending: Ending| async move {
             let answer = ending.answer();
             // A question that waited in vain was not asked, and a turn that was stopped before its first word has no answer.
             if remembered.load(Ordering::Acquire) && !answer.is_empty() {
-                sessions.append(&id, Role::Assistant, &answer);
+                match sessions.append(&owner, &id, Role::Assistant, &answer).await {
+                    // It was forgotten in the meantime.
+                    Ok(_) | Err(SessionError::Unknown) => {}
+                    Err(error) => tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "an answer was not remembered"
+                    ),
+                }
             }
         });
     }
     let pending = builder.start(|sink| {
-        let (orchestrator, sessions) = (Arc::clone(&app.orchestrator), Arc::clone(&app.sessions));
+        let (orchestrator, sessions) = (Arc::clone(&app.orchestrator), app.sessions.clone());
         // From here on it has its place: the answers that it waited for are there.
         async move {
             let mut earlier = given;
-            if let Some(id) = &session {
-                if begun && sessions.remembered(id).is_none() {
-                    // It must not come back with half of what was said.
-                    return Err(no_session().into());
-                }
-                earlier = sessions.said(id);
-                sessions.append(id, Role::User, &asked.prompt);
+            if let Some((owner, id, may_begin)) = &session {
+                let found = if *may_begin {
+                    sessions.get_or_begin(owner, id).await
+                } else {
+                    // One that is gone must not come back with half of what was said.
+                    sessions.get(owner, id).await
+                };
+                earlier = found.map_err(forgotten)?.messages;
+                let appended = sessions.append(owner, id, Role::User, &asked.prompt).await;
+                let appended = appended.map_err(forgotten)?;
                 remembered.store(true, Ordering::Release);
-                if let Some(session) = sessions.remembered(id) {
-                    tell(session);
-                }
+                tell(appended);
             }
             let question = Question {
                 prompt: asked.prompt,
@@ -269,7 +287,18 @@ where
     Ok(pending.commit().await?)
 }
 
-/// The lane of a chat. It is no session's, since no id of one has a `/`; and each owner has chats of their own.
+/// The lane of a session: its owner's, one question at a time.
+pub(super) fn session_lane(owner: &Owner, id: &str) -> String {
+    format!("session/{id}/{}", owner.as_str())
+}
+
+/// The session whose lane it is, if it is one of that owner's.
+pub(super) fn session_of<'a>(owner: &Owner, lane: &'a str) -> Option<&'a str> {
+    let (id, whose) = lane.strip_prefix("session/")?.split_once('/')?;
+    (whose == owner.as_str()).then_some(id)
+}
+
+/// The lane of a chat. It is no session's, by its first word; and each owner has chats of their own.
 pub(super) fn chat_lane(owner: &Owner, chat: &str) -> String {
     format!("chat/{chat}/{}", owner.as_str())
 }
@@ -287,6 +316,14 @@ pub(super) async fn stop_newest(app: &App, owner: &Owner, lane: &str) -> Result<
         // It was dropped in between.
         Err(StopError::Unknown(_)) => Ok(false),
         Err(error) => Err(refused(id, error)),
+    }
+}
+
+/// What a turn fails with that cannot use its session.
+fn forgotten(error: SessionError) -> BoxError {
+    match error {
+        SessionError::Unknown => no_session().into(),
+        other => other.into(),
     }
 }
 

@@ -21,19 +21,21 @@ fn user(content: &str) -> Value {
     body(&json!([{ "id": "1", "role": "user", "content": content }]))
 }
 
-async fn events(server: &Running, body: &Value) -> Vec<Value> {
+async fn events(server: &Running, body: &Value) -> (Vec<Value>, String) {
     let reply = server.post(RUN, body).await;
     assert_eq!(reply.status, 200, "{:?}", reply.body);
     assert_eq!(reply.headers["content-type"], "text/event-stream");
-    steady(&reply.body, TEXT)
+    let turn = reply.headers["x-ragwire-turn"].to_str().unwrap().to_owned();
+    (steady(&reply.body, TEXT), turn)
 }
 
 #[tokio::test]
 async fn a_turn_is_a_run() {
     let server = start(|_| {}).await;
     let frames = server.frames(sample::QUESTION).await;
-    let expected = steady(&spelled(&AgUi::new("t", "r"), &frames), TEXT);
-    assert_eq!(events(&server, &user(sample::QUESTION)).await, expected);
+    let (seen, turn) = events(&server, &user(sample::QUESTION)).await;
+    let spelled = |turn: &str| steady(&spelled(&AgUi::new("t", "r").id_prefix(turn), &frames), TEXT);
+    assert_eq!(seen, spelled(&turn));
     let messages = json!([
         { "id": "0", "role": "developer", "content": "Be brief." },
         { "id": "1", "role": "user", "content": "What is BM25?" },
@@ -43,7 +45,8 @@ async fn a_turn_is_a_run() {
         { "id": "5", "role": "reasoning", "content": "Hm." },
         { "id": "6", "role": "user", "content": [{ "type": "text", "text": sample::QUESTION }] },
     ]);
-    assert_eq!(events(&server, &body(&messages)).await, expected);
+    let (seen, turn) = events(&server, &body(&messages)).await;
+    assert_eq!(seen, spelled(&turn));
 }
 
 #[tokio::test]
@@ -51,23 +54,25 @@ async fn faults_are_spelled_as_the_client_reads_them() {
     let server = start(|_| {}).await;
     let message = "I hit an internal error while gathering evidence. Please retry.";
     let error = json!({ "code": "chat_failed", "message": message, "recoverable": true });
+    let (seen, turn) = events(&server, &user("fault:text")).await;
+    let message_id = format!("{turn}-message");
     assert_eq!(
-        events(&server, &user("fault:text")).await,
+        seen,
         [
             json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
             json!({ "type": "STEP_STARTED", "stepName": "retrieval", "timestamp": 0 }),
             json!({ "type": "CUSTOM", "name": "search", "value": { "tool": "fault", "query": "text" }, "timestamp": 0 }),
             json!({ "type": "STEP_FINISHED", "stepName": "retrieval" }),
-            json!({ "type": "TEXT_MESSAGE_START", "messageId": "r-message", "role": "assistant" }),
-            json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": "r-message", "delta": "The first half of an answer that breaks " }),
-            json!({ "type": "TEXT_MESSAGE_END", "messageId": "r-message", "timestamp": 0 }),
+            json!({ "type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant" }),
+            json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": "The first half of an answer that breaks " }),
+            json!({ "type": "TEXT_MESSAGE_END", "messageId": message_id, "timestamp": 0 }),
             json!({ "type": "RUN_ERROR", "message": message, "code": "chat_failed", "metadata": {
                 "citations": [], "tools_used": ["chat_failed"], "queue_stats": at_once(), "status": "failed", "error": error,
             }, "timestamp": 0 }),
         ]
     );
     assert_eq!(
-        events(&server, &user("fault:empty")).await,
+        events(&server, &user("fault:empty")).await.0,
         [
             json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
             json!({

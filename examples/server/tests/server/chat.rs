@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use http::Method;
+use ragwire::session::Role;
 use ragwire::{Frame, Status};
 use ragwire_server::cli::values::{Size, Span};
 use ragwire_server::sample;
-use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, no_grace, start};
@@ -242,7 +242,7 @@ async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
         assert_eq!(server.ask(path, prompt).await.status.as_u16(), status, "{prompt}");
     }
     let apology = "I hit an internal error while gathering evidence. Please retry.";
-    let said = server.said("s1");
+    let said = server.said("s1").await;
     let roles: Vec<_> = said.iter().map(|(role, _)| *role).collect();
     assert_eq!(roles, [Role::User, Role::Assistant].repeat(4));
     assert_eq!(said[0].1, "What is BM25?");
@@ -255,7 +255,7 @@ async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
     drop(body);
     server.until_idle().await;
     assert_eq!(
-        server.said("s1").len(),
+        server.said("s1").await.len(),
         9,
         "the question, and no word of an answer"
     );
@@ -312,5 +312,9 @@ async fn a_full_server_says_so_and_when_to_retry() {
     drop(running);
     server.until_idle().await;
     assert_eq!(server.ask(STREAM, "commit?").await.status, 200);
-    assert_eq!(server.said("s1").len(), 3, "a refused question is not remembered");
+    assert_eq!(
+        server.said("s1").await.len(),
+        3,
+        "a refused question is not remembered"
+    );
 }

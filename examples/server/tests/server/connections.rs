@@ -31,7 +31,7 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
         panic!("no end: {rest:?}")
     };
     assert!(matches!(end.status, Status::Failed(failure) if failure.code == "shutting_down"));
-    assert!(server.said("s1")[1].1.contains("restarting"));
+    assert!(server.said("s1").await[1].1.contains("restarting"));
 
     // A connection that was open gets an answer or its end, never silence.
     let request = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Method;
 use http_body_util::BodyExt;
-use ragwire_server::cli::values::{Size, Span};
+use ragwire::session::Role;
+use ragwire_server::cli::settings::Settings;
+use ragwire_server::cli::values::{Count, Size, Span};
 use ragwire_server::sample;
-use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, full_of_one, keys, start};
@@ -124,13 +124,6 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         .unwrap();
     let answer = answer["data"]["message"].as_str().unwrap();
 
-    let memory = server
-        .app
-        .eve_sessions
-        .get(&session.id)
-        .unwrap()
-        .memory()
-        .to_owned();
     // From every place the same lines come, and both turns are remembered.
     let all: Vec<Value> = first.iter().chain(&second).cloned().collect();
     for start_index in [0, 1, first.len(), all.len() - 1, all.len(), all.len() + 9] {
@@ -144,7 +137,7 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         (Role::Assistant, answer),
     ];
     assert_eq!(
-        server.said(&memory),
+        server.said_by("eve\0", &session.id).await,
         expected.map(|(role, text)| (role, text.to_owned()))
     );
 }
@@ -307,7 +300,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
             &path,
             json!({"continuationToken": token, "inputResponses": []}),
             422,
-            "This agent asks nothing, so it takes no inputResponses.",
+            "message is required.",
         ),
         (
             &path,
@@ -364,7 +357,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
         "Session not found.",
     );
     // What was refused took nothing from the session, and left none behind.
-    assert_eq!(server.app.eve_sessions.len(), 1);
+    assert_eq!(server.app.sessions.sweep().await.unwrap(), 1);
     let parts = json!([{"type": "text", "text": "fault:"}, {"type": "text", "text": "empty"}]);
     let reply = post(
         &server,
@@ -405,43 +398,62 @@ async fn a_full_server_says_when_to_come_back() {
     drop(session);
 }
 
-#[tokio::test]
-async fn a_place_that_was_dropped_is_named() {
-    let server = start(|_| {}).await;
-    let session = create(&server, CREATE, "fault:empty").await;
-    read(&server, &session, 0).await;
-    let log = server.app.eve_sessions.get(&session.id).unwrap();
-    let running = log.begin(&session.token).unwrap();
-    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES {
-        running.append(Bytes::from_static(b"{}\n"));
-    }
-    drop(running);
-    let reply = server.get(&session.stream(0)).await;
-    assert_eq!(reply.status, 400);
-    assert_eq!(
-        reply.json(),
-        json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
-    );
-    assert_eq!(read(&server, &session, 8).await.len(), 20_000);
+/// A journal that keeps one turn.
+fn of_one_turn(settings: &mut Settings) {
+    full_of_one(settings);
+    settings.journal_turns = Count(1);
 }
 
 #[tokio::test]
-async fn a_reader_whose_lines_were_dropped_is_cut_off() {
-    let server = start(|_| {}).await;
+async fn a_place_that_was_dropped_is_named() {
+    let server = start(of_one_turn).await;
     let session = create(&server, CREATE, "fault:empty").await;
-    let seen = read(&server, &session, 0).await.len();
-    let log = server.app.eve_sessions.get(&session.id).unwrap();
-    let running = log.begin(&session.token).unwrap();
-    let response = server.send(Method::GET, &session.stream(seen), &[], "").await;
-    // The reader waits for the next line; before it looks again, that one is gone.
-    for _ in 0..ragwire_server::eve_sessions::EveLimits::MAX_LINES + 1 {
-        running.append(Bytes::from_static(b"{}\n"));
+    let first = read(&server, &session, 0).await;
+    server.until_idle().await;
+    // With the last line nothing is lost yet: nothing came after it.
+    assert_eq!(first.len(), 8);
+    assert_eq!(go_on(&server, &session, "fault:empty").await.status, 200);
+    let second = read(&server, &session, 8).await;
+    assert_eq!(types(&second)[..2], ["turn.started", "message.received"]);
+    for place in [0, 7] {
+        let reply = server.get(&session.stream(place)).await;
+        assert_eq!(reply.status, 400);
+        assert_eq!(
+            reply.json(),
+            json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
+        );
     }
-    let mut body = response.into_body();
-    assert!(body.frame().await.unwrap().is_err());
-    drop(running);
-    let reply = server.get(&session.stream(seen)).await;
-    assert_eq!(reply.json()["journalBaseIndex"], json!(seen + 1));
+    // Another session's turn takes the place of that one; this one's lines are all gone then.
+    server.until_idle().await;
+    create(&server, CREATE, "fault:empty").await;
+    let end = 8 + second.len();
+    let reply = server.get(&session.stream(8)).await;
+    assert_eq!(
+        (reply.status.as_u16(), &reply.json()["journalBaseIndex"]),
+        (400, &json!(end))
+    );
+    assert_eq!(read(&server, &session, end).await, [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_turn_too_long_to_be_kept_leaves_its_number_of_lines() {
+    let server = start(|settings| settings.journal_size = Size(2000)).await;
+    let session = create(&server, CREATE, "fault:slow").await;
+    // Who reads from the beginning has all of it, who comes later is told where it can go on.
+    let all = read(&server, &session, 0).await;
+    assert_eq!(types(&all).last(), Some(&"session.waiting"));
+    server.until_idle().await;
+    server.app.eve.settled().await;
+    let reply = server.get(&session.stream(1)).await;
+    assert_eq!(
+        (reply.status.as_u16(), &reply.json()["journalBaseIndex"]),
+        (400, &json!(all.len()))
+    );
+    assert_eq!(go_on(&server, &session, "fault:empty").await.status, 200);
+    assert_eq!(
+        types(&read(&server, &session, all.len()).await)[0],
+        "turn.started"
+    );
 }
 
 #[tokio::test]

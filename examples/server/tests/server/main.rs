@@ -5,13 +5,16 @@
 mod ag_ui;
 mod ai_sdk;
 mod answers;
+mod asks;
 mod chat;
 mod connections;
 mod documents;
 mod eve;
+mod eve_sessions;
 mod history;
 mod openai;
 mod openapi;
+mod restart;
 mod resume;
 mod session_chat;
 mod support;

@@ -10,7 +10,7 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// Every route of the server. One that is added here is one that `README.md` tells of.
-const ROUTES: [&str; 40] = [
+const ROUTES: [&str; 41] = [
     "delete /v1/documents/{document_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
@@ -41,6 +41,7 @@ const ROUTES: [&str; 40] = [
     "post /api/v1/flow/{flow}/service/{service}",
     "post /eve/v1/session",
     "post /eve/v1/session/{session_id}",
+    "post /eve/v1/session/{session_id}/cancel",
     "post /v1/chat/completions",
     "post /v1/documents",
     "post /v1/rag/sessions/{session_id}/messages",

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt;
+use ragwire::session::Role;
 use ragwire::{Frame, SessionChat};
 use ragwire_server::cli::values::{Room, Size, Span};
 use ragwire_server::sample;
-use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -280,7 +280,7 @@ async fn chats_of_a_session_wait_for_each_other() {
         assert!(stats["queue_wait_ms"].as_f64().unwrap() > 10.0);
         assert_eq!(complete["session"]["messages"].as_array().unwrap().len(), said);
     }
-    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    let roles: Vec<_> = server.said(&id).await.into_iter().map(|(role, _)| role).collect();
     // The first was dropped before its first word.
     let (user, assistant) = (Role::User, Role::Assistant);
     assert_eq!(roles, [user, user, assistant, user, assistant]);
@@ -324,7 +324,7 @@ async fn who_waits_does_not_hold_up_shutdown() {
             failed("shutting_down", message, ""),
         ]
     );
-    let roles: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    let roles: Vec<_> = server.said(&id).await.into_iter().map(|(role, _)| role).collect();
     assert_eq!(
         roles,
         [Role::User, Role::Assistant],
@@ -373,7 +373,7 @@ async fn who_waits_too_long_is_told() {
         text.starts_with("{\"event\":\"queued\",\"position\":1,\"ahead\":1,"),
         "{text}"
     );
-    let said: Vec<_> = server.said(&id).into_iter().map(|(role, _)| role).collect();
+    let said: Vec<_> = server.said(&id).await.into_iter().map(|(role, _)| role).collect();
     assert_eq!(said, [Role::User], "what waited in vain is not remembered");
     drop(running);
 }
@@ -444,8 +444,12 @@ async fn what_it_cannot_answer_is_refused() {
         (json!({ "title": "x".repeat(5_000) }), 413, "body_too_large"),
     ];
     server.refuses("/v1/sessions", &bad).await;
-    assert_eq!(server.app.sessions.len(), 1, "no session came of them");
-    assert_eq!(server.said(&id), []);
+    assert_eq!(
+        server.app.sessions.sweep().await.unwrap(),
+        1,
+        "no session came of them"
+    );
+    assert_eq!(server.said(&id).await, []);
 }
 
 #[tokio::test]

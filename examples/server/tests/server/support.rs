@@ -11,10 +11,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::{Library, Pipeline};
+use ragwire::session::{Role, Sessions};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
-use ragwire_server::app::App;
+use ragwire_server::app::{App, session_limits};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
@@ -22,7 +23,6 @@ use ragwire_server::journal;
 use ragwire_server::orchestrator::Orchestrator;
 use ragwire_server::sample;
 use ragwire_server::serve::{Ended, Server};
-use ragwire_server::sessions::Role;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -52,14 +52,32 @@ pub(crate) fn start_with(
     orchestrator: Option<Arc<dyn Orchestrator>>,
     change: impl FnOnce(&mut Settings),
 ) -> Running {
+    start_over(None, library, orchestrator, change)
+}
+
+/// The same over sessions that are there already.
+pub(crate) fn start_over(
+    sessions: Option<Sessions>,
+    library: Arc<Library>,
+    orchestrator: Option<Arc<dyn Orchestrator>>,
+    change: impl FnOnce(&mut Settings),
+) -> Running {
     let mut settings = Settings::default();
     settings.listen.set_port(0);
     settings.test_faults = true;
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
+    let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
-    let app = Arc::new(App::new(settings, library, orchestrator, extractor, journal));
+    let app = Arc::new(App::new(
+        settings,
+        sessions,
+        library,
+        orchestrator,
+        extractor,
+        journal,
+    ));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();
@@ -182,9 +200,15 @@ impl Running {
             .unwrap()
     }
 
-    pub(crate) fn said(&self, id: &str) -> Vec<(Role, String)> {
-        let said = self.app.sessions.said(id).into_iter();
-        said.map(|said| (said.role, said.text)).collect()
+    /// What is remembered of a session; nothing of one that is not there.
+    pub(crate) async fn said(&self, id: &str) -> Vec<(Role, String)> {
+        self.said_by("", id).await
+    }
+
+    pub(crate) async fn said_by(&self, owner: &str, id: &str) -> Vec<(Role, String)> {
+        let session = self.app.sessions.get(owner, id).await;
+        let said = session.map(|session| session.messages).unwrap_or_default();
+        said.into_iter().map(|said| (said.role, said.text)).collect()
     }
 }
 

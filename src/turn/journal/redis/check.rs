@@ -8,7 +8,7 @@ use super::options::{Durability, RedisOptions};
 const MIN_VERSION: (u32, u32) = (6, 2);
 
 /// Asks the server what it is.
-pub(super) async fn check(link: &Link, options: &RedisOptions) -> Result<Durability, RedisError> {
+pub(crate) async fn check(link: &Link, options: &RedisOptions) -> Result<Durability, RedisError> {
     let mut info = redis::pipe();
     info.cmd("INFO");
     let (info,): (String,) = link.attempt(Request::Commands(&info)).await?;

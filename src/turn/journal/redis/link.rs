@@ -17,11 +17,11 @@ pub(super) const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The server cannot be used now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Unreachable;
+pub(crate) struct Unreachable;
 
 /// What is asked of the server. All of it may be asked twice.
 #[derive(Clone, Copy)]
-pub(super) enum Request<'a> {
+pub(crate) enum Request<'a> {
     Commands(&'a Pipeline),
     Script(&'a ScriptInvocation<'a>),
 }
@@ -36,7 +36,7 @@ impl Request<'_> {
 }
 
 /// The connection that everything but the waiting for news goes over.
-pub(super) struct Link {
+pub(crate) struct Link {
     client: redis::Client,
     config: AsyncConnectionConfig,
     retry: Duration,
@@ -49,7 +49,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(options: &RedisOptions) -> Self {
+    pub(crate) fn new(options: &RedisOptions) -> Self {
         Self {
             client: options.client.clone(),
             config: AsyncConnectionConfig::new()
@@ -102,7 +102,7 @@ impl Link {
     }
 
     /// Asks until there is an answer, the server refuses, or it has not worked for too long.
-    pub(super) async fn ask<T: FromRedisValue>(&self, request: Request<'_>) -> Result<T, Unreachable> {
+    pub(crate) async fn ask<T: FromRedisValue>(&self, request: Request<'_>) -> Result<T, Unreachable> {
         let begun = Instant::now();
         let mut pause = MIN_PAUSE;
         loop {

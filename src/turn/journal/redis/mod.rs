@@ -15,11 +15,11 @@
 //! It deliberately knows no wire and no http.
 
 mod calls;
-mod check;
+pub(crate) mod check;
 mod ear;
 mod error;
 mod keys;
-mod link;
+pub(crate) mod link;
 mod mirror;
 mod options;
 mod writer;

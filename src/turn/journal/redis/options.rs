@@ -35,8 +35,8 @@ impl Durability {
 /// Where the Redis server of a [`Journal`](crate::turn::Journal) is, and how long it is waited for.
 #[derive(Clone)]
 pub struct RedisOptions {
-    pub(super) client: redis::Client,
-    pub(super) prefix: String,
+    pub(crate) client: redis::Client,
+    pub(crate) prefix: String,
     pub(super) lease: Duration,
     pub(super) retry: Duration,
     pub(super) reach: Duration,

@@ -1,0 +1,10 @@
+-- KEYS: session, order. ARGV: age, ahead (microseconds).
+local time = redis.call('TIME')
+local oldest = time[1] * 1000000 + time[2] + ARGV[2] - ARGV[1]
+local stamp = redis.call('HGET', KEYS[1], 's')
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], KEYS[1])
+if stamp and tonumber(stamp) >= oldest then
+  return 1
+end
+return 0

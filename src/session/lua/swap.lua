@@ -1,0 +1,38 @@
+-- KEYS: session, order. ARGV: age, ahead (microseconds), most to drop, the stamp it was made from or '', the session, its mark, most sessions.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2] + ARGV[2]
+local oldest = now - ARGV[1]
+local function text(number)
+  return string.format('%.0f', number)
+end
+local found = redis.call('HMGET', KEYS[1], 's', 'n')
+-- The same change once more: its answer was lost.
+if found[2] == ARGV[6] then
+  return found[1]
+end
+local stamp = found[1] or ''
+if stamp ~= '' and tonumber(stamp) < oldest then
+  stamp = ''
+end
+if stamp ~= ARGV[4] then
+  return false
+end
+local old = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(oldest), 'LIMIT', 0, ARGV[3])
+for _, key in ipairs(old) do
+  redis.call('DEL', key)
+  redis.call('ZREM', KEYS[2], key)
+end
+local last = redis.call('ZREVRANGE', KEYS[2], 0, 0, 'WITHSCORES')[2]
+if last and tonumber(last) >= now then
+  now = tonumber(last) + 1
+end
+redis.call('HSET', KEYS[1], 's', text(now), 'v', ARGV[5], 'n', ARGV[6])
+redis.call('ZADD', KEYS[2], text(now), KEYS[1])
+-- Rounded up, and a second for whoever reads at this moment; what is too old is found by its stamp.
+local life = math.min(math.ceil(ARGV[1] / 1000) + 1000, 10 * 365 * 24 * 3600 * 1000)
+redis.call('PEXPIRE', KEYS[1], text(life))
+redis.call('PEXPIRE', KEYS[2], text(life))
+while redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[7]) do
+  redis.call('DEL', redis.call('ZPOPMIN', KEYS[2])[1])
+end
+return text(now)

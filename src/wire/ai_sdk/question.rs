@@ -1,0 +1,125 @@
+//! Questions to a human as tools that the page has to answer. Whether the stream ends at one is not decided here.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use serde_json::{Value, json};
+
+use super::part::{About, Aside, Json, Part};
+use super::{AiSdkSpelling, write_close};
+use crate::event::{InputRequested, InputResolved};
+use crate::wire::EncodeError;
+use crate::wire::calls::{ASK, Call, MAX_OPEN_CALLS};
+
+/// The `kind` of a question that is answered by yes or no.
+const APPROVAL: &str = "approval";
+
+/// What the page shows for a question that nobody answered.
+const UNANSWERED: &str = "Nobody answered.";
+
+/// The words that refuse what is asked, of approvals without an answer; as many as there are open calls.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(VecDeque<(String, Value)>);
+
+impl Refusals {
+    fn remember(&mut self, request_id: &str, word: Value) {
+        self.0.push_back((request_id.to_owned(), word));
+        if self.0.len() > MAX_OPEN_CALLS {
+            self.0.pop_front();
+        }
+    }
+
+    fn take(&mut self, request_id: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(id, _)| id == request_id)?;
+        self.0.remove(at).map(|(_, word)| word)
+    }
+}
+
+/// The word that refuses, where yes and no is all there is to say.
+fn refusal(question: &InputRequested) -> Option<Value> {
+    match question.options.as_deref() {
+        Some([_, .., no]) if question.kind == APPROVAL => Some(no.as_str().into()),
+        _ => None,
+    }
+}
+
+impl AiSdkSpelling {
+    /// A tool that waits for the human, the last of its step. It leaves no text open, since the stream may end here.
+    pub(super) fn write_question(
+        &mut self,
+        question: &InputRequested,
+        about: About<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.close_text(out);
+        let id = question.request_id.as_str();
+        let refusal = refusal(question);
+        let mut input = json!({"kind": question.kind, "prompt": question.prompt});
+        if let Some(options) = &question.options {
+            input["options"] = options.as_slice().into();
+        }
+        // What is not approved is answered by the page: `onToolCall` is asked for it, and `sendAutomaticallyWhen` sends it.
+        self.open_tool(id, ASK, &input, Some(&about), refusal.is_some(), out)?;
+        if let Some(word) = refusal {
+            self.check(
+                &Part::ToolApprovalRequest {
+                    approval_id: id,
+                    tool_call_id: id,
+                },
+                out,
+            )?;
+            self.refusals.remember(id, word);
+        }
+        self.calls.open(Call {
+            tool: ASK.to_owned(),
+            id: id.to_owned(),
+            unnamed: false,
+        });
+        while let Some(oldest) = self.calls.take_excess() {
+            write_close(&oldest, None, out);
+        }
+        self.marks.is_parked = true;
+        Ok(())
+    }
+
+    /// The answer as the output of the tool.
+    pub(super) fn write_answer(
+        &mut self,
+        resolved: &InputResolved,
+        about: About<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let id = resolved.request_id.as_str();
+        if !self.calls.has(id) {
+            // Nothing is shown of the question, so there is nothing to take down.
+            return Ok(());
+        }
+        let provider_metadata = Some(Aside { ragwire: &about });
+        let denied = self.refusals.take(id);
+        match &resolved.response {
+            Some(answer) if denied.as_ref() == Some(answer) => {
+                self.check(&Part::ToolOutputDenied { tool_call_id: id }, out)?;
+            }
+            Some(answer) => self.check(
+                &Part::ToolOutputAvailable {
+                    tool_call_id: id,
+                    output: Json(answer),
+                    dynamic: true,
+                    provider_metadata,
+                },
+                out,
+            )?,
+            None => self.check(
+                &Part::ToolOutputError {
+                    tool_call_id: id,
+                    error_text: UNANSWERED,
+                    dynamic: true,
+                    provider_metadata,
+                },
+                out,
+            )?,
+        }
+        self.calls.close(id);
+        Ok(())
+    }
+}
