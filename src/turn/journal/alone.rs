@@ -10,6 +10,7 @@ use super::Journal;
 use super::error::{ResumeError, StopError};
 use super::follower::Reading;
 use super::kept::Record;
+use super::log::Log;
 use crate::frame::Failure;
 use crate::turn::asks::By;
 use crate::turn::{AnswerError, Answered, TurnId};
@@ -42,6 +43,10 @@ impl Store {
         _: u64,
     ) -> Result<Reading, ResumeError> {
         match **self {}
+    }
+
+    pub(super) async fn resume_here(&self, _: &Arc<Log>, _: u64) -> Result<Reading, ResumeError> {
+        match *self {}
     }
 
     pub(super) async fn stop(self: &Arc<Self>, _: &Journal, _: TurnId, _: &str) -> Result<bool, StopError> {

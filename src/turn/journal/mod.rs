@@ -160,7 +160,8 @@ impl Journal {
     /// [`ResumeError`]
     pub async fn resume(&self, id: TurnId, owner: &str, from: u64) -> Result<Turn, ResumeError> {
         let reading = match (self.find(id, owner), &self.shared.store) {
-            (Ok(log), _) => log.attach(from)?,
+            (Ok(log), None) => log.attach(from)?,
+            (Ok(log), Some(store)) => store.resume_here(&log, from).await?,
             (Err(_), Some(store)) => store.resume(self, id, owner, from).await?,
             (Err(unknown), None) => return Err(unknown.into()),
         };

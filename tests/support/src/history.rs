@@ -26,6 +26,8 @@ pub struct Seen {
     pub bytes: Vec<u8>,
     /// Only where it is an end.
     pub end: Option<End>,
+    /// Whether it stands for all frames up to its index, which the log has dropped.
+    pub is_snapshot: bool,
 }
 
 /// How a stream ended, by its last frame.
@@ -81,6 +83,8 @@ pub enum Told {
     Lost,
     /// Status 410 or the code `gone`: what comes next was dropped.
     Gone,
+    /// What comes next was dropped, and a snapshot stands for it.
+    Snapshot,
     /// Status 416: the turn has not come that far.
     Ahead,
     /// Status 503 or the code `unavailable`: nothing can be said now.
@@ -217,7 +221,9 @@ pub fn judge(histories: &[History], allowed: &[Told]) -> Result<Verdict, Violati
     for history in histories {
         for visit in &history.visits {
             turn.contains(&history.reader, visit)?;
-            if let Some(word) = told_by(&history.reader, visit, allowed)? {
+            let snapshots = visit.frames.iter().filter(|seen| seen.is_snapshot);
+            let words = snapshots.map(|_| Told::Snapshot);
+            for word in words.chain(told_by(&history.reader, visit, allowed)?) {
                 if !allowed.contains(&word) {
                     return Err(Violation::Undue {
                         reader: history.reader.clone(),
@@ -275,7 +281,8 @@ impl<'a> Turn<'a> {
         let mut frames_seen: BTreeMap<u64, (&Seen, &str)> = BTreeMap::new();
         for history in histories {
             // A word about a loss is no frame of the turn: each reader is told for itself.
-            for seen in frames(history).filter(|seen| !is_word(seen, allowed)) {
+            let own = |seen: &&Seen| !is_word(seen, allowed) && !seen.is_snapshot;
+            for seen in frames(history).filter(own) {
                 let (first, who) = *frames_seen.entry(seen.index).or_insert((seen, &history.reader));
                 if first != seen {
                     return Err(Violation::Differs {
@@ -345,6 +352,10 @@ fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
                     reader: reader(),
                     index: seen.index,
                 });
+            }
+            if seen.is_snapshot && seen.index >= expected {
+                expected = seen.index + 1;
+                continue;
             }
             if seen.index < expected && place > 0 {
                 return Err(Violation::Repeated {
@@ -457,9 +468,9 @@ impl History {
 
     /// The index after the last frame that it has, where its next visit begins.
     pub fn next(&self) -> u64 {
-        let own = |visit: &Visit| visit.frames.iter().filter(|seen| !is_word(seen, &[])).count();
+        let own = frames(self).filter(|seen| !is_word(seen, &[]));
         let first = self.visits.first().map_or(0, |visit| visit.from);
-        first + self.visits.iter().map(own).sum::<usize>() as u64
+        own.last().map_or(first, |seen| seen.index + 1)
     }
 }
 
@@ -497,7 +508,13 @@ impl Seen {
             "stopped" => End::Stopped,
             _ => End::Failed(value["error"]["code"].as_str().unwrap_or(end).to_owned()),
         });
-        Self { index, bytes, end }
+        let is_snapshot = value.get("event").is_none() && value["snapshot"].is_object();
+        Self {
+            index,
+            bytes,
+            end,
+            is_snapshot,
+        }
     }
 }
 

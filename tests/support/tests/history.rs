@@ -498,6 +498,66 @@ fn an_end_in_the_place_of_a_dead_host_is_the_same_for_all_unless_the_log_may_for
 }
 
 #[test]
+fn a_snapshot_stands_for_frames_only_where_some_may_be_dropped() {
+    let snapshot = |index: u64| {
+        let line = format!("{{\"index\":{index},\"snapshot\":{{\"events\":[],\"text\":\"word0 word1\"}}}}");
+        Seen::from_line(line.as_bytes()).unwrap()
+    };
+    let whole = history(
+        "whole",
+        vec![visit(
+            0,
+            vec![frame(0), frame(1), frame(2), end(3, "completed")],
+            Ended::Whole,
+        )],
+    );
+    let late = history(
+        "late",
+        vec![visit(
+            0,
+            vec![snapshot(1), frame(2), end(3, "completed")],
+            Ended::Whole,
+        )],
+    );
+    let both = [whole.clone(), late];
+    assert_eq!(
+        judge(&both, &[]),
+        Err(Violation::Undue {
+            reader: "late".into(),
+            told: Told::Snapshot
+        })
+    );
+    let verdict = judge(&both, &[Told::Snapshot]).unwrap();
+    assert_eq!((verdict.end, verdict.frames), (Some((3, End::Completed)), 4));
+    let gap = history(
+        "gap",
+        vec![visit(0, vec![snapshot(1), end(3, "completed")], Ended::Whole)],
+    );
+    assert_eq!(
+        judge(&[whole.clone(), gap], &[Told::Snapshot]),
+        Err(Violation::Gap {
+            reader: "gap".into(),
+            missing: 2
+        })
+    );
+    let again = history(
+        "again",
+        vec![visit(
+            0,
+            vec![frame(0), frame(1), snapshot(0), frame(2)],
+            Ended::Whole,
+        )],
+    );
+    assert_eq!(
+        judge(&[whole, again], &[Told::Snapshot]),
+        Err(Violation::Repeated {
+            reader: "again".into(),
+            index: 0
+        })
+    );
+}
+
+#[test]
 fn a_frame_that_somebody_was_given_and_nobody_has_any_more_is_found() {
     for number in 0..SETS {
         let mut seed = Seed::new(number);

@@ -151,6 +151,7 @@ fn framed(frames: &[Frame]) -> Vec<BytesMut> {
             Frame::Event { event, timestamp } => encoder.event(event, *timestamp, &mut bytes).unwrap(),
             Frame::Text(text) => encoder.text(text, &mut bytes).unwrap(),
             Frame::End(end) => encoder.end(end, &mut bytes).unwrap(),
+            Frame::Snapshot(_) => unreachable!("nothing is dropped"),
         }
         bytes
     });

@@ -233,13 +233,12 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
     slow.leave();
     own.follow([here]).await;
     let end = own.next_index();
+    let mut readers = Vec::new();
     for address in [here, there] {
+        // The host that answered has a snapshot of what it dropped, the other one has not: both say so, and what comes after it is exact.
         let mut back = Reader::from("back", Numbered::Lines, &own.turn, slow.next_index());
-        assert!(!back.visit(address).await);
-        let path = format!("/v1/turns/{}/stream?from=0", own.turn);
-        let (status, body) = call(Method::GET, address, &path, None).await.unwrap();
-        assert_eq!((status, &body["error"]["code"]), (410, &json!("gone")));
-        judged(&[back], &[Told::Gone], "back");
+        back.follow([address]).await;
+        readers.push(back);
         // What is kept is kept exactly.
         let kept = redis.cli(&["HGET", &format!("ragwire:{{{}}}:turn", own.turn), "base"]);
         let base: u64 = kept.parse().unwrap();
@@ -253,5 +252,11 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
         assert_eq!(rest.history.visits[0].frames, kept);
     }
     slow.follow([there]).await;
-    judged(&[own, slow], &[Told::Gone], "slow");
+    readers.extend([own, slow]);
+    let verdict = judged(&readers, &[Told::Gone, Told::Snapshot], "slow");
+    assert_eq!(verdict.end, Some((end - 1, End::Completed)));
+    let told = verdict.told.iter().map(|(reader, _)| &**reader);
+    // On a machine that is busy enough the first one falls behind too.
+    let told: Vec<_> = told.filter(|reader| *reader != "own").collect();
+    assert_eq!(told, ["back", "back", "slow"], "{:?}", verdict.told);
 }

@@ -65,6 +65,11 @@ impl Look {
             is_whole: number(8)? == next.saturating_sub(base),
         })
     }
+
+    /// Whether all frames before `index` are there, or were.
+    pub(super) fn has(&self, index: u64) -> bool {
+        self.next >= index
+    }
 }
 
 impl Store {

@@ -26,6 +26,7 @@ mod writer;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ use self::link::{Link, Request, Unreachable};
 use self::mirror::{Look, Mirror};
 use super::error::{ResumeError, StopError, UnknownTurn};
 use super::follower::Reading;
+use super::log::Log;
 use super::{Journal, JournalLimits};
 use crate::frame::Failure;
 use crate::turn::asks::By;
@@ -167,6 +169,31 @@ impl Store {
     ) -> Result<Reading, ResumeError> {
         let look = self.find(id, owner).await?;
         mirror::read(self, journal, look, from).await
+    }
+
+    /// A reader of a turn that runs here. Other hosts read a frame as soon as the server has it, so one who comes from there may be ahead of this
+    /// host, which waits for the acknowledgement.
+    pub(super) async fn resume_here(&self, log: &Arc<Log>, from: u64) -> Result<Reading, ResumeError> {
+        let mut is_there = false;
+        loop {
+            let ahead = match log.attach(from) {
+                Err(error @ ResumeError::Ahead { next }) if log.end().is_none() => (error, next),
+                attached => return attached,
+            };
+            if !is_there {
+                let look = self.look(log.head.handle.id()).await;
+                is_there = look
+                    .map_err(|Unreachable| ResumeError::Unavailable)?
+                    .is_some_and(|look| look.has(from));
+                if !is_there {
+                    return Err(ahead.0);
+                }
+            }
+            // Its writer brings it, or the end of the turn.
+            if let Ok(mut tail) = log.attach(ahead.1) {
+                poll_fn(|cx| tail.poll_frames(cx)).await;
+            }
+        }
     }
 
     pub(super) async fn stop(
