@@ -75,6 +75,11 @@ impl Reading {
             })
     }
 
+    /// The question of that id, and the index of the frame behind it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+        self.log.question(request_id)
+    }
+
     /// Whether the turn waits for the answer to that question. One that has its answer, or is over, is only told: ending a stream there
     /// would send its reader to answer what cannot be answered.
     fn waits_for(&self, request_id: &str) -> bool {
