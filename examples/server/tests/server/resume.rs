@@ -9,7 +9,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ragwire::rag::Library;
 use ragwire::turn::BoxError;
-use ragwire::{Frame, Metadata, Sink};
+use ragwire::wire::sse::EventStream;
+use ragwire::wire::{Decode, Finish};
+use ragwire::{Frame, Framed, Metadata, Sink};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Header, Size};
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
@@ -352,9 +354,40 @@ async fn what_is_kept_no_longer_is_said() {
     }
     body.collect().await.unwrap();
     server.until_idle().await;
-    for headers in [[SSE], [NDJSON], [FRAMED]] {
+    let snapshot = json!({ "events": [], "text": SIX.concat() });
+    for from in ["", "?from=1", "?from=5"] {
+        let lines = get(&server, &at(&turn, from), &[NDJSON]).await;
+        let lines: Vec<Value> = lines
+            .body
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_slice(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2, "{from}");
         assert_eq!(
-            refused(&get(&server, &at(&turn, ""), &headers).await),
+            (&lines[0]["index"], &lines[0]["snapshot"]),
+            (&json!(5), &snapshot)
+        );
+        assert_eq!(
+            (&lines[1]["index"], &lines[1]["end"]),
+            (&json!(6), &json!("completed"))
+        );
+        let events = get(&server, &at(&turn, from), &[SSE]).await;
+        let mut messages = EventStream::default();
+        messages.feed(&events.body);
+        let types: Vec<String> = messages.map(|message| message.unwrap().event).collect();
+        assert_eq!(types, ["snapshot", "end"], "{from}");
+    }
+    // A wire that cannot say what it replaces tells it to those who have nothing, and to nobody else.
+    let whole = get(&server, &at(&turn, ""), &[FRAMED]).await;
+    let mut decoder = Framed::default().decoder();
+    decoder.feed(&whole.body);
+    let frames: Vec<Frame> = decoder.by_ref().map(Result::unwrap).collect();
+    assert_eq!(frames[0], Frame::Text(SIX.concat()));
+    assert_eq!((frames.len(), decoder.finish()), (2, Finish::Complete));
+    for from in ["?from=1", "?from=5"] {
+        assert_eq!(
+            refused(&get(&server, &at(&turn, from), &[FRAMED]).await),
             no(410, "gone")
         );
     }
