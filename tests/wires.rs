@@ -66,7 +66,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
 }
 
 /// The encoder of a turn that is kept.
-fn encoder(wire: impl Wire) -> Encoder {
+fn encoder(wire: &impl Wire) -> Encoder {
     let mut encoder = wire.encoder();
     encoder.may_park();
     encoder
@@ -172,7 +172,7 @@ fn ai_sdk() {
         if let Some(id) = wire["message_id"].as_str() {
             ai_sdk = ai_sdk.message_id(id);
         }
-        encoder(if wire["parks"] == true {
+        encoder(&if wire["parks"] == true {
             ai_sdk.parks()
         } else {
             ai_sdk
@@ -214,7 +214,7 @@ fn ag_ui() {
         if let Some(prefix) = wire["id_prefix"].as_str() {
             ag_ui = ag_ui.id_prefix(prefix);
         }
-        encoder(if wire["parks"] == true {
+        encoder(&if wire["parks"] == true {
             ag_ui.parks()
         } else {
             ag_ui
@@ -354,5 +354,5 @@ fn eve(wire: &Value) -> Eve {
 
 #[test]
 fn eve_in_both_vocabularies() {
-    check("eve", |wire| encoder(eve(wire)));
+    check("eve", |wire| encoder(&eve(wire)));
 }

@@ -25,6 +25,9 @@ fn ask() -> Ask {
     Ask::approval("Really?").within(SECOND)
 }
 
+/// A wire, what is said before the question, the question, and what comes of it.
+type Case = (Box<dyn Wire>, &'static [Step], Ask, &'static str);
+
 fn openai(progress: Progress) -> Box<dyn Wire> {
     Box::new(OpenAi::new("c", 0, "rag").progress(progress))
 }
@@ -32,7 +35,7 @@ fn openai(progress: Progress) -> Box<dyn Wire> {
 #[tokio::test(start_paused = true)]
 async fn what_nobody_sees_is_not_asked() {
     let framed = || Box::new(Framed::default());
-    let cases: Vec<(Box<dyn Wire>, &'static [Step], Ask, &str)> = vec![
+    let cases: Vec<Case> = vec![
         (framed(), &[Report], ask(), "ask_expired"),
         (framed(), &[Report, Text("Half ")], ask(), "ask_unseen"),
         (framed(), &[Text("Half ")], ask().shown_elsewhere(), "ask_expired"),

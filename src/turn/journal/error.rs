@@ -1,7 +1,7 @@
 //! Why a turn is not found in the journal, or not from there on.
 
 use crate::frame::Failure;
-use crate::turn::{AnswerError, Rejected};
+use crate::turn::Rejected;
 
 /// No turn of that id for that owner: there never was one, it is somebody else's, or it is kept no longer. Which of these it is, is
 /// nobody's business.
@@ -101,16 +101,6 @@ impl From<StopError> for ResumeError {
         match error {
             StopError::Unknown(unknown) => Self::Unknown(unknown),
             StopError::Unavailable => Self::Unavailable,
-        }
-    }
-}
-
-impl From<ResumeError> for AnswerError {
-    /// A turn that cannot be read has asked nothing that anybody could answer.
-    fn from(error: ResumeError) -> Self {
-        match error {
-            ResumeError::Unavailable => Self::Unavailable,
-            _ => Self::Unknown,
         }
     }
 }

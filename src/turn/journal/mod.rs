@@ -251,21 +251,24 @@ impl Journal {
     /// # Errors
     ///
     /// [`AnswerError::Unknown`]: there is no such turn for that owner, it has not asked this, or the frame is not kept any more.
-    /// [`AnswerError::Unavailable`].
+    /// [`AnswerError::Unavailable`] where the journal's server does not answer.
     pub async fn asked(&self, id: TurnId, owner: &str, request_id: &str) -> Result<Asked, AnswerError> {
-        let found = match (self.find(id, owner), &self.shared.store) {
+        let asked = match (self.find(id, owner), &self.shared.store) {
             (Ok(log), _) => log.question(request_id),
-            (Err(UnknownTurn), Some(store)) => {
-                // What another host keeps of it, and no more.
-                let reading = match store.resume(self, id, owner, 0).await {
-                    Err(ResumeError::Gone { base }) => store.resume(self, id, owner, base).await,
-                    read => read,
-                };
-                reading?.question(request_id)
+            (Err(_), Some(store)) => {
+                let mut reading = store.resume(self, id, owner, 0).await;
+                if let Err(ResumeError::Gone { base }) = reading {
+                    reading = store.resume(self, id, owner, base).await;
+                }
+                match reading {
+                    Ok(reading) => reading.question(request_id),
+                    Err(ResumeError::Unavailable) => return Err(AnswerError::Unavailable),
+                    Err(_) => None,
+                }
             }
             (Err(UnknownTurn), None) => None,
         };
-        let (ask, next) = found.ok_or(AnswerError::Unknown)?;
+        let (ask, next) = asked.ok_or(AnswerError::Unknown)?;
         Ok(Asked { ask, next })
     }
 
