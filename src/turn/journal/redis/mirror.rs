@@ -389,6 +389,8 @@ impl Store {
         }
         let now = Instant::now();
         match (look.lease, mirror.silent_since) {
+            // The end stands where its readers have another frame: one that reached them and was lost before its acknowledgement.
+            _ if look.is_over && log.end().is_none() => self.leave(journal, id, lost()),
             _ if look.is_over => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
             (None, Some(since)) if now.duration_since(since) >= self.doubt() => {
