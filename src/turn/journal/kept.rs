@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::error::ResumeError;
-use super::fold::{Held, Past};
+use super::fold::{Fold, Held, Past};
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Frame, Timestamp};
 use crate::json;
+use crate::snapshot::Snapshot;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{EncodeError, Encoder, Limits, Wire};
 
@@ -116,11 +117,28 @@ pub(super) struct Dropped {
 
 impl Kept {
     /// Nothing, where the first frame will be that of index `base`.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server keeps that"))]
     pub(super) fn starting_at(base: u64) -> Self {
         Self {
             base,
             ..Self::default()
         }
+    }
+
+    /// Nothing but what the frames before came to.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server keeps that"))]
+    pub(super) fn after(snapshot: Snapshot) -> Self {
+        Self {
+            base: snapshot.frames,
+            past: Past::Folded(Box::new(Fold::from(snapshot))),
+            ..Self::default()
+        }
+    }
+
+    /// The index of the first frame that is there.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "only a server is told"))]
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
     /// What all of it counts.

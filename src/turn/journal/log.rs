@@ -85,9 +85,10 @@ impl From<Dropped> for Cut {
 }
 
 impl Log {
-    pub(super) fn new(head: Head, base: u64, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+    pub(super) fn new(head: Head, kept: Kept, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+        total.fetch_add(kept.bytes(), Ordering::Relaxed);
         let state = State {
-            kept: Kept::starting_at(base),
+            kept,
             ..State::default()
         };
         Self {

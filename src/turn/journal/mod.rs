@@ -47,7 +47,7 @@ pub use limits::{Disconnect, JournalLimits};
 #[cfg(feature = "redis")]
 pub use redis::{Durability, RedisError, RedisOptions};
 
-use self::kept::Record;
+use self::kept::{Kept, Record};
 use self::log::{Head, Log};
 use self::recorder::Recorder;
 use self::redis::{Opening, Store};
@@ -321,12 +321,12 @@ impl Journal {
         self.shared.lock().turns.get(&id).cloned()
     }
 
-    /// A log that begins at the frame `base`.
-    fn log(&self, head: Head, base: u64) -> Log {
+    /// A log that goes on behind what is kept of its turn.
+    fn log(&self, head: Head, kept: Kept) -> Log {
         let shared = &self.shared;
         Log::new(
             head,
-            base,
+            kept,
             shared.limits.max_turn_bytes,
             Arc::clone(&shared.bytes),
         )
@@ -518,7 +518,7 @@ impl Recording {
             membership: reader.membership.as_ref().map(Membership::downgrade),
             _journal: None,
         };
-        let log = Arc::new(journal.log(head, 0));
+        let log = Arc::new(journal.log(head, Kept::default()));
         let first = log.first_reader();
         let mut state = journal.shared.lock();
         state.turns.insert(id, Arc::clone(&log));

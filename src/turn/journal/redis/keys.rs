@@ -21,7 +21,8 @@ use sha2::{Digest, Sha256};
 
 use crate::frame::Frame;
 use crate::turn::TurnId;
-use crate::turn::journal::kept::Record;
+use crate::turn::journal::fold::Held;
+use crate::turn::journal::kept::{Kept, Record};
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{Limits, Wire};
 
@@ -98,6 +99,22 @@ pub(super) fn line(index: u64, record: &Record) -> BytesMut {
     // The queue has serialised every event once already.
     let _ = record.encode(&mut encoder, &mut out);
     out
+}
+
+/// What dropped frames came to, as a line.
+pub(super) fn snapshot(held: Held) -> BytesMut {
+    let snapshot = held.into_snapshot();
+    let before = snapshot.frames.saturating_sub(1);
+    line(before, &Record::frame(Frame::Snapshot(Box::new(snapshot))))
+}
+
+/// What there is of the frames before `base`.
+pub(super) fn kept_from(base: u64, line: &[u8]) -> Kept {
+    let snapshot = base.checked_sub(1).and_then(|last| record(last, line));
+    match snapshot.map(|record| record.to_frame()) {
+        Some(Frame::Snapshot(snapshot)) => Kept::after(*snapshot),
+        _ => Kept::starting_at(base),
+    }
 }
 
 /// The frame of a line that stands at `index`.

@@ -45,6 +45,8 @@ pub(super) struct Look {
     pub(super) lease: Option<Duration>,
     /// Whether all frames are there that should be.
     is_whole: bool,
+    /// What the frames before `base` came to, as a line; empty where there is nothing.
+    snapshot: String,
 }
 
 impl Look {
@@ -63,6 +65,7 @@ impl Look {
             is_over,
             lease: number(7).map(Duration::from_millis),
             is_whole: number(8)? == next.saturating_sub(base),
+            snapshot: text(9).unwrap_or_default().to_owned(),
         })
     }
 
@@ -210,7 +213,7 @@ pub(super) async fn read(
 ) -> Result<Reading, ResumeError> {
     let id = look.id;
     for _ in 0..MAX_LOOKS {
-        if from < look.base {
+        if from < look.base && look.snapshot.is_empty() {
             return Err(ResumeError::Gone { base: look.base });
         }
         if from > look.next {
@@ -297,7 +300,8 @@ impl Store {
             membership: None,
             _journal: Some(journal.clone()),
         };
-        let log = Arc::new(journal.log(head, look.base));
+        let kept = keys::kept_from(look.base, look.snapshot.as_bytes());
+        let log = Arc::new(journal.log(head, kept));
         let mirror = Mirror {
             log: Arc::downgrade(&log),
             filling: Arc::default(),

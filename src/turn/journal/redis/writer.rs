@@ -1,6 +1,5 @@
 //! The producing host's side of a turn: frames go to the server first, and are read by nobody before it has them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::{Store, millis};
 use crate::frame::{End, Failure, Frame};
 use crate::turn::TurnId;
 use crate::turn::journal::error::{lost, unavailable};
-use crate::turn::journal::kept::Record;
+use crate::turn::journal::kept::{Kept, Record};
 
 /// Shortest time that a turn is there after its end: readers on other hosts have yet to hear of it.
 const MIN_KEEP: Duration = Duration::from_secs(1);
@@ -27,7 +26,8 @@ pub(in crate::turn::journal) struct Writer {
     lane: Option<String>,
     /// The index of the next frame.
     next: u64,
-    kept: Sizes,
+    /// The same as its log has, which may drop more where all turns together are too large.
+    kept: Kept,
     refresh_at: Instant,
     asked_at: Instant,
     read_until: Option<Instant>,
@@ -67,7 +67,7 @@ impl Writer {
             keys,
             lane,
             next: 0,
-            kept: Sizes::new(store.limits.max_turn_bytes),
+            kept: Kept::default(),
             refresh_at: Instant::now() + options.lease / 3,
             asked_at: Instant::now(),
             read_until: None,
@@ -88,9 +88,14 @@ impl Writer {
     /// Appends frames; none of them keeps the turn alive and no more. With an error the turn is lost to this writer, and its readers are to
     /// be told of the failure.
     pub(in crate::turn::journal) async fn append(&mut self, batch: &[Record]) -> Result<(), Failure> {
+        let base = self.kept.base();
         for record in batch {
-            self.kept.push(record.bytes());
+            self.kept.push(record.clone(), record.bytes());
+            self.kept.trim(self.store.limits.max_turn_bytes);
         }
+        // Up to a quarter of what a turn may keep, for each batch that drops frames: few turns are so long.
+        let has_dropped = self.kept.base() > base;
+        let snapshot = self.kept.held().filter(|_| has_dropped).map(keys::snapshot);
         let options = &self.store.options;
         let is_over = batch.last().is_some_and(|record| record.as_end().is_some());
         let (live, lease) = if is_over {
@@ -109,12 +114,12 @@ impl Writer {
             .key(self.lane.as_deref().unwrap_or_default())
             .arg(PRODUCER)
             .arg(self.next)
-            // A picture of what is dropped from the head would go with this number, into the same hash in the same script.
-            .arg(self.kept.base)
+            .arg(self.kept.base())
             .arg(millis(live))
             .arg(millis(lease))
             .arg(self.id.to_string())
-            .arg(&epitaph[..]);
+            .arg(&epitaph[..])
+            .arg(snapshot.as_deref().unwrap_or_default());
         for (index, record) in (self.next..).zip(batch) {
             script.arg(&keys::line(index, record)[..]);
         }
@@ -131,35 +136,5 @@ impl Writer {
         let read = u64::try_from(read).ok().map(Duration::from_millis);
         self.read_until = read.map(|read| self.asked_at + read.min(options.lease));
         Ok(())
-    }
-}
-
-/// What the frames of a turn count, from the first on that is kept: the same sum as its log's, which may drop more where all turns
-/// together are too large.
-#[derive(Debug)]
-struct Sizes {
-    max_bytes: usize,
-    base: u64,
-    sizes: VecDeque<usize>,
-    bytes: usize,
-}
-
-impl Sizes {
-    fn new(max_bytes: usize) -> Self {
-        Self {
-            max_bytes,
-            base: 0,
-            sizes: VecDeque::new(),
-            bytes: 0,
-        }
-    }
-
-    fn push(&mut self, bytes: usize) {
-        self.sizes.push_back(bytes);
-        self.bytes += bytes;
-        while self.bytes > self.max_bytes && self.sizes.len() > 1 {
-            self.bytes -= self.sizes.pop_front().unwrap_or_default();
-            self.base += 1;
-        }
     }
 }

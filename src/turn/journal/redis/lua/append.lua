@@ -1,12 +1,12 @@
 -- Appends frames, refreshes what would expire, drops the head: all of it or nothing. A batch that comes twice is appended once.
 -- KEYS: turn, frames, lease, readers, lane ('' for none).
 -- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 where the last frame is the end),
---       id, the end for a turn that has lost frames, then the frames.
+--       id, the end for a turn that has lost frames, what the dropped frames came to ('' for nothing), then the frames.
 -- Says ok, lost (frames that were acknowledged are not there) or fenced (somebody else has ended the turn), and for how many ms from now
 -- the turn counts as read on other hosts.
 local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local epoch, first, base, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local count = #ARGV - 7
+local count = #ARGV - 8
 local read = redis.call('PTTL', KEYS[4])
 
 local function place(at_epoch, index)
@@ -48,12 +48,12 @@ if head[4] == '1' then
 end
 
 for at = 1, count do
-  redis.call('XADD', frames, place(epoch, first + at - 1), 'f', ARGV[7 + at])
+  redis.call('XADD', frames, place(epoch, first + at - 1), 'f', ARGV[8 + at])
 end
 redis.call('HSET', turn, 'next', string.format('%.0f', first + count))
 if base > kept_from then
   redis.call('XTRIM', frames, 'MINID', '=', place(epoch, base))
-  redis.call('HSET', turn, 'base', string.format('%.0f', base))
+  redis.call('HSET', turn, 'base', string.format('%.0f', base), 'snapshot', ARGV[8])
 end
 if hold == '0' then
   redis.call('HSET', turn, 'over', '1')
