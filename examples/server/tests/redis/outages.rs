@@ -235,7 +235,7 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
     let end = own.next_index();
     let mut readers = Vec::new();
     for address in [here, there] {
-        // The host that answered has a snapshot of what it dropped, the other one has not: both say so, and what comes after it is exact.
+        // Both hosts say what the dropped frames came to, and what comes after it is exact.
         let mut back = Reader::from("back", Numbered::Lines, &own.turn, slow.next_index());
         back.follow([address]).await;
         readers.push(back);
@@ -253,7 +253,7 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
     }
     slow.follow([there]).await;
     readers.extend([own, slow]);
-    let verdict = judged(&readers, &[Told::Gone, Told::Snapshot], "slow");
+    let verdict = judged(&readers, &[Told::Snapshot], "slow");
     assert_eq!(verdict.end, Some((end - 1, End::Completed)));
     let told = verdict.told.iter().map(|(reader, _)| &**reader);
     // On a machine that is busy enough the first one falls behind too.
