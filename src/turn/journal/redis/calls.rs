@@ -213,7 +213,7 @@ pub(super) async fn call(
             None if !look.is_over => silent_since.or_else(|| Some(Instant::now())),
             _ => None,
         };
-        if silent_since.is_some_and(|since| since.elapsed() >= store.doubt()) {
+        if silent_since.is_some_and(|since| since.elapsed() >= store.options.doubt()) {
             // Whether it ends here or somebody was faster, the next look tells.
             timeout_at(give_up, store.fence(&look)).await.ok()?.ok()?;
         }

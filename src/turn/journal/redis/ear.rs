@@ -287,7 +287,7 @@ async fn look_after(store: &Store, journal: &Journal) {
     let mut due = Vec::new();
     for (id, mirror) in &mut store.lock().mirrors {
         if mirror.check_at <= now {
-            mirror.check_at = now + store.options.lease;
+            mirror.check_at = now + store.options.hold();
             due.push(*id);
         }
     }

@@ -10,7 +10,7 @@ use redis::Script;
 use tokio::time::Instant;
 
 use super::keys::{self, PRODUCER};
-use super::link::{MAX_PAUSE, Request, Unreachable};
+use super::link::{Request, Unreachable};
 use super::{Store, ear, millis};
 use crate::frame::{End, Failure, Frame};
 use crate::turn::journal::Journal;
@@ -84,12 +84,6 @@ impl Store {
         script.key(&keys.turn).key(&keys.frames).key(&keys.lease);
         let said: Vec<Option<String>> = self.link.ask(Request::Script(&script)).await?;
         Ok(Look::of(id, &said))
-    }
-
-    /// How long a lease has to be gone before its host is: after the server was away, a host that is there refreshes it as soon as it has
-    /// tried again.
-    pub(super) fn doubt(&self) -> Duration {
-        MAX_PAUSE + self.options.connect_timeout
     }
 
     /// Ends a turn whose host is gone, unless somebody else has.
@@ -354,7 +348,7 @@ impl Store {
         let check_at = match (filled, mirror.awaits()) {
             // What is missing may still be found.
             (Err(Hole), _) => now,
-            (Ok(_), Some(_)) => now + self.options.lease,
+            (Ok(_), Some(_)) => now + self.options.hold(),
             (Ok(_), None) => now,
         };
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
@@ -397,7 +391,7 @@ impl Store {
             _ if look.is_over && log.end().is_none() => self.leave(journal, id, lost()),
             _ if look.is_over => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
-            (None, Some(since)) if now.duration_since(since) >= self.doubt() => {
+            (None, Some(since)) if now.duration_since(since) >= self.options.doubt() => {
                 match self.fence(&look).await {
                     // Its end comes like any other frame.
                     Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
@@ -406,9 +400,11 @@ impl Store {
                 }
             }
             // A lease that comes back in between ends the doubt.
-            (None, since) => {
-                self.check_again(id, self.doubt().min(self.options.lease / 3), since.or(Some(now)))
-            }
+            (None, since) => self.check_again(
+                id,
+                self.options.doubt().min(self.options.lease / 3),
+                since.or(Some(now)),
+            ),
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::RedisError;
+use super::link::MAX_PAUSE;
 
 /// How much an acknowledged frame survives, by what the Redis server is set to: `appendonly` and `appendfsync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +100,11 @@ impl RedisOptions {
         Ok(self)
     }
 
-    /// Sets how long a turn counts as running without a sign of its host; 50 ms to an hour, as all times here. All hosts of one service
-    /// need the same.
+    /// Sets within what time readers elsewhere are told that the host of their turn is gone; 50 ms to an hour, as all times here. All hosts
+    /// of one service need the same.
+    ///
+    /// A part of it is doubt, the [`connect_timeout`](Self::connect_timeout) and half a second, in which a host that was cut off from the
+    /// server may come back. Where that is more than half of the lease it takes half the lease and the doubt.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = bounded(lease);
@@ -143,6 +147,20 @@ impl RedisOptions {
     }
 }
 
+impl RedisOptions {
+    /// How long a lease has to be gone before its host is: after the server was away, a host that is there refreshes it as soon as it has
+    /// tried again.
+    pub(super) fn doubt(&self) -> Duration {
+        MAX_PAUSE + self.connect_timeout
+    }
+
+    /// How long a lease stands at the server without being refreshed: so much less than it is that the doubt fits into it, but at least
+    /// half.
+    pub(super) fn hold(&self) -> Duration {
+        self.lease.saturating_sub(self.doubt()).max(self.lease / 2)
+    }
+}
+
 fn bounded(time: Duration) -> Duration {
     time.clamp(RedisOptions::MIN_TIME, RedisOptions::MAX_TIME)
 }
@@ -159,5 +177,31 @@ impl fmt::Debug for RedisOptions {
             .field("response_timeout", &self.response_timeout)
             .field("required", &self.required)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_is_gone_is_noticed_within_its_lease() {
+        let options = |lease, connect| {
+            let options = RedisOptions::new("redis://127.0.0.1").unwrap();
+            options
+                .lease(Duration::from_millis(lease))
+                .connect_timeout(Duration::from_millis(connect))
+        };
+        for (lease, connect, hold) in [
+            (10_000, 2_000, 7_500),
+            (5_000, 2_000, 2_500),
+            (10_000, 500, 9_000),
+        ] {
+            let options = options(lease, connect);
+            assert_eq!(options.hold(), Duration::from_millis(hold));
+            assert_eq!(options.hold() + options.doubt(), options.lease);
+        }
+        // Or else half of it, and the doubt.
+        assert_eq!(options(1_500, 2_000).hold(), Duration::from_millis(750));
     }
 }

@@ -59,7 +59,7 @@ impl Writer {
             .arg(opening.keep_alive.map_or(0, millis))
             .arg(opening.id.to_string())
             .arg(millis(store.running()))
-            .arg(millis(options.lease));
+            .arg(millis(store.options.hold()));
         let begun: Result<String, Unreachable> = store.link.ask(Request::Script(&script)).await;
         begun.map_err(|Unreachable| unavailable())?;
         Ok(Self {
@@ -68,7 +68,7 @@ impl Writer {
             lane,
             next: 0,
             kept: Kept::default(),
-            refresh_at: Instant::now() + options.lease / 3,
+            refresh_at: Instant::now() + store.options.hold() / 3,
             asked_at: Instant::now(),
             read_until: None,
             store,
@@ -101,7 +101,7 @@ impl Writer {
         let (live, lease) = if is_over {
             (self.store.limits.keep.max(MIN_KEEP), Duration::ZERO)
         } else {
-            (self.store.running(), options.lease)
+            (self.store.running(), self.store.options.hold())
         };
         let epitaph = keys::line(self.next, &Record::frame(Frame::End(End::failed(lost()))));
         let script: &Script = &keys::APPEND;
@@ -131,7 +131,7 @@ impl Writer {
         }
         self.next += batch.len() as u64;
         self.asked_at = Instant::now();
-        self.refresh_at = self.asked_at + options.lease / 3;
+        self.refresh_at = self.asked_at + self.store.options.hold() / 3;
         // Below zero nobody does.
         let read = u64::try_from(read).ok().map(Duration::from_millis);
         self.read_until = read.map(|read| self.asked_at + read.min(options.lease));
