@@ -98,6 +98,8 @@ test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT
   const asked = CLIENTS.map((client) => client.ask(going.url, SHUTDOWN.prompt, going.url));
   const active = async () => (await (await fetch(`${going.url}/healthz`)).json()).active_turns;
   while ((await active()) < CLIENTS.length) await new Promise((resolve) => setTimeout(resolve, 10));
+  // A turn counts before its response has begun: its question is on the disk first.
+  await new Promise((resolve) => setTimeout(resolve, 1000));
   assert.equal(await going.stop(), 0);
   for (const [index, seen] of (await Promise.all(asked)).entries()) {
     const client = CLIENTS[index];

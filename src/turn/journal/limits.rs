@@ -87,9 +87,9 @@ impl Default for JournalLimits {
 /// |---|---|---|---|
 /// | closes or resets its socket | at once | at once | at once |
 /// | closes only its own direction, and would read on | at once, unless hyper's `half_close` is set | at once | at once |
-/// | sends a byte too many and closes | by the second [keep-alive](super::Timeouts::keep_alive); before the response has begun not at all | at once | at once |
+/// | sends a byte too many and closes | by the second [keep-alive](crate::turn::Timeouts::keep_alive); before the response has begun not at all | at once | at once |
 /// | is cut off without a word | when it has to take more than the buffers on the way hold | by hyper's `keep_alive_interval` | by the gateway's ping |
-/// | takes nothing, or next to it | by the server's time-out for writing | after [`Timeouts::write_stall`](super::Timeouts::write_stall) | by the gateway's time-outs |
+/// | takes nothing, or next to it | by the server's time-out for writing | after [`Timeouts::write_stall`](crate::turn::Timeouts::write_stall) | by the gateway's time-outs |
 ///
 /// So a client of HTTP/1 that was cut off while the turn is silent is a reader until the system gives the connection up; the turn's own
 /// time-outs bound that.
