@@ -81,7 +81,7 @@ impl Default for JournalLimits {
 ///
 /// # When a reader is gone
 ///
-/// As measured by `tests/disconnects` with hyper 1.12:
+/// With hyper 1.12; `tests/disconnects` waits for each of these and times none:
 ///
 /// | the client | HTTP/1 | HTTP/2 | WebSocket |
 /// |---|---|---|---|
