@@ -29,8 +29,14 @@ record! {
     Usage {;
         /// Tokens of the prompt.
         input_tokens: u64,
+        /// Those of them that a prompt before had left behind and that were not decoded again.
+        cached_input_tokens: u64,
         /// Tokens of the answer.
         output_tokens: u64,
+        /// Time that the prompt took, in milliseconds.
+        prompt_ms: f64,
+        /// Time that the answer took from its first token on, in milliseconds.
+        generation_ms: f64,
         /// Name of the model.
         model: String,
     }

@@ -56,11 +56,42 @@ pub struct Document {
     pub added_ms: u64,
 }
 
-/// A piece of a document: whole sentences of one section and one page.
+/// How much of a document a chunk is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// A section: everything under one heading.
+    #[serde(rename = "L1")]
+    Section,
+    /// A passage: whole sentences of one section and one page.
+    #[default]
+    #[serde(rename = "L2")]
+    Passage,
+    /// A sentence, or what it states.
+    #[serde(rename = "L3")]
+    Sentence,
+}
+
+impl Level {
+    /// The name on the wire and in stores: `L1`, `L2`, `L3`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Section => "L1",
+            Self::Passage => "L2",
+            Self::Sentence => "L3",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+    fn is_passage(&self) -> bool {
+        *self == Self::Passage
+    }
+}
+
+/// A piece of a document, in whole sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// `<document id>-<ordinal>`.
+    /// `<document id>-<ordinal>` for a passage; `<document id>-s<ordinal>` for a section; `<passage id>.<n>` for a sentence.
     pub id: String,
     /// The id of its document.
     pub document_id: String,
@@ -69,10 +100,19 @@ pub struct Chunk {
     /// The headings above it, outermost first: `Guide > Install`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heading: Option<String>,
-    /// The page it stands on, counted from 1, where the document has pages.
+    /// The page it begins on, counted from 1, where the document has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// Its place in the document, counted from 0.
+    /// The page it ends on, where that is another one; only sections have more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_page: Option<u32>,
+    /// How much of the document it is.
+    #[serde(default, skip_serializing_if = "Level::is_passage")]
+    pub level: Level,
+    /// The id of the chunk of the level above that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its place among the chunks of its level in the document, counted from 0.
     pub ordinal: u32,
     /// The sentences: one space between two of a paragraph, a line feed between two paragraphs.
     pub text: String,
@@ -87,9 +127,19 @@ impl Chunk {
             document_name: document_name.to_owned(),
             heading: None,
             page: None,
+            last_page: None,
+            level: Level::Passage,
+            parent: None,
             ordinal,
             text: text.to_owned(),
         }
+    }
+
+    /// The pages it stands on, in order; empty where the document has none.
+    pub fn pages(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.page;
+        let last = self.last_page.or(first);
+        first.zip(last).into_iter().flat_map(|(first, last)| first..=last)
     }
 
     /// The id of the chunk at `ordinal` of a document.

@@ -28,8 +28,8 @@ use sha2::{Digest, Sha256};
 use super::chunk::{Piece, chunks};
 use super::document::Hit;
 use super::lexical::{Analyzer, Index, Prepared};
-use super::store::Store;
-use super::{Chunk, Document, Parsed};
+use super::records::Records;
+use super::{Chunk, Document, Level, Parsed};
 
 /// The one file in the folder of a library.
 pub const FILE_NAME: &str = "library.redb";
@@ -134,7 +134,7 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Library {
     limits: LibraryLimits,
-    store: Store,
+    records: Records,
     analyzer: Analyzer,
     shared: RwLock<Shared>,
     /// Held while a document is added or removed.
@@ -174,7 +174,7 @@ impl Library {
     /// `library_in_use`, `library_version`, `library_storage`, `library_damaged`.
     pub fn open(folder: &Path, limits: LibraryLimits) -> Result<Self, LibraryError> {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
-        Self::with_store(Store::open(&folder.join(FILE_NAME))?, limits)
+        Self::with_records(Records::open(&folder.join(FILE_NAME))?, limits)
     }
 
     /// A library that is gone when it is dropped.
@@ -182,23 +182,23 @@ impl Library {
     /// # Errors
     /// `library_storage`.
     pub fn in_memory(limits: LibraryLimits) -> Result<Self, LibraryError> {
-        Self::with_store(Store::in_memory()?, limits)
+        Self::with_records(Records::in_memory()?, limits)
     }
 
-    fn with_store(store: Store, limits: LibraryLimits) -> Result<Self, LibraryError> {
+    fn with_records(records: Records, limits: LibraryLimits) -> Result<Self, LibraryError> {
         let analyzer = Analyzer::default();
         let mut shared = Shared::default();
-        for (number, document) in store.documents()? {
+        for (number, document) in records.documents()? {
             shared.publish(number, document);
         }
-        store.each_piece(|number, ordinal, piece| {
+        records.each_piece(|number, ordinal, piece| {
             shared
                 .index
                 .insert(key(number, ordinal), analyzer.prepare(&indexed_text(&piece)));
         })?;
         Ok(Self {
             limits,
-            store,
+            records,
             analyzer,
             shared: RwLock::new(shared),
             writer: Mutex::new(()),
@@ -263,7 +263,7 @@ impl Library {
             added_ms: since_epoch.as_millis() as u64,
         };
         let number = self
-            .store
+            .records
             .replace(old.as_ref().map(|(number, _)| *number), &document, &pieces)?;
         self.fill_index(number, prepared);
         let mut shared = self.write();
@@ -344,7 +344,7 @@ impl Library {
         let Some(number) = self.read().by_id.get(document_id).copied() else {
             return Ok(false);
         };
-        self.store.remove(number)?;
+        self.records.remove(number)?;
         let withdrawn = self.write().withdraw(number);
         if let Some(document) = withdrawn {
             self.clear_index(number, document.chunks);
@@ -387,7 +387,7 @@ impl Library {
         let Some((number, document)) = found else {
             return Ok(None);
         };
-        let piece = self.store.pieces(&[(number, ordinal)])?.pop().flatten();
+        let piece = self.records.pieces(&[(number, ordinal)])?.pop().flatten();
         Ok(piece.map(|piece| chunk_of(&document, ordinal, piece)))
     }
 
@@ -411,7 +411,7 @@ impl Library {
             .iter()
             .map(|found| (number_of(found.key), ordinal_of(found.key)))
             .collect();
-        let pieces = self.store.pieces(&keys)?;
+        let pieces = self.records.pieces(&keys)?;
         // A piece that is gone by now belongs to a document that was taken out meanwhile.
         let hit = |((found, document), piece): ((&super::lexical::Match, &Arc<Document>), Option<Piece>)| {
             Some(Hit {
@@ -492,6 +492,9 @@ fn chunk_of(document: &Document, ordinal: u32, piece: Piece) -> Chunk {
         document_name: document.name.clone(),
         heading: piece.heading,
         page: piece.page,
+        last_page: None,
+        level: Level::Passage,
+        parent: None,
         ordinal,
         text: piece.text,
     }

@@ -15,6 +15,8 @@
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |
 //! | [`library`] | the durable set of documents and its index |
+//! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
+//! | [`model`] | the seams to models: what writes, what embeds, what ranks |
 //! | [`plan`] | a question to the queries that are searched for |
 //! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
 //! | [`terms`] | the telling words of a question and their weights |
@@ -32,19 +34,21 @@ pub mod extract;
 pub mod generate;
 pub mod lexical;
 pub mod library;
+pub mod model;
 pub mod parse;
 pub mod pipeline;
 pub mod plan;
 mod quantity;
+mod records;
 pub mod retrieve;
 pub mod review;
 pub mod sentence;
-mod store;
+pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
 
-pub use document::{Chunk, Document, DocumentKind, Hit};
+pub use document::{Chunk, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};

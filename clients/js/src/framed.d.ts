@@ -61,7 +61,14 @@ export interface Metadata {
   citations: Citation[];
   mode?: string;
   tools_used: string[];
-  usage?: { input_tokens?: number; output_tokens?: number; model?: string };
+  usage?: {
+    input_tokens?: number;
+    cached_input_tokens?: number;
+    output_tokens?: number;
+    prompt_ms?: number;
+    generation_ms?: number;
+    model?: string;
+  };
   queue_stats?: { was_queued: boolean; queue_position: number; queue_wait_ms?: number };
   /** How many events were kept off the wire. */
   events_dropped?: number;

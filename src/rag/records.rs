@@ -33,11 +33,11 @@ struct StoredPiece {
 }
 
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct Records {
     database: Database,
 }
 
-impl Store {
+impl Records {
     pub(super) fn open(file: &Path) -> Result<Self, LibraryError> {
         let database = Database::builder().set_cache_size(CACHE_BYTES).create(file);
         Self::prepare(database.map_err(|error| match error {
