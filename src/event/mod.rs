@@ -376,7 +376,9 @@ mod tests {
             ),
             (CacheMiss::new().into(), r#"{"event":"cache_miss"}"#),
             (
-                QueryAnalysis::new("q", Complexity::Simple, false, Mode::Direct).judge("lexical").into(),
+                QueryAnalysis::new("q", Complexity::Simple, false, Mode::Direct)
+                    .judge("lexical")
+                    .into(),
                 r#"{"event":"query_analysis","query":"q","complexity":"simple","decomposed":false,"estimated_mode":"direct","judge":"lexical"}"#,
             ),
             (

@@ -24,6 +24,9 @@
 //! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
+//! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
+//! | [`cite`] | which brackets in a text are citations, and of what |
+//! | [`fence`] | text of strangers in a prompt |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
@@ -31,8 +34,10 @@
 
 pub mod changes;
 pub mod chunk;
+pub mod cite;
 pub mod document;
 pub mod extract;
+pub mod fence;
 pub mod generate;
 pub mod lexical;
 pub mod library;
@@ -44,11 +49,14 @@ mod quantity;
 mod records;
 pub mod retrieve;
 pub mod review;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod sentence;
 pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
+pub mod write;
 
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
@@ -58,3 +66,4 @@ pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
 pub use review::{CoverageReview, Judgement, Review};
+pub use write::Writer;
