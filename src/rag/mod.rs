@@ -28,11 +28,13 @@
 //! | [`cite`] | which brackets in a text are citations, and of what |
 //! | [`fence`] | text of strangers in a prompt |
 //! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
+//! | [`cache`] | answers to questions that mean the same |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod cache;
 pub mod changes;
 pub mod chunk;
 pub mod cite;
@@ -61,6 +63,7 @@ pub mod terms;
 pub(crate) mod test_data;
 pub mod write;
 
+pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
