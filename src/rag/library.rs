@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 
 use super::chunk::{Piece, chunks};
 use super::document::Hit;
-use super::lexical::{Analyzer, Index, Prepared};
+use super::lexical::{Analyzer, Index, Prepared, indexed_text};
 use super::records::Records;
 use super::{Chunk, Document, Level, Parsed};
 
@@ -192,9 +192,10 @@ impl Library {
             shared.publish(number, document);
         }
         records.each_piece(|number, ordinal, piece| {
-            shared
-                .index
-                .insert(key(number, ordinal), analyzer.prepare(&indexed_text(&piece)));
+            shared.index.insert(
+                key(number, ordinal),
+                analyzer.prepare(&indexed_text(piece.heading.as_deref(), &piece.text)),
+            );
         })?;
         Ok(Self {
             limits,
@@ -249,7 +250,10 @@ impl Library {
             {
                 return Err(LibraryError::Cancelled);
             }
-            prepared.push(self.analyzer.prepare(&indexed_text(piece)));
+            prepared.push(
+                self.analyzer
+                    .prepare(&indexed_text(piece.heading.as_deref(), &piece.text)),
+            );
         }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let document = Document {
@@ -475,14 +479,6 @@ fn number_of(key: u64) -> u32 {
 
 fn ordinal_of(key: u64) -> u32 {
     key as u32
-}
-
-/// The headings count as text: a question often names the section and not the words in it.
-fn indexed_text(piece: &Piece) -> String {
-    match &piece.heading {
-        Some(heading) => format!("{heading}\n{}", piece.text),
-        None => piece.text.clone(),
-    }
 }
 
 fn chunk_of(document: &Document, ordinal: u32, piece: Piece) -> Chunk {

@@ -240,7 +240,11 @@ fn a_real_paper_is_found_by_its_words() {
     let document = library.add("attention.pdf", &parsed).unwrap();
     let terms: usize = chunks(&parsed)
         .iter()
-        .map(|piece| library.terms(&indexed_text(piece)).len())
+        .map(|piece| {
+            library
+                .terms(&indexed_text(piece.heading.as_deref(), &piece.text))
+                .len()
+        })
         .sum::<usize>()
         / document.chunks as usize;
     println!(
