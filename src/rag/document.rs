@@ -159,15 +159,7 @@ impl Chunk {
 
     /// What it is found by in words: its headings, then its text. A question often names the section and not the words in it.
     pub fn indexed_text(&self) -> String {
-        indexed_text(self.heading.as_deref(), &self.text)
-    }
-}
-
-/// A text below its headings, as indexes and embedders read it.
-pub(super) fn indexed_text(heading: Option<&str>, text: &str) -> String {
-    match heading {
-        Some(heading) => format!("{heading}\n{text}"),
-        None => text.to_owned(),
+        super::lexical::indexed_text(self.heading.as_deref(), &self.text).into_owned()
     }
 }
 

@@ -26,6 +26,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
@@ -166,6 +167,8 @@ pub struct Indexer {
     /// The document that the mark is a chunk of.
     mark: String,
     known: Mutex<Known>,
+    /// The library's revision up to which the store is in step.
+    revision: AtomicU64,
 }
 
 /// What is known of the store.
@@ -182,6 +185,14 @@ enum Held {
     All,
     /// Something, or nothing: it was begun.
     Part,
+}
+
+impl Known {
+    /// Those of the documents that the store does not hold wholly.
+    fn missing<'a>(&self, live: &'a BTreeSet<String>) -> impl Iterator<Item = &'a String> {
+        live.iter()
+            .filter(|id| self.documents.get(*id) != Some(&Held::All))
+    }
 }
 
 impl Indexer {
@@ -206,6 +217,7 @@ impl Indexer {
             embedder,
             mark,
             known: Mutex::default(),
+            revision: AtomicU64::new(0),
         })
     }
 
@@ -225,14 +237,12 @@ impl Indexer {
         known.compared = false;
         let mut report = Report::default();
         self.compare(&mut known, &mut report).await?;
-        let live = self.library.document_ids();
+        let (revision, live) = (self.library.revision(), self.library.document_ids());
         self.take_out(&mut known, &live, &mut report).await?;
-        let missing = live
-            .into_iter()
-            .filter(|id| known.documents.get(id) != Some(&Held::All))
-            .collect();
+        let missing = known.missing(&live).cloned().collect();
         self.put_in(&mut known, missing, &mut report, &mut progress)
             .await?;
+        self.reached(&known, revision, &live);
         Ok(report)
     }
 
@@ -286,9 +296,21 @@ impl Indexer {
     /// Dropping the future changes nothing.
     pub async fn behind(&self) -> BTreeSet<String> {
         let known = self.known.lock().await;
-        let mut live = self.library.document_ids();
-        live.retain(|id| known.documents.get(id) != Some(&Held::All));
-        live
+        known.missing(&self.library.document_ids()).cloned().collect()
+    }
+
+    /// The [`Library::revision`] up to which every change is in the store; 0 before the first call. What was searched for since a revision has
+    /// seen all changes up to that one, and nothing else is sure: a document that failed holds it back until it is repaired.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// What the library had at a revision, or at a newer one, was brought in.
+    fn reached(&self, known: &Known, revision: u64, live: &BTreeSet<String>) {
+        // A document that went meanwhile needs no place in the store.
+        if known.missing(live).all(|id| !self.library.is_live(id)) {
+            self.revision.fetch_max(revision, Ordering::Release);
+        }
     }
 
     /// Takes out what went, and puts one document in.
@@ -300,11 +322,12 @@ impl Indexer {
         let mut known = self.known.lock().await;
         let mut report = Report::default();
         self.compare(&mut known, &mut report).await?;
-        let live = self.library.document_ids();
+        let (revision, live) = (self.library.revision(), self.library.document_ids());
         self.take_out(&mut known, &live, &mut report).await?;
-        let wanted = document_id.filter(|id| known.documents.get(*id) != Some(&Held::All));
-        let wanted = wanted.into_iter().map(str::to_owned).collect();
+        let wanted = known.missing(&live).filter(|id| Some(id.as_str()) == document_id);
+        let wanted = wanted.cloned().collect();
         self.put_in(&mut known, wanted, &mut report, progress).await?;
+        self.reached(&known, revision, &live);
         report.failed.pop().map_or(Ok(()), |failed| Err(failed.error))
     }
 

@@ -495,6 +495,27 @@ async fn calls_at_once_do_not_undo_each_other() {
     assert_in_step(&library, &shelf, &index.mark).await;
 }
 
+#[tokio::test]
+async fn a_revision_is_reached_when_all_up_to_it_is_in() {
+    let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
+    library.add("a.md", &parsed("Apples are red.")).unwrap();
+    let index = indexer(&library, &shelf, Words::default().poisoned_by("pears"));
+    assert_eq!(index.revision(), 0);
+    assert!(is_done(&index.reconcile(go_on).await));
+    assert_eq!((library.revision(), index.revision()), (1, 1));
+    let pears = library.add("b.md", &parsed("The pears are green.")).unwrap();
+    assert_eq!((library.revision(), index.revision()), (2, 1));
+    assert!(!is_done(&index.reconcile(go_on).await));
+    index.add("c.md", parsed("Plums are blue."), go_on).await.unwrap();
+    assert_eq!(
+        (library.revision(), index.revision()),
+        (3, 1),
+        "one document is missing"
+    );
+    index.remove(&pears.id).await.unwrap();
+    assert_eq!((library.revision(), index.revision()), (4, 4));
+}
+
 #[test]
 fn embedder_and_store_have_to_fit() {
     let store: Arc<dyn Store> = Shelf::new(Vectors::dense(3));

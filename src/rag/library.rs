@@ -28,9 +28,9 @@ use tokio::sync::watch;
 
 use super::changes::{Change, ChangeKind, Changes};
 use super::chunk::{Piece, chunks};
-use super::document::{Hit, indexed_text};
+use super::document::Hit;
 use super::levels::{Outline, Outlined, Outliner};
-use super::lexical::{Analyzer, Index, Match, Prepared};
+use super::lexical::{Analyzer, Index, Match, Prepared, indexed_text};
 use super::records::Records;
 use super::{Document, Parsed};
 

