@@ -13,7 +13,7 @@ use bm25::{
 };
 
 /// Terms in a usual chunk, stop words left out: 77 in the chunks of "Attention Is All You Need".
-const AVERAGE_TERMS: f32 = 80.0;
+pub(super) const AVERAGE_TERMS: f32 = 80.0;
 /// Different terms of a query that are looked up; the first ones win. A query costs terms × matching texts.
 pub const MAX_QUERY_TERMS: usize = 32;
 

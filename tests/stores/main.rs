@@ -1,6 +1,8 @@
 //! One suite over every store: in memory and in this process always, on a real Qdrant where `QDRANT_URL` names one.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
+#[cfg(feature = "qdrant-edge")]
+mod folder;
 mod points;
 mod suite;
 
@@ -15,10 +17,21 @@ async fn on_memory(vectors: Vectors, behaviour: Behaviour) {
     behaviour(Arc::new(MemoryStore::new(vectors))).await;
 }
 
+#[cfg(feature = "qdrant-edge")]
+async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
+    use ragwire::rag::store::{EdgeOptions, EdgeStore};
+
+    let folder = tempfile::tempdir().unwrap();
+    let store = EdgeStore::open(folder.path(), EdgeOptions::new(vectors)).await.unwrap();
+    behaviour(Arc::new(store)).await;
+}
+
 /// Every behaviour of the suite on every store, each on an empty one that keeps these vectors.
 macro_rules! suite {
     ($($behaviour:ident: $vectors:expr;)*) => {
         suite!(memory, on_memory: $($behaviour: $vectors;)*);
+        #[cfg(feature = "qdrant-edge")]
+        suite!(edge, on_edge: $($behaviour: $vectors;)*);
     };
     ($store:ident, $on:ident: $($behaviour:ident: $vectors:expr;)*) => {
         mod $store {

@@ -7,13 +7,23 @@
 //! | store | where | search |
 //! |---|---|---|
 //! | [`MemoryStore`] | in this process, gone with it | exact |
+#![cfg_attr(
+    feature = "qdrant-edge",
+    doc = "| [`EdgeStore`] | in this process, in a folder | exact, in large ones by a graph |"
+)]
 //!
 //! It knows no model and no pipeline.
 
 mod blocking;
 mod checks;
+#[cfg(feature = "qdrant-edge")]
+mod edge;
+#[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
+mod kept;
 mod memory;
 
+#[cfg(feature = "qdrant-edge")]
+pub use edge::{EdgeOptions, EdgeStore, INDEX_FROM_KIB};
 pub use memory::MemoryStore;
 
 use std::collections::BTreeSet;
