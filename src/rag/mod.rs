@@ -24,6 +24,7 @@
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
@@ -47,6 +48,8 @@ pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
+#[cfg(feature = "upstream")]
+pub mod upstream;
 
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
