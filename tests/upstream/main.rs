@@ -10,6 +10,7 @@ mod requests;
 mod retries;
 mod scripts;
 mod times;
+mod tls;
 #[cfg(feature = "http")]
 mod wire;
 

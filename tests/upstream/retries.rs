@@ -168,7 +168,7 @@ fn cases() -> Vec<Case> {
         (
             "a date that is far",
             vec![
-                refusal(503).header("retry-after", "Sun, 06 Nov 2094 08:49:37 GMT"),
+                refusal(503).header("retry-after", "Sat, 06 Nov 2094 08:49:37 GMT"),
                 good(),
             ],
             1,

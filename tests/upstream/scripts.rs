@@ -21,18 +21,25 @@ data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
 const NUMBERS: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}},\"timings\":{\"prompt_ms\":1.5,\"predicted_ms\":2.25,\"cache_n\":6}}\n\n\
 data: [DONE]\n\n";
 
-fn numbers(finished: &Finished) -> (Option<u32>, Option<u32>, Option<u32>, Option<f64>, Option<f64>) {
+/// Tokens of the prompt, those cached, tokens of the answer; milliseconds of both.
+type Numbers = ([Option<u32>; 3], [Option<f64>; 2]);
+
+fn numbers(finished: &Finished) -> Numbers {
+    let Finished {
+        prompt_tokens,
+        cached_tokens,
+        answer_tokens,
+        prompt_ms,
+        generation_ms,
+        ..
+    } = *finished;
     (
-        finished.prompt_tokens,
-        finished.cached_tokens,
-        finished.answer_tokens,
-        finished.prompt_ms,
-        finished.generation_ms,
+        [prompt_tokens, cached_tokens, answer_tokens],
+        [prompt_ms, generation_ms],
     )
 }
 
-const MEASURED: (Option<u32>, Option<u32>, Option<u32>, Option<f64>, Option<f64>) =
-    (Some(7), Some(5), Some(3), Some(1.5), Some(2.25));
+const MEASURED: Numbers = ([Some(7), Some(5), Some(3)], [Some(1.5), Some(2.25)]);
 
 async fn assert_whole(reply: Reply, name: &str) {
     let double = Double::new([reply]).await;
@@ -89,7 +96,7 @@ async fn a_stream_cut_anywhere_is_whole_only_if_its_end_was_told() {
                     let expected = if at >= measured {
                         MEASURED
                     } else {
-                        (None, None, None, None, None)
+                        ([None; 3], [None; 2])
                     };
                     assert_eq!(numbers(&finished), expected, "{then:?} at {at}");
                 }

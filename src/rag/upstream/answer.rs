@@ -146,7 +146,7 @@ impl Answer {
     /// What it came to, where the end was told.
     pub(super) fn finish(&self) -> Option<Finished> {
         // `[DONE]` alone says that it is whole, but not why; that it stopped is the rest.
-        let reason = self.reason.or(self.done.then_some(FinishReason::Stop))?;
+        let reason = self.reason.or_else(|| self.done.then_some(FinishReason::Stop))?;
         let mut finished = Finished::new(reason);
         let number = |value: Option<&Value>, path: &str| {
             let number = value?.pointer(path)?.as_u64()?;

@@ -147,7 +147,8 @@ impl LanguageModel for Upstream {
                 sender: &sender,
                 begun: false,
             };
-            let written = match select(pin!(sender.closed()), pin!(writing.write(&shared.chat, &body))).await {
+            let written = match select(pin!(sender.closed()), pin!(writing.write(&shared.chat, &body))).await
+            {
                 // Nobody reads any more. What was under way is dropped, and its connection with it.
                 Either::Left(_) => return,
                 Either::Right((written, _)) => written,

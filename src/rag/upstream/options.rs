@@ -248,8 +248,13 @@ impl Base {
         if authority.contains('@') {
             return Err(UpstreamError::Url("a user or a password stands in it"));
         }
-        if uri.host().is_none_or(str::is_empty) || authority.ends_with(':') {
+        let host = uri.host().unwrap_or_default();
+        if host.is_empty() {
             return Err(UpstreamError::Url("it has no host"));
+        }
+        // `http::Uri` takes any digits behind the colon.
+        if authority.len() > host.len() && uri.port_u16().is_none() {
+            return Err(UpstreamError::Url("its port is none"));
         }
         Ok(Self(text.to_owned()))
     }
