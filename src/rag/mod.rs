@@ -34,6 +34,7 @@
 //! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
 //! | [`cache`] | answers to questions that mean the same |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
@@ -71,6 +72,8 @@ pub(crate) mod test_data;
 #[cfg(test)]
 pub(crate) mod test_models;
 pub mod tools;
+#[cfg(feature = "upstream")]
+pub mod upstream;
 pub mod write;
 
 pub use cache::SemanticCache;
