@@ -33,12 +33,14 @@
 //! | [`fence`] | text of strangers in a prompt |
 //! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
 //! | [`cache`] | answers to questions that mean the same |
-//! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | [`pipeline`] | the model-free steps for one question, each told to a sink |
+//! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod agent;
 pub mod cache;
 pub mod changes;
 pub mod chunk;
@@ -76,6 +78,7 @@ pub mod tools;
 pub mod upstream;
 pub mod write;
 
+pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
