@@ -1,10 +1,9 @@
 //! One suite over every store: in memory and in this process always, on a real Qdrant where `QDRANT_URL` names one.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
-#[cfg(feature = "qdrant")]
-mod double;
 #[cfg(feature = "qdrant-edge")]
 mod folder;
+mod levels;
 mod points;
 #[cfg(feature = "qdrant")]
 mod server;
