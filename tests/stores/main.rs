@@ -22,7 +22,9 @@ async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
     use ragwire::rag::store::{EdgeOptions, EdgeStore};
 
     let folder = tempfile::tempdir().unwrap();
-    let store = EdgeStore::open(folder.path(), EdgeOptions::new(vectors)).await.unwrap();
+    let store = EdgeStore::open(folder.path(), EdgeOptions::new(vectors))
+        .await
+        .unwrap();
     behaviour(Arc::new(store)).await;
 }
 
