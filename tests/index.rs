@@ -159,13 +159,10 @@ async fn days_in_a_file() {
     use ragwire::rag::store::{EdgeOptions, EdgeStore};
 
     let folder = tempfile::tempdir().unwrap();
-    let open = async || -> Arc<dyn Store> {
+    let open = async || {
         let options = EdgeOptions::new(vectors());
-        Arc::new(
-            EdgeStore::open(folder.path().join("vectors"), options)
-                .await
-                .unwrap(),
-        )
+        let store = EdgeStore::open(folder.path().join("vectors"), options).await;
+        Arc::new(store.unwrap()) as Arc<dyn Store>
     };
     a_day(folder.path(), open().await).await;
 
