@@ -15,6 +15,7 @@
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |
 //! | [`library`] | the durable set of documents and its index |
+//! | `llama` | llama.cpp in this process behind the seams of [`model`] (feature `llama`) |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
 //! | [`plan`] | a question to the queries that are searched for |
@@ -34,6 +35,8 @@ pub mod extract;
 pub mod generate;
 pub mod lexical;
 pub mod library;
+#[cfg(feature = "llama")]
+pub mod llama;
 pub mod model;
 pub mod parse;
 pub mod pipeline;
