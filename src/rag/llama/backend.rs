@@ -49,6 +49,9 @@ const NO_WRITERS: [&str; 19] = [
     "wavtokenizer-dec",
 ];
 
+/// Architectures that read something else than text, or that read only beside a writer. A context for vectors would abort.
+const NO_READERS: [&str; 3] = ["clip", "t5", "wavtokenizer-dec"];
+
 /// How a model is spread over several accelerators.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Split {
@@ -98,7 +101,9 @@ impl LlamaFile {
             devices: Vec::new(),
             mmap: true,
             mlock: false,
-            threads: u32::try_from(threads).unwrap_or(DEFAULT_MAX_THREADS).clamp(1, DEFAULT_MAX_THREADS),
+            threads: u32::try_from(threads)
+                .unwrap_or(DEFAULT_MAX_THREADS)
+                .clamp(1, DEFAULT_MAX_THREADS),
             memory_limit: None,
         }
     }
@@ -260,9 +265,7 @@ impl LoadError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Chat,
-    #[expect(dead_code, reason = "the embedder's")]
     Embedding,
-    #[expect(dead_code, reason = "the reranker's")]
     Ranking,
 }
 
@@ -369,17 +372,25 @@ impl Header {
             let is_text = index >= 0 && gguf.kv_type(index) == GGUF_STRING;
             is_text.then(|| gguf.val_str(index)).flatten().map(str::to_owned)
         };
-        let stem = || path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let stem = || {
+            path.file_stem()
+                .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        };
         Ok(Self {
             architecture: text("general.architecture").ok_or(LoadError::Damaged)?,
             tokenizer: text("tokenizer.ggml.model").unwrap_or_default(),
-            name: text("general.name").filter(|name| !name.trim().is_empty()).unwrap_or_else(stem),
+            name: text("general.name")
+                .filter(|name| !name.trim().is_empty())
+                .unwrap_or_else(stem),
             bytes,
         })
     }
 
     fn check(&self, kind: Kind) -> Result<(), LoadError> {
         if kind == Kind::Chat && NO_WRITERS.contains(&self.architecture.as_str()) {
+            return Err(self.wrong(kind));
+        }
+        if kind != Kind::Chat && NO_READERS.contains(&self.architecture.as_str()) {
             return Err(self.wrong(kind));
         }
         // Tokenizing without one aborts the process.
@@ -403,8 +414,8 @@ fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
         Split::Layer => LlamaSplitMode::Layer,
         Split::Row => LlamaSplitMode::Row,
     };
-    let main_gpu =
-        i32::try_from(file.main_gpu).map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
+    let main_gpu = i32::try_from(file.main_gpu)
+        .map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
     let params = LlamaModelParams::default()
         .with_n_gpu_layers(file.gpu_layers)
         .with_main_gpu(main_gpu)
@@ -446,7 +457,10 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
     }
     let mut spelled = [false; 256];
     for token in vocab.tokens() {
-        let text = vocab.text(token).and_then(|text| text.to_str().ok()).unwrap_or_default();
+        let text = vocab
+            .text(token)
+            .and_then(|text| text.to_str().ok())
+            .unwrap_or_default();
         let byte = match text.as_bytes() {
             [b'<', b'0', b'x', _, _, b'>'] => usize::from_str_radix(&text[3..5], 16).ok(),
             // The other spelling that llama.cpp looks for.

@@ -1,0 +1,10 @@
+//! The embedder and the ranker over llama.cpp: against plain Rust over the same random weights, and against NumPy over a real model.
+
+mod cosine;
+mod decoder;
+mod embedder;
+mod load;
+mod minilm;
+mod ranker;
+mod requests;
+mod tokens;
