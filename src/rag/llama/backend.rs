@@ -98,7 +98,9 @@ impl LlamaFile {
             devices: Vec::new(),
             mmap: true,
             mlock: false,
-            threads: u32::try_from(threads).unwrap_or(DEFAULT_MAX_THREADS).clamp(1, DEFAULT_MAX_THREADS),
+            threads: u32::try_from(threads)
+                .unwrap_or(DEFAULT_MAX_THREADS)
+                .clamp(1, DEFAULT_MAX_THREADS),
             memory_limit: None,
         }
     }
@@ -369,11 +371,16 @@ impl Header {
             let is_text = index >= 0 && gguf.kv_type(index) == GGUF_STRING;
             is_text.then(|| gguf.val_str(index)).flatten().map(str::to_owned)
         };
-        let stem = || path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        let stem = || {
+            path.file_stem()
+                .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        };
         Ok(Self {
             architecture: text("general.architecture").ok_or(LoadError::Damaged)?,
             tokenizer: text("tokenizer.ggml.model").unwrap_or_default(),
-            name: text("general.name").filter(|name| !name.trim().is_empty()).unwrap_or_else(stem),
+            name: text("general.name")
+                .filter(|name| !name.trim().is_empty())
+                .unwrap_or_else(stem),
             bytes,
         })
     }
@@ -403,8 +410,8 @@ fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
         Split::Layer => LlamaSplitMode::Layer,
         Split::Row => LlamaSplitMode::Row,
     };
-    let main_gpu =
-        i32::try_from(file.main_gpu).map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
+    let main_gpu = i32::try_from(file.main_gpu)
+        .map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
     let params = LlamaModelParams::default()
         .with_n_gpu_layers(file.gpu_layers)
         .with_main_gpu(main_gpu)
@@ -446,7 +453,10 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
     }
     let mut spelled = [false; 256];
     for token in vocab.tokens() {
-        let text = vocab.text(token).and_then(|text| text.to_str().ok()).unwrap_or_default();
+        let text = vocab
+            .text(token)
+            .and_then(|text| text.to_str().ok())
+            .unwrap_or_default();
         let byte = match text.as_bytes() {
             [b'<', b'0', b'x', _, _, b'>'] => usize::from_str_radix(&text[3..5], 16).ok(),
             // The other spelling that llama.cpp looks for.
@@ -461,5 +471,11 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
         Ok(())
     } else {
         Err(LoadError::Vocabulary("it has no token for some byte"))
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for LlamaFile {
+    fn from(path: P) -> Self {
+        Self::new(path)
     }
 }
