@@ -30,10 +30,10 @@ impl Made {
 }
 
 /// The embedder of a tiny BERT with mean pooling, and the same model in plain Rust.
-pub(crate) fn tiny(options: EmbedderOptions) -> (LlamaEmbedder, TinyBert, Made) {
+pub(crate) async fn tiny(options: EmbedderOptions) -> (LlamaEmbedder, TinyBert, Made) {
     let bert = TinyBert::new(Pooling::Mean);
     let made = Made::new(&bert);
-    let embedder = LlamaEmbedder::load(made.file(), options).unwrap();
+    let embedder = LlamaEmbedder::load(made.file(), options).await.unwrap();
     (embedder, bert, made)
 }
 

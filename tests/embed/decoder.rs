@@ -88,10 +88,12 @@ fn tiny_llama(folder: &TempDir) -> LlamaFile {
     LlamaFile::new(path).threads(1)
 }
 
-#[test]
-fn nobody_says_how_it_pools() {
+#[tokio::test]
+async fn nobody_says_how_it_pools() {
     let folder = tempfile::tempdir().unwrap();
-    let error = LlamaEmbedder::load(tiny_llama(&folder), EmbedderOptions::default()).unwrap_err();
+    let error = LlamaEmbedder::load(tiny_llama(&folder), EmbedderOptions::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "model_no_pooling");
 }
 
@@ -105,13 +107,13 @@ async fn it_embeds_where_the_options_say_how() {
         .chain([String::new(), "\0".to_owned(), "z".repeat(1_000)])
         .collect::<Vec<_>>();
     for pooling in [Pooling::Mean, Pooling::Last, Pooling::Cls] {
-        let embedder = |batching: Batching| {
+        let embedder = async |batching: Batching| {
             let options = EmbedderOptions::default().pooling(pooling).batching(batching);
-            LlamaEmbedder::load(file.clone(), options).unwrap()
+            LlamaEmbedder::load(file.clone(), options).await.unwrap()
         };
         let (together, alone) = (
-            embedder(Batching::default()),
-            embedder(Batching::default().max_texts(1)),
+            embedder(Batching::default()).await,
+            embedder(Batching::default().max_texts(1)).await,
         );
         assert_eq!(
             (together.name(), together.dimensions()),
@@ -146,9 +148,11 @@ async fn it_embeds_where_the_options_say_how() {
     }
 }
 
-#[test]
-fn it_is_no_ranker() {
+#[tokio::test]
+async fn it_is_no_ranker() {
     let folder = tempfile::tempdir().unwrap();
-    let error = LlamaRanker::load(tiny_llama(&folder), RankerOptions::default()).unwrap_err();
+    let error = LlamaRanker::load(tiny_llama(&folder), RankerOptions::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "model_no_ranker");
 }

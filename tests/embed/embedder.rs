@@ -11,7 +11,7 @@ const ALIKE: f64 = 0.9999;
 
 #[tokio::test]
 async fn vectors_are_those_of_a_plain_computation() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default());
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let texts = texts(40);
     let vectors = soon(embedder.embed(Side::Passage, texts.clone())).await.unwrap();
     assert_eq!(
@@ -26,7 +26,8 @@ async fn vectors_are_those_of_a_plain_computation() {
 
 #[tokio::test]
 async fn batches_of_any_shape_give_the_vectors_of_one_by_one() {
-    let (one_by_one, _, made) = tiny(EmbedderOptions::default().batching(Batching::default().max_texts(1)));
+    let (one_by_one, _, made) =
+        tiny(EmbedderOptions::default().batching(Batching::default().max_texts(1))).await;
     let texts = texts(60);
     let mut alone = Vec::new();
     for text in &texts {
@@ -45,7 +46,7 @@ async fn batches_of_any_shape_give_the_vectors_of_one_by_one() {
         Batching::default().max_tokens(97).max_texts(250),
     ] {
         let options = EmbedderOptions::default().batching(batching.clone());
-        let embedder = LlamaEmbedder::load(made.file(), options).unwrap();
+        let embedder = LlamaEmbedder::load(made.file(), options).await.unwrap();
         let together = soon(embedder.embed(Side::Query, texts.clone())).await.unwrap();
         assert_eq!(together.len(), alone.len());
         for (text, (alone, together)) in texts.iter().zip(alone.iter().zip(&together)) {
@@ -62,7 +63,7 @@ async fn batches_of_any_shape_give_the_vectors_of_one_by_one() {
 
 #[tokio::test]
 async fn many_texts_share_a_batch() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let vectors = soon(embedder.embed(Side::Query, vec!["pump".to_owned(); 100]))
         .await
         .unwrap();
@@ -77,7 +78,7 @@ async fn many_texts_share_a_batch() {
 
 #[tokio::test]
 async fn a_long_text_loses_its_end_and_is_counted() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default());
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let long = "how the water pump works ".repeat(40);
     let fits = vec!["how"; CONTEXT - 2].join(" ");
     let vectors = soon(embedder.embed(Side::Passage, vec![long.clone(), fits.clone()]))
@@ -102,7 +103,7 @@ async fn a_long_text_loses_its_end_and_is_counted() {
 #[tokio::test]
 async fn texts_may_be_cut_earlier() {
     let options = EmbedderOptions::default().batching(Batching::default().max_text_tokens(6));
-    let (embedder, bert, _made) = tiny(options);
+    let (embedder, bert, _made) = tiny(options).await;
     let vectors = soon(embedder.embed(Side::Passage, vec!["how the water pump works".to_owned()]))
         .await
         .unwrap();
@@ -120,7 +121,7 @@ async fn prefixes_stand_before_the_text_of_their_side() {
     let options = EmbedderOptions::default()
         .query_prefix("query: ")
         .passage_prefix("the ");
-    let (embedder, bert, _made) = tiny(options);
+    let (embedder, bert, _made) = tiny(options).await;
     let text = || vec!["pump works".to_owned()];
     let query = soon(embedder.embed(Side::Query, text())).await.unwrap();
     assert_like(
@@ -153,14 +154,16 @@ async fn the_options_overrule_the_pooling_of_the_file() {
             Some(pooling) => EmbedderOptions::default().pooling(pooling),
             None => EmbedderOptions::default(),
         };
-        let embedder = LlamaEmbedder::load(made.file(), options).unwrap();
+        let embedder = LlamaEmbedder::load(made.file(), options).await.unwrap();
         let vectors = soon(embedder.embed(Side::Query, vec!["how the pump works".to_owned()]))
             .await
             .unwrap();
         assert_like(&vectors[0], &expected, ALIKE, &format!("{pooling:?}"));
     }
     let said = Made::new(&TinyBert::new(Said::Cls));
-    let embedder = LlamaEmbedder::load(said.file(), EmbedderOptions::default()).unwrap();
+    let embedder = LlamaEmbedder::load(said.file(), EmbedderOptions::default())
+        .await
+        .unwrap();
     let vectors = soon(embedder.embed(Side::Query, vec!["how the pump works".to_owned()]))
         .await
         .unwrap();
@@ -169,7 +172,7 @@ async fn the_options_overrule_the_pooling_of_the_file() {
 
 #[tokio::test]
 async fn any_text_has_a_vector() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default());
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let texts = [
         "",
         " \n\t ",
@@ -202,7 +205,7 @@ async fn any_text_has_a_vector() {
 
 #[tokio::test]
 async fn a_huge_text_is_cut_before_it_costs_anything() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default());
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let words = "water ".repeat(8 << 20);
     let one_word = "a".repeat(16 << 20);
     let nuls = "\0".repeat(16 << 20);

@@ -44,12 +44,14 @@ fn file(folder: &Path) -> LlamaFile {
 }
 
 /// The embedder and what its vectors have to be; nothing is a test that skips.
-fn minilm(test: &str) -> Option<(LlamaEmbedder, Vec<Value>)> {
+async fn minilm(test: &str) -> Option<(LlamaEmbedder, Vec<Value>)> {
     let Some(folder) = folder() else {
         println!("SKIPPED {test}: scripts/minilm could not get the model from PyPI");
         return None;
     };
-    let embedder = LlamaEmbedder::load(file(folder), EmbedderOptions::default()).unwrap();
+    let embedder = LlamaEmbedder::load(file(folder), EmbedderOptions::default())
+        .await
+        .unwrap();
     let reference = std::fs::read(folder.join("reference.json")).unwrap();
     Some((embedder, serde_json::from_slice(&reference).unwrap()))
 }
@@ -69,7 +71,7 @@ fn numbers(vector: &Value) -> Vec<f64> {
 
 #[tokio::test]
 async fn sentences_have_the_vectors_of_numpy() {
-    let Some((embedder, cases)) = minilm("sentences_have_the_vectors_of_numpy") else {
+    let Some((embedder, cases)) = minilm("sentences_have_the_vectors_of_numpy").await else {
         return;
     };
     assert_eq!(
@@ -91,7 +93,7 @@ async fn sentences_have_the_vectors_of_numpy() {
 
 #[tokio::test]
 async fn tokens_have_the_vectors_of_numpy() {
-    let Some((embedder, cases)) = minilm("tokens_have_the_vectors_of_numpy") else {
+    let Some((embedder, cases)) = minilm("tokens_have_the_vectors_of_numpy").await else {
         return;
     };
     let short = cases
@@ -112,7 +114,7 @@ async fn tokens_have_the_vectors_of_numpy() {
 
 #[tokio::test]
 async fn both_ways_of_comparing_find_what_answers() {
-    let Some((embedder, cases)) = minilm("both_ways_of_comparing_find_what_answers") else {
+    let Some((embedder, cases)) = minilm("both_ways_of_comparing_find_what_answers").await else {
         return;
     };
     let texts = cases.iter().map(text).collect::<Vec<_>>();
@@ -165,7 +167,9 @@ async fn how_fast_it_is_here() {
         ("batches of 32", 32, 2),
     ] {
         let options = EmbedderOptions::default().batching(Batching::default().max_texts(max_texts));
-        let embedder = LlamaEmbedder::load(file(folder).threads(threads), options).unwrap();
+        let embedder = LlamaEmbedder::load(file(folder).threads(threads), options)
+            .await
+            .unwrap();
         soon(embedder.embed(Side::Passage, texts(1))).await.unwrap();
         let (began, mut count) = (Instant::now(), 0);
         while began.elapsed() < Duration::from_secs(2) {

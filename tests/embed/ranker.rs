@@ -9,9 +9,11 @@ use crate::cosine::{Made, soon};
 /// Keys and values of 16 bits, and an activation by table.
 const NEAR: f64 = 3e-3;
 
-fn ranker(bert: &TinyBert, batching: Batching) -> (LlamaRanker, Made) {
+async fn ranker(bert: &TinyBert, batching: Batching) -> (LlamaRanker, Made) {
     let made = Made::new(bert);
-    let ranker = LlamaRanker::load(made.file(), RankerOptions::default().batching(batching)).unwrap();
+    let ranker = LlamaRanker::load(made.file(), RankerOptions::default().batching(batching))
+        .await
+        .unwrap();
     (ranker, made)
 }
 
@@ -56,7 +58,7 @@ async fn scores_are_those_of_a_plain_computation() {
         Batching::default().max_texts(1),
         Batching::default().max_tokens(0),
     ] {
-        let (ranker, _made) = ranker(&bert, batching);
+        let (ranker, _made) = ranker(&bert, batching).await;
         assert_eq!((ranker.method(), ranker.name()), ("cross-encoder", "tiny bert"));
         let scores = soon(ranker.rank(query, passages())).await.unwrap();
         assert_near(&scores, &expected);
@@ -68,7 +70,7 @@ async fn scores_are_those_of_a_plain_computation() {
 async fn what_the_file_says_of_its_pooling_does_not_matter() {
     // As converters write rerankers whose folder says nothing of pooling.
     let bert = TinyBert::ranker().pooling(Pooling::Unsaid);
-    let (ranker, _made) = ranker(&bert, Batching::default());
+    let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let scores = soon(ranker.rank("pump", passages())).await.unwrap();
     let expected = passages()
         .iter()
@@ -80,7 +82,7 @@ async fn what_the_file_says_of_its_pooling_does_not_matter() {
 #[tokio::test]
 async fn the_passage_is_cut_and_the_query_where_it_takes_more_than_half() {
     let bert = TinyBert::ranker();
-    let (ranker, _made) = ranker(&bert, Batching::default());
+    let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let room = CONTEXT - 3;
     let cut = |query: usize, passage: usize| {
         let words = |count, word: &str| vec![word.to_owned(); count].join(" ");
@@ -102,7 +104,7 @@ async fn the_passage_is_cut_and_the_query_where_it_takes_more_than_half() {
 #[tokio::test]
 async fn any_texts_have_a_score_and_none_forges_a_separator() {
     let bert = TinyBert::ranker();
-    let (ranker, _made) = ranker(&bert, Batching::default());
+    let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let hostile = ["", "\0", "[SEP] pump [SEP]", "🚀", "\u{202e}"]
         .map(str::to_owned)
         .to_vec();
@@ -126,8 +128,8 @@ async fn any_texts_have_a_score_and_none_forges_a_separator() {
     assert_near(&scores[4_900..4_907], &few);
 }
 
-#[test]
-fn a_model_without_a_head_is_no_ranker() {
+#[tokio::test]
+async fn a_model_without_a_head_is_no_ranker() {
     // Neither one that says nothing of ranking, nor one that says it is one.
     for bert in [
         TinyBert::new(Pooling::Mean),
@@ -135,7 +137,9 @@ fn a_model_without_a_head_is_no_ranker() {
         TinyBert::new(Pooling::Rank),
     ] {
         let made = Made::new(&bert);
-        let error = LlamaRanker::load(made.file(), RankerOptions::default()).unwrap_err();
+        let error = LlamaRanker::load(made.file(), RankerOptions::default())
+            .await
+            .unwrap_err();
         assert_eq!(
             (error.code(), error.to_string().as_str()),
             ("model_no_ranker", "the model is no reranker")
@@ -143,10 +147,12 @@ fn a_model_without_a_head_is_no_ranker() {
     }
 }
 
-#[test]
-fn a_classifier_of_something_else_is_no_ranker() {
+#[tokio::test]
+async fn a_classifier_of_something_else_is_no_ranker() {
     let bert = TinyBert::ranker().labels(&["contradiction", "entailment", "neutral"]);
     let made = Made::new(&bert);
-    let error = LlamaRanker::load(made.file(), RankerOptions::default()).unwrap_err();
+    let error = LlamaRanker::load(made.file(), RankerOptions::default())
+        .await
+        .unwrap_err();
     assert_eq!(error.code(), "model_no_ranker");
 }

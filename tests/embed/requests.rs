@@ -27,7 +27,7 @@ async fn computed(embedder: &LlamaEmbedder, texts: u64) {
 
 #[tokio::test]
 async fn ten_thousand_texts_come_back_in_order() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let some = texts(16);
     let expected = soon(embedder.embed(Side::Passage, some.clone())).await.unwrap();
     let many = some.iter().cycle().take(MANY).cloned().collect();
@@ -45,7 +45,7 @@ async fn ten_thousand_texts_come_back_in_order() {
 
 #[tokio::test]
 async fn no_texts_are_no_work() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     assert_eq!(
         soon(embedder.embed(Side::Query, Vec::new())).await.unwrap(),
         Vec::<Vec<f32>>::new()
@@ -61,7 +61,7 @@ async fn no_texts_are_no_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_does_not_wait_for_a_library() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let embedder = Arc::new(embedder);
     let library = {
         let embedder = Arc::clone(&embedder);
@@ -78,7 +78,7 @@ async fn a_question_does_not_wait_for_a_library() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_future_gives_up_what_has_not_begun() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let mut future = embedder.embed(Side::Passage, texts(MANY));
     poll_fn(|context| {
         assert!(future.as_mut().poll(context).is_pending());
@@ -97,7 +97,7 @@ async fn a_dropped_future_gives_up_what_has_not_begun() {
 #[tokio::test]
 async fn what_is_more_than_may_wait_is_busy() {
     let batching = Batching::default().max_waiting(1);
-    let (embedder, ..) = tiny(EmbedderOptions::default().batching(batching));
+    let (embedder, ..) = tiny(EmbedderOptions::default().batching(batching)).await;
     let mut futures = (0..60)
         .map(|_| embedder.embed(Side::Passage, texts(2_000)))
         .collect::<Vec<_>>();
@@ -127,7 +127,7 @@ async fn what_is_more_than_may_wait_is_busy() {
 
 #[tokio::test]
 async fn a_future_does_nothing_before_it_is_polled() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     drop(embedder.embed(Side::Passage, texts(MANY)));
     soon(embedder.embed(Side::Query, texts(1))).await.unwrap();
     assert_eq!(embedder.stats().texts, 1);
@@ -136,7 +136,9 @@ async fn a_future_does_nothing_before_it_is_polled() {
 #[tokio::test]
 async fn a_model_that_computes_no_numbers_is_an_error_and_no_vector() {
     let made = Made::new(&TinyBert::new(Pooling::Mean).broken());
-    let embedder = LlamaEmbedder::load(made.file(), EmbedderOptions::default()).unwrap();
+    let embedder = LlamaEmbedder::load(made.file(), EmbedderOptions::default())
+        .await
+        .unwrap();
     for _ in 0..2 {
         let error = soon(embedder.embed(Side::Query, texts(3))).await.unwrap_err();
         assert_eq!(
@@ -154,11 +156,26 @@ fn source(error: &dyn std::error::Error) -> String {
     error.source().map(ToString::to_string).unwrap_or_default()
 }
 
+#[tokio::test]
+async fn shutting_down_fails_what_waits_and_what_comes() {
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
+    let big = embedder.embed(Side::Passage, texts(MANY));
+    let shutdown = async {
+        computed(&embedder, 1).await;
+        embedder.shutdown().await;
+    };
+    let (big, ()) = soon(async { tokio::join!(big, shutdown) }).await;
+    assert_eq!(big.unwrap_err().code(), "model_closed");
+    let late = soon(embedder.embed(Side::Query, texts(1))).await;
+    assert_eq!(late.unwrap_err().code(), "model_closed");
+    soon(embedder.shutdown()).await;
+}
+
 /// The file is mapped for as long as the model is there.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn dropping_the_embedder_frees_the_model() {
-    let (embedder, _, made) = tiny(EmbedderOptions::default());
+    let (embedder, _, made) = tiny(EmbedderOptions::default()).await;
     soon(embedder.embed(Side::Query, texts(1))).await.unwrap();
     assert!(is_mapped(&made.path()));
     // In the middle of something that takes seconds.
@@ -168,6 +185,10 @@ async fn dropping_the_embedder_frees_the_model() {
         computed(&embedder, 2).await;
     }
     drop(embedder);
+    // Nor does a model stay whose loading nobody waited for.
+    let mut load = Box::pin(LlamaEmbedder::load(made.file(), EmbedderOptions::default()));
+    poll_fn(|context| Poll::Ready(load.as_mut().poll(context).is_pending())).await;
+    drop(load);
     soon(async {
         while is_mapped(&made.path()) {
             tokio::task::yield_now().await;

@@ -10,7 +10,7 @@ const ALIKE: f64 = 0.9999;
 
 #[tokio::test]
 async fn each_token_has_the_vector_of_a_plain_computation() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default());
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let texts = texts(40);
     let vectors = soon(embedder.embed_tokens(Side::Passage, texts.clone()))
         .await
@@ -28,7 +28,7 @@ async fn each_token_has_the_vector_of_a_plain_computation() {
 
 #[tokio::test]
 async fn both_kinds_of_vectors_come_from_one_model_in_any_order() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let texts = texts(10);
     let (whole, each) = (
         soon(embedder.embed(Side::Passage, texts.clone())).await.unwrap(),
@@ -59,7 +59,7 @@ async fn both_kinds_of_vectors_come_from_one_model_in_any_order() {
 
 #[tokio::test]
 async fn the_words_of_the_prefix_have_none() {
-    let (embedder, bert, _made) = tiny(EmbedderOptions::default().query_prefix("query: "));
+    let (embedder, bert, _made) = tiny(EmbedderOptions::default().query_prefix("query: ")).await;
     let vectors = soon(embedder.embed_tokens(Side::Query, vec!["pump works".to_owned()]))
         .await
         .unwrap();
@@ -72,7 +72,7 @@ async fn the_words_of_the_prefix_have_none() {
 
 #[tokio::test]
 async fn a_text_without_words_has_none_and_a_long_one_as_many_as_fit() {
-    let (embedder, ..) = tiny(EmbedderOptions::default());
+    let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let texts = vec![String::new(), "\0 ".to_owned(), "water ".repeat(200)];
     let vectors = soon(embedder.embed_tokens(Side::Passage, texts)).await.unwrap();
     let lengths = vectors.iter().map(Vec::len).collect::<Vec<_>>();
@@ -83,7 +83,7 @@ async fn a_text_without_words_has_none_and_a_long_one_as_many_as_fit() {
 #[tokio::test]
 async fn more_vectors_than_a_request_may_hold_are_refused() {
     let batching = Batching::default().max_vector_bytes(100_000);
-    let (embedder, ..) = tiny(EmbedderOptions::default().batching(batching));
+    let (embedder, ..) = tiny(EmbedderOptions::default().batching(batching)).await;
     // 62 tokens of 128 bytes each: 12 texts are within the limit, the 13th is not.
     let texts = |count| vec!["water ".repeat(62); count];
     let vectors = soon(embedder.embed_tokens(Side::Passage, texts(12)))

@@ -477,3 +477,9 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
         Err(LoadError::Vocabulary("it has no token for some byte"))
     }
 }
+
+impl<P: Into<PathBuf>> From<P> for LlamaFile {
+    fn from(path: P) -> Self {
+        Self::new(path)
+    }
+}

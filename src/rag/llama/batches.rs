@@ -109,6 +109,10 @@ impl Active {
         self.error.is_some() || (self.next.is_none() && self.texts.len() == 0)
     }
 
+    fn end_with(self, error: ModelError) {
+        let _ = self.reply.send(Err(error));
+    }
+
     fn end(self) {
         let result = self.error.map_or_else(|| Ok(self.done), Err);
         // Where nobody waits any more, nobody is told.
@@ -218,7 +222,7 @@ impl<'m> Batches<'m> {
         })
     }
 
-    /// Serves until there are no more requests and nobody can send any.
+    /// Serves until nobody can send a request any more.
     pub(super) fn serve(&mut self, mut requests: mpsc::Receiver<Request>) {
         let mut active = VecDeque::with_capacity(TOGETHER);
         loop {
@@ -232,6 +236,15 @@ impl<'m> Batches<'m> {
                 && let Ok(request) = requests.try_recv()
             {
                 active.push_back(Active::new(request));
+            }
+            if requests.is_closed() {
+                while let Some(request) = requests.blocking_recv() {
+                    active.push_back(Active::new(request));
+                }
+                active
+                    .drain(..)
+                    .for_each(|request| request.end_with(ModelError::Closed));
+                return;
             }
             // Nobody waits for these any more.
             active.retain(|request| !request.reply.is_closed());

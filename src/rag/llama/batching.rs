@@ -135,7 +135,7 @@ impl Counts {
         };
         count(&self.texts, "ragwire_llama_texts_total", texts);
         count(&self.cut, "ragwire_llama_texts_cut_total", cut);
-        count(&self.tokens, "ragwire_llama_tokens_total", tokens);
+        count(&self.tokens, "ragwire_llama_text_tokens_total", tokens);
         count(&self.batches, "ragwire_llama_batches_total", 1);
         metrics::histogram!("ragwire_llama_batch_seconds", &labels).record(took);
     }

@@ -96,7 +96,7 @@ impl EmbedderOptions {
 /// # async fn embed() -> Result<(), Box<dyn std::error::Error>> {
 /// let file = LlamaFile::new("multilingual-e5-small.gguf");
 /// let options = EmbedderOptions::default().query_prefix("query: ").passage_prefix("passage: ");
-/// let embedder = LlamaEmbedder::load(file, options)?; // blocks
+/// let embedder = LlamaEmbedder::load(file, options).await?;
 /// let vectors = embedder.embed(Side::Query, vec!["How does the login work?".to_owned()]).await?;
 /// # Ok(()) }
 /// ```
@@ -121,14 +121,18 @@ pub struct LlamaEmbedder {
 }
 
 impl LlamaEmbedder {
-    /// Loads the model, and blocks for as long as that takes: call it from `spawn_blocking`, or before the runtime starts.
+    /// Loads the model. It takes as long as reading the file does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the model up; its thread ends when it is loaded.
     ///
     /// # Errors
     /// Where the file is missing, no GGUF or none for this; [`LoadError::NoPooling`] where neither the file nor the options say how vectors
     /// of tokens become one (a model for chat does not, and with [`EmbedderOptions::pooling`] it embeds); [`LoadError::WrongKind`] for a
     /// reranker.
-    pub fn load(file: LlamaFile, options: EmbedderOptions) -> Result<Self, LoadError> {
+    pub async fn load(file: impl Into<LlamaFile>, options: EmbedderOptions) -> Result<Self, LoadError> {
         let wanted = options.clone();
+        let file = file.into();
         let waiting = options.batching.max_waiting;
         let (worker, (counts, dimensions)) =
             Worker::start("llama-embedder", waiting, move |opening, requests| {
@@ -150,16 +154,26 @@ impl LlamaEmbedder {
                     threads,
                     Arc::clone(&counts),
                 )?;
-                opening.told((counts, dimensions));
+                opening.tell((counts, dimensions));
                 batches.serve(requests);
                 Ok(())
-            })?;
+            })
+            .await?;
         Ok(Self {
             worker,
             counts,
             dimensions,
             options,
         })
+    }
+
+    /// Takes no more requests, fails those that are not answered yet with [`ModelError::Closed`] after the batch that is being computed, and
+    /// waits until the model's memory is free.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not undo the end.
+    pub async fn shutdown(&self) {
+        self.worker.shutdown().await;
     }
 
     /// What it has computed so far.

@@ -61,11 +61,15 @@ pub struct LlamaRanker {
 }
 
 impl LlamaRanker {
-    /// Loads the model, and blocks for as long as that takes: call it from `spawn_blocking`, or before the runtime starts.
+    /// Loads the model. It takes as long as reading the file does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the model up; its thread ends when it is loaded.
     ///
     /// # Errors
     /// Where the file is missing, no GGUF or none for this; [`LoadError::NotARanker`] for a model without a head that scores.
-    pub fn load(file: LlamaFile, options: RankerOptions) -> Result<Self, LoadError> {
+    pub async fn load(file: impl Into<LlamaFile>, options: RankerOptions) -> Result<Self, LoadError> {
+        let file = file.into();
         let waiting = options.batching.max_waiting;
         let (worker, counts) = Worker::start("llama-ranker", waiting, move |opening, requests| {
             let loaded = load(&file, Kind::Ranking)?;
@@ -86,16 +90,26 @@ impl LlamaRanker {
                 Arc::clone(&counts),
             )?;
             check_head(&mut batches)?;
-            opening.told(counts);
+            opening.tell(counts);
             batches.serve(requests);
             Ok(())
-        })?;
+        })
+        .await?;
         Ok(Self { worker, counts })
     }
 
     /// The model's name.
     pub fn name(&self) -> &str {
         self.counts.model()
+    }
+
+    /// Takes no more requests, fails those that are not answered yet with [`ModelError::Closed`] after the batch that is being computed, and
+    /// waits until the model's memory is free.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not undo the end.
+    pub async fn shutdown(&self) {
+        self.worker.shutdown().await;
     }
 
     /// What it has computed so far.
