@@ -4,6 +4,7 @@ mod cosine;
 mod decoder;
 mod embedder;
 mod load;
+mod metrics;
 mod minilm;
 mod ranker;
 mod requests;
