@@ -2,7 +2,8 @@
 
 use ragwire::rag::llama::{Batching, LlamaRanker, RankerOptions};
 use ragwire::rag::model::Rank;
-use ragwire_test_support::tiny_bert::{CONTEXT, Pooling, TinyBert};
+use ragwire_test_support::gguf::Value;
+use ragwire_test_support::tiny_bert::{CLS, CONTEXT, Pooling, SEP, TinyBert};
 
 use crate::cosine::{Made, soon};
 
@@ -99,6 +100,47 @@ async fn the_passage_is_cut_and_the_query_where_it_takes_more_than_half() {
         .unwrap();
     assert_near(&scores, &[cut(room / 2, room - room / 2), cut(room / 2, 1)]);
     assert_eq!(ranker.stats().cut, 3);
+}
+
+/// As a reranker has it whose halves are apart by two tokens, and one that is asked in words.
+#[tokio::test]
+async fn pairs_are_put_together_as_the_file_says() {
+    let (query, passage) = ("how", "the pump [SEP]");
+    let bert = TinyBert::ranker();
+    let (before, after) = (bert.words(query), bert.words(passage));
+    let pair = |parts: [&[usize]; 5]| bert.scores(&parts.concat())[0];
+
+    let twice = TinyBert::ranker()
+        .meta("tokenizer.ggml.add_eos_token", Value::Bool(true))
+        .meta("tokenizer.ggml.add_sep_token", Value::Bool(true));
+    let (ranker_twice, _made) = ranker(&twice, Batching::default()).await;
+    let scores = soon(ranker_twice.rank(query, vec![passage.to_owned()]))
+        .await
+        .unwrap();
+    assert_near(&scores, &[pair([&[CLS], &before, &[SEP, SEP], &after, &[SEP]])]);
+
+    // In the template a special token is meant; in the passage it is letters.
+    let template = Value::Text("how: {query} [SEP] water {document}".to_owned());
+    let asked = TinyBert::ranker().meta("tokenizer.chat_template.rerank", template);
+    let (ranker_asked, _made) = ranker(&asked, Batching::default()).await;
+    let scores = soon(ranker_asked.rank(query, vec![passage.to_owned()]))
+        .await
+        .unwrap();
+    let (how, water) = (bert.words("how:"), bert.words("water"));
+    assert_near(
+        &scores,
+        &[pair([&how, &before, &[SEP], &[&water[..], &after].concat(), &[]])],
+    );
+
+    let broken = TinyBert::ranker().meta(
+        "tokenizer.chat_template.rerank",
+        Value::Text("{document}".to_owned()),
+    );
+    let made = Made::new(&broken);
+    let error = LlamaRanker::load(made.file(), RankerOptions::default())
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), "model_template");
 }
 
 #[tokio::test]

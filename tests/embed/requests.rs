@@ -73,7 +73,8 @@ async fn a_question_does_not_wait_for_a_library() {
         soon(embedder.embed_tokens(Side::Query, texts(1))).await.unwrap();
     }
     assert!(embedder.stats().texts < MANY as u64, "the library is still at it");
-    assert_eq!(soon(library).await.unwrap().unwrap().len(), MANY);
+    assert!(!library.is_finished());
+    library.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,7 +12,6 @@ use std::vec;
 
 use llama_cpp_2::context::params::LlamaPoolingType;
 use llama_cpp_2::llama_backend::LlamaBackend;
-use llama_cpp_2::model::LlamaModel;
 use tokio::sync::{mpsc, oneshot};
 
 use super::backend::{LoadError, Loaded, backend};
@@ -148,7 +147,7 @@ struct Reading<'m> {
 /// A model with its contexts, on the thread that owns it.
 pub(super) struct Batches<'m> {
     backend: &'static LlamaBackend,
-    model: &'m LlamaModel,
+    loaded: &'m Loaded,
     reading: Reading<'m>,
     size: Size,
     max_vector_bytes: usize,
@@ -192,23 +191,20 @@ impl<'m> Batches<'m> {
         let tokens = (batching.max_tokens as usize)
             .max(limit)
             .max(PROBES * (frame + 2));
-        // llama.cpp keeps a logit of every token for every word, although nobody reads them.
-        let logits = tokens as u64 * u64::from(model.n_vocab().unsigned_abs()) * 4;
-        loaded.check_context(logits)?;
+        let tokens = u32::try_from(tokens)
+            .ok()
+            .filter(|&tokens| tokens <= MAX_BATCH_TOKENS)
+            .ok_or_else(|| LoadError::Options(format!("a batch has at most {MAX_BATCH_TOKENS} tokens")))?;
         let size = Size {
-            tokens: u32::try_from(tokens)
-                .ok()
-                .filter(|&tokens| tokens <= MAX_BATCH_TOKENS)
-                .ok_or_else(|| {
-                    LoadError::Options(format!("a batch has at most {MAX_BATCH_TOKENS} tokens"))
-                })?,
+            tokens,
             sequences: batching.max_texts.max(PROBES as u32),
             threads: i32::try_from(threads).unwrap_or(i32::MAX),
         };
+        loaded.check_context(size.bytes(model))?;
         let pooled = Sequences::open(backend, model, pooling, size).ok_or(LoadError::Context)?;
         Ok(Self {
             backend,
-            model,
+            loaded,
             reading: Reading {
                 tokenizer,
                 limit: limit.min(pooled.max_tokens()),
@@ -279,16 +275,15 @@ impl<'m> Batches<'m> {
     fn step(&mut self, active: &mut VecDeque<Active>) {
         let Some(first) = active.front_mut() else { return };
         let lane = first.wanted.lane();
-        if lane == Lane::Each && self.each.is_none() {
-            self.each = Sequences::open(self.backend, self.model, LlamaPoolingType::None, self.size);
-        }
         let sequences = match lane {
-            Lane::Pooled => Some(&mut self.pooled),
-            Lane::Each => self.each.as_mut(),
-        };
-        let Some(sequences) = sequences else {
-            first.error = Some(ModelError::Failed(Box::new(LoadError::Context)));
-            return;
+            Lane::Pooled => &mut self.pooled,
+            Lane::Each => match open_each(&mut self.each, self.backend, self.loaded, self.size) {
+                Ok(each) => each,
+                Err(error) => {
+                    first.error = Some(ModelError::Failed(Box::new(error)));
+                    return;
+                }
+            },
         };
         let began = Instant::now();
         let placed = fill(sequences, &self.reading, lane, active);
@@ -309,6 +304,20 @@ impl<'m> Batches<'m> {
             }
         }
     }
+}
+
+/// The context for vectors of tokens, beside the first one.
+fn open_each<'a, 'm>(
+    each: &'a mut Option<Sequences<'m>>,
+    backend: &LlamaBackend,
+    loaded: &'m Loaded,
+    size: Size,
+) -> Result<&'a mut Sequences<'m>, LoadError> {
+    if each.is_none() {
+        loaded.check_context(size.bytes(&loaded.model).saturating_mul(2))?;
+        *each = Sequences::open(backend, &loaded.model, LlamaPoolingType::None, size);
+    }
+    each.as_mut().ok_or(LoadError::Context)
 }
 
 /// A text in a batch.

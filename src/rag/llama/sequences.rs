@@ -32,6 +32,17 @@ pub(super) struct Size {
     pub(super) threads: i32,
 }
 
+impl Size {
+    /// Bytes that a context of this size has at least: a logit of every token for every word, which llama.cpp keeps although nobody reads
+    /// them, and keys and values of 16 bits where the model writes.
+    pub(super) fn bytes(self, model: &LlamaModel) -> u64 {
+        let words = u64::from(model.n_vocab().unsigned_abs());
+        let heads = u64::from(model.n_head_kv()) * 4 * u64::from(model.n_layer());
+        let width = u64::from(model.n_embd().unsigned_abs()) / u64::from(model.n_head().max(1));
+        u64::from(self.tokens) * (words * 4 + heads * width)
+    }
+}
+
 /// llama.cpp did not compute a batch, or what it computed is no number.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum ComputeError {

@@ -169,7 +169,10 @@ mod tests {
 
     type Reply = oneshot::Sender<Result<u32, ModelError>>;
 
-    fn start(waiting: usize, mut serve: impl FnMut(u32, Reply) + Send + 'static) -> Worker<(u32, Reply)> {
+    async fn start(
+        waiting: usize,
+        mut serve: impl FnMut(u32, Reply) + Send + 'static,
+    ) -> Worker<(u32, Reply)> {
         Worker::start::<_, ()>("test", waiting, move |opening, mut jobs| {
             opening.tell(());
             while let Some((number, reply)) = jobs.blocking_recv() {

@@ -19,8 +19,10 @@ const INNER: usize = 64;
 const EPSILON: f64 = 1e-12;
 const SPECIALS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 const UNKNOWN: usize = 1;
-const CLS: usize = 2;
-const SEP: usize = 3;
+/// `[CLS]`
+pub const CLS: usize = 2;
+/// `[SEP]`
+pub const SEP: usize = 3;
 const WORDS: [&str; 8] = ["the", "water", "pump", "moves", "login", "works", "how", "query"];
 
 /// `LLAMA_POOLING_TYPE_*`, as the file says it.
@@ -42,6 +44,7 @@ pub struct TinyBert {
     pooling: Pooling,
     head: bool,
     labels: Vec<&'static str>,
+    meta: Vec<(String, Value)>,
     weights: BTreeMap<String, Vec<f32>>,
     vocabulary: Vec<String>,
 }
@@ -60,6 +63,7 @@ impl TinyBert {
             pooling,
             head: false,
             labels: Vec::new(),
+            meta: Vec::new(),
             weights: BTreeMap::new(),
             vocabulary,
         };
@@ -87,6 +91,13 @@ impl TinyBert {
     pub fn labels(mut self, labels: &[&'static str]) -> Self {
         self.labels = labels.to_vec();
         self.fill();
+        self
+    }
+
+    /// Puts something else into the file.
+    #[must_use]
+    pub fn meta(mut self, key: &str, value: Value) -> Self {
+        self.meta.push((key.to_owned(), value));
         self
     }
 
@@ -197,6 +208,9 @@ impl TinyBert {
             ("mask", 4),
         ] {
             gguf.meta(&format!("tokenizer.ggml.{key}_token_id"), number(token));
+        }
+        for (key, value) in &self.meta {
+            gguf.meta(key, value.clone());
         }
         for (name, values) in &self.weights {
             if name.starts_with("cls.") && !self.head {
