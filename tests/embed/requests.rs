@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use ragwire::rag::llama::{Batching, EmbedderOptions, LlamaEmbedder};
@@ -59,25 +58,21 @@ async fn no_texts_are_no_work() {
     assert_eq!(embedder.stats().batches, 0);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_question_does_not_wait_for_a_library() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
-    let embedder = Arc::new(embedder);
-    let library = {
-        let embedder = Arc::clone(&embedder);
-        tokio::task::spawn(async move { embedder.embed(Side::Passage, texts(MANY)).await })
-    };
+    let mut library = embedder.embed(Side::Passage, texts(MANY));
+    poll_fn(|context| Poll::Ready(library.as_mut().poll(context).is_pending())).await;
     computed(&embedder, 1).await;
     for _ in 0..3 {
         soon(embedder.embed(Side::Query, texts(1))).await.unwrap();
         soon(embedder.embed_tokens(Side::Query, texts(1))).await.unwrap();
     }
     assert!(embedder.stats().texts < MANY as u64, "the library is still at it");
-    assert!(!library.is_finished());
-    library.abort();
+    drop(library);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_dropped_future_gives_up_what_has_not_begun() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let mut future = embedder.embed(Side::Passage, texts(MANY));
