@@ -17,6 +17,7 @@
 //! | [`lexical`] | BM25 over chunks |
 //! | [`levels`] | sections, passages and sentences of a document |
 //! | [`library`] | the durable set of documents and its index |
+//! | `llama` | llama.cpp in this process behind the seams of [`model`] (feature `llama`) |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
 //! | [`index`] | a store kept in step with a library |
@@ -55,6 +56,8 @@ pub mod judge;
 pub mod levels;
 pub mod lexical;
 pub mod library;
+#[cfg(feature = "llama")]
+pub mod llama;
 pub mod model;
 pub mod parse;
 pub mod pipeline;
