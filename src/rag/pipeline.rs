@@ -299,12 +299,12 @@ async fn fuse_and_tell(lists: &[Vec<Hit>], sink: &Sink) -> Result<Vec<Hit>, Send
     Ok(context)
 }
 
-fn source(hit: &Hit) -> Source {
+pub(super) fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
-    let pages = chunk.page.into_iter().collect();
+    let pages = chunk.pages().collect();
     let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)
         .title(&chunk.document_name)
-        .level("L2")
+        .level(chunk.level.as_str())
         .score(f64::from(hit.score));
     match &chunk.heading {
         Some(heading) => source.heading(heading),
@@ -312,11 +312,11 @@ fn source(hit: &Hit) -> Source {
     }
 }
 
-fn count(items: usize) -> u32 {
+pub(super) fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }
 
-fn milliseconds(since: Instant) -> u64 {
+pub(super) fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
