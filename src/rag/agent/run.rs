@@ -12,7 +12,8 @@ use crate::event::{
 use crate::rag::cache::Lookup;
 use crate::rag::generate::GenerateRequest;
 use crate::rag::judge::{
-    Gate, Judged, LexicalJudge, NextStep, Progress, STOP, Searched, Tool as Choice, Widened, claims, lexical,
+    Gate, Judged, LexicalJudge, NextStep, Progress, STOP, Searched, ToolSpec as Choice, Widened, claims,
+    lexical,
 };
 use crate::rag::pipeline::{count, milliseconds, source};
 use crate::rag::plan::Plan;
