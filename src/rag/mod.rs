@@ -28,17 +28,28 @@
 //! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
+//! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
+//! | [`cite`] | which brackets in a text are citations, and of what |
+//! | [`fence`] | text of strangers in a prompt |
+//! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
+//! | [`cache`] | answers to questions that mean the same |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod cache;
 pub mod changes;
 pub mod chunk;
+pub mod cite;
+mod differ;
 pub mod document;
 pub mod extract;
+pub mod fence;
 pub mod generate;
 pub mod index;
+pub mod judge;
 pub mod levels;
 pub mod lexical;
 pub mod library;
@@ -51,6 +62,8 @@ pub mod rank;
 mod records;
 pub mod retrieve;
 pub mod review;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod sentence;
 pub mod store;
 pub mod terms;
@@ -59,16 +72,22 @@ pub(crate) mod test_data;
 #[cfg(test)]
 pub(crate) mod test_models;
 pub mod tools;
+#[cfg(feature = "upstream")]
+pub mod upstream;
+pub mod write;
 
+pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use index::Indexer;
+pub use judge::Judge;
 pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
 pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use review::{CoverageReview, Judgement, Review};
+pub use review::{CoverageReview, JudgeReview, Judgement, Review};
 pub use tools::{SearchTools, Tool};
+pub use write::Writer;
