@@ -22,7 +22,7 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 
 use super::LoadError;
 use super::backend::{self, Kind, Loaded};
-use super::options::LlamaOptions;
+use super::options::{Cells, LlamaOptions};
 use super::prepare::{self, Preparer, Request};
 use super::sampling::Fault;
 use super::scheduler::{Parts, Scheduler};
@@ -38,6 +38,8 @@ const PREPARE_STACK_BYTES: usize = 64 << 20;
 const DECODE_STACK_BYTES: usize = 16 << 20;
 /// Tokens that llama.cpp computes at once, as its own default.
 const COMPUTE_TOKENS: u32 = 512;
+/// `LLAMA_FLASH_ATTN_TYPE_DISABLED`.
+const NO_FLASH_ATTENTION: i32 = 0;
 
 /// A model of llama.cpp's that writes. Cheap to clone; all clones are one engine.
 ///
@@ -290,13 +292,11 @@ fn run(
     or_tell!(loaded.check_context(context_bytes(&loaded, &options, cells)));
     let name = options.name.clone().unwrap_or(loaded.name);
     let model = Arc::new(loaded.model);
-    let context = or_tell!(context(&model, &options, cells));
-    if context.n_batch() <= options.slots {
-        return Err((
-            LoadError::Options("cells must be more than slots".to_owned()),
-            open,
-        ));
+    if cells <= options.sequences() {
+        let error = LoadError::Options("cells must be more than slots and prefixes together".to_owned());
+        return Err((error, open));
     }
+    let context = or_tell!(context(&model, &options, cells));
     // No drivers: it only polls.
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = or_tell!(runtime.map_err(|error| LoadError::Thread(Some(error))));
@@ -325,6 +325,7 @@ fn run(
         context,
         slots: options.slots as usize,
         prefixes: options.prefixes as usize,
+        step: options.step_tokens as usize,
         slice: options.slice_tokens as usize,
         ready,
         stop: Arc::clone(stop),
@@ -354,9 +355,10 @@ fn context<'model>(
     let threads = i32::try_from(options.file.threads).unwrap_or(1);
     let params = LlamaContextParams::default()
         .with_n_ctx(NonZeroU32::new(cells))
-        .with_n_batch(options.step_tokens)
+        // llama.cpp aborts where a context has more sequences than its batches have tokens.
+        .with_n_batch(options.step_tokens.max(options.sequences()))
         .with_n_ubatch(options.step_tokens.min(COMPUTE_TOKENS))
-        .with_n_seq_max(options.slots + options.prefixes)
+        .with_n_seq_max(options.sequences())
         // All sequences share the cells: a beginning in common takes its cells once.
         .with_kv_unified(true)
         // A sliding window would let go of beginnings that others share.
@@ -366,6 +368,10 @@ fn context<'model>(
         .with_type_k(options.cell_kind.kind())
         .with_type_v(options.cell_kind.kind())
         .with_no_perf(true);
+    let params = match options.cell_kind {
+        Cells::F32 => params.with_flash_attention_policy(NO_FLASH_ATTENTION),
+        Cells::F16 | Cells::Q8 => params,
+    };
     model
         .new_context(backend::backend()?, params)
         .map_err(|_| LoadError::Context)

@@ -22,6 +22,8 @@ pub const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 pub const MAX_SHAPE_DEPTH: usize = 64;
 /// Most repetitions that a grammar may count (`{n}`), as llama.cpp allows.
 const MAX_REPETITIONS: u32 = 2_000;
+/// Repeating what may be empty says nothing more, and makes llama.cpp follow every way of doing so: seconds for a token.
+const EMPTY_REPEATED: &str = "what is repeated may be empty";
 /// The start symbol.
 pub(super) const ROOT: &str = "root";
 
@@ -82,6 +84,8 @@ struct Rules {
     names: HashMap<String, usize>,
     /// `None` until it is defined.
     rules: Vec<Option<Alternatives>>,
+    /// Rules that are repeated somewhere.
+    repeated: Vec<usize>,
 }
 
 impl Rules {
@@ -117,8 +121,7 @@ impl Rules {
     }
 
     /// Whether some rule can begin with itself.
-    fn is_left_recursive(&self) -> bool {
-        let empty = self.empty();
+    fn is_left_recursive(&self, empty: &[bool]) -> bool {
         let begins = self
             .rules
             .iter()
@@ -127,7 +130,7 @@ impl Rules {
                 for sequence in rule.iter().flatten() {
                     for item in sequence {
                         first.extend(rule_of(item));
-                        if !can_be_empty(item, &empty) {
+                        if !can_be_empty(item, empty) {
                             break;
                         }
                     }
@@ -203,7 +206,11 @@ fn check(grammar: &str) -> Result<(), String> {
     if !rules.names.contains_key(ROOT) {
         return Err("there is no rule root".to_owned());
     }
-    if rules.is_left_recursive() {
+    let empty = rules.empty();
+    if rules.repeated.iter().any(|&rule| empty[rule]) {
+        return Err(EMPTY_REPEATED.to_owned());
+    }
+    if rules.is_left_recursive(&empty) {
         return Err("a rule begins with itself".to_owned());
     }
     Ok(())
@@ -291,10 +298,21 @@ impl Parser<'_> {
                 '*' | '?' | '+' | '{' => {
                     self.next();
                     let repeated = items.pop().ok_or("nothing to repeat")?;
-                    items.push(match character {
-                        '+' => repeated,
-                        '{' if self.counted()? > 0 => repeated,
-                        _ => Item::Optional(Box::new(repeated)),
+                    let least = match character {
+                        '+' => 1,
+                        '{' => self.counted()?,
+                        _ => 0,
+                    };
+                    match &repeated {
+                        _ if character == '?' => {}
+                        Item::Character => {}
+                        Item::Rule(rule) => self.rules.repeated.push(*rule),
+                        Item::Optional(_) => return Err(EMPTY_REPEATED),
+                    }
+                    items.push(if least > 0 {
+                        repeated
+                    } else {
+                        Item::Optional(Box::new(repeated))
                     });
                 }
                 '<' | '!' => return Err("tokens are not followed here, only characters"),

@@ -35,7 +35,7 @@ pub const DEFAULT_SLICE_TOKENS: u32 = 128;
 /// How precisely the context is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Cells {
-    /// 32 bits a number.
+    /// 32 bits a number, and no flash attention, which computes in 16: the same tokens however many run beside, at some cost.
     F32,
     /// 16 bits, llama.cpp's default.
     #[default]
@@ -189,6 +189,11 @@ impl LlamaOptions {
     pub fn observer(mut self, observer: impl Fn(&Step) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer(Arc::new(observer)));
         self
+    }
+
+    /// Sequences of the context.
+    pub(super) fn sequences(&self) -> u32 {
+        self.slots + self.prefixes
     }
 
     /// What can be told without the model.

@@ -38,7 +38,8 @@ impl Prefixes {
         self.kept.iter().map(|prefix| prefix.tokens.len()).sum()
     }
 
-    pub(super) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.kept.len()
     }
 

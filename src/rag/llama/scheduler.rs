@@ -35,6 +35,8 @@ pub(super) struct Parts<'model> {
     pub(super) context: LlamaContext<'model>,
     pub(super) slots: usize,
     pub(super) prefixes: usize,
+    /// Most tokens of a batch.
+    pub(super) step: usize,
     /// Tokens of prompts in a step that answers share.
     pub(super) slice: usize,
     pub(super) ready: mpsc::Receiver<Prepared>,
@@ -47,7 +49,7 @@ pub(super) struct Parts<'model> {
 pub(super) struct Scheduler<'model> {
     parts: Parts<'model>,
     batch: LlamaBatch<'static>,
-    /// Most tokens of a batch: the context's own number, not what was asked for.
+    /// Most tokens of a batch, and no more than the context was really made for.
     batch_tokens: usize,
     cells: usize,
     never: Never,
@@ -81,7 +83,7 @@ enum Found {
 
 impl<'model> Scheduler<'model> {
     pub(super) fn new(parts: Parts<'model>) -> Self {
-        let batch_tokens = parts.context.n_batch() as usize;
+        let batch_tokens = parts.step.min(parts.context.n_batch() as usize);
         let cells = parts.context.n_ctx();
         let sequences = i32::try_from(parts.slots + parts.prefixes).unwrap_or(i32::MAX);
         // A recurrent state cannot be cut: such a model shares nothing.

@@ -171,6 +171,9 @@ fn tokenize(model: &LlamaModel, parts: &[Part<'_>]) -> Vec<LlamaToken> {
     }
     let is_mark =
         |token: &LlamaToken| vocab.is_control(*token) || vocab.is_eog(*token) || marks.contains(token);
+    // A vocabulary's own spelling of "unknown" is no text either.
+    let is_special =
+        |token: &&LlamaToken| is_mark(token) || vocab.attr(**token).contains(LlamaTokenAttr::Unknown);
 
     let mut apart = Vec::new();
     let mut whole = String::new();
@@ -194,8 +197,8 @@ fn tokenize(model: &LlamaModel, parts: &[Part<'_>]) -> Vec<LlamaToken> {
     let whole = vocab.tokenize(whole.as_bytes(), false, true);
     let same = whole
         .iter()
-        .filter(|token| is_mark(token))
-        .eq(apart.iter().filter(|token| is_mark(token)));
+        .filter(is_special)
+        .eq(apart.iter().filter(is_special));
     let prompt = if same { whole } else { apart };
 
     let bos = vocab.bos();

@@ -1,10 +1,13 @@
 //! GGUF files (version 3) as llama.cpp reads them, for models that a test makes up.
 //!
-//! It writes what it is told, also what no loader would take: the keys and the names of tensors are the caller's.
+//! It writes what it is told, also what no loader would take: the keys and the names of tensors are the caller's. Random tensors are made while
+//! they are written, so that a model may be larger than the memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+
+use crate::seed::Seed;
 
 const VERSION: u32 = 3;
 /// Where tensors begin, unless the file says another one.
@@ -72,6 +75,117 @@ impl Value {
     }
 }
 
+/// How a random tensor is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 32 bits a number.
+    F32,
+    /// 16 bits a number.
+    F16,
+    /// 8 bits a number and a factor of 16 bits for every 32: rows have a multiple of 32.
+    Q8,
+}
+
+impl Kind {
+    /// `GGML_TYPE_*` of it.
+    fn number(self) -> u32 {
+        match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+            Self::Q8 => 8,
+        }
+    }
+
+    fn bytes(self, values: u64) -> u64 {
+        match self {
+            Self::F32 => values * 4,
+            Self::F16 => values * 2,
+            Self::Q8 => values / 32 * 34,
+        }
+    }
+
+    /// Writes as many numbers as a block of Q8 has.
+    fn write(self, block: &[f32], out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::F32 => block
+                .iter()
+                .try_for_each(|value| out.write_all(&value.to_le_bytes())),
+            Self::F16 => block
+                .iter()
+                .try_for_each(|value| out.write_all(&half(*value).to_le_bytes())),
+            Self::Q8 => {
+                let largest = block
+                    .iter()
+                    .fold(0.0_f32, |largest, value| largest.max(value.abs()));
+                let factor = largest / 127.0;
+                out.write_all(&half(factor).to_le_bytes())?;
+                let inverse = if factor > 0.0 { 1.0 / factor } else { 0.0 };
+                block
+                    .iter()
+                    .try_for_each(|value| out.write_all(&((value * inverse).round() as i8).to_le_bytes()))
+            }
+        }
+    }
+}
+
+/// The nearest half precision number towards zero; what is too small for one is 0.
+fn half(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = ((bits >> 16) & 0x8000) as u16;
+    let exponent = ((bits >> 23) & 0xff) as i32 - 127 + 15;
+    match exponent {
+        ..=0 => sign,
+        31.. => sign | 0x7bff,
+        _ => sign | (exponent as u16) << 10 | ((bits >> 13) & 0x3ff) as u16,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Data {
+    Values(Vec<f32>),
+    Random {
+        kind: Kind,
+        scale: f32,
+        seed: u64,
+        /// Rows that are 0.
+        zeros: std::collections::BTreeSet<usize>,
+    },
+}
+
+impl Data {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Values(_) => Kind::F32,
+            Self::Random { kind, .. } => *kind,
+        }
+    }
+
+    fn write(&self, shape: &[usize], out: &mut impl Write) -> io::Result<()> {
+        let (kind, scale, seed, zeros) = match self {
+            Self::Values(values) => return Kind::F32.write(values, out),
+            Self::Random {
+                kind,
+                scale,
+                seed,
+                zeros,
+            } => (*kind, *scale, *seed, zeros),
+        };
+        let mut seed = Seed::new(seed);
+        // Even over a range of the same variance: llama.cpp does not mind, and it is fast.
+        let mut next = || (seed.number() >> 40) as f32 / (1_u64 << 24) as f32 * 2.0 - 1.0;
+        let width = shape[0];
+        let mut row = vec![0.0; width];
+        for index in 0..shape.iter().skip(1).product::<usize>() {
+            row.fill_with(|| next() * scale * 3.0_f32.sqrt());
+            if zeros.contains(&index) {
+                row.fill(0.0);
+            }
+            row.chunks(32).try_for_each(|block| kind.write(block, out))?;
+        }
+        Ok(())
+    }
+}
+
 /// A file that is put together.
 #[derive(Clone, Debug, Default)]
 pub struct Gguf {
@@ -83,7 +197,7 @@ pub struct Gguf {
 struct Tensor {
     name: String,
     shape: Vec<usize>,
-    values: Vec<f32>,
+    data: Data,
 }
 
 impl Gguf {
@@ -103,7 +217,34 @@ impl Gguf {
         self.tensors.push(Tensor {
             name: name.to_owned(),
             shape: shape.to_vec(),
-            values,
+            data: Data::Values(values),
+        });
+        self
+    }
+
+    /// Adds a tensor of random numbers around 0 whose standard deviation is `scale`, the same for the same seed; rows in `zeros` are 0.
+    pub fn random(
+        &mut self,
+        name: &str,
+        shape: &[usize],
+        kind: Kind,
+        scale: f32,
+        seed: u64,
+        zeros: impl IntoIterator<Item = usize>,
+    ) -> &mut Self {
+        assert!(
+            kind != Kind::Q8 || shape[0].is_multiple_of(32),
+            "{name} has whole blocks"
+        );
+        self.tensors.push(Tensor {
+            name: name.to_owned(),
+            shape: shape.to_vec(),
+            data: Data::Random {
+                kind,
+                scale,
+                seed,
+                zeros: zeros.into_iter().collect(),
+            },
         });
         self
     }
@@ -129,16 +270,14 @@ impl Gguf {
             for length in &tensor.shape {
                 out.write_all(&(*length as u64).to_le_bytes())?;
             }
-            // `GGML_TYPE_F32`.
-            out.write_all(&0_u32.to_le_bytes())?;
+            out.write_all(&tensor.data.kind().number().to_le_bytes())?;
             out.write_all(&offset.to_le_bytes())?;
-            offset += (tensor.values.len() as u64 * 4).next_multiple_of(ALIGNMENT);
+            let values = tensor.shape.iter().product::<usize>() as u64;
+            offset += tensor.data.kind().bytes(values).next_multiple_of(ALIGNMENT);
         }
         for tensor in &self.tensors {
             out.align()?;
-            for value in &tensor.values {
-                out.write_all(&value.to_le_bytes())?;
-            }
+            tensor.data.write(&tensor.shape, &mut out)?;
         }
         out.align()?;
         out.flush()
