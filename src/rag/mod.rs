@@ -11,12 +11,17 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`mod@parse`] | bytes of a file to blocks of text with headings and pages |
+//! | [`changes`] | which documents of a library came and went |
 //! | [`chunk`] | blocks to chunks of whole sentences |
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |
+//! | [`levels`] | sections, passages and sentences of a document |
 //! | [`library`] | the durable set of documents and its index |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
+//! | [`index`] | a store kept in step with a library |
+//! | [`tools`] | the ways of searching a store |
+//! | [`rank`] | late interaction, and ranking by words |
 //! | [`plan`] | a question to the queries that are searched for |
 //! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
 //! | [`terms`] | the telling words of a question and their weights |
@@ -29,10 +34,13 @@
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod changes;
 pub mod chunk;
 pub mod document;
 pub mod extract;
 pub mod generate;
+pub mod index;
+pub mod levels;
 pub mod lexical;
 pub mod library;
 pub mod model;
@@ -40,6 +48,7 @@ pub mod parse;
 pub mod pipeline;
 pub mod plan;
 mod quantity;
+pub mod rank;
 mod records;
 pub mod retrieve;
 pub mod review;
@@ -48,13 +57,21 @@ pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
+#[cfg(test)]
+pub(crate) mod test_models;
+pub mod tools;
 #[cfg(feature = "upstream")]
 pub mod upstream;
 
-pub use document::{Chunk, Document, DocumentKind, Hit, Level};
+pub use changes::{Change, ChangeKind};
+pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
+pub use index::Indexer;
+pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
+pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
 pub use review::{CoverageReview, Judgement, Review};
+pub use tools::{SearchTools, Tool};
