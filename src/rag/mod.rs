@@ -17,6 +17,7 @@
 //! | [`lexical`] | BM25 over chunks |
 //! | [`levels`] | sections, passages and sentences of a document |
 //! | [`library`] | the durable set of documents and its index |
+//! | `llama` | llama.cpp in this process behind the seams of [`model`] (feature `llama`) |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
 //! | [`index`] | a store kept in step with a library |
@@ -28,21 +29,35 @@
 //! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
-//! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
+//! | [`cite`] | which brackets in a text are citations, and of what |
+//! | [`fence`] | text of strangers in a prompt |
+//! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
+//! | [`cache`] | answers to questions that mean the same |
+//! | [`pipeline`] | the model-free steps for one question, each told to a sink |
+//! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod agent;
+pub mod cache;
 pub mod changes;
 pub mod chunk;
+pub mod cite;
+mod differ;
 pub mod document;
 pub mod extract;
+pub mod fence;
 pub mod generate;
 pub mod index;
+pub mod judge;
 pub mod levels;
 pub mod lexical;
 pub mod library;
+#[cfg(feature = "llama")]
+pub mod llama;
 pub mod model;
 pub mod parse;
 pub mod pipeline;
@@ -52,6 +67,8 @@ pub mod rank;
 mod records;
 pub mod retrieve;
 pub mod review;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod sentence;
 pub mod store;
 pub mod terms;
@@ -62,16 +79,21 @@ pub(crate) mod test_models;
 pub mod tools;
 #[cfg(feature = "upstream")]
 pub mod upstream;
+pub mod write;
 
+pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
+pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use index::Indexer;
+pub use judge::Judge;
 pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
 pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use review::{CoverageReview, Judgement, Review};
+pub use review::{CoverageReview, JudgeReview, Judgement, Review};
 pub use tools::{SearchTools, Tool};
+pub use write::Writer;

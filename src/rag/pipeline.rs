@@ -210,6 +210,15 @@ impl Pipeline {
             .mode(self.retriever.mode())
             .tools_used([self.retriever.tool()])
             .with("answered", generated.answered);
+        for (name, count) in [
+            ("trimmed_chunks", generated.trimmed_chunks),
+            ("trimmed_messages", generated.trimmed_messages),
+            ("unknown_citations", generated.unknown_citations),
+        ] {
+            if count > 0 {
+                metadata = metadata.with(name, count);
+            }
+        }
         if let Some(usage) = generated.usage {
             metadata = metadata.usage(usage);
         }
@@ -290,12 +299,12 @@ async fn fuse_and_tell(lists: &[Vec<Hit>], sink: &Sink) -> Result<Vec<Hit>, Send
     Ok(context)
 }
 
-fn source(hit: &Hit) -> Source {
+pub(super) fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
-    let pages = chunk.page.into_iter().collect();
+    let pages = chunk.pages().collect();
     let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)
         .title(&chunk.document_name)
-        .level("L2")
+        .level(chunk.level.as_str())
         .score(f64::from(hit.score));
     match &chunk.heading {
         Some(heading) => source.heading(heading),
@@ -303,11 +312,11 @@ fn source(hit: &Hit) -> Source {
     }
 }
 
-fn count(items: usize) -> u32 {
+pub(super) fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(u32::MAX)
 }
 
-fn milliseconds(since: Instant) -> u64 {
+pub(super) fn milliseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 

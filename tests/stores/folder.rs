@@ -53,8 +53,14 @@ async fn a_folder_is_found_again_as_it_was_left() {
         // What is replaced after a start is replaced.
         let text = format!("Changed in round{round}.");
         let changed = point("d0", 0, &text).dense(points[0].dense.clone().unwrap());
-        store.upsert(vec![changed.tokens(points[0].tokens.clone())]).await.unwrap();
-        assert_eq!(find_ids(&store, Search::text(format!("round{round}"), 5)).await, ["d0-0"]);
+        store
+            .upsert(vec![changed.tokens(points[0].tokens.clone())])
+            .await
+            .unwrap();
+        assert_eq!(
+            find_ids(&store, Search::text(format!("round{round}"), 5)).await,
+            ["d0-0"]
+        );
         store.upsert(vec![points[0].clone()]).await.unwrap();
         // Left without a word, as by a process that ends.
         drop(store);
@@ -120,7 +126,9 @@ async fn another_models_vectors_are_refused() {
 #[tokio::test]
 async fn clearing_up_changes_nothing_that_is_found() {
     let folder = tempfile::tempdir().unwrap();
-    let store = EdgeStore::open(folder.path(), options().index_from_kib(16)).await.unwrap();
+    let store = EdgeStore::open(folder.path(), options().index_from_kib(16))
+        .await
+        .unwrap();
     let mut points = some(1_500);
     store.upsert(points.clone()).await.unwrap();
     store.optimize().await.unwrap();
@@ -128,7 +136,10 @@ async fn clearing_up_changes_nothing_that_is_found() {
     let recall = async |store: &EdgeStore, points: &[Point]| {
         let found = find_ids(store, Search::dense(query.clone(), 20)).await;
         let wanted = by_cosine(points, &query);
-        ids(&wanted)[..20].iter().filter(|id| found.iter().any(|found| found == *id)).count()
+        ids(&wanted)[..20]
+            .iter()
+            .filter(|id| found.iter().any(|found| found == *id))
+            .count()
     };
     assert!(recall(&store, &points).await >= 18);
 
@@ -136,7 +147,11 @@ async fn clearing_up_changes_nothing_that_is_found() {
     let bare = Point::new(points[0].chunk.clone());
     let lonely = points[0].dense.clone().unwrap();
     store.upsert(vec![bare]).await.unwrap();
-    assert!(!find_ids(&store, Search::dense(lonely, 1_500)).await.contains(&"d0-0".to_owned()));
+    assert!(
+        !find_ids(&store, Search::dense(lonely, 1_500))
+            .await
+            .contains(&"d0-0".to_owned())
+    );
     store.upsert(vec![points[0].clone()]).await.unwrap();
     points[1].chunk.text = "Moved.".to_owned();
     store.upsert(points[1..2].to_vec()).await.unwrap();
@@ -146,12 +161,18 @@ async fn clearing_up_changes_nothing_that_is_found() {
     for n in 1..120 {
         store.remove_document(&format!("d{n}")).await.unwrap();
     }
-    points.retain(|point| point.chunk.document_id[1..].parse::<u32>().unwrap() % 120 == 0 || point.chunk.document_id[1..].parse::<u32>().unwrap() >= 120);
+    points.retain(|point| {
+        point.chunk.document_id[1..].parse::<u32>().unwrap() % 120 == 0
+            || point.chunk.document_id[1..].parse::<u32>().unwrap() >= 120
+    });
     for _ in 0..2 {
         assert_eq!(store.count(Filter::default()).await.unwrap(), points.len() as u64);
         assert_eq!(store.documents().await.unwrap().len(), points.len() / 10);
         assert!(recall(&store, &points).await >= 18);
-        assert_eq!(find_ids(&store, Search::text("wren", 500)).await.len(), points.len() - 1);
+        assert_eq!(
+            find_ids(&store, Search::text("wren", 500)).await.len(),
+            points.len() - 1
+        );
         store.optimize().await.unwrap();
     }
 }
@@ -174,8 +195,14 @@ async fn the_log_does_not_grow_for_ever() {
     assert!(logs() <= 3, "{} of {before}", logs());
     // Operations go on from where they were: nothing is passed over.
     for round in 0..3 {
-        store.upsert(vec![point("d", 0, &format!("In round{round}."))]).await.unwrap();
-        assert_eq!(find_ids(&store, Search::text(format!("round{round}"), 5)).await, ["d-0"]);
+        store
+            .upsert(vec![point("d", 0, &format!("In round{round}."))])
+            .await
+            .unwrap();
+        assert_eq!(
+            find_ids(&store, Search::text(format!("round{round}"), 5)).await,
+            ["d-0"]
+        );
     }
     assert_eq!(store.count(Filter::default()).await.unwrap(), 128);
     drop(store);
@@ -191,7 +218,11 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() { folders.push(path) } else { found.push(path) }
+            if path.is_dir() {
+                folders.push(path)
+            } else {
+                found.push(path)
+            }
         }
     }
     found.sort();
@@ -210,7 +241,9 @@ fn copy(from: &Path, to: &Path) {
 async fn use_it(folder: &Path) -> Result<(), StoreError> {
     let store = open(folder).await?;
     let query = Numbers::new(8).vector(8);
-    store.search(Search::hybrid("wren", query.clone(), 20).tokens(vec![query])).await?;
+    store
+        .search(Search::hybrid("wren", query.clone(), 20).tokens(vec![query]))
+        .await?;
     store.documents().await?;
     store.upsert(some(12)).await?;
     store.remove_document("d0").await?;
@@ -252,7 +285,10 @@ async fn a_damaged_folder_is_an_error_and_no_panic() {
             println!("{} {kind}", name.display());
             if let Err(error) = use_it(folder.path()).await {
                 println!("    {error:?}");
-                assert!(["store_failed", "store_mismatch"].contains(&error.code()), "{error:?}");
+                assert!(
+                    ["store_failed", "store_mismatch"].contains(&error.code()),
+                    "{error:?}"
+                );
                 failed += 1;
             }
         }
