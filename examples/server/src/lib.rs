@@ -15,6 +15,7 @@
 //! | what a session of Eve is besides | `eve/` |
 //! | where turns are kept | `journal.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
+//! | where files of models are found | `models/` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 
@@ -27,6 +28,7 @@ pub mod faults;
 pub mod guard;
 pub mod ingest;
 pub mod journal;
+pub mod models;
 pub mod orchestrator;
 pub mod routes;
 pub mod sample;
