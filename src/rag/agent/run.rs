@@ -417,26 +417,9 @@ impl Run<'_> {
 
     /// Adds what a model consumed. The name is the last one's, who as a rule wrote the answer.
     fn consumed(&mut self, usage: Option<&Usage>) {
-        let Some(more) = usage else { return };
-        let sum = self.usage.get_or_insert_default();
-        let add = |sum: &mut Option<u64>, more: Option<u64>| {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0).saturating_add(more));
-            }
-        };
-        add(&mut sum.input_tokens, more.input_tokens);
-        add(&mut sum.cached_input_tokens, more.cached_input_tokens);
-        add(&mut sum.output_tokens, more.output_tokens);
-        for (sum, more) in [
-            (&mut sum.prompt_ms, more.prompt_ms),
-            (&mut sum.generation_ms, more.generation_ms),
-        ] {
-            if let Some(more) = more {
-                *sum = Some(sum.unwrap_or(0.0) + more);
-            }
-        }
-        if more.model.is_some() {
-            sum.model.clone_from(&more.model);
+        if let Some(more) = usage {
+            let sum = self.usage.take().unwrap_or_default();
+            self.usage = Some(more.clone().plus(&sum));
         }
     }
 }
