@@ -3,7 +3,7 @@
 use ragwire::rag::model::{FinishReason, LanguageModel, Prompt, Sampling};
 
 use crate::gate::Gate;
-use crate::models::{drawn, engine, load, model, options, pieces, text, whole, within};
+use crate::models::{drawn, engine, load, model, options, pieces, prepared, text, whole, within};
 
 fn prompts(sampling: impl Fn(u32) -> Sampling) -> Vec<Prompt> {
     (0..8)
@@ -32,6 +32,7 @@ async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
     let mut generations = vec![engine.generate(prompts[0].clone())];
     gate.reached(1);
     generations.extend(prompts[1..].iter().map(|prompt| engine.generate(prompt.clone())));
+    prepared(&engine).await;
     gate.open();
     for (index, (generation, (text, alone))) in generations.into_iter().zip(&expected).enumerate() {
         let (together, finished) = within(generation.whole()).await.unwrap();
@@ -97,7 +98,7 @@ async fn a_generation_dropped_while_its_prompt_is_fed_is_gone_in_the_next_step()
     let kept = engine.generate(Prompt::user("one").max_tokens(60));
     gate.reached(3);
     let dropped = engine.generate(Prompt::user("x ".repeat(200)).max_tokens(40));
-    waiting_ready().await;
+    prepared(&engine).await;
     gate.hold(6);
     gate.reached(6);
     let fed = gate.steps();
@@ -115,11 +116,6 @@ async fn a_generation_dropped_while_its_prompt_is_fed_is_gone_in_the_next_step()
     assert_eq!(engine.stats().cancelled, 1);
 }
 
-/// Gives the preparing thread the time to make a prompt ready while the engine is held.
-async fn waiting_ready() {
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_prompt_is_fed_beside_the_answers_that_run() {
     const SLICE: u32 = 16;
@@ -131,7 +127,7 @@ async fn a_long_prompt_is_fed_beside_the_answers_that_run() {
     let tokens = within(engine.count_tokens(&long)).await.unwrap();
     let expected = text(&load(options(model())).await, long.clone()).await;
     let asked = engine.generate(long);
-    waiting_ready().await;
+    prepared(&engine).await;
     gate.open();
     let (answered, finished) = tokio::join!(within(asked.whole()), within(running.whole()));
     let (long, running) = (answered.unwrap(), finished.unwrap());
@@ -170,7 +166,7 @@ async fn a_reader_behind_pauses_its_own_answer_alone() {
     assert_eq!((stats.running, stats.paused), (1, 1));
     // It has not gone on: a channel of text, and the one that waits.
     let before = stats.steps;
-    waiting_ready().await;
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     assert_eq!(engine.stats().steps, before);
     let (late, finished) = pieces(unread).await;
     assert_eq!(late.concat(), expected.0);
@@ -217,7 +213,7 @@ async fn the_line_is_bounded_and_in_order() {
     assert_eq!(refused.code(), "model_busy");
     // One who goes gives the place up, at the latest in the next step.
     drop(second);
-    waiting_ready().await;
+    prepared(&engine).await;
     gate.open();
     let third = tokio::spawn(within(third.whole()));
     within(first.whole()).await.unwrap();

@@ -74,6 +74,11 @@ pub(crate) fn drawn(seed: u32) -> Sampling {
         .seed(seed)
 }
 
+/// Waits until all prompts that came before are made ready: they are taken in order, and this one is only counted.
+pub(crate) async fn prepared(engine: &LlamaEngine) {
+    within(engine.count_tokens(&Prompt::user("?"))).await.unwrap();
+}
+
 /// The whole answer to a prompt.
 pub(crate) async fn whole(engine: &LlamaEngine, prompt: Prompt) -> Result<(String, Finished), ModelError> {
     within(engine.generate(prompt).whole()).await

@@ -3,7 +3,7 @@
 use ragwire::rag::model::{ChatMessage, LanguageModel, Prompt, Role};
 
 use crate::gate::Gate;
-use crate::models::{load, model, options, text, whole, within};
+use crate::models::{load, model, options, prepared, text, whole, within};
 
 fn about(question: &str) -> Prompt {
     let system = "You answer from the sources alone. ".repeat(6);
@@ -87,7 +87,7 @@ async fn prompts_that_come_together_decode_their_beginning_once() {
     gate.reached(1);
     let questions = ["where?", "when?", "who?", "why?"];
     let generations = questions.map(|question| engine.generate(about(question)));
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    prepared(&engine).await;
     gate.open();
     let plain = load(options(model())).await;
     let mut sums = (0, 0);
