@@ -17,14 +17,16 @@
 //! # }
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
+use super::changes::{Change, ChangeKind, Changes};
 use super::chunk::{Piece, chunks};
 use super::document::Hit;
 use super::lexical::{Analyzer, Index, Prepared};
@@ -137,6 +139,7 @@ pub struct Library {
     records: Records,
     analyzer: Analyzer,
     shared: RwLock<Shared>,
+    changes: Changes,
     /// Held while a document is added or removed.
     writer: Mutex<()>,
 }
@@ -201,6 +204,7 @@ impl Library {
             records,
             analyzer,
             shared: RwLock::new(shared),
+            changes: Changes::default(),
             writer: Mutex::new(()),
         })
     }
@@ -269,6 +273,10 @@ impl Library {
         let mut shared = self.write();
         let withdrawn = old.and_then(|(old, _)| Some((old, shared.withdraw(old)?)));
         let published = shared.publish(number, document);
+        if let Some((_, document)) = &withdrawn {
+            self.changes.tell(ChangeKind::Removed, &document.id);
+        }
+        self.changes.tell(ChangeKind::Added, &published.id);
         drop(shared);
         if let Some((old, document)) = withdrawn {
             self.clear_index(old, document.chunks);
@@ -345,7 +353,12 @@ impl Library {
             return Ok(false);
         };
         self.records.remove(number)?;
-        let withdrawn = self.write().withdraw(number);
+        let mut shared = self.write();
+        let withdrawn = shared.withdraw(number);
+        if let Some(document) = &withdrawn {
+            self.changes.tell(ChangeKind::Removed, &document.id);
+        }
+        drop(shared);
         if let Some(document) = withdrawn {
             self.clear_index(number, document.chunks);
         }
@@ -371,6 +384,52 @@ impl Library {
             .map(|document| document.as_ref().clone())
     }
 
+    /// The ids of all documents.
+    pub fn document_ids(&self) -> BTreeSet<String> {
+        self.read().by_id.keys().cloned().collect()
+    }
+
+    /// Whether a document is there now.
+    pub fn is_live(&self, document_id: &str) -> bool {
+        self.read().by_id.contains_key(document_id)
+    }
+
+    /// One more with every document that came or went since this process opened the library. Whoever keeps something that hangs on the
+    /// documents takes the revision before reading them.
+    pub fn revision(&self) -> u64 {
+        self.changes.revision()
+    }
+
+    /// Waits for the [`revision`](Self::revision). A receiver that is late misses revisions and never the last one: compare
+    /// [`document_ids`](Self::document_ids).
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// What changed after a revision, oldest first; nothing where that is more than [`MAX_CHANGES`](super::changes::MAX_CHANGES) changes ago,
+    /// or no revision of this process's library: then anything may have changed.
+    pub fn changes_since(&self, revision: u64) -> Option<Vec<Change>> {
+        self.changes.since(revision)
+    }
+
+    /// All passages of a document, in order; nothing if it is gone.
+    ///
+    /// # Errors
+    /// `library_storage`, `library_damaged`.
+    pub fn passages(&self, document_id: &str) -> Result<Option<Vec<Chunk>>, LibraryError> {
+        let Some((number, document)) = self.find(document_id) else {
+            return Ok(None);
+        };
+        let keys: Vec<_> = (0..document.chunks).map(|ordinal| (number, ordinal)).collect();
+        let pieces = self.records.pieces(&keys)?;
+        // It was taken out meanwhile, all at once.
+        let Some(pieces) = pieces.into_iter().collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let chunk = |(ordinal, piece)| chunk_of(&document, ordinal, piece);
+        Ok(Some((0u32..).zip(pieces).map(chunk).collect()))
+    }
+
     /// A chunk by its id; nothing if its document is gone.
     ///
     /// # Errors
@@ -379,12 +438,7 @@ impl Library {
         let Some((document_id, ordinal)) = Chunk::split_id(chunk_id) else {
             return Ok(None);
         };
-        let found = {
-            let shared = self.read();
-            let number = shared.by_id.get(document_id).copied();
-            number.and_then(|number| Some((number, Arc::clone(shared.documents.get(&number)?))))
-        };
-        let Some((number, document)) = found else {
+        let Some((number, document)) = self.find(document_id) else {
             return Ok(None);
         };
         let piece = self.records.pieces(&[(number, ordinal)])?.pop().flatten();
@@ -450,6 +504,12 @@ impl Library {
             .values()
             .map(|document| document.chunks as usize)
             .sum()
+    }
+
+    fn find(&self, document_id: &str) -> Option<(u32, Arc<Document>)> {
+        let shared = self.read();
+        let number = *shared.by_id.get(document_id)?;
+        Some((number, Arc::clone(shared.documents.get(&number)?)))
     }
 
     // A panic while the lock was held can leave index entries of a document that was never published; they are invisible.

@@ -127,6 +127,51 @@ fn removal_takes_everything_out() {
 }
 
 #[test]
+fn changes_are_told_by_name() {
+    let library = library();
+    let listener = library.changes();
+    let seen = |library: &Library, revision| {
+        let changes = library.changes_since(revision).unwrap();
+        let plain = changes
+            .into_iter()
+            .map(|change| (change.revision, change.kind, change.document_id));
+        plain.collect::<Vec<_>>()
+    };
+    let first = add(&library, "a.md", "Apples are red.");
+    add(&library, "a.md", "Apples are red.");
+    assert_eq!(
+        seen(&library, 0),
+        [(1, ChangeKind::Added, first.id.clone())],
+        "the same again is no change"
+    );
+    let second = add(&library, "a.md", "Pears are green.");
+    assert!(library.remove(&second.id).unwrap());
+    assert!(!library.remove(&second.id).unwrap());
+    assert_eq!(
+        seen(&library, 1),
+        [
+            (2, ChangeKind::Removed, first.id.clone()),
+            (3, ChangeKind::Added, second.id.clone()),
+            (4, ChangeKind::Removed, second.id.clone()),
+        ]
+    );
+    assert_eq!((library.revision(), *listener.borrow()), (4, 4));
+    assert!(!library.is_live(&second.id) && library.document_ids().is_empty());
+    assert_eq!(library.passages(&second.id).unwrap(), None);
+    let third = add(
+        &library,
+        "b.md",
+        "# One\n\nApples are red.\n\n# Two\n\nPears are green.",
+    );
+    assert!(library.is_live(&third.id));
+    assert_eq!(library.document_ids(), BTreeSet::from([third.id.clone()]));
+    let chunks: Vec<_> = (0..2)
+        .map(|n| library.chunk(&Chunk::id_of(&third.id, n)).unwrap().unwrap())
+        .collect();
+    assert_eq!(library.passages(&third.id).unwrap(), Some(chunks));
+}
+
+#[test]
 fn errors_change_nothing() {
     let limits = LibraryLimits {
         max_documents: 2,

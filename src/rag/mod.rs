@@ -11,6 +11,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`mod@parse`] | bytes of a file to blocks of text with headings and pages |
+//! | [`changes`] | which documents of a library came and went |
 //! | [`chunk`] | blocks to chunks of whole sentences |
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |
@@ -28,6 +29,7 @@
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod changes;
 pub mod chunk;
 pub mod document;
 pub mod extract;
@@ -48,6 +50,7 @@ pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
 
+pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use library::{Library, LibraryError, LibraryLimits};
