@@ -52,6 +52,23 @@ record! {
     }
 }
 
+impl Usage {
+    /// What both consumed together. A number that only one of them has is that one's; the model's name is the first one's, if it has one.
+    #[must_use]
+    pub fn plus(mut self, more: &Self) -> Self {
+        fn sum<T: Copy + std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+            a.zip(b).map(|(a, b)| a + b).or(a).or(b)
+        }
+        self.input_tokens = sum(self.input_tokens, more.input_tokens);
+        self.cached_input_tokens = sum(self.cached_input_tokens, more.cached_input_tokens);
+        self.output_tokens = sum(self.output_tokens, more.output_tokens);
+        self.prompt_ms = sum(self.prompt_ms, more.prompt_ms);
+        self.generation_ms = sum(self.generation_ms, more.generation_ms);
+        self.model = self.model.or_else(|| more.model.clone());
+        self
+    }
+}
+
 impl Optional for Usage {}
 impl Optional for QueueStats {}
 
@@ -111,5 +128,24 @@ impl Metadata {
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usages_add_up() {
+        let judged = Usage::new().input_tokens(3u64).prompt_ms(1.5).model("m");
+        let written = Usage::new().input_tokens(4u64).output_tokens(5u64);
+        let both = Usage::new()
+            .input_tokens(7u64)
+            .output_tokens(5u64)
+            .prompt_ms(1.5)
+            .model("m");
+        assert_eq!(written.clone().plus(&judged), both);
+        assert_eq!(judged.plus(&written), both);
+        assert_eq!(Usage::default().plus(&Usage::default()), Usage::default());
     }
 }

@@ -115,7 +115,9 @@ vocabulary! {
         /// Whether it is answered through sub-questions.
         decomposed: bool,
         /// How it is going to be answered.
-        estimated_mode: Mode,
+        estimated_mode: Mode;
+        /// Who judged: `lexical`, or the model's name.
+        judge: String,
     }
 
     /// A stored answer fits (Forge `cache_hit`).
@@ -208,7 +210,9 @@ vocabulary! {
         /// How many ambiguous chunks were widened to their parent.
         expanded: u32,
         /// The verdict on each chunk.
-        details: [CragDetail],
+        details: [CragDetail];
+        /// Who judged: `lexical`, or the model's name.
+        judge: String,
     }
 
     /// The chunks were put into a better order (Forge `rerank_result`).
@@ -275,6 +279,8 @@ vocabulary! {
         details: [ClaimCheck];
         /// Share of support, 0 to 1.
         confidence: f64,
+        /// Who judged: `lexical`, or the model's name.
+        judge: String,
     }
 
     /// The passages that the answer draws on (Forge `sources`).
@@ -369,6 +375,12 @@ mod tests {
                 r#"{"event":"review","iteration":1,"verdict":"rejected","feedback":"thin"}"#,
             ),
             (CacheMiss::new().into(), r#"{"event":"cache_miss"}"#),
+            (
+                QueryAnalysis::new("q", Complexity::Simple, false, Mode::Direct)
+                    .judge("lexical")
+                    .into(),
+                r#"{"event":"query_analysis","query":"q","complexity":"simple","decomposed":false,"estimated_mode":"direct","judge":"lexical"}"#,
+            ),
             (
                 RetrievalResult::new("bm25", 3, 12)
                     .top_score(f64::NAN)

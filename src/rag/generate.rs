@@ -7,6 +7,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::extract::{Extract, extract};
+use super::model::{Boxed, ChatMessage, ModelError};
 use super::plan::Plan;
 use super::{Hit, Library};
 use crate::{Citation, SendError, Sink, Usage};
@@ -29,6 +30,8 @@ pub struct GenerateRequest<'a> {
     pub context: &'a [Hit],
     /// The tool that found the evidence, for the citations.
     pub tool: &'a str,
+    /// What was asked and answered before in the conversation, oldest first.
+    pub earlier: &'a [ChatMessage],
 }
 
 impl<'a> GenerateRequest<'a> {
@@ -38,6 +41,40 @@ impl<'a> GenerateRequest<'a> {
             question,
             context,
             tool,
+            earlier: &[],
+        }
+    }
+
+    /// Says what was asked and answered before, oldest first. A generator that only quotes does not read it.
+    #[must_use]
+    pub fn earlier(mut self, earlier: &'a [ChatMessage]) -> Self {
+        self.earlier = earlier;
+        self
+    }
+}
+
+/// How much of a request fits the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fit {
+    /// Chunks that the answer is written from: the first ones of the evidence.
+    pub chunks: usize,
+    /// Tokens of all that the model is to read, or of the evidence where nothing else is read.
+    pub tokens: u32,
+    /// Chunks that are left out, the last ones of the evidence.
+    pub trimmed_chunks: u32,
+    /// Messages of the conversation that are left out, the oldest ones.
+    pub trimmed_messages: u32,
+}
+
+impl Fit {
+    /// All of it fits: so many chunks, and so many tokens.
+    pub fn whole(chunks: usize, tokens: u32) -> Self {
+        Self {
+            chunks,
+            tokens,
+            trimmed_chunks: 0,
+            trimmed_messages: 0,
         }
     }
 }
@@ -52,6 +89,16 @@ pub struct Generated {
     pub answered: bool,
     /// What it consumed, where that was measured.
     pub usage: Option<Usage>,
+    /// The whole text, as it was sent.
+    pub text: String,
+    /// Chunks of the evidence that the model did not see, since they did not fit: the last ones.
+    pub trimmed_chunks: u32,
+    /// Messages of the conversation that it did not see for the same reason: the oldest ones.
+    pub trimmed_messages: u32,
+    /// Citations that the model invented; each stands as `[?]` in the text.
+    pub unknown_citations: u32,
+    /// The text ends where there were as many tokens as it may have.
+    pub cut_short: bool,
 }
 
 impl Generated {
@@ -60,7 +107,7 @@ impl Generated {
         Self {
             citations,
             answered: true,
-            usage: None,
+            ..Self::not_answered()
         }
     }
 
@@ -70,7 +117,19 @@ impl Generated {
             citations: Vec::new(),
             answered: false,
             usage: None,
+            text: String::new(),
+            trimmed_chunks: 0,
+            trimmed_messages: 0,
+            unknown_citations: 0,
+            cut_short: false,
         }
+    }
+
+    /// Says which text was sent.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
     }
 
     /// Says what it consumed.
@@ -88,6 +147,17 @@ pub enum GenerateError {
     /// The turn is over: nobody reads any more.
     #[error(transparent)]
     Send(#[from] SendError),
+    /// The question fits the model not even without any evidence.
+    #[error("the question has {tokens} tokens and the model takes {limit}")]
+    QuestionTooLong {
+        /// Tokens of the question, with what the model is told to do.
+        tokens: u32,
+        /// Most tokens that it reads beside the answer.
+        limit: u32,
+    },
+    /// The model did not do it.
+    #[error("the answer could not be generated")]
+    Model(#[source] ModelError),
     /// The generator failed.
     #[error("the answer could not be generated")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
@@ -98,6 +168,8 @@ impl GenerateError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Send(_) => "turn_over",
+            Self::QuestionTooLong { .. } => "question_too_long",
+            Self::Model(error) => error.code(),
             Self::Failed(_) => "generation_failed",
         }
     }
@@ -110,6 +182,18 @@ pub trait Generate: Send + Sync + 'static {
 
     /// How many tokens the evidence has, as the model counts them.
     fn context_tokens(&self, context: &[Hit]) -> u32;
+
+    /// How much of the request will be read, before it is. What has no limit reads all of it.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    ///
+    /// # Errors
+    /// Those that [`generate`](Self::generate) would begin with.
+    fn fit<'a>(&'a self, request: GenerateRequest<'a>) -> Boxed<'a, Result<Fit, GenerateError>> {
+        let tokens = self.context_tokens(request.context);
+        Box::pin(std::future::ready(Ok(Fit::whole(request.context.len(), tokens))))
+    }
 
     /// Sends the answer piece by piece, and returns its citations.
     ///
@@ -144,6 +228,7 @@ impl Extractive {
             sink,
             citations: Vec::new(),
             unknown: Vec::new(),
+            text: String::new(),
         };
         let mut unanswered = Vec::new();
         for part in &parts {
@@ -167,16 +252,13 @@ impl Extractive {
                 NO_ANSWER
             };
             send_words(sink, text).await?;
-            return Ok(Generated::not_answered());
+            return Ok(Generated::not_answered().text(text));
         }
         if !unanswered.is_empty() {
-            send_words(
-                sink,
-                &format!(" The documents do not answer “{}”.", unanswered.join("”, “")),
-            )
-            .await?;
+            let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
+            said.say(&remark).await?;
         }
-        Ok(Generated::answered(said.citations))
+        Ok(Generated::answered(said.citations).text(said.text))
     }
 }
 
@@ -188,9 +270,16 @@ struct Said<'a> {
     citations: Vec<Citation>,
     /// Words already named as unknown.
     unknown: Vec<String>,
+    /// All that was sent.
+    text: String,
 }
 
 impl Said<'_> {
+    async fn say(&mut self, text: &str) -> Result<(), SendError> {
+        self.text.push_str(text);
+        send_words(self.sink, text).await
+    }
+
     async fn extract(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
         let unknown: Vec<String> = found
             .unknown
@@ -203,7 +292,7 @@ impl Said<'_> {
                 "{space}The documents do not mention “{}”. What comes closest:",
                 unknown.join("”, “")
             );
-            send_words(self.sink, &remark).await?;
+            self.say(&remark).await?;
         }
         let mut follows = !self.citations.is_empty() || !unknown.is_empty();
         self.unknown.extend(unknown);
@@ -224,7 +313,7 @@ impl Said<'_> {
                 without_numbers(&one.sentence),
                 self.citations.len() + 1
             );
-            send_words(self.sink, &text).await?;
+            self.say(&text).await?;
             follows = true;
             self.citations
                 .push(citation(hit, one.sentence, self.request.tool));
@@ -258,7 +347,7 @@ fn without_numbers(sentence: &str) -> String {
     plain
 }
 
-fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
+pub(super) fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
     let chunk = &hit.chunk;
     let mut citation =
         Citation::new(&chunk.document_id, &chunk.id, sentence, tool).score(f64::from(hit.score));
@@ -291,7 +380,7 @@ impl Generate for Extractive {
 }
 
 /// Each word with the space after it, as a model would send tokens.
-async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError> {
+pub(super) async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError> {
     for word in text.split_inclusive(' ') {
         sink.send(word).await?;
     }

@@ -24,16 +24,26 @@
 //! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
+//! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
+//! | [`cite`] | which brackets in a text are citations, and of what |
+//! | [`fence`] | text of strangers in a prompt |
+//! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
+//! | [`cache`] | answers to questions that mean the same |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod cache;
 pub mod changes;
 pub mod chunk;
+pub mod cite;
+mod differ;
 pub mod document;
 pub mod extract;
+pub mod fence;
 pub mod generate;
+pub mod judge;
 pub mod lexical;
 pub mod library;
 pub mod model;
@@ -44,17 +54,23 @@ mod quantity;
 mod records;
 pub mod retrieve;
 pub mod review;
+#[cfg(test)]
+pub(crate) mod scripted;
 pub mod sentence;
 pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
+pub mod write;
 
+pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
+pub use judge::Judge;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use review::{CoverageReview, Judgement, Review};
+pub use review::{CoverageReview, JudgeReview, Judgement, Review};
+pub use write::Writer;

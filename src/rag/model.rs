@@ -21,6 +21,8 @@ use std::pin::Pin;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use crate::Usage;
+
 /// A future behind a seam: one allocation, which does not show beside a model's work.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -313,6 +315,17 @@ impl Finished {
             prompt_ms: None,
             generation_ms: None,
         }
+    }
+
+    /// The same as a turn tells it.
+    pub fn usage(&self, model: &str) -> Usage {
+        let mut usage = Usage::new().model(model);
+        usage.input_tokens = self.prompt_tokens.map(u64::from);
+        usage.cached_input_tokens = self.cached_tokens.map(u64::from);
+        usage.output_tokens = self.answer_tokens.map(u64::from);
+        usage.prompt_ms = self.prompt_ms;
+        usage.generation_ms = self.generation_ms;
+        usage
     }
 }
 

@@ -210,6 +210,15 @@ impl Pipeline {
             .mode(self.retriever.mode())
             .tools_used([self.retriever.tool()])
             .with("answered", generated.answered);
+        for (name, count) in [
+            ("trimmed_chunks", generated.trimmed_chunks),
+            ("trimmed_messages", generated.trimmed_messages),
+            ("unknown_citations", generated.unknown_citations),
+        ] {
+            if count > 0 {
+                metadata = metadata.with(name, count);
+            }
+        }
         if let Some(usage) = generated.usage {
             metadata = metadata.usage(usage);
         }

@@ -45,6 +45,50 @@ export interface ReviewEvent extends FramedEvent {
   feedback?: string;
 }
 
+/** What the question is taken for. */
+export interface QueryAnalysisEvent extends FramedEvent {
+  event: "query_analysis";
+  query: string;
+  complexity: "simple" | "moderate" | "complex";
+  decomposed: boolean;
+  estimated_mode: "agentic" | "direct";
+  /** Who judged: `lexical`, or the model's name. */
+  judge?: string;
+}
+
+/** The quality gate judged the retrieved chunks. */
+export interface CragEvaluationEvent extends FramedEvent {
+  event: "crag_evaluation";
+  correct: number;
+  ambiguous: number;
+  incorrect: number;
+  action: "proceed" | "re-retrieve" | "expand";
+  expanded: number;
+  details: {
+    chunk_id: string;
+    classification: "CORRECT" | "AMBIGUOUS" | "INCORRECT";
+    score: number;
+    expanded?: boolean;
+    new_score?: number;
+  }[];
+  /** Who judged: `lexical`, or the model's name. */
+  judge?: string;
+}
+
+/** The answer was checked claim by claim. */
+export interface VerificationEvent extends FramedEvent {
+  event: "verification";
+  claims_checked: number;
+  claims_supported: number;
+  claims_partially_supported: number;
+  claims_unsupported: number;
+  details: { claim: string; verdict: "SUPPORTED" | "PARTIALLY_SUPPORTED" | "UNSUPPORTED" }[];
+  /** Share of support, 0 to 1. */
+  confidence?: number;
+  /** Who judged: `lexical`, or the model's name. */
+  judge?: string;
+}
+
 /** One piece of evidence for the answer. */
 export interface Citation {
   document_id: string;
