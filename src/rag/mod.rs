@@ -29,6 +29,8 @@
 //! | [`fence`] | text of strangers in a prompt |
 //! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
 //! | [`cache`] | answers to questions that mean the same |
+//! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
+//! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
@@ -40,9 +42,11 @@ pub mod chunk;
 pub mod cite;
 mod differ;
 pub mod document;
+pub mod document_rag;
 pub mod extract;
 pub mod fence;
 pub mod generate;
+pub mod graph;
 pub mod judge;
 pub mod lexical;
 pub mod library;
@@ -66,6 +70,7 @@ pub mod write;
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, Document, DocumentKind, Hit, Level};
+pub use document_rag::{DocumentQuestion, DocumentRag};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use judge::Judge;
 pub use library::{Library, LibraryError, LibraryLimits};
