@@ -45,7 +45,13 @@ fn by_hand(triples: &[Plain], question: &[&str], limits: &GraphLimits) -> Vec<(S
         .collect();
     names.sort();
     names.dedup();
-    let count = |word: &&str| names.iter().filter(|name| words(name).contains(word)).count().max(1);
+    let count = |word: &&str| {
+        names
+            .iter()
+            .filter(|name| words(name).contains(word))
+            .count()
+            .max(1)
+    };
     let weigh = |word: &'static str| (word, (1.0 + names.len() as f64 / count(&word) as f64).ln());
     let weights = WORDS.map(weigh);
     let tells = |word: &str| weights.iter().find(|(known, _)| *known == word).unwrap().1;

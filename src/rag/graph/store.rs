@@ -21,12 +21,12 @@ pub const FILE_NAME: &str = "graph.redb";
 pub struct GraphRoom {
     /// Entities; each costs about 0.5 KiB of memory.
     pub max_entities: usize,
-    /// Triples, each counted once for every passage that says it; each costs about 0.3 KiB of memory.
+    /// Triples, each counted once for every passage that says it; each costs about 0.6 KiB of memory.
     pub max_triples: usize,
 }
 
 impl Default for GraphRoom {
-    /// As many as 50,000 passages of prose give: about 500 MiB when full.
+    /// As many triples as some 180,000 passages of prose give: about 700 MiB when full.
     fn default() -> Self {
         Self {
             max_entities: 300_000,
