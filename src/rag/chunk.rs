@@ -8,7 +8,7 @@ pub const TARGET_BYTES: usize = 900;
 /// Longest chunk in bytes; above [`MAX_SENTENCE_BYTES`], so that every sentence fits.
 pub const MAX_BYTES: usize = 1_400;
 /// Longest sentence that is repeated at the start of the next chunk, in bytes: a question often needs both sides of a cut.
-const MAX_OVERLAP_BYTES: usize = 240;
+pub(super) const MAX_OVERLAP_BYTES: usize = 240;
 
 /// The text of a chunk and where it stands; it gets its ids from a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Piece {
     pub page: Option<u32>,
     /// At most [`MAX_BYTES`] bytes.
     pub text: String,
+    /// How many bytes at its start repeat a sentence of the piece before it; nothing where that was not written down.
+    pub repeated: Option<u32>,
 }
 
 /// Cuts a document. The same document is always cut the same way.
@@ -31,6 +33,7 @@ pub fn chunks(parsed: &Parsed) -> Vec<Piece> {
             place: &blocks[0],
             pieces: &mut pieces,
             text: String::new(),
+            repeated: 0,
             last: "",
             fresh: false,
         };
@@ -47,6 +50,8 @@ struct Cutter<'a> {
     place: &'a Block,
     pieces: &'a mut Vec<Piece>,
     text: String,
+    /// How much of `text` was repeated.
+    repeated: usize,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
     /// `text` holds more than a repeated sentence.
@@ -93,6 +98,7 @@ impl<'a> Cutter<'a> {
             self.close();
             if repeated.len() + between.len() + sentence.len() <= MAX_BYTES {
                 self.text.push_str(repeated);
+                self.repeated = repeated.len();
             }
         }
         if !self.text.is_empty() {
@@ -104,11 +110,13 @@ impl<'a> Cutter<'a> {
 
     fn close(&mut self) {
         let text = std::mem::take(&mut self.text);
+        let repeated = std::mem::take(&mut self.repeated);
         if self.fresh && !text.trim().is_empty() {
             self.pieces.push(Piece {
                 heading: self.place.heading.clone(),
                 page: self.place.page,
                 text,
+                repeated: Some(repeated as u32),
             });
         }
         self.fresh = false;
@@ -154,6 +162,7 @@ mod tests {
         for pair in pieces.windows(2) {
             let last = *sentences(&pair[0].text).last().unwrap();
             assert!(pair[1].text.starts_with(last), "{pair:?}");
+            assert_eq!(pair[1].repeated, Some(last.len() as u32));
         }
         for n in 0..100 {
             let sentence = format!("Sentence number {n} stands here.");

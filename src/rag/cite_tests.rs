@@ -135,11 +135,11 @@ fn hostile_texts_are_passed_in_linear_time() {
         "[1-9]",
         "\u{301}[1]",
     ] {
-        let text = piece.repeat(20_000);
+        let text = piece.repeat(5_000);
         let started = std::time::Instant::now();
         let whole = passed(3, &[&text]);
         let cut: Vec<&str> = piece.split_inclusive(char::is_alphanumeric).collect();
-        let pieces: Vec<&str> = std::iter::repeat_n(cut, 20_000).flatten().collect();
+        let pieces: Vec<&str> = std::iter::repeat_n(cut, 5_000).flatten().collect();
         assert_eq!(passed(3, &pieces), whole, "{piece:?}");
         let took = started.elapsed();
         assert!(took.as_secs() < 30, "{piece:?} took {took:?}");

@@ -2,6 +2,8 @@
 //!
 //! Plain data, the same in memory, on disk and in a child process's answer. Nothing here reads a file or an index.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// What a document was read as. It follows the content first and the file name second.
@@ -147,12 +149,100 @@ impl Chunk {
         format!("{document_id}-{ordinal}")
     }
 
-    /// The two halves of a chunk id, or nothing for what is none.
+    /// The two halves of a passage's id, or nothing for what is none.
     pub fn split_id(chunk_id: &str) -> Option<(&str, u32)> {
-        let (document_id, ordinal) = chunk_id.rsplit_once('-')?;
+        match ChunkId::parse(chunk_id)? {
+            ChunkId::Passage { document_id, ordinal } => Some((document_id, ordinal)),
+            _ => None,
+        }
+    }
+
+    /// What it is found by in words: its headings, then its text. A question often names the section and not the words in it.
+    pub fn indexed_text(&self) -> String {
+        super::lexical::indexed_text(self.heading.as_deref(), &self.text).into_owned()
+    }
+}
+
+/// What the id of a chunk says. Its [`Display`](fmt::Display) is the id: each has one spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChunkId<'a> {
+    /// `<document id>-s<ordinal>`
+    Section {
+        /// The document.
+        document_id: &'a str,
+        /// Its place among the sections.
+        ordinal: u32,
+    },
+    /// `<document id>-<ordinal>`
+    Passage {
+        /// The document.
+        document_id: &'a str,
+        /// Its place among the passages.
+        ordinal: u32,
+    },
+    /// `<document id>-<passage>.<place>`
+    Sentence {
+        /// The document.
+        document_id: &'a str,
+        /// The ordinal of its passage.
+        passage: u32,
+        /// Its place in the passage, counted from 0.
+        place: u32,
+    },
+}
+
+impl<'a> ChunkId<'a> {
+    /// Reads an id; nothing for what is none.
+    pub fn parse(chunk_id: &'a str) -> Option<Self> {
+        let (document_id, rest) = chunk_id.rsplit_once('-')?;
+        let id = if let Some(section) = rest.strip_prefix('s') {
+            let ordinal = section.parse().ok()?;
+            Self::Section { document_id, ordinal }
+        } else if let Some((passage, place)) = rest.split_once('.') {
+            Self::Sentence {
+                document_id,
+                passage: passage.parse().ok()?,
+                place: place.parse().ok()?,
+            }
+        } else {
+            let ordinal = rest.parse().ok()?;
+            Self::Passage { document_id, ordinal }
+        };
         // `+3` and `03` parse as numbers but are no ordinals of ours: an id has one spelling.
-        let number = ordinal.parse().ok()?;
-        (Self::id_of(document_id, number) == chunk_id).then_some((document_id, number))
+        (id.to_string() == chunk_id).then_some(id)
+    }
+
+    /// The document.
+    pub fn document_id(self) -> &'a str {
+        match self {
+            Self::Section { document_id, .. }
+            | Self::Passage { document_id, .. }
+            | Self::Sentence { document_id, .. } => document_id,
+        }
+    }
+
+    /// The level of the chunk.
+    pub fn level(self) -> Level {
+        match self {
+            Self::Section { .. } => Level::Section,
+            Self::Passage { .. } => Level::Passage,
+            Self::Sentence { .. } => Level::Sentence,
+        }
+    }
+}
+
+impl fmt::Display for ChunkId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Section { document_id, ordinal } => write!(f, "{document_id}-s{ordinal}"),
+            Self::Passage { document_id, ordinal } => write!(f, "{document_id}-{ordinal}"),
+            Self::Sentence {
+                document_id,
+                passage,
+                place,
+            } => write!(f, "{document_id}-{passage}.{place}"),
+        }
     }
 }
 
@@ -180,21 +270,68 @@ mod tests {
     #[test]
     fn chunk_ids_have_one_spelling() {
         assert_eq!(Chunk::split_id(&Chunk::id_of("ab12", 7)), Some(("ab12", 7)));
-        for bad in [
+        let (ab12, max) = ("ab12", u32::MAX);
+        let good = [
+            (
+                "ab12-0",
+                ChunkId::Passage {
+                    document_id: ab12,
+                    ordinal: 0,
+                },
+            ),
+            (
+                "ab12-s4294967295",
+                ChunkId::Section {
+                    document_id: ab12,
+                    ordinal: max,
+                },
+            ),
+            (
+                "ab12-4294967295.10",
+                ChunkId::Sentence {
+                    document_id: ab12,
+                    passage: max,
+                    place: 10,
+                },
+            ),
+            (
+                "of-their-own-s3-7",
+                ChunkId::Passage {
+                    document_id: "of-their-own-s3",
+                    ordinal: 7,
+                },
+            ),
+        ];
+        for (text, id) in good {
+            assert_eq!(ChunkId::parse(text), Some(id), "{text}");
+            assert_eq!(id.to_string(), text);
+            let passage = id.level() == Level::Passage;
+            assert_eq!(Chunk::split_id(text).is_some(), passage, "{text}");
+        }
+        let bad = [
             "",
             "-",
             "ab12",
             "ab12-",
             "ab12-+7",
             "ab12-07",
-            "ab12--7",
             "ab12-4294967296",
-        ] {
-            let split = Chunk::split_id(bad);
-            assert!(
-                split.is_none_or(|(document, _)| document != "ab12"),
-                "{bad}: {split:?}"
-            );
+            "ab12-s",
+            "ab12-s+7",
+            "ab12-s07",
+            "ab12-S7",
+            "ab12-7.",
+            "ab12-.7",
+            "ab12-7.+1",
+            "ab12-7.01",
+            "ab12-7.1.1",
+            "ab12-s7.1",
+            "ab12-7.4294967296",
+            "ab12-7 ",
+        ];
+        for bad in bad {
+            assert_eq!(ChunkId::parse(bad), None, "{bad}");
+            assert_eq!(Chunk::split_id(bad), None, "{bad}");
         }
     }
 }

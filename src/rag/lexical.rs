@@ -3,15 +3,33 @@
 //! The average length is a constant and not fitted, so that an index rebuilt after a restart gives the same scores as one
 //! that grew. The index keeps no text. It knows neither documents nor chunks; [`library`](super::library) does.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::sentence::floor;
-use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, Tokenizer};
+use bm25::{
+    DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, TokenEmbedder, Tokenizer,
+};
 
 /// Terms in a usual chunk, stop words left out: 77 in the chunks of "Attention Is All You Need".
-const AVERAGE_TERMS: f32 = 80.0;
+pub(super) const AVERAGE_TERMS: f32 = 80.0;
 /// Different terms of a query that are looked up; the first ones win. A query costs terms × matching texts.
 pub const MAX_QUERY_TERMS: usize = 32;
+
+/// A term as a number. The crate's own hashes give `number104` and `number189` the same one, or `number312` and `number399`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+struct Term(u64);
+
+impl TokenEmbedder for Term {
+    type EmbeddingSpace = Self;
+
+    fn embed(token: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        token.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
 
 /// How much of a query is read, in bytes.
 pub const MAX_QUERY_BYTES: usize = 4_096;
@@ -19,13 +37,13 @@ pub const MAX_QUERY_BYTES: usize = 4_096;
 /// Turns text into terms. Costly to make, cheap to use from many threads.
 #[derive(Debug)]
 pub struct Analyzer {
-    embedder: Embedder<u32, DefaultTokenizer>,
+    embedder: Embedder<Term, DefaultTokenizer>,
     tokenizer: DefaultTokenizer,
 }
 
 impl Default for Analyzer {
     fn default() -> Self {
-        let embedder = EmbedderBuilder::with_avgdl(AVERAGE_TERMS)
+        let embedder = EmbedderBuilder::<Term>::with_avgdl(AVERAGE_TERMS)
             .language_mode(Language::English)
             .build();
         Self {
@@ -51,16 +69,24 @@ impl Analyzer {
         Prepared(embedding)
     }
 
-    fn prepare_query(&self, query: &str) -> Embedding {
+    fn prepare_query(&self, query: &str) -> Embedding<Term> {
         let Prepared(mut embedding) = self.prepare(&query[..floor(query, MAX_QUERY_BYTES)]);
         embedding.0.truncate(MAX_QUERY_TERMS);
         embedding
     }
 }
 
+/// What of a chunk is searched for words. The headings count as text: a question often names the section and not the words in it.
+pub fn indexed_text<'a>(heading: Option<&str>, text: &'a str) -> Cow<'a, str> {
+    match heading {
+        Some(heading) => format!("{heading}\n{text}").into(),
+        None => text.into(),
+    }
+}
+
 /// A text as an [`Index`] takes it.
 #[derive(Debug, Clone)]
-pub struct Prepared(Embedding);
+pub struct Prepared(Embedding<Term>);
 
 /// A text that matches a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,10 +101,10 @@ pub struct Match {
 /// The index itself.
 #[derive(Default)]
 pub struct Index {
-    scorer: Scorer<u64>,
+    scorer: Scorer<u64, Term>,
     /// How many texts hold a term: what the scorer knows and does not tell.
-    texts_with: HashMap<u32, u32>,
-    texts: HashMap<u64, Box<[u32]>>,
+    texts_with: HashMap<Term, u32>,
+    texts: HashMap<u64, Box<[Term]>>,
 }
 
 impl std::fmt::Debug for Index {
@@ -95,7 +121,7 @@ impl Index {
     /// Adds a text; one that is there under the same key is replaced.
     pub fn insert(&mut self, key: u64, text: Prepared) {
         self.remove(key);
-        let terms: Box<[u32]> = text.0.indices().copied().collect();
+        let terms: Box<[Term]> = text.0.indices().copied().collect();
         for term in &terms {
             *self.texts_with.entry(*term).or_default() += 1;
         }
@@ -159,7 +185,7 @@ impl Index {
     /// How much a term (as [`Analyzer::terms`] gives it) tells: the inverse document frequency of BM25, highest for a
     /// term that no text holds.
     pub fn weight(&self, term: &str) -> f32 {
-        let index = <u32 as bm25::TokenEmbedder>::embed(term);
+        let index = Term::embed(term);
         let (texts, with) = (
             self.texts.len() as f32,
             self.texts_with.get(&index).copied().unwrap_or(0) as f32,
@@ -232,6 +258,19 @@ mod tests {
                 .iter()
                 .all(|one| one.score == found[0].score && one.score > 0.0)
         );
+    }
+
+    #[test]
+    fn terms_that_look_alike_are_not_the_same() {
+        let texts: Vec<String> = (0..3_000).map(|n| format!("number{n}")).collect();
+        let (analyzer, index) = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        for (key, text) in (0..).zip(&texts) {
+            assert_eq!(
+                keys(&index.search(&analyzer, text, 10, |_| true)),
+                [key],
+                "{text}"
+            );
+        }
     }
 
     #[test]

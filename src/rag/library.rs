@@ -29,9 +29,12 @@ use tokio::sync::watch;
 use super::changes::{Change, ChangeKind, Changes};
 use super::chunk::{Piece, chunks};
 use super::document::Hit;
-use super::lexical::{Analyzer, Index, Prepared};
+use super::levels::{Outline, Outlined, Outliner};
+use super::lexical::{Analyzer, Index, Match, Prepared, indexed_text};
 use super::records::Records;
-use super::{Chunk, Document, Level, Parsed};
+use super::{Document, Parsed};
+
+mod resolve;
 
 /// The one file in the folder of a library.
 pub const FILE_NAME: &str = "library.redb";
@@ -147,26 +150,26 @@ pub struct Library {
 /// What readers see. A document is searchable while it is in `documents`, whatever the index holds.
 #[derive(Debug, Default)]
 struct Shared {
-    documents: BTreeMap<u32, Arc<Document>>,
+    documents: BTreeMap<u32, Arc<Outlined>>,
     by_id: HashMap<String, u32>,
     by_name: HashMap<String, u32>,
     index: Index,
 }
 
 impl Shared {
-    fn publish(&mut self, number: u32, document: Document) -> Arc<Document> {
-        let document = Arc::new(document);
-        self.by_id.insert(document.id.clone(), number);
-        self.by_name.insert(document.name.clone(), number);
-        self.documents.insert(number, Arc::clone(&document));
-        document
+    fn publish(&mut self, number: u32, outlined: Outlined) -> Arc<Outlined> {
+        let outlined = Arc::new(outlined);
+        self.by_id.insert(outlined.document.id.clone(), number);
+        self.by_name.insert(outlined.document.name.clone(), number);
+        self.documents.insert(number, Arc::clone(&outlined));
+        outlined
     }
 
-    fn withdraw(&mut self, number: u32) -> Option<Arc<Document>> {
-        let document = self.documents.remove(&number)?;
-        self.by_id.remove(&document.id);
-        self.by_name.remove(&document.name);
-        Some(document)
+    fn withdraw(&mut self, number: u32) -> Option<Arc<Outlined>> {
+        let outlined = self.documents.remove(&number)?;
+        self.by_id.remove(&outlined.document.id);
+        self.by_name.remove(&outlined.document.name);
+        Some(outlined)
     }
 }
 
@@ -191,14 +194,20 @@ impl Library {
     fn with_records(records: Records, limits: LibraryLimits) -> Result<Self, LibraryError> {
         let analyzer = Analyzer::default();
         let mut shared = Shared::default();
-        for (number, document) in records.documents()? {
-            shared.publish(number, document);
-        }
+        let mut outlines: HashMap<u32, Outliner> = HashMap::new();
+        let mut before: Option<(u32, Piece)> = None;
         records.each_piece(|number, ordinal, piece| {
-            shared
-                .index
-                .insert(key(number, ordinal), analyzer.prepare(&indexed_text(&piece)));
+            let text = indexed_text(piece.heading.as_deref(), &piece.text);
+            shared.index.insert(key(number, ordinal), analyzer.prepare(&text));
+            let last = before.take().filter(|(of, _)| *of == number);
+            let outline = outlines.entry(number).or_default();
+            outline.add(last.as_ref().map(|(_, last)| last), &piece);
+            before = Some((number, piece));
         })?;
+        for (number, document) in records.documents()? {
+            let outline = outlines.remove(&number).unwrap_or_default().finish();
+            shared.publish(number, Outlined::new(document, outline));
+        }
         Ok(Self {
             limits,
             records,
@@ -238,8 +247,8 @@ impl Library {
         }
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.room_for(name, &id, pieces.len())?;
-        if let Some((_, same)) = old.as_ref().filter(|(_, old)| old.id == id) {
-            return Ok(same.as_ref().clone());
+        if let Some((_, same)) = old.as_ref().filter(|(_, old)| old.document.id == id) {
+            return Ok(same.document.clone());
         }
         let total_chunks = pieces.len();
         let mut prepared = Vec::with_capacity(total_chunks);
@@ -253,7 +262,8 @@ impl Library {
             {
                 return Err(LibraryError::Cancelled);
             }
-            prepared.push(self.analyzer.prepare(&indexed_text(piece)));
+            let text = indexed_text(piece.heading.as_deref(), &piece.text);
+            prepared.push(self.analyzer.prepare(&text));
         }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let document = Document {
@@ -270,23 +280,24 @@ impl Library {
             .records
             .replace(old.as_ref().map(|(number, _)| *number), &document, &pieces)?;
         self.fill_index(number, prepared);
+        let outlined = Outlined::new(document, Outline::of(&pieces));
         let mut shared = self.write();
         let withdrawn = old.and_then(|(old, _)| Some((old, shared.withdraw(old)?)));
-        let published = shared.publish(number, document);
-        if let Some((_, document)) = &withdrawn {
-            self.changes.tell(ChangeKind::Removed, &document.id);
+        let published = shared.publish(number, outlined);
+        if let Some((_, old)) = &withdrawn {
+            self.changes.tell(ChangeKind::Removed, &old.document.id);
         }
-        self.changes.tell(ChangeKind::Added, &published.id);
+        self.changes.tell(ChangeKind::Added, &published.document.id);
         drop(shared);
-        if let Some((old, document)) = withdrawn {
-            self.clear_index(old, document.chunks);
+        if let Some((number, old)) = withdrawn {
+            self.clear_index(number, old.document.chunks);
         }
         // The document is in, whatever the caller now says.
         let _ = progress(Progress {
             done_chunks: total_chunks,
             total_chunks,
         });
-        Ok(published.as_ref().clone())
+        Ok(published.document.clone())
     }
 
     /// The document that has the name now, unless a limit forbids a new one.
@@ -295,13 +306,13 @@ impl Library {
         name: &str,
         id: &str,
         chunks: usize,
-    ) -> Result<Option<(u32, Arc<Document>)>, LibraryError> {
+    ) -> Result<Option<(u32, Arc<Outlined>)>, LibraryError> {
         let shared = self.read();
         let old = shared
             .by_name
             .get(name)
             .and_then(|number| Some((*number, Arc::clone(shared.documents.get(number)?))));
-        if old.as_ref().is_some_and(|(_, old)| old.id == id) {
+        if old.as_ref().is_some_and(|(_, old)| old.document.id == id) {
             return Ok(old);
         }
         if old.is_none() && shared.documents.len() >= self.limits.max_documents {
@@ -310,7 +321,7 @@ impl Library {
                 limit: self.limits.max_documents,
             });
         }
-        let replaced = old.as_ref().map_or(0, |(_, old)| old.chunks as usize);
+        let replaced = old.as_ref().map_or(0, |(_, old)| old.document.chunks as usize);
         if shared.index.len().saturating_sub(replaced) + chunks > self.limits.max_chunks {
             return Err(LibraryError::Full {
                 what: "chunks",
@@ -355,12 +366,12 @@ impl Library {
         self.records.remove(number)?;
         let mut shared = self.write();
         let withdrawn = shared.withdraw(number);
-        if let Some(document) = &withdrawn {
-            self.changes.tell(ChangeKind::Removed, &document.id);
+        if let Some(old) = &withdrawn {
+            self.changes.tell(ChangeKind::Removed, &old.document.id);
         }
         drop(shared);
-        if let Some(document) = withdrawn {
-            self.clear_index(number, document.chunks);
+        if let Some(old) = withdrawn {
+            self.clear_index(number, old.document.chunks);
         }
         Ok(true)
     }
@@ -370,18 +381,14 @@ impl Library {
         self.read()
             .documents
             .values()
-            .map(|document| document.as_ref().clone())
+            .map(|outlined| outlined.document.clone())
             .collect()
     }
 
     /// A document by its id.
     pub fn document(&self, document_id: &str) -> Option<Document> {
-        let shared = self.read();
-        let number = shared.by_id.get(document_id)?;
-        shared
-            .documents
-            .get(number)
-            .map(|document| document.as_ref().clone())
+        self.find(document_id)
+            .map(|(_, outlined)| outlined.document.clone())
     }
 
     /// The ids of all documents.
@@ -412,39 +419,6 @@ impl Library {
         self.changes.since(revision)
     }
 
-    /// All passages of a document, in order; nothing if it is gone.
-    ///
-    /// # Errors
-    /// `library_storage`, `library_damaged`.
-    pub fn passages(&self, document_id: &str) -> Result<Option<Vec<Chunk>>, LibraryError> {
-        let Some((number, document)) = self.find(document_id) else {
-            return Ok(None);
-        };
-        let keys: Vec<_> = (0..document.chunks).map(|ordinal| (number, ordinal)).collect();
-        let pieces = self.records.pieces(&keys)?;
-        // It was taken out meanwhile, all at once.
-        let Some(pieces) = pieces.into_iter().collect::<Option<Vec<_>>>() else {
-            return Ok(None);
-        };
-        let chunk = |(ordinal, piece)| chunk_of(&document, ordinal, piece);
-        Ok(Some((0u32..).zip(pieces).map(chunk).collect()))
-    }
-
-    /// A chunk by its id; nothing if its document is gone.
-    ///
-    /// # Errors
-    /// `library_storage`, `library_damaged`.
-    pub fn chunk(&self, chunk_id: &str) -> Result<Option<Chunk>, LibraryError> {
-        let Some((document_id, ordinal)) = Chunk::split_id(chunk_id) else {
-            return Ok(None);
-        };
-        let Some((number, document)) = self.find(document_id) else {
-            return Ok(None);
-        };
-        let piece = self.records.pieces(&[(number, ordinal)])?.pop().flatten();
-        Ok(piece.map(|piece| chunk_of(&document, ordinal, piece)))
-    }
-
     /// The best chunks for a query, best first; equal scores in the order of adding. Empty where no word of the query
     /// stands anywhere.
     ///
@@ -467,11 +441,9 @@ impl Library {
             .collect();
         let pieces = self.records.pieces(&keys)?;
         // A piece that is gone by now belongs to a document that was taken out meanwhile.
-        let hit = |((found, document), piece): ((&super::lexical::Match, &Arc<Document>), Option<Piece>)| {
-            Some(Hit {
-                chunk: chunk_of(document, ordinal_of(found.key), piece?),
-                score: found.score,
-            })
+        let hit = |((found, document), piece): ((&Match, &Arc<Outlined>), Option<Piece>)| {
+            let chunk = document.passage(ordinal_of(found.key), piece?);
+            Some(Hit::new(chunk, found.score))
         };
         Ok(matches
             .iter()
@@ -502,14 +474,8 @@ impl Library {
         self.read()
             .documents
             .values()
-            .map(|document| document.chunks as usize)
+            .map(|outlined| outlined.document.chunks as usize)
             .sum()
-    }
-
-    fn find(&self, document_id: &str) -> Option<(u32, Arc<Document>)> {
-        let shared = self.read();
-        let number = *shared.by_id.get(document_id)?;
-        Some((number, Arc::clone(shared.documents.get(&number)?)))
     }
 
     // A panic while the lock was held can leave index entries of a document that was never published; they are invisible.
@@ -535,29 +501,6 @@ fn number_of(key: u64) -> u32 {
 
 fn ordinal_of(key: u64) -> u32 {
     key as u32
-}
-
-/// The headings count as text: a question often names the section and not the words in it.
-fn indexed_text(piece: &Piece) -> String {
-    match &piece.heading {
-        Some(heading) => format!("{heading}\n{}", piece.text),
-        None => piece.text.clone(),
-    }
-}
-
-fn chunk_of(document: &Document, ordinal: u32, piece: Piece) -> Chunk {
-    Chunk {
-        id: Chunk::id_of(&document.id, ordinal),
-        document_id: document.id.clone(),
-        document_name: document.name.clone(),
-        heading: piece.heading,
-        page: piece.page,
-        last_page: None,
-        level: Level::Passage,
-        parent: None,
-        ordinal,
-        text: piece.text,
-    }
 }
 
 /// 128 bits of SHA-256 over the name and all that was parsed, each part with its length before it.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::*;
-use crate::rag::{ParseLimits, parse, test_data};
+use crate::rag::{Chunk, ParseLimits, parse, test_data};
 
 fn library() -> Library {
     Library::in_memory(LibraryLimits::default()).unwrap()
@@ -285,7 +285,11 @@ fn a_real_paper_is_found_by_its_words() {
     let document = library.add("attention.pdf", &parsed).unwrap();
     let terms: usize = chunks(&parsed)
         .iter()
-        .map(|piece| library.terms(&indexed_text(piece)).len())
+        .map(|piece| {
+            library
+                .terms(&indexed_text(piece.heading.as_deref(), &piece.text))
+                .len()
+        })
         .sum::<usize>()
         / document.chunks as usize;
     println!(

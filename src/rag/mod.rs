@@ -15,9 +15,13 @@
 //! | [`chunk`] | blocks to chunks of whole sentences |
 //! | [`sentence`] | where sentences end |
 //! | [`lexical`] | BM25 over chunks |
+//! | [`levels`] | sections, passages and sentences of a document |
 //! | [`library`] | the durable set of documents and its index |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
+//! | [`index`] | a store kept in step with a library |
+//! | [`tools`] | the ways of searching a store |
+//! | [`rank`] | late interaction, and ranking by words |
 //! | [`plan`] | a question to the queries that are searched for |
 //! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
 //! | [`terms`] | the telling words of a question and their weights |
@@ -32,6 +36,7 @@
 //! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
 //! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
 //! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
@@ -47,7 +52,9 @@ pub mod extract;
 pub mod fence;
 pub mod generate;
 pub mod graph;
+pub mod index;
 pub mod judge;
+pub mod levels;
 pub mod lexical;
 pub mod library;
 pub mod model;
@@ -55,6 +62,7 @@ pub mod parse;
 pub mod pipeline;
 pub mod plan;
 mod quantity;
+pub mod rank;
 mod records;
 pub mod retrieve;
 pub mod review;
@@ -65,17 +73,26 @@ pub mod store;
 pub mod terms;
 #[cfg(test)]
 pub(crate) mod test_data;
+#[cfg(test)]
+pub(crate) mod test_models;
+pub mod tools;
+#[cfg(feature = "upstream")]
+pub mod upstream;
 pub mod write;
 
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
-pub use document::{Chunk, Document, DocumentKind, Hit, Level};
+pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use document_rag::{DocumentQuestion, DocumentRag};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
+pub use index::Indexer;
 pub use judge::Judge;
+pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
 pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
+pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
 pub use review::{CoverageReview, JudgeReview, Judgement, Review};
+pub use tools::{SearchTools, Tool};
 pub use write::Writer;

@@ -30,6 +30,8 @@ struct StoredPiece {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     page: Option<u32>,
     text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    repeated: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -154,6 +156,7 @@ impl Records {
                     heading: piece.heading.clone(),
                     page: piece.page,
                     text: piece.text.clone(),
+                    repeated: piece.repeated,
                 };
                 chunks
                     .insert((number, ordinal), serde_json::to_vec(&stored)?.as_slice())
@@ -180,6 +183,16 @@ impl Records {
 }
 
 fn piece_of(value: &[u8]) -> Result<Piece, LibraryError> {
-    let StoredPiece { heading, page, text } = serde_json::from_slice(value)?;
-    Ok(Piece { heading, page, text })
+    let StoredPiece {
+        heading,
+        page,
+        text,
+        repeated,
+    } = serde_json::from_slice(value)?;
+    Ok(Piece {
+        heading,
+        page,
+        text,
+        repeated,
+    })
 }

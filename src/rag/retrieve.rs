@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{Hit, Library};
 
 /// Constant of reciprocal rank fusion, from the paper that introduced it (Cormack et al., 2009).
-const RRF_K: f32 = 60.0;
+pub const RRF_K: u16 = 60;
 
 /// What is searched for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,20 +109,35 @@ impl Retrieve for Lexical {
 /// Fuses result lists by reciprocal rank: a chunk's score is the sum of `1 / (60 + rank)` over the lists that hold it.
 /// Scores of different lists need not be comparable. Equal scores are in the order of first appearance.
 pub fn fuse(lists: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
-    let mut fused: Vec<Hit> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut first: HashMap<&str, &Hit> = HashMap::new();
+    for hit in lists.iter().flatten() {
+        first.entry(&hit.chunk.id).or_insert(hit);
+    }
+    let lists: Vec<Vec<&str>> = lists
+        .iter()
+        .map(|list| list.iter().map(|hit| hit.chunk.id.as_str()).collect())
+        .collect();
+    reciprocal_ranks(&lists)
+        .into_iter()
+        .take(limit)
+        .filter_map(|(id, score)| Some(Hit::new(first.get(id)?.chunk.clone(), score)))
+        .collect()
+}
+
+/// What [`fuse`] does, of any keys: each with its score, best first.
+pub(super) fn reciprocal_ranks<K: Copy + Eq + Hash>(lists: &[Vec<K>]) -> Vec<(K, f32)> {
+    let mut fused: Vec<(K, f32)> = Vec::new();
+    let mut places: HashMap<K, usize> = HashMap::new();
     for list in lists {
-        for (rank, hit) in list.iter().enumerate() {
-            let share = 1.0 / (RRF_K + rank as f32 + 1.0);
-            let place = *places.entry(&hit.chunk.id).or_insert_with(|| {
-                fused.push(Hit::new(hit.chunk.clone(), 0.0));
+        for (rank, key) in (1u32..).zip(list) {
+            let place = *places.entry(*key).or_insert_with(|| {
+                fused.push((*key, 0.0));
                 fused.len() - 1
             });
-            fused[place].score += share;
+            fused[place].1 += 1.0 / (f32::from(RRF_K) + rank as f32);
         }
     }
-    fused.sort_by(|a, b| b.score.total_cmp(&a.score));
-    fused.truncate(limit);
+    fused.sort_by(|a, b| b.1.total_cmp(&a.1));
     fused
 }
 

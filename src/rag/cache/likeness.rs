@@ -4,7 +4,7 @@
 //! search. So what cannot have one answer is kept apart first, by what is said: numbers, negations, opposites, names, what is asked for, and the same
 //! words in another order.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,14 +101,13 @@ impl Likeness {
         if a.plain == b.plain {
             return Some(1.0);
         }
-        if a.traits.contradict(&b.traits) || reordered(a, b) {
-            return None;
-        }
+        // The cheapest first: most questions are nothing alike, and all of them are looked at under a lock.
         let (least, likeness) = match self {
             Self::Dense { .. } => (limits.0, f64::from(dot(a.vector.as_ref()?, b.vector.as_ref()?))),
             Self::Words(_) => (limits.1, words(a, b)?),
         };
-        (likeness >= least).then_some(likeness.min(1.0))
+        let same = likeness >= least && !a.traits.contradict(&b.traits) && !reordered(a, b);
+        same.then_some(likeness.min(1.0))
     }
 }
 
@@ -124,21 +123,16 @@ impl Key {
     }
 }
 
-/// The same telling words, in another order: who bites whom.
+/// The same telling words, in another order: who bites whom. Where words were exchanged as well, the likeness tells.
 fn reordered(a: &Key, b: &Key) -> bool {
-    let set = |key: &Key| {
-        key.terms
-            .iter()
-            .map(|(stem, _)| stem.clone())
-            .collect::<BTreeSet<_>>()
-    };
-    let shared: BTreeSet<String> = set(a).intersection(&set(b)).cloned().collect();
-    let in_order = |key: &Key| {
-        let stems = key.terms.iter().map(|(stem, _)| stem.clone());
-        stems.filter(|stem| shared.contains(stem)).collect::<Vec<_>>()
-    };
-    // Where words were exchanged as well, the likeness tells.
-    set(a) == set(b) && in_order(a) != in_order(b)
+    let stems = |key: &Key| key.terms.iter().map(|(stem, _)| stem.clone()).collect::<Vec<_>>();
+    let (mut of_a, mut of_b) = (stems(a), stems(b));
+    if of_a == of_b {
+        return false;
+    }
+    of_a.sort_unstable();
+    of_b.sort_unstable();
+    of_a == of_b
 }
 
 /// The cosine of two questions' weighed words, if they ask the same and one of them says nothing that the other does not.

@@ -16,12 +16,11 @@ use super::limits::{GraphLimits, LimitError};
 use super::store::{Edge, Graph, Shared};
 use crate::rag::Chunk;
 use crate::rag::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
+use crate::rag::retrieve::reciprocal_ranks;
 use crate::rag::sentence::floor;
 
 /// What a triple without any word of the question is worth, as a share of one with all.
 const BASE: f32 = 0.1;
-/// Constant of reciprocal rank fusion, as in [`retrieve`](crate::rag::retrieve).
-const RRF_K: f32 = 60.0;
 /// Passages told of one triple, surest first: it may stand in thousands.
 pub const MAX_PASSAGES: usize = 8;
 
@@ -200,13 +199,8 @@ impl<'a> Search<'a> {
         by_words.sort_by(order);
         let near: Vec<u32> = near.iter().filter_map(|key| self.shared.id(key)).collect();
         if !near.is_empty() {
-            let mut fused: HashMap<u32, f32> = HashMap::new();
-            let lists = [by_words.iter().map(|(id, _)| *id).collect(), near];
-            for (rank, id) in lists.iter().flat_map(|list: &Vec<u32>| list.iter().enumerate()) {
-                *fused.entry(*id).or_default() += 1.0 / (RRF_K + rank as f32 + 1.0);
-            }
-            by_words = fused.into_iter().collect();
-            by_words.sort_by(order);
+            // Equal ranks stay in the order of the lists, which is by key.
+            by_words = reciprocal_ranks(&[by_words.into_iter().map(|(id, _)| id).collect(), near]);
         }
         by_words.truncate(limit);
         by_words.into_iter().map(|(id, _)| id).collect()

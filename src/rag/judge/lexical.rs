@@ -77,6 +77,16 @@ pub struct LexicalJudge {
 /// What a text holds, for comparing it with terms.
 type Stems = HashSet<String>;
 
+/// A hit, read once for all that it is compared with.
+#[derive(Debug)]
+struct Reading<'a> {
+    /// In its heading.
+    above: Stems,
+    /// In all of it.
+    around: Stems,
+    sentences: Vec<(Stems, &'a str)>,
+}
+
 impl LexicalJudge {
     /// Weighs words as `library` does.
     pub fn new(library: Arc<Library>) -> Self {
@@ -139,7 +149,7 @@ impl LexicalJudge {
             .filter(|score| score.is_finite());
         let best = best.fold(0.0, f64::max);
         let grade = |hit: &Hit| {
-            let (held, _) = self.held(&terms, hit);
+            let (held, _) = self.read(hit).held(&terms);
             let rank = f64::from(hit.score) / best;
             let rank = if rank.is_finite() {
                 rank.clamp(0.0, 1.0)
@@ -153,37 +163,25 @@ impl LexicalJudge {
         hits.iter().map(grade).collect()
     }
 
-    /// How much of the terms' weight a hit holds, most of it in one sentence, and that sentence.
-    fn held<'a>(&self, terms: &[Term], hit: &'a Hit) -> (f64, &'a str) {
-        let above = self.stems(hit.chunk.heading.as_deref().unwrap_or_default());
-        let in_any = |stems: &Stems| {
-            f64::from(coverage(terms, |term| {
-                stems.contains(&term.stem) || above.contains(&term.stem)
-            }))
-        };
-        let around = in_any(&self.stems(&hit.chunk.text));
-        let sentence = |sentence: &'a str| (in_any(&self.stems(sentence)), sentence);
-        let best = sentences(&hit.chunk.text).into_iter().map(sentence);
-        // The first of equals.
-        let best = best.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
-        (best.0 + AROUND_SHARE * (around - best.0), best.1)
-    }
-
-    fn stems(&self, text: &str) -> Stems {
-        self.library.terms(text).into_iter().collect()
+    fn read<'a>(&self, hit: &'a Hit) -> Reading<'a> {
+        let stems = |text: &str| self.library.terms(text).into_iter().collect::<Stems>();
+        let sentence = |sentence: &'a str| (stems(sentence), sentence);
+        Reading {
+            above: stems(hit.chunk.heading.as_deref().unwrap_or_default()),
+            around: stems(&hit.chunk.text),
+            sentences: sentences(&hit.chunk.text).into_iter().map(sentence).collect(),
+        }
     }
 
     /// [`Judge::verify`], at once.
     pub fn verified(&self, claims: &[String], sources: &[Hit]) -> Verified {
-        let numbers: Vec<_> = sources
-            .iter()
-            .map(|hit| Traits::of(&hit.chunk.text).numbers)
-            .collect();
+        let read = |hit: &'_ Hit| Traits::of(&hit.chunk.text).numbers;
+        let sources: Vec<_> = sources.iter().map(|hit| (self.read(hit), read(hit))).collect();
         let verdict = |claim: &String| {
             let terms = question_terms(&self.library, claim);
             let traits = Traits::of(claim);
-            let said = sources.iter().zip(&numbers).map(|(hit, numbers)| {
-                let (held, sentence) = self.held(&terms, hit);
+            let said = sources.iter().map(|(source, numbers)| {
+                let (held, sentence) = source.held(&terms);
                 let agrees =
                     traits.numbers.is_subset(numbers) && traits.negated == Traits::of(sentence).negated;
                 if agrees { held } else { 0.0 }
@@ -240,12 +238,30 @@ impl LexicalJudge {
     }
 }
 
+impl<'a> Reading<'a> {
+    /// How much of the terms' weight it holds, most of it in one sentence, and that sentence.
+    fn held(&self, terms: &[Term]) -> (f64, &'a str) {
+        let share = |stems: &Stems| {
+            let holds = |term: &Term| stems.contains(&term.stem) || self.above.contains(&term.stem);
+            f64::from(coverage(terms, holds))
+        };
+        let around = share(&self.around);
+        let sentences = self
+            .sentences
+            .iter()
+            .map(|(stems, sentence)| (share(stems), *sentence));
+        // The first of equals.
+        let best = sentences.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
+        (best.0 + AROUND_SHARE * (around - best.0), best.1)
+    }
+}
+
 fn words(text: &str) -> impl Iterator<Item = String> {
     text.unicode_words().map(str::to_lowercase)
 }
 
 fn told<'a, T: Send + 'a>(value: T) -> Boxed<'a, Result<Judged<T>, JudgeError>> {
-    // A dozen chunks: a few milliseconds, so it stays on the runtime's thread.
+    // A dozen chunks, each read once: a few milliseconds, so it stays on the runtime's thread.
     Box::pin(ready(Ok(Judged::new(value, NAME))))
 }
 

@@ -4,7 +4,27 @@
 //! BM25 over the chunk's text and headings, which every store does itself; dense vectors and token vectors come from an
 //! [`Embed`](super::model::Embed).
 //!
+//! | store | where | search |
+//! |---|---|---|
+//! | [`MemoryStore`] | in this process, gone with it | exact |
+#![cfg_attr(
+    feature = "qdrant-edge",
+    doc = "| [`EdgeStore`] | in this process, in a folder | exact, in large ones by a graph |"
+)]
+//!
 //! It knows no model and no pipeline.
+
+mod blocking;
+mod checks;
+#[cfg(feature = "qdrant-edge")]
+mod edge;
+#[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
+mod kept;
+mod memory;
+
+#[cfg(feature = "qdrant-edge")]
+pub use edge::{EdgeOptions, EdgeStore, INDEX_FROM_KIB};
+pub use memory::MemoryStore;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -24,7 +44,7 @@ pub const MAX_HITS: usize = 1_000;
 pub struct Point {
     /// The chunk, with everything that a citation tells of it.
     pub chunk: Chunk,
-    /// Its vector, of length 1; none where there is no embedder.
+    /// Its vector, of length 1 (a store scales what is not); none where there is no embedder.
     pub dense: Option<Vec<f32>>,
     /// The vectors of its tokens, each of length 1; empty where there are none.
     pub tokens: Vec<Vec<f32>>,
@@ -89,7 +109,10 @@ impl Filter {
 }
 
 /// What is searched for. Words alone score by BM25, a vector alone by cosine, both by reciprocal rank fusion with k = 60; token vectors then
-/// put the best candidates into the order of their MaxSim, which becomes the score.
+/// put the best candidates into the order of their MaxSim, which becomes the score, and leave out what has no token vectors.
+///
+/// Blank words are none, and of words that are longer than [`MAX_QUERY_BYTES`](super::lexical::MAX_QUERY_BYTES) the beginning counts. More
+/// hits than [`MAX_HITS`] are never wanted, and 0 are fine.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Search {
@@ -235,7 +258,8 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Which vectors it keeps.
     fn vectors(&self) -> Vectors;
 
-    /// Puts chunks in; one with the same id is replaced. Points of a document that are there already stay.
+    /// Puts chunks in; one with the same id is replaced, also among those of one call: the last one stays. Points of a document that are
+    /// there already stay.
     ///
     /// # Cancel safety
     /// Dropping the future may leave some of the points in; the same call again repairs that.

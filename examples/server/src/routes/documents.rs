@@ -101,7 +101,7 @@ pub(super) async fn remove(
     operation_id = "chunk",
     params(
         ("document_id" = String, Path, description = "The document"),
-        ("chunk_id" = String, Path, description = "The passage"),
+        ("chunk_id" = String, Path, description = "The passage, section or sentence"),
     ),
     responses(
         (status = 200, description = "The passage", body = shapes::Chunk),

@@ -151,7 +151,7 @@ shapes! {
         documents: Vec<Document>,
     }
 
-    /// A passage of a document.
+    /// A passage of a document, a section or a sentence.
     Chunk {
         id: String,
         document_id: String,
@@ -159,10 +159,19 @@ shapes! {
         /// The headings above it, outermost first.
         #[schema(nullable = false)]
         heading: Option<String>,
-        /// Counted from 1.
+        /// The page it begins on, counted from 1.
         #[schema(nullable = false)]
         page: Option<u32>,
-        /// Counted from 0.
+        /// The page it ends on, where that is another one.
+        #[schema(nullable = false)]
+        last_page: Option<u32>,
+        /// `L1` for a section, `L3` for a sentence; left out for a passage.
+        #[schema(nullable = false)]
+        level: Option<String>,
+        /// The chunk of the level above that holds it.
+        #[schema(nullable = false)]
+        parent: Option<String>,
+        /// Counted from 0, on its level.
         ordinal: u32,
         text: String,
     }

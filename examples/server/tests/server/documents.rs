@@ -72,7 +72,22 @@ async fn documents_are_added_listed_opened_and_removed() {
         "/v1/documents/{id}/chunks/{}",
         citation["chunk_id"].as_str().unwrap()
     );
-    assert_eq!(server.get(&chunk).await.json()["document_name"], "birds.md");
+    let passage = server.get(&chunk).await.json();
+    assert_eq!(passage["document_name"], "birds.md");
+    let section = format!(
+        "/v1/documents/{id}/chunks/{}",
+        passage["parent"].as_str().unwrap()
+    );
+    let section = server.get(&section).await.json();
+    assert_eq!(
+        (section["level"].as_str(), &section["text"]),
+        (Some("L1"), &passage["text"])
+    );
+    let sentence = server.get(&format!("{chunk}.0")).await.json();
+    assert_eq!(
+        (&sentence["parent"], &sentence["level"]),
+        (&passage["id"], &"L3".into())
+    );
     let other = format!(
         "/v1/documents/other/chunks/{}",
         citation["chunk_id"].as_str().unwrap()

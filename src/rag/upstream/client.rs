@@ -1,0 +1,269 @@
+//! The connection to a server: one request, the head of its response, and its body within bounds. It knows no prompt and no vector.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderValue, Method, Request, Response, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use jiff::Timestamp;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::error::{Said, UpstreamError, Wait};
+use super::options::UpstreamOptions;
+use super::retry::{Retry, Trouble, read_retry_after};
+
+/// Largest head of a response, and most that is read at once: gateways add cookies and policies, 64 KiB is four times what hyper's own server takes.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// Most headers; hyper's own bound.
+const MAX_HEADERS: usize = 100;
+/// Most of an error's body that is read: the reason stands in the first line of it.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// Longest wait for an error's body: the status is there already.
+const ERROR_BODY: Duration = Duration::from_secs(5);
+/// How long a connection waits for the next request. Node closes after 5 seconds and others after more; a request that meets the close is sent
+/// again by the pool.
+const POOL_IDLE: Duration = Duration::from_secs(30);
+/// Connections that wait: as many answers as a small server writes at a time.
+const POOL_SIZE: usize = 8;
+/// Who asks.
+const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
+
+/// A server that takes requests. HTTP/1.1 only, so that giving up an answer closes its connection, which every server notices.
+#[derive(Debug)]
+pub(super) struct Client {
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    authorization: Option<HeaderValue>,
+    pub(super) options: UpstreamOptions,
+}
+
+impl Client {
+    pub(super) fn new(options: UpstreamOptions) -> Result<Self, UpstreamError> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(options.timeouts.connect));
+        // Named, since a process may have two providers, and rustls does not choose between them.
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|_| UpstreamError::Setting("tls has no version that both sides know"))?;
+        let tls = match &options.roots {
+            Some(roots) => tls.with_root_certificates(roots.clone()),
+            None => tls.with_webpki_roots(),
+        };
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls.with_no_client_auth())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(POOL_SIZE)
+            .http1_max_buf_size(MAX_HEAD_BYTES)
+            .http1_max_headers(MAX_HEADERS)
+            .build(connector);
+        Ok(Self {
+            http,
+            authorization: options.key.as_ref().map(|key| key.header()).transpose()?,
+            options,
+        })
+    }
+
+    /// Posts JSON, and gives a response whose status is a success. Redirects are none: what is behind them was not named by anybody here.
+    pub(super) async fn post(
+        &self,
+        uri: Uri,
+        accept: &'static str,
+        body: Bytes,
+        deadline: Deadline,
+    ) -> Result<Response<Incoming>, Trouble> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        let response = deadline.wait(self.http.request(request)).await?;
+        let response = response.map_err(trouble)?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response).await);
+        }
+        // None was asked for, so this is a server that would send it to nobody who can read it.
+        let encoded = |value: &HeaderValue| !value.is_empty() && value != "identity";
+        if response.headers().get(CONTENT_ENCODING).is_some_and(encoded) {
+            return Err(UpstreamError::Unreadable("it is compressed, which was not asked for").into());
+        }
+        Ok(response)
+    }
+
+    /// What a response with an error status says.
+    async fn refusal(&self, response: Response<Incoming>) -> Trouble {
+        let status = response.status();
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let retry_after = retry_after
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| read_retry_after(value, Timestamp::now()));
+        let said = if status.is_client_error() || status.is_server_error() {
+            let mut body = response.into_body();
+            let mut kept = BytesMut::new();
+            // Whatever goes wrong here, the status is the news.
+            let _ = timeout(ERROR_BODY, async {
+                while let Some(Ok(frame)) = body.frame().await {
+                    kept.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+                    if kept.len() >= MAX_ERROR_BYTES {
+                        break;
+                    }
+                }
+            })
+            .await;
+            kept.truncate(MAX_ERROR_BYTES);
+            Said::read(&kept, self.options.key.as_ref())
+        } else {
+            Said::default()
+        };
+        Trouble {
+            error: said.refusal(status.as_u16()),
+            retry_after,
+        }
+    }
+
+    /// Posts JSON and reads a JSON body within the limits, with all attempts that are allowed.
+    pub(super) async fn exchange(
+        &self,
+        uri: &Uri,
+        body: &Bytes,
+        retry: Retry,
+    ) -> Result<Bytes, UpstreamError> {
+        let times = &self.options.timeouts;
+        let total = Deadline::new(times.total, Wait::Total);
+        let mut attempt = 0;
+        loop {
+            let trouble = match self.exchange_once(uri.clone(), body.clone(), total).await {
+                Ok(whole) => return Ok(whole),
+                Err(trouble) => trouble,
+            };
+            let Some(pause) = retry.pause(attempt, &trouble) else {
+                return Err(trouble.error);
+            };
+            tracing::debug!(error = %trouble.error, ?pause, "the model server is asked again");
+            total.wait(tokio::time::sleep(pause)).await?;
+            attempt += 1;
+        }
+    }
+
+    async fn exchange_once(&self, uri: Uri, body: Bytes, total: Deadline) -> Result<Bytes, Trouble> {
+        let first = Deadline::new(self.options.timeouts.first, Wait::First).min(total);
+        let response = self.post(uri, "application/json", body, first).await?;
+        Ok(self.whole(&mut response.into_body(), total).await?)
+    }
+
+    /// A body in one piece.
+    pub(super) async fn whole(&self, body: &mut Incoming, total: Deadline) -> Result<Bytes, UpstreamError> {
+        let limit = self.options.limits.body;
+        let mut whole = BytesMut::new();
+        while let Some(data) = self.data(body, self.idle().min(total)).await? {
+            if whole.len() + data.len() > limit {
+                return Err(UpstreamError::TooLarge {
+                    what: "the body of the response",
+                    limit,
+                });
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The longest silence, from now on.
+    pub(super) fn idle(&self) -> Deadline {
+        Deadline::new(self.options.timeouts.idle, Wait::Idle)
+    }
+
+    /// The next bytes of a body; nothing at its end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(super) async fn data(
+        &self,
+        body: &mut Incoming,
+        deadline: Deadline,
+    ) -> Result<Option<Bytes>, UpstreamError> {
+        loop {
+            match deadline.wait(body.frame()).await? {
+                // Trailers are passed over.
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+                Some(Err(error)) => return Err(UpstreamError::Broken(Some(error.into()))),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Until when something is waited for, and what is told then.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadline {
+    at: Instant,
+    wait: Wait,
+    after: Duration,
+}
+
+impl Deadline {
+    /// In `after` from now on.
+    pub(super) fn new(after: Duration, wait: Wait) -> Self {
+        Self {
+            // What does not fit is never.
+            at: Instant::now()
+                .checked_add(after)
+                .unwrap_or_else(|| Instant::now() + FAR),
+            wait,
+            after,
+        }
+    }
+
+    /// Whichever comes first.
+    pub(super) fn min(self, other: Self) -> Self {
+        if other.at < self.at { other } else { self }
+    }
+
+    pub(super) async fn wait<T>(self, work: impl Future<Output = T>) -> Result<T, UpstreamError> {
+        timeout_at(self.at, work)
+            .await
+            .map_err(|_| UpstreamError::Timeout {
+                wait: self.wait,
+                after: self.after,
+            })
+    }
+}
+
+/// Ten years.
+const FAR: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// What a request without a response came to.
+fn trouble(error: legacy::Error) -> Trouble {
+    if error.is_connect() {
+        return UpstreamError::Connect(error.into()).into();
+    }
+    let hyper = error
+        .source()
+        .and_then(|source| source.downcast_ref::<hyper::Error>());
+    if hyper.is_some_and(hyper::Error::is_parse) {
+        return UpstreamError::Unreadable("its head is no http, or too large").into();
+    }
+    UpstreamError::Broken(Some(error.into())).into()
+}

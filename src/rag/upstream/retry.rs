@@ -1,0 +1,170 @@
+//! When a server is asked again: how often, after what pause, and what it says of that itself. It knows no connection.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+
+use super::error::UpstreamError;
+
+/// How often a server is asked, and what lies between. Only before the first text, and only after what passes: an attempt to connect that failed, a
+/// connection that broke, 408, 429, 500, 502, 503 and 504.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retry {
+    /// Attempts in all; 1 never asks again.
+    pub attempts: u32,
+    /// The pause after the first attempt. It doubles with each, and half of it is chance, so that those who failed together do not come back
+    /// together.
+    pub pause: Duration,
+    /// Longest pause, and the longest `Retry-After` that is waited for: after one that asks for more the server is given up at once.
+    pub max_pause: Duration,
+}
+
+impl Retry {
+    /// 3: what passes has mostly passed by then, and a person waits.
+    pub const ATTEMPTS: u32 = 3;
+    /// 500 ms: a process that restarts takes about that.
+    pub const PAUSE: Duration = Duration::from_millis(500);
+    /// 8 seconds: longer nobody believes that something happens.
+    pub const MAX_PAUSE: Duration = Duration::from_secs(8);
+
+    /// How long to wait after attempt number `attempt`, from 0; nothing where it was the last.
+    pub(super) fn after(&self, attempt: u32, trouble: &Trouble, chance: u32) -> Option<Duration> {
+        if attempt + 1 >= self.attempts || !trouble.error.passes() {
+            return None;
+        }
+        if let Some(asked) = trouble.retry_after {
+            return (asked <= self.max_pause).then_some(asked);
+        }
+        let doubled = self.pause.saturating_mul(2_u32.saturating_pow(attempt));
+        let half = doubled.min(self.max_pause) / 2;
+        Some(half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX)))
+    }
+
+    /// As [`after`](Self::after), with a number of chance. Without one the pause is the longest.
+    pub(super) fn pause(&self, attempt: u32, trouble: &Trouble) -> Option<Duration> {
+        self.after(attempt, trouble, getrandom::u32().unwrap_or(u32::MAX))
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: Self::ATTEMPTS,
+            pause: Self::PAUSE,
+            max_pause: Self::MAX_PAUSE,
+        }
+    }
+}
+
+/// Why an attempt failed.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: UpstreamError,
+    /// How long the server asks to be left alone.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl From<UpstreamError> for Trouble {
+    fn from(error: UpstreamError) -> Self {
+        Self {
+            error,
+            retry_after: None,
+        }
+    }
+}
+
+/// `Retry-After` (RFC 9110, 10.2.3): seconds, or a date. A date that is past means at once; what is neither says nothing.
+pub(super) fn read_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    let value = value.trim();
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More digits than fit are as good as for ever.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
+    }
+    let date = DateTimeParser::new().parse_timestamp(value).ok()?;
+    Some(Duration::try_from(date.duration_since(now)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trouble(error: UpstreamError, retry_after: Option<u64>) -> Trouble {
+        Trouble {
+            error,
+            retry_after: retry_after.map(Duration::from_secs),
+        }
+    }
+
+    fn broken(retry_after: Option<u64>) -> Trouble {
+        trouble(UpstreamError::Broken(None), retry_after)
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_half_is_chance() {
+        let retry = Retry {
+            attempts: 100,
+            pause: Duration::from_secs(1),
+            max_pause: Duration::from_secs(10),
+        };
+        for (attempt, least, most) in [
+            (0, 500, 1_000),
+            (1, 1_000, 2_000),
+            (2, 2_000, 4_000),
+            (3, 4_000, 8_000),
+            (4, 5_000, 10_000),
+            (98, 5_000, 10_000),
+        ] {
+            let at = |chance| retry.after(attempt, &broken(None), chance).unwrap();
+            assert_eq!(
+                (at(0), at(u32::MAX)),
+                (Duration::from_millis(least), Duration::from_millis(most))
+            );
+            assert!((at(0)..=at(u32::MAX)).contains(&retry.pause(attempt, &broken(None)).unwrap()));
+        }
+        assert_eq!(retry.after(99, &broken(None), 0), None);
+    }
+
+    #[test]
+    fn a_server_says_when_and_nobody_waits_for_ever() {
+        let retry = Retry::default();
+        for (asked, pause) in [
+            (0, Some(0)),
+            (3, Some(3)),
+            (8, Some(8)),
+            (9, None),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(
+                retry.after(0, &broken(Some(asked)), 7),
+                pause.map(Duration::from_secs)
+            );
+        }
+        // What stays is not asked again, whatever the server says.
+        let ended = trouble(UpstreamError::Ended("content_filter".into()), Some(0));
+        assert_eq!(retry.after(0, &ended, 7), None);
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now: Timestamp = "1994-11-06T08:49:30Z".parse().unwrap();
+        for (value, seconds) in [
+            ("0", Some(0)),
+            (" 7 ", Some(7)),
+            ("99999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(7)),
+            ("Sun, 06 Nov 1994 08:49:29 GMT", Some(0)),
+            ("", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+        ] {
+            assert_eq!(
+                read_retry_after(value, now),
+                seconds.map(Duration::from_secs),
+                "{value}"
+            );
+        }
+    }
+}
