@@ -23,7 +23,7 @@
 //! # }
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,10 @@ use super::library::{Library, LibraryError, Progress};
 use super::model::{Embed, ModelError, Side};
 use super::store::{Filter, Point, Store, StoreError};
 use super::{Chunk, Document, Level, Parsed, levels};
+
+mod reader;
+
+use reader::{Batch, Reader};
 
 /// Most chunks that are embedded and put in at once.
 pub const BATCH_CHUNKS: usize = 64;
@@ -544,57 +548,6 @@ impl<F: FnMut(Progress) -> ControlFlow<()>> Counted<'_, F> {
             ControlFlow::Break(()) if progress.done_chunks == progress.total_chunks => Ok(()),
             ControlFlow::Break(()) => Err(IndexError::Cancelled),
         }
-    }
-}
-
-/// Reads a document section by section, and gives its chunks in batches.
-#[derive(Debug)]
-struct Reader {
-    library: Arc<Library>,
-    document_id: String,
-    next_section: u32,
-    /// Read and not yet given: at most one section more than a batch.
-    waits: VecDeque<Chunk>,
-}
-
-enum Batch {
-    Chunks(Vec<Chunk>),
-    Over,
-    Gone,
-}
-
-impl Reader {
-    fn new(library: Arc<Library>, document_id: &str) -> Self {
-        Self {
-            library,
-            document_id: document_id.to_owned(),
-            next_section: 0,
-            waits: VecDeque::new(),
-        }
-    }
-
-    fn batch(&mut self) -> Result<Batch, LibraryError> {
-        let Some(counts) = self.library.levels(&self.document_id) else {
-            return Ok(Batch::Gone);
-        };
-        while self.waits.len() < BATCH_CHUNKS && self.next_section < counts.l1 {
-            let Some(tree) = self.library.section(&self.document_id, self.next_section)? else {
-                return Ok(Batch::Gone);
-            };
-            self.next_section += 1;
-            self.waits.extend(tree.into_chunks());
-        }
-        let mut bytes = 0;
-        let fits = |chunk: &&Chunk| {
-            let first = bytes == 0;
-            bytes += chunk.text.len();
-            first || bytes <= BATCH_BYTES
-        };
-        let count = self.waits.iter().take(BATCH_CHUNKS).take_while(fits).count();
-        if count == 0 {
-            return Ok(Batch::Over);
-        }
-        Ok(Batch::Chunks(self.waits.drain(..count).collect()))
     }
 }
 

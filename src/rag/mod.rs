@@ -17,6 +17,7 @@
 //! | [`lexical`] | BM25 over chunks |
 //! | [`levels`] | sections, passages and sentences of a document |
 //! | [`library`] | the durable set of documents and its index |
+//! | `llama` | llama.cpp in this process behind the seams of [`model`] (feature `llama`) |
 //! | [`mod@store`] | the seam for keeping chunks of all levels with their vectors, and finding them |
 //! | [`model`] | the seams to models: what writes, what embeds, what ranks |
 //! | [`index`] | a store kept in step with a library |
@@ -35,12 +36,14 @@
 //! | [`cache`] | answers to questions that mean the same |
 //! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
 //! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
-//! | [`pipeline`] | all of it for one question, step by step into a sink |
+//! | [`pipeline`] | the model-free steps for one question, each told to a sink |
+//! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
 //! It does not know HTTP, and no other module of this crate imports it. The parsers run where they are called; a server
 //! that takes files from strangers calls them in a process of their own, with limits on time and memory.
 
+pub mod agent;
 pub mod cache;
 pub mod changes;
 pub mod chunk;
@@ -57,6 +60,8 @@ pub mod judge;
 pub mod levels;
 pub mod lexical;
 pub mod library;
+#[cfg(feature = "llama")]
+pub mod llama;
 pub mod model;
 pub mod parse;
 pub mod pipeline;
@@ -80,6 +85,7 @@ pub mod tools;
 pub mod upstream;
 pub mod write;
 
+pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};

@@ -344,10 +344,10 @@ pub(super) async fn fuse_and_tell(
 
 pub(super) fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
-    let pages = chunk.page.into_iter().collect();
+    let pages = chunk.pages().collect();
     let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)
         .title(&chunk.document_name)
-        .level("L2")
+        .level(chunk.level.as_str())
         .score(f64::from(hit.score));
     match &chunk.heading {
         Some(heading) => source.heading(heading),

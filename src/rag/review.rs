@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::judge::{Gate, Judge, JudgeError, NextStep, Progress, Searched, Tool};
+use super::judge::{Gate, Judge, JudgeError, NextStep, Progress, Searched, ToolSpec};
 use super::terms::{Term, coverage, question_terms};
 use super::{Hit, Library};
 use crate::event::CragAction;
@@ -142,7 +142,7 @@ impl Review for CoverageReview {
 #[derive(Debug, Clone)]
 pub struct JudgeReview {
     judge: Arc<dyn Judge>,
-    tools: [Tool; 1],
+    tools: [ToolSpec; 1],
 }
 
 impl JudgeReview {
@@ -150,7 +150,7 @@ impl JudgeReview {
     pub fn new(judge: Arc<dyn Judge>, tool: impl Into<String>) -> Self {
         Self {
             judge,
-            tools: [Tool::new(tool, "finds passages")],
+            tools: [ToolSpec::new(tool, "finds passages")],
         }
     }
 

@@ -3,7 +3,10 @@
 
 #[cfg(feature = "qdrant-edge")]
 mod folder;
+mod levels;
 mod points;
+#[cfg(feature = "qdrant")]
+mod server;
 mod suite;
 
 use std::pin::Pin;
@@ -28,12 +31,40 @@ async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
     behaviour(Arc::new(store)).await;
 }
 
+/// A collection of its own, gone afterwards. Nothing where there is no server to try.
+#[cfg(feature = "qdrant")]
+async fn on_qdrant(vectors: Vectors, behaviour: Behaviour) {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use ragwire::rag::store::{QdrantOptions, QdrantStore};
+
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let Ok(url) = std::env::var("QDRANT_URL") else {
+        return;
+    };
+    let (key, count) = (
+        std::env::var("QDRANT_API_KEY").ok(),
+        COUNT.fetch_add(1, Ordering::Relaxed),
+    );
+    let collection = format!("ragwire-test-{}-{count}", std::process::id());
+    let options = QdrantOptions::new(&url, &collection, vectors).api_key(key.clone());
+    let outcome = tokio::spawn(behaviour(Arc::new(QdrantStore::new(options).unwrap()))).await;
+    let client = qdrant_client::Qdrant::from_url(&url)
+        .api_key(key)
+        .skip_compatibility_check()
+        .build();
+    client.unwrap().delete_collection(collection).await.unwrap();
+    outcome.unwrap();
+}
+
 /// Every behaviour of the suite on every store, each on an empty one that keeps these vectors.
 macro_rules! suite {
     ($($behaviour:ident: $vectors:expr;)*) => {
         suite!(memory, on_memory: $($behaviour: $vectors;)*);
         #[cfg(feature = "qdrant-edge")]
         suite!(edge, on_edge: $($behaviour: $vectors;)*);
+        #[cfg(feature = "qdrant")]
+        suite!(qdrant, on_qdrant: $($behaviour: $vectors;)*);
     };
     ($store:ident, $on:ident: $($behaviour:ident: $vectors:expr;)*) => {
         mod $store {

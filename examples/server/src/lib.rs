@@ -16,6 +16,7 @@
 //! | where turns are kept | `journal.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | what is kept beside the library for `graph-rag` | `graph.rs` |
+//! | where files of models are found | `models/` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 
@@ -29,6 +30,7 @@ pub mod graph;
 pub mod guard;
 pub mod ingest;
 pub mod journal;
+pub mod models;
 pub mod orchestrator;
 pub mod routes;
 pub mod sample;

@@ -4,8 +4,6 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use tokio::sync::watch;
-
 use crate::rag::changes::Change;
 use crate::rag::model::Boxed;
 use crate::rag::store::{Filter, Search, Store, StoreError};
@@ -85,20 +83,33 @@ impl Corpus for LibraryCorpus {
 }
 
 /// A library that is searched in a store, which follows it.
-#[derive(Debug, Clone)]
 pub struct StoreCorpus {
     library: Arc<Library>,
     store: Arc<dyn Store>,
-    in_step: watch::Receiver<u64>,
+    in_step: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl Debug for StoreCorpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("StoreCorpus");
+        debug
+            .field("store", &self.store)
+            .field("revision", &self.revision());
+        debug.finish_non_exhaustive()
+    }
 }
 
 impl StoreCorpus {
-    /// `in_step` has the revision of `library` up to which `store` has every change.
-    pub fn new(library: Arc<Library>, store: Arc<dyn Store>, in_step: watch::Receiver<u64>) -> Self {
+    /// `in_step` says the revision of `library` up to which `store` has every change; it is asked often and must not wait.
+    pub fn new(
+        library: Arc<Library>,
+        store: Arc<dyn Store>,
+        in_step: impl Fn() -> u64 + Send + Sync + 'static,
+    ) -> Self {
         Self {
             library,
             store,
-            in_step,
+            in_step: Box::new(in_step),
         }
     }
 
@@ -111,7 +122,7 @@ impl StoreCorpus {
 
 impl Corpus for StoreCorpus {
     fn revision(&self) -> u64 {
-        *self.in_step.borrow()
+        (self.in_step)()
     }
 
     fn changes_since(&self, revision: u64) -> Option<Vec<Change>> {

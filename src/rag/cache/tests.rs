@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::rag::model::{Boxed, ModelError, Side};
@@ -534,7 +535,7 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
     ] {
         let library = library();
         let birds = library.list()[0].id.clone();
-        let (in_step, receiver) = tokio::sync::watch::channel(library.revision());
+        let in_step = Arc::new(AtomicU64::new(library.revision()));
         let new = "# New\n\nSomething new.";
         // Its id is known before it is there: it follows from name and content.
         let document_id = add(
@@ -548,7 +549,12 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
             degrees,
             broken,
         };
-        let corpus = Arc::new(StoreCorpus::new(Arc::clone(&library), Arc::new(store), receiver));
+        let revision = Arc::clone(&in_step);
+        let corpus = Arc::new(StoreCorpus::new(
+            Arc::clone(&library),
+            Arc::new(store),
+            move || revision.load(Ordering::SeqCst),
+        ));
         let embedder = Arc::new(Angles {
             degrees: HashMap::from([(question, 0.0)]),
         });
@@ -557,7 +563,7 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
         assert_eq!(add(&library, "new.md", new), document_id);
         // No search sees it yet.
         assert_eq!(found(&cache, "s", question).await, Some(1.0));
-        in_step.send_replace(library.revision());
+        in_step.store(library.revision(), Ordering::SeqCst);
         assert_eq!(
             found(&cache, "s", question).await.is_some(),
             holds,

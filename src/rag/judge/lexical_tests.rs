@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::event::{CragAction, CragClass};
-use crate::rag::judge::{Gate, STOP, Searched, Tool, claims};
+use crate::rag::judge::{Gate, STOP, Searched, ToolSpec, claims};
 use crate::rag::{LibraryLimits, ParseLimits, parse, test_data};
 
 const BIRDS: &str = "# Birds\n\nA robin sings at dawn. An owl hunts at night. It does not sing.\n\n\
@@ -174,8 +174,8 @@ async fn claims_are_checked_against_numbers_and_negations_too() {
 async fn an_agent_searches_for_what_is_missing_and_stops() {
     let judge = judge("birds.md", BIRDS.as_bytes());
     let tools = [
-        Tool::new("semantic_search", "meaning"),
-        Tool::new("hybrid_search", "words"),
+        ToolSpec::new("semantic_search", "meaning"),
+        ToolSpec::new("hybrid_search", "words"),
     ];
     let step = |question: &str, searched: &[(&str, &str, u32)], found: &[Hit], steps_left: u32| {
         let searched: Vec<Searched> = searched

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | [`lexical`] | judges by words, always and at once |
 //! | [`model`] | judges by a language model, and by words where that fails |
-//! | [`claims`] | the claims that an answer makes |
+//! | [`mod@claims`] | the claims that an answer makes |
 //!
 //! A judge sends no events and does no search; what it says is made into events here.
 
@@ -301,14 +301,14 @@ impl Judged<Verified> {
 /// A tool that an agent may search with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Tool {
+pub struct ToolSpec {
     /// Its name in events. Not [`STOP`].
     pub name: String,
     /// What it is for, in a sentence.
     pub description: String,
 }
 
-impl Tool {
+impl ToolSpec {
     /// The tool `name`.
     pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
@@ -351,7 +351,7 @@ pub struct Progress<'a> {
     /// What is to be answered.
     pub question: &'a str,
     /// What it may search with, the most useful first; a judge without a model tries them in that order.
-    pub tools: &'a [Tool],
+    pub tools: &'a [ToolSpec],
     /// What it did, in order.
     pub searched: &'a [Searched],
     /// What it has found, best first.
@@ -362,7 +362,7 @@ pub struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// At the beginning.
-    pub fn new(question: &'a str, tools: &'a [Tool], steps_left: u32) -> Self {
+    pub fn new(question: &'a str, tools: &'a [ToolSpec], steps_left: u32) -> Self {
         Self {
             question,
             tools,
@@ -423,7 +423,7 @@ pub trait Judge: Debug + Send + Sync + 'static {
         hits: &'a [Hit],
     ) -> Boxed<'a, Result<Judged<Vec<Grade>>, JudgeError>>;
 
-    /// What the sources say to each claim ([`claims`] of an answer), in their order.
+    /// What the sources say to each claim ([`claims()`] of an answer), in their order.
     fn verify<'a>(
         &'a self,
         claims: &'a [String],

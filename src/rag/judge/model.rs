@@ -1,6 +1,6 @@
 //! The judge that asks a language model, each judgement as JSON of a schema, and falls back to words where that fails.
 //!
-//! What a hostile document can do: its text stands in a [`Fence`](crate::rag::fence::Fence), and the answer is bound to a schema, so the worst is a
+//! What a hostile document can do: its text stands in a [`Fence`], and the answer is bound to a schema, so the worst is a
 //! wrong grade or verdict, a search that brings nothing, or a tool out of those given. It cannot name another tool, write to the reader, or ask
 //! for more than the caller's steps.
 //!

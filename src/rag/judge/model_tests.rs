@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::event::CragClass;
-use crate::rag::judge::{Searched, Tool};
+use crate::rag::judge::{Searched, ToolSpec};
 use crate::rag::model::Role;
 use crate::rag::scripted::{Reply, Scripted};
 use crate::rag::{Chunk, LibraryLimits, ParseLimits, parse};
@@ -77,8 +77,8 @@ async fn each_judgement_is_asked_for_as_json_of_its_schema() {
         ("scripted", Verified::new(&claims, verdicts))
     );
     let tools = [
-        Tool::new("semantic_search", "by meaning"),
-        Tool::new("hybrid_search", "by both"),
+        ToolSpec::new("semantic_search", "by meaning"),
+        ToolSpec::new("hybrid_search", "by both"),
     ];
     let searched = [Searched::new("hybrid_search", "bird", 2)];
     let progress = Progress::new(QUESTION, &tools, 3).after(&searched, &found);
@@ -169,7 +169,7 @@ async fn each_judgement_is_asked_for_as_json_of_its_schema() {
 async fn what_the_schema_does_not_allow_counts_for_nothing() {
     let two = hits(&["A robin sings at dawn.", "A carp eats plants."]);
     let claims = strings(&["A robin sings at dawn."]);
-    let tools = [Tool::new("search", "finds")];
+    let tools = [ToolSpec::new("search", "finds")];
     let searched = [Searched::new("search", "Robin", 1)];
     let long = format!("{{\"scores\":[1,{}2]}}", " ".repeat(MAX_JUDGEMENT_BYTES));
     for garbage in [
@@ -257,7 +257,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
 async fn nobody_is_asked_where_there_is_nothing_to_judge() {
     let model = says(&[]);
     let judge = judge(&model);
-    let tools = [Tool::new("search", "finds")];
+    let tools = [ToolSpec::new("search", "finds")];
     assert_eq!(
         judge.grade(QUESTION, &[]).await.unwrap(),
         Judged::new(Vec::new(), "lexical")
@@ -297,7 +297,7 @@ async fn a_model_that_fails_is_replaced_and_one_that_is_gone_is_told() {
     ];
     let one = hits(&["A robin sings at dawn."]);
     let claims = strings(&["A robin sings at dawn."]);
-    let tools = [Tool::new("search", "finds")];
+    let tools = [ToolSpec::new("search", "finds")];
     let progress = Progress::new(QUESTION, &tools, 2);
     for failure in failures {
         let failing = || Reply::Fails(strings(&["{\"sc"]), failure());
@@ -429,7 +429,7 @@ async fn a_hostile_passage_stays_between_its_marks() {
     ]);
     let judge = judge(&model);
     let found = hits(&[hostile]);
-    let tools = [Tool::new("search", "finds")];
+    let tools = [ToolSpec::new("search", "finds")];
     let searched = [Searched::new("search", hostile, 1)];
     judge.grade(hostile, &found).await.unwrap();
     judge

@@ -1,6 +1,6 @@
 //! What a model is told when it judges, and how the material is laid before it. Short: each is read again with every judgement.
 
-use super::{Searched, Tool};
+use super::{Searched, ToolSpec};
 use crate::rag::Hit;
 use crate::rag::fence::Fence;
 use crate::rag::model::{ChatMessage, Role};
@@ -107,8 +107,8 @@ pub(super) fn conversation(earlier: &[ChatMessage]) -> String {
 }
 
 /// The tools, one line for each.
-pub(super) fn tools_given(tools: &[Tool]) -> String {
-    let line = |tool: &Tool| format!("- {}: {}", tool.name, tool.description);
+pub(super) fn tools_given(tools: &[ToolSpec]) -> String {
+    let line = |tool: &ToolSpec| format!("- {}: {}", tool.name, tool.description);
     tools.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 

@@ -11,6 +11,10 @@
     feature = "qdrant-edge",
     doc = "| [`EdgeStore`] | in this process, in a folder | exact, in large ones by a graph |"
 )]
+#![cfg_attr(
+    feature = "qdrant",
+    doc = "| [`QdrantStore`] | on a Qdrant server | exact, in large ones by a graph |"
+)]
 //!
 //! It knows no model and no pipeline.
 
@@ -21,10 +25,14 @@ mod edge;
 #[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
 mod kept;
 mod memory;
+#[cfg(feature = "qdrant")]
+mod qdrant;
 
 #[cfg(feature = "qdrant-edge")]
 pub use edge::{EdgeOptions, EdgeStore, INDEX_FROM_KIB};
 pub use memory::MemoryStore;
+#[cfg(feature = "qdrant")]
+pub use qdrant::{ATTEMPTS, QdrantOptions, QdrantStore, TIMEOUT};
 
 use std::collections::BTreeSet;
 use std::error::Error;

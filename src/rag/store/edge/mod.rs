@@ -1,7 +1,7 @@
 //! [`EdgeStore`]: Qdrant in this process, one folder for each store.
 //!
-//! A call that puts something in or takes something out returns when it is on disk. All that Qdrant does blocks, so it is done on tokio's
-//! blocking threads; what it panics on, on a damaged folder for one, is `store_failed`.
+//! All that Qdrant does blocks, so it is done on tokio's blocking threads; what it panics on, on a damaged folder for one, is
+//! `store_failed`.
 //!
 //! ```no_run
 //! # use ragwire::rag::store::{EdgeOptions, EdgeStore, Search, Store, StoreError, Vectors};
@@ -21,7 +21,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use qdrant_edge::bm25_embed::{EdgeBm25, EdgeBm25Config};
 use qdrant_edge::external::ordered_float::NotNan;
@@ -43,6 +44,8 @@ use crate::rag::model::Boxed;
 pub const INDEX_FROM_KIB: usize = 10_000;
 /// Chunks of one operation; between two of them a call that was given up stops.
 const POINTS_PER_OPERATION: usize = 64;
+/// How long changes may wait to be brought to disk, which takes tens of milliseconds however few they are.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
 /// Chunks that come or go until segments are merged, cleared of what is gone, and given their graphs.
 const OPTIMIZE_EVERY: usize = 10_000;
 
@@ -83,7 +86,11 @@ impl EdgeOptions {
 ///
 /// How much a word tells is counted over all levels. Of chunks that score the same, those come first whose hashed id does.
 ///
-/// Dropping it closes the folder, which blocks for some milliseconds; [`close`](Self::close) does not, and tells whether it worked.
+/// Changes are found at once and on disk a second later, with the next change then; at the latest with [`flush`](Self::flush),
+/// [`close`](Self::close) or when it is dropped. A process that is killed in between leaves the folder as it was flushed last, which
+/// [`documents`](Store::documents) and [`count`](Store::count) tell.
+///
+/// Dropping it closes the folder, which blocks for some milliseconds; `close` does not, and tells whether it worked.
 pub struct EdgeStore {
     vectors: Vectors,
     inner: Arc<Inner>,
@@ -94,8 +101,15 @@ struct Inner {
     words: EdgeBm25,
     /// Nothing once it is closed.
     open: RwLock<Option<Open>>,
-    /// Chunks that came or went since the last clearing up. Held while something changes: Qdrant panics where a flush meets a change.
-    changed: Mutex<usize>,
+    /// Held while something changes: Qdrant panics where a flush meets a change.
+    changes: Mutex<Changes>,
+}
+
+#[derive(Debug)]
+struct Changes {
+    /// Chunks that came or went since the last clearing up.
+    chunks: usize,
+    flushed: Instant,
 }
 
 impl std::fmt::Debug for EdgeStore {
@@ -124,7 +138,10 @@ impl EdgeStore {
                 folder,
                 words: words().map_err(|error| failed(error.to_string()))?,
                 open: RwLock::new(Some(open)),
-                changed: Mutex::new(0),
+                changes: Mutex::new(Changes {
+                    chunks: 0,
+                    flushed: Instant::now(),
+                }),
             })
         })
         .await?;
@@ -132,6 +149,21 @@ impl EdgeStore {
             vectors,
             inner: Arc::new(inner),
         })
+    }
+
+    /// Brings to disk what has changed.
+    ///
+    /// # Cancel safety
+    /// It goes on when the future is dropped.
+    ///
+    /// # Errors
+    /// `store_failed`.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.run(|inner, _| {
+            let mut changes = inner.changes();
+            inner.flush(&mut changes)
+        })
+        .await
     }
 
     /// Merges segments, clears them of what is gone, gives large ones their graphs and cuts the log. The store does so itself after every
@@ -155,7 +187,7 @@ impl EdgeStore {
     /// `store_failed` where something could not be written.
     pub async fn close(self) -> Result<(), StoreError> {
         self.run(|inner, _| {
-            let _changed = inner.changed.lock().unwrap_or_else(PoisonError::into_inner);
+            let _changes = inner.changes();
             let open = inner.open.write().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(Open { shard, .. }) = &open {
                 shard.flush();
@@ -259,23 +291,32 @@ impl Inner {
         work(&open.as_ref().ok_or_else(closed)?.shard)
     }
 
-    /// Changes something, as many chunks as it says, and sees to it that this is on disk.
-    fn change(&self, work: impl FnOnce(&EdgeShard) -> Result<usize, StoreError>) -> Result<(), StoreError> {
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        *changed += self.with(|shard| {
-            let done = work(shard);
-            shard.flush();
-            done
-        })?;
-        if *changed < OPTIMIZE_EVERY {
-            return Ok(());
-        }
-        *changed = 0;
+    fn changes(&self) -> MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn flush(&self, changes: &mut Changes) -> Result<(), StoreError> {
         self.with(|shard| {
-            shard.optimize().map_err(|error| failed(error.to_string()))?;
             shard.flush();
             Ok(())
         })?;
+        changes.flushed = Instant::now();
+        Ok(())
+    }
+
+    /// Changes something, as many chunks as it says.
+    fn change(&self, work: impl FnOnce(&EdgeShard) -> Result<usize, StoreError>) -> Result<(), StoreError> {
+        let mut changes = self.changes();
+        changes.chunks += self.with(work)?;
+        if changes.chunks < OPTIMIZE_EVERY {
+            if changes.flushed.elapsed() >= FLUSH_EVERY {
+                self.flush(&mut changes)?;
+            }
+            return Ok(());
+        }
+        changes.chunks = 0;
+        self.with(|shard| shard.optimize().map_err(|error| failed(error.to_string())))?;
+        self.flush(&mut changes)?;
         if self.folder.log_is_long()? {
             let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
             self.folder.reopen(&mut open)?;

@@ -1,0 +1,485 @@
+//! llama.cpp's backend, once for the process, and the loading of a GGUF with errors that say what is wrong with it.
+//!
+//! llama.cpp answers every failure of loading with a null pointer, and some files that it loads make it abort later. So what can be seen in the
+//! file's header is looked at before, and what can be seen in the vocabulary after.
+//!
+//! It knows no prompts and no sequences.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread;
+
+use llama_cpp_2::gguf::GgufContext;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::model::params::{LlamaModelParams, LlamaSplitMode};
+use llama_cpp_2::{LogOptions, list_llama_ggml_backend_devices, send_logs_to_tracing};
+
+/// All layers on the accelerator, where there is one.
+pub const ALL_LAYERS: u32 = u32::MAX;
+/// Most threads, as ggml allows.
+pub const MAX_THREADS: u32 = 512;
+/// Most threads where the options do not say: beyond that a token waits for memory, not for arithmetic.
+pub const DEFAULT_MAX_THREADS: u32 = 16;
+
+/// `GGUF_TYPE_STRING` of the format.
+const GGUF_STRING: u32 = 8;
+/// Architectures that read and do not write, or that write other than token by token.
+const NO_WRITERS: [&str; 19] = [
+    "bert",
+    "clip",
+    "dream",
+    "eurobert",
+    "gemma-embedding",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "llada",
+    "llada-moe",
+    "llama-embed",
+    "modern-bert",
+    "neo-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "plamo2-embed",
+    "rnd1",
+    "t5",
+    "t5encoder",
+    "wavtokenizer-dec",
+];
+
+/// Architectures that read something else than text, or that read only beside a writer. A context for vectors would abort.
+const NO_READERS: [&str; 3] = ["clip", "t5", "wavtokenizer-dec"];
+
+/// How a model is spread over several accelerators.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// All of it on one: [`LlamaFile::main_gpu`].
+    Single,
+    /// Whole layers on each. llama.cpp's default.
+    #[default]
+    Layer,
+    /// The rows of each matrix over all.
+    Row,
+}
+
+/// A model's file, and what is to compute it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct LlamaFile {
+    /// The GGUF; of a model in several files the first one.
+    pub path: PathBuf,
+    /// Layers on the accelerator; the others stay on the CPU. [`ALL_LAYERS`] is the default.
+    pub gpu_layers: u32,
+    /// Which accelerator holds the whole model ([`Split::Single`]).
+    pub main_gpu: u32,
+    /// How it is spread over several.
+    pub split: Split,
+    /// Only these devices, by their index in llama.cpp's list; empty for all.
+    pub devices: Vec<usize>,
+    /// Whether the file is mapped (the default) or read.
+    pub mmap: bool,
+    /// Whether its memory is kept from being swapped out.
+    pub mlock: bool,
+    /// Threads of the CPU, 1 to [`MAX_THREADS`]. Half of those there are, at most [`DEFAULT_MAX_THREADS`], is the default: the other half are
+    /// the server's, and often no cores of their own.
+    pub threads: u32,
+    /// Most bytes that the weights and the cells of the context may take together. None asks all devices for their memory.
+    pub memory_limit: Option<u64>,
+}
+
+impl LlamaFile {
+    /// The model in the file `path`, with the defaults.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let threads = thread::available_parallelism().map_or(1, |threads| threads.get() / 2);
+        Self {
+            path: path.into(),
+            gpu_layers: ALL_LAYERS,
+            main_gpu: 0,
+            split: Split::default(),
+            devices: Vec::new(),
+            mmap: true,
+            mlock: false,
+            threads: u32::try_from(threads)
+                .unwrap_or(DEFAULT_MAX_THREADS)
+                .clamp(1, DEFAULT_MAX_THREADS),
+            memory_limit: None,
+        }
+    }
+
+    /// Sets how many layers are on the accelerator.
+    #[must_use]
+    pub fn gpu_layers(mut self, layers: u32) -> Self {
+        self.gpu_layers = layers;
+        self
+    }
+
+    /// Puts all of it on one accelerator.
+    #[must_use]
+    pub fn single_gpu(mut self, index: u32) -> Self {
+        self.split = Split::Single;
+        self.main_gpu = index;
+        self
+    }
+
+    /// Sets how it is spread over several accelerators.
+    #[must_use]
+    pub fn split(mut self, split: Split) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Sets the devices, by their index in llama.cpp's list.
+    #[must_use]
+    pub fn devices(mut self, devices: Vec<usize>) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// Sets whether the file is mapped.
+    #[must_use]
+    pub fn mmap(mut self, mmap: bool) -> Self {
+        self.mmap = mmap;
+        self
+    }
+
+    /// Sets whether its memory is kept from being swapped out.
+    #[must_use]
+    pub fn mlock(mut self, mlock: bool) -> Self {
+        self.mlock = mlock;
+        self
+    }
+
+    /// Sets the threads of the CPU.
+    #[must_use]
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Sets the most bytes of weights and context.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+}
+
+/// Why a model could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// There is no such file.
+    #[error("there is no model file {}", .0.display())]
+    Missing(PathBuf),
+    /// The file could not be read.
+    #[error("the model file cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// The file is no GGUF.
+    #[error("the model file is no gguf")]
+    NotGguf,
+    /// The file begins as a GGUF and its header breaks off or contradicts itself.
+    #[error("the header of the model file is damaged")]
+    Damaged,
+    /// The model is none for this.
+    #[error("a model of the architecture {architecture} is none for {wanted}")]
+    WrongKind {
+        /// What the file says it is.
+        architecture: String,
+        /// What it was to do.
+        wanted: &'static str,
+    },
+    /// llama.cpp refused it: an architecture it does not know, or weights that are missing or cut off. Its log (target `llama-cpp-2`) says more.
+    #[error("llama.cpp refused the model (architecture {architecture})")]
+    Refused {
+        /// What the file says it is.
+        architecture: String,
+    },
+    /// The file has no tokenizer: text could not be given to it.
+    #[error("the model file has no tokenizer")]
+    NoTokenizer,
+    /// The vocabulary cannot spell every text.
+    #[error("the model's vocabulary cannot be used: {0}")]
+    Vocabulary(&'static str),
+    /// The model and its context are bigger than the memory there is, or that was allowed.
+    #[error("the model needs {needed} bytes and {available} are there")]
+    TooBig {
+        /// Bytes of the weights and of the context.
+        needed: u64,
+        /// Bytes of all devices, or as many as the options allow.
+        available: u64,
+    },
+    /// An option is out of range, or asks for a device that is not there.
+    #[error("the options cannot be used: {0}")]
+    Options(String),
+    /// The chat template is none that llama.cpp knows.
+    #[error("the chat template is not known to llama.cpp; set one by name, such as `chatml`")]
+    Template,
+    /// The context could not be made: too little memory, most often.
+    #[error("the context could not be made")]
+    Context,
+    /// The model gives no vector for a whole text.
+    #[error("the model does not pool its vectors")]
+    NoPooling,
+    /// The model scores no pairs.
+    #[error("the model is no reranker")]
+    NotARanker,
+    /// The model cannot do that.
+    #[error("the model cannot do that: {0}")]
+    Unsupported(&'static str),
+    /// llama.cpp was begun by another part of the process.
+    #[error("another part of the process holds llama.cpp's backend")]
+    Backend,
+    /// The model's thread could not be started, or broke off.
+    #[error("the model's thread failed")]
+    Thread(#[source] Option<io::Error>),
+}
+
+impl LoadError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "model_missing",
+            Self::Unreadable(_) => "model_unreadable",
+            Self::NotGguf => "model_not_gguf",
+            Self::Damaged => "model_damaged",
+            Self::WrongKind { .. } => "model_wrong_kind",
+            Self::Refused { .. } => "model_refused",
+            Self::NoTokenizer => "model_no_tokenizer",
+            Self::Vocabulary(_) => "model_vocabulary",
+            Self::TooBig { .. } => "model_too_big",
+            Self::Options(_) => "model_options",
+            Self::Template => "model_template",
+            Self::Context => "model_context",
+            Self::NoPooling => "model_no_pooling",
+            Self::NotARanker => "model_no_ranker",
+            Self::Unsupported(_) => "model_unsupported",
+            Self::Backend => "model_backend",
+            Self::Thread(_) => "model_thread",
+        }
+    }
+}
+
+/// What a model is loaded for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Chat,
+    Embedding,
+    Ranking,
+}
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Embedding => "embedding",
+            Self::Ranking => "ranking",
+        }
+    }
+}
+
+/// A model with its weights.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) model: LlamaModel,
+    /// What the file calls it, else the file's own name.
+    pub(super) name: String,
+    /// Bytes of the weights.
+    pub(super) bytes: u64,
+    /// Bytes that weights and context may take together.
+    pub(super) memory: u64,
+}
+
+impl Loaded {
+    /// Refuses a context that would not fit beside the weights: allocating it might succeed and be killed at first use.
+    pub(super) fn check_context(&self, bytes: u64) -> Result<(), LoadError> {
+        check_size(self.bytes.saturating_add(bytes), self.memory)
+    }
+}
+
+/// llama.cpp's backend; begins it, and sends its log to `tracing`, the first time.
+pub(super) fn backend() -> Result<&'static LlamaBackend, LoadError> {
+    static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
+    BACKEND
+        .get_or_init(|| {
+            send_logs_to_tracing(LogOptions::default());
+            LlamaBackend::init().ok()
+        })
+        .as_ref()
+        .ok_or(LoadError::Backend)
+}
+
+/// Loads a model. It takes as long as reading the file does.
+pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
+    let backend = backend()?;
+    if !(1..=MAX_THREADS).contains(&file.threads) {
+        return Err(LoadError::Options(format!("threads must be 1 to {MAX_THREADS}")));
+    }
+    let header = Header::read(&file.path)?;
+    header.check(kind)?;
+    let memory = file.memory_limit.unwrap_or_else(memory_of_devices);
+    check_size(header.bytes, memory)?;
+    let params = params(file)?;
+    let refused = || LoadError::Refused {
+        architecture: header.architecture.clone(),
+    };
+    let model = LlamaModel::load_from_file(backend, &file.path, &params).map_err(|_| refused())?;
+    let causal = format!("{}.attention.causal", header.architecture);
+    if kind == Kind::Chat && model.meta_val_str(&causal).is_ok_and(|value| value == "false") {
+        return Err(header.wrong(kind));
+    }
+    check_vocabulary(&model, &header.tokenizer)?;
+    Ok(Loaded {
+        bytes: model.size(),
+        model,
+        name: header.name,
+        memory,
+    })
+}
+
+/// What the file says of itself before any weight is read.
+struct Header {
+    architecture: String,
+    tokenizer: String,
+    name: String,
+    bytes: u64,
+}
+
+impl Header {
+    fn read(path: &Path) -> Result<Self, LoadError> {
+        let missing = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => LoadError::Missing(path.to_path_buf()),
+            _ => LoadError::Unreadable(error),
+        };
+        if path.to_str().is_none_or(|path| path.contains('\0')) {
+            return Err(LoadError::Options("the path is not UTF-8".to_owned()));
+        }
+        let mut file = File::open(path).map_err(missing)?;
+        let mut magic = [0; 4];
+        match file.read_exact(&mut magic) {
+            Ok(()) if magic == *b"GGUF" => {}
+            Ok(()) => return Err(LoadError::NotGguf),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(LoadError::NotGguf),
+            Err(error) => return Err(LoadError::Unreadable(error)),
+        }
+        let bytes = file.metadata().map_err(LoadError::Unreadable)?.len();
+        drop(file);
+        let gguf = GgufContext::from_file(path).ok_or(LoadError::Damaged)?;
+        let text = |key: &str| {
+            let index = gguf.find_key(key);
+            // Asking for a text that is none aborts the process.
+            let is_text = index >= 0 && gguf.kv_type(index) == GGUF_STRING;
+            is_text.then(|| gguf.val_str(index)).flatten().map(str::to_owned)
+        };
+        let stem = || {
+            path.file_stem()
+                .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+        };
+        Ok(Self {
+            architecture: text("general.architecture").ok_or(LoadError::Damaged)?,
+            tokenizer: text("tokenizer.ggml.model").unwrap_or_default(),
+            name: text("general.name")
+                .filter(|name| !name.trim().is_empty())
+                .unwrap_or_else(stem),
+            bytes,
+        })
+    }
+
+    fn check(&self, kind: Kind) -> Result<(), LoadError> {
+        if kind == Kind::Chat && NO_WRITERS.contains(&self.architecture.as_str()) {
+            return Err(self.wrong(kind));
+        }
+        if kind != Kind::Chat && NO_READERS.contains(&self.architecture.as_str()) {
+            return Err(self.wrong(kind));
+        }
+        // Tokenizing without one aborts the process.
+        if ["", "none", "no_vocab"].contains(&self.tokenizer.as_str()) {
+            return Err(LoadError::NoTokenizer);
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, kind: Kind) -> LoadError {
+        LoadError::WrongKind {
+            architecture: self.architecture.clone(),
+            wanted: kind.as_str(),
+        }
+    }
+}
+
+fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
+    let split = match file.split {
+        Split::Single => LlamaSplitMode::None,
+        Split::Layer => LlamaSplitMode::Layer,
+        Split::Row => LlamaSplitMode::Row,
+    };
+    let main_gpu = i32::try_from(file.main_gpu)
+        .map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
+    let params = LlamaModelParams::default()
+        .with_n_gpu_layers(file.gpu_layers)
+        .with_main_gpu(main_gpu)
+        .with_split_mode(split)
+        .with_use_mmap(file.mmap)
+        .with_use_mlock(file.mlock);
+    if file.devices.is_empty() {
+        return Ok(params);
+    }
+    params
+        .with_devices(&file.devices)
+        .map_err(|error| LoadError::Options(error.to_string()))
+}
+
+/// The bytes of all devices together. A machine whose devices tell nothing has no limit.
+fn memory_of_devices() -> u64 {
+    let total = list_llama_ggml_backend_devices()
+        .iter()
+        .map(|device| device.memory_total as u64)
+        .sum::<u64>();
+    if total == 0 { u64::MAX } else { total }
+}
+
+fn check_size(needed: u64, available: u64) -> Result<(), LoadError> {
+    if needed > available {
+        return Err(LoadError::TooBig { needed, available });
+    }
+    Ok(())
+}
+
+/// llama.cpp spells what a SentencePiece vocabulary has no word for byte by byte, and aborts where a byte is missing.
+fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError> {
+    let vocab = model.vocab();
+    if vocab.n_tokens() <= 0 {
+        return Err(LoadError::Vocabulary("it is empty"));
+    }
+    if tokenizer != "llama" {
+        return Ok(());
+    }
+    let mut spelled = [false; 256];
+    for token in vocab.tokens() {
+        let text = vocab
+            .text(token)
+            .and_then(|text| text.to_str().ok())
+            .unwrap_or_default();
+        let byte = match text.as_bytes() {
+            [b'<', b'0', b'x', _, _, b'>'] => usize::from_str_radix(&text[3..5], 16).ok(),
+            // The other spelling that llama.cpp looks for.
+            [byte] => Some(usize::from(*byte)),
+            _ => None,
+        };
+        if let Some(known) = byte.and_then(|byte| spelled.get_mut(byte)) {
+            *known = true;
+        }
+    }
+    if spelled.iter().all(|known| *known) {
+        Ok(())
+    } else {
+        Err(LoadError::Vocabulary("it has no token for some byte"))
+    }
+}
+
+impl<P: Into<PathBuf>> From<P> for LlamaFile {
+    fn from(path: P) -> Self {
+        Self::new(path)
+    }
+}

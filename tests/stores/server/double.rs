@@ -1,0 +1,279 @@
+//! A stand-in for a Qdrant server: gRPC on a real socket in the messages of `qdrant-client`. It keeps the collection's configuration and
+//! what it was asked, and answers what it is told to. It finds nothing by itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use qdrant_client::qdrant::{
+    CollectionConfig, CollectionInfo, CollectionOperationResponse, CollectionParams, CountResponse,
+    CountResult, CreateCollection, FacetResponse, GetCollectionInfoResponse, PointsOperationResponse,
+    QueryResponse,
+};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+/// What a request gets instead of its usual answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// A message.
+    Message(Vec<u8>),
+    /// A status other than 0.
+    Status(i32),
+    /// `RESOURCE_EXHAUSTED`, and in how many seconds to come again.
+    Busy(u64),
+    /// Nothing, for ever.
+    Hang,
+    /// Half a message, then the connection is cut.
+    Cut,
+}
+
+/// A request that came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// `Points/Query` and the like.
+    pub(crate) method: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) message: Bytes,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    collection: Option<CreateCollection>,
+    asked: Vec<Asked>,
+    replies: HashMap<&'static str, VecDeque<Reply>>,
+    always: HashMap<&'static str, Reply>,
+}
+
+/// The server; it is gone with the value.
+#[derive(Debug)]
+pub(crate) struct Double {
+    pub(crate) url: String,
+    state: Arc<Mutex<State>>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Double {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Double {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let server = tokio::spawn(serve(listener, Arc::clone(&state)));
+        Self { url, state, server }
+    }
+
+    /// As if this collection had been made before.
+    pub(crate) fn holds(&self, collection: Option<CreateCollection>) {
+        self.state.lock().unwrap().collection = collection;
+    }
+
+    pub(crate) fn collection(&self) -> Option<CreateCollection> {
+        self.state.lock().unwrap().collection.clone()
+    }
+
+    /// What the next requests of a method get; those after them their usual answers.
+    pub(crate) fn next(&self, method: &'static str, replies: impl IntoIterator<Item = Reply>) {
+        self.state
+            .lock()
+            .unwrap()
+            .replies
+            .entry(method)
+            .or_default()
+            .extend(replies);
+    }
+
+    /// What every request of a method gets from now on.
+    pub(crate) fn always(&self, method: &'static str, reply: Reply) {
+        self.state.lock().unwrap().always.insert(method, reply);
+    }
+
+    /// The requests since this was asked last.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.state.lock().unwrap().asked)
+    }
+
+    /// The messages of one method among them, decoded.
+    pub(crate) fn messages<M: Message + Default>(&self, method: &str) -> Vec<M> {
+        let asked = self.asked().into_iter().filter(|asked| asked.method == method);
+        asked.map(|asked| M::decode(asked.message).unwrap()).collect()
+    }
+}
+
+async fn serve(listener: TcpListener, state: Arc<Mutex<State>>) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let (socket, _) = listener.accept().await.unwrap();
+        let (state, cut) = (Arc::clone(&state), Arc::new(Notify::new()));
+        let service = hyper::service::service_fn({
+            let cut = Arc::clone(&cut);
+            move |request| answer(request, Arc::clone(&state), Arc::clone(&cut))
+        });
+        connections.spawn(async move {
+            let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(socket), service);
+            tokio::select! {
+                _ = connection => {}
+                () = cut.notified() => {}
+            }
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    state: Arc<Mutex<State>>,
+    cut: Arc<Notify>,
+) -> Result<Response<Answer>, Infallible> {
+    let (head, body) = request.into_parts();
+    let mut message = body.collect().await.unwrap().to_bytes();
+    // One byte says whether it is compressed, four how long it is.
+    assert_eq!(
+        (message[0], message.len()),
+        (
+            0,
+            5 + u32::from_be_bytes(message[1..5].try_into().unwrap()) as usize
+        )
+    );
+    let method = head.uri.path().strip_prefix("/qdrant.").unwrap().to_owned();
+    let asked = Asked {
+        method: method.clone(),
+        headers: head.headers,
+        message: message.split_off(5),
+    };
+    let reply = {
+        let mut state = state.lock().unwrap();
+        state.asked.push(asked.clone());
+        let told = state
+            .replies
+            .get_mut(method.as_str())
+            .and_then(VecDeque::pop_front);
+        let told = told.or_else(|| state.always.get(method.as_str()).cloned());
+        told.unwrap_or_else(|| usual(&mut state, &asked))
+    };
+    let mut trailers = HeaderMap::new();
+    let mut data = Vec::new();
+    match reply {
+        Reply::Message(message) => {
+            data = frame(&message);
+            trailers.insert("grpc-status", HeaderValue::from(0));
+        }
+        Reply::Status(status) => {
+            trailers.insert("grpc-status", HeaderValue::from(status));
+            trailers.insert("grpc-message", HeaderValue::from_static("as told"));
+        }
+        Reply::Busy(seconds) => {
+            trailers.insert("grpc-status", HeaderValue::from(8));
+            trailers.insert("retry-after", HeaderValue::from(seconds));
+        }
+        Reply::Hang => std::future::pending().await,
+        Reply::Cut => {
+            data = frame(&[0; 100]);
+            data.truncate(50);
+        }
+    }
+    let answer = Answer {
+        data: Some(Full::new(data.into())),
+        cut: trailers.is_empty().then_some(cut),
+        trailers: Some(trailers),
+    };
+    let response = Response::builder().header("content-type", "application/grpc");
+    Ok(response.body(answer).unwrap())
+}
+
+fn frame(message: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0];
+    frame.extend((message.len() as u32).to_be_bytes());
+    frame.extend(message);
+    frame
+}
+
+/// What a server without any points says.
+fn usual(state: &mut State, asked: &Asked) -> Reply {
+    Reply::Message(match asked.method.as_str() {
+        "Collections/Get" => {
+            let Some(collection) = state.collection.clone() else {
+                return Reply::Status(5);
+            };
+            let params = CollectionParams {
+                vectors_config: collection.vectors_config,
+                sparse_vectors_config: collection.sparse_vectors_config,
+                ..CollectionParams::default()
+            };
+            let info = CollectionInfo {
+                config: Some(CollectionConfig {
+                    params: Some(params),
+                    metadata: collection.metadata,
+                    ..CollectionConfig::default()
+                }),
+                ..CollectionInfo::default()
+            };
+            let result = Some(info);
+            GetCollectionInfoResponse { result, time: 0.0 }.encode_to_vec()
+        }
+        "Collections/Create" => {
+            if state.collection.is_some() {
+                return Reply::Status(6);
+            }
+            state.collection = Some(CreateCollection::decode(asked.message.clone()).unwrap());
+            CollectionOperationResponse {
+                result: true,
+                time: 0.0,
+            }
+            .encode_to_vec()
+        }
+        "Points/Query" => QueryResponse::default().encode_to_vec(),
+        "Points/Facet" => FacetResponse::default().encode_to_vec(),
+        "Points/Count" => CountResponse {
+            result: Some(CountResult { count: 0 }),
+            ..CountResponse::default()
+        }
+        .encode_to_vec(),
+        "Points/Upsert" | "Points/Delete" | "Points/CreateFieldIndex" => {
+            PointsOperationResponse::default().encode_to_vec()
+        }
+        other => panic!("nobody asks for {other}"),
+    })
+}
+
+/// Data, then trailers or the cut.
+#[derive(Debug)]
+struct Answer {
+    data: Option<Full<Bytes>>,
+    trailers: Option<HeaderMap>,
+    cut: Option<Arc<Notify>>,
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(data) = &mut self.data
+            && let Poll::Ready(Some(frame)) = Pin::new(data).poll_frame(context)
+        {
+            return Poll::Ready(Some(frame));
+        }
+        self.data = None;
+        if let Some(cut) = &self.cut {
+            cut.notify_one();
+            return Poll::Pending;
+        }
+        Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+}
