@@ -34,6 +34,8 @@
 //! | [`fence`] | text of strangers in a prompt |
 //! | [`judge`] | judging a question, its evidence and its answer, with a model or without one |
 //! | [`cache`] | answers to questions that mean the same |
+//! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
+//! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
 //! | [`pipeline`] | the model-free steps for one question, each told to a sink |
 //! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
@@ -48,9 +50,11 @@ pub mod chunk;
 pub mod cite;
 mod differ;
 pub mod document;
+pub mod document_rag;
 pub mod extract;
 pub mod fence;
 pub mod generate;
+pub mod graph;
 pub mod index;
 pub mod judge;
 pub mod levels;
@@ -85,6 +89,7 @@ pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
+pub use document_rag::{DocumentQuestion, DocumentRag};
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use index::Indexer;
 pub use judge::Judge;

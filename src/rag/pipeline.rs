@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::generate::{Extractive, Generate, GenerateError, GenerateRequest};
+use super::graph::LimitError;
 use super::plan::Plan;
 use super::retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest, fuse};
 use super::review::{CoverageReview, Judgement, Review};
@@ -32,7 +33,7 @@ use crate::{Metadata, SendError, Sink};
 /// Longest question, in bytes.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 /// Hits taken from each search.
-const HITS_PER_QUERY: usize = 10;
+pub(super) const HITS_PER_QUERY: usize = 10;
 /// Chunks that the answer is written from.
 const CONTEXT_CHUNKS: usize = 8;
 
@@ -84,6 +85,9 @@ pub enum PipelineError {
     /// The question is longer than [`MAX_QUESTION_BYTES`].
     #[error("the question is longer than {MAX_QUESTION_BYTES} bytes")]
     QuestionTooLong,
+    /// A limit of the question's is out of its bounds.
+    #[error(transparent)]
+    Limit(#[from] LimitError),
     /// A search failed.
     #[error(transparent)]
     Retrieve(#[from] RetrieveError),
@@ -101,6 +105,7 @@ impl PipelineError {
         match self {
             Self::EmptyQuestion => "empty_question",
             Self::QuestionTooLong => "question_too_long",
+            Self::Limit(error) => error.code(),
             Self::Retrieve(error) => error.code(),
             Self::Generate(error) => error.code(),
             Self::Send(_) => "turn_over",
@@ -168,13 +173,7 @@ impl Pipeline {
     }
 
     async fn run(&self, question: &Question, sink: &Sink) -> Result<Metadata, PipelineError> {
-        let prompt = question.prompt.trim();
-        if prompt.is_empty() {
-            return Err(PipelineError::EmptyQuestion);
-        }
-        if prompt.len() > MAX_QUESTION_BYTES {
-            return Err(PipelineError::QuestionTooLong);
-        }
+        let prompt = checked(&question.prompt)?;
         let plan = Plan::of(prompt);
         sink.send(QueryAnalysis::new(
             prompt,
@@ -185,71 +184,29 @@ impl Pipeline {
         .await?;
 
         let mut lists = Vec::new();
-        self.search(&plan.queries, 1, &mut lists, sink).await?;
-        let mut context = fuse_and_tell(&lists, sink).await?;
+        search(
+            &*self.retriever,
+            &plan.queries,
+            HITS_PER_QUERY,
+            1,
+            &mut lists,
+            sink,
+        )
+        .await?;
+        let mut context = fuse_and_tell(&lists, CONTEXT_CHUNKS, sink).await?;
         if question.review == ReviewPolicy::Once {
             context = self.review(prompt, context, &mut lists, sink).await?;
         }
 
-        if !context.is_empty() {
-            sink.send(Sources::new(context.iter().map(source).collect()))
-                .await?;
-        }
-        let tokens = self.generator.context_tokens(&context);
-        sink.send(GenerationStart::new(
-            count(context.len()),
-            tokens,
-            self.generator.model(),
-        ))
-        .await?;
-        let request = GenerateRequest::new(prompt, &context, self.retriever.tool());
-        let generated = self.generator.generate(request, sink).await?;
-
-        let mut metadata = Metadata::default()
-            .citations(generated.citations)
-            .mode(self.retriever.mode())
-            .tools_used([self.retriever.tool()])
-            .with("answered", generated.answered);
-        for (name, count) in [
-            ("trimmed_chunks", generated.trimmed_chunks),
-            ("trimmed_messages", generated.trimmed_messages),
-            ("unknown_citations", generated.unknown_citations),
-        ] {
-            if count > 0 {
-                metadata = metadata.with(name, count);
-            }
-        }
-        if let Some(usage) = generated.usage {
-            metadata = metadata.usage(usage);
-        }
-        Ok(metadata)
-    }
-
-    /// Searches for each query, one after the other, so that each is seen when it happens.
-    async fn search(
-        &self,
-        queries: &[String],
-        iteration: u32,
-        lists: &mut Vec<Vec<Hit>>,
-        sink: &Sink,
-    ) -> Result<(), PipelineError> {
-        let tool = self.retriever.tool();
-        for query in queries {
-            sink.send(Search::new(tool).query(query).page(1u32)).await?;
-            sink.send(RetrievalStart::new(tool, query, iteration)).await?;
-            let start = Instant::now();
-            let hits = self
-                .retriever
-                .retrieve(RetrieveRequest::new(query, HITS_PER_QUERY))
-                .await?;
-            let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
-            if let Some(best) = hits.first() {
-                result = result.top_score(f64::from(best.score));
-            }
-            sink.send(result).await?;
-            lists.push(hits);
-        }
-        Ok(())
+        answer_from(
+            prompt,
+            &context,
+            self.retriever.tool(),
+            self.retriever.mode(),
+            &*self.generator,
+            sink,
+        )
+        .await
     }
 
     /// Judges the evidence; where it is thin, searches once more and judges again.
@@ -275,8 +232,8 @@ impl Pipeline {
         if queries.is_empty() {
             return Ok(context);
         }
-        self.search(&queries, 2, lists, sink).await?;
-        let context = fuse_and_tell(lists, sink).await?;
+        search(&*self.retriever, &queries, HITS_PER_QUERY, 2, lists, sink).await?;
+        let context = fuse_and_tell(lists, CONTEXT_CHUNKS, sink).await?;
         let (verdict, feedback) = match self.reviewer.review(prompt, &context).await {
             Judgement::Approved { feedback } => (Verdict::Approved, feedback),
             Judgement::Rejected { feedback, .. } => (Verdict::Rejected, feedback),
@@ -287,9 +244,95 @@ impl Pipeline {
     }
 }
 
-async fn fuse_and_tell(lists: &[Vec<Hit>], sink: &Sink) -> Result<Vec<Hit>, SendError> {
+/// The question without the space around it, if it is one.
+pub(super) fn checked(prompt: &str) -> Result<&str, PipelineError> {
+    let prompt = prompt.trim();
+    if prompt.is_empty() {
+        return Err(PipelineError::EmptyQuestion);
+    }
+    if prompt.len() > MAX_QUESTION_BYTES {
+        return Err(PipelineError::QuestionTooLong);
+    }
+    Ok(prompt)
+}
+
+/// Searches for each query, one after the other, so that each is seen when it happens.
+pub(super) async fn search(
+    retriever: &dyn Retrieve,
+    queries: &[String],
+    hits_per_query: usize,
+    iteration: u32,
+    lists: &mut Vec<Vec<Hit>>,
+    sink: &Sink,
+) -> Result<(), PipelineError> {
+    let tool = retriever.tool();
+    for query in queries {
+        sink.send(Search::new(tool).query(query).page(1u32)).await?;
+        sink.send(RetrievalStart::new(tool, query, iteration)).await?;
+        let start = Instant::now();
+        let hits = retriever
+            .retrieve(RetrieveRequest::new(query, hits_per_query))
+            .await?;
+        let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
+        if let Some(best) = hits.first() {
+            result = result.top_score(f64::from(best.score));
+        }
+        sink.send(result).await?;
+        lists.push(hits);
+    }
+    Ok(())
+}
+
+/// Tells the sources, has the answer written from them, and says what closes the turn.
+pub(super) async fn answer_from(
+    prompt: &str,
+    context: &[Hit],
+    tool: &str,
+    mode: &str,
+    generator: &dyn Generate,
+    sink: &Sink,
+) -> Result<Metadata, PipelineError> {
+    if !context.is_empty() {
+        sink.send(Sources::new(context.iter().map(source).collect()))
+            .await?;
+    }
+    let tokens = generator.context_tokens(context);
+    sink.send(GenerationStart::new(
+        count(context.len()),
+        tokens,
+        generator.model(),
+    ))
+    .await?;
+    let request = GenerateRequest::new(prompt, context, tool);
+    let generated = generator.generate(request, sink).await?;
+
+    let mut metadata = Metadata::default()
+        .citations(generated.citations)
+        .mode(mode)
+        .tools_used([tool])
+        .with("answered", generated.answered);
+    for (name, count) in [
+        ("trimmed_chunks", generated.trimmed_chunks),
+        ("trimmed_messages", generated.trimmed_messages),
+        ("unknown_citations", generated.unknown_citations),
+    ] {
+        if count > 0 {
+            metadata = metadata.with(name, count);
+        }
+    }
+    if let Some(usage) = generated.usage {
+        metadata = metadata.usage(usage);
+    }
+    Ok(metadata)
+}
+
+pub(super) async fn fuse_and_tell(
+    lists: &[Vec<Hit>],
+    limit: usize,
+    sink: &Sink,
+) -> Result<Vec<Hit>, SendError> {
     let start = Instant::now();
-    let context = fuse(lists, CONTEXT_CHUNKS);
+    let context = fuse(lists, limit);
     let found = lists.iter().map(Vec::len).sum();
     let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
     if let Some(best) = context.first() {

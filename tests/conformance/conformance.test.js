@@ -35,7 +35,7 @@ for (const client of CLIENTS) {
   describe(client.name, { timeout: CLIENT_TIMEOUT_MS }, () => {
     for (const kase of CASES) {
       test(kase.name, async () => {
-        const real = await truth(server.url, kase);
+        const real = await truth(server.url, kase, client.wire);
         const seen = await ask(server.url, kase.prompt);
         cells.set(kase.name, cell(seen, real));
         assert.deepEqual(seen, expected(client, real));

@@ -3,8 +3,9 @@ import { startProxy } from "../clients/harness.js";
 import { WIRES } from "./wires.js";
 
 /** What is true of a turn, from the route that has no stream. */
-export async function truth(url, kase) {
+export async function truth(url, kase, wire) {
   if (kase.text !== undefined) return kase;
+  if (wire === "trustgraph") return truthOfTheGraph(url, kase);
   const response = await fetch(`${url}/v1/rag/sessions/${crypto.randomUUID()}/messages`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -17,6 +18,24 @@ export async function truth(url, kase) {
     text: answer,
     events: agent_events.map(({ type }) => type),
     citations: citations.length,
+    sources: sources.sources.length,
+  };
+}
+
+/** The same from TrustGraph's route: its service has an answer of its own. The limit is the one that its clients send. */
+async function truthOfTheGraph(url, kase) {
+  const response = await fetch(`${url}/api/v1/flow/default/service/graph-rag`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ query: kase.prompt, "max-subgraph-size": 1000 }),
+  });
+  const { response: text, metadata } = await response.json();
+  const sources = metadata.events.find(({ event }) => event === "sources");
+  return {
+    ...kase,
+    text,
+    events: metadata.events.map(({ event }) => event),
+    citations: metadata.citations.length,
     sources: sources.sources.length,
   };
 }

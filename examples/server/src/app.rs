@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ragwire::rag::graph::GraphIndex;
 use ragwire::rag::{Library, LibraryLimits};
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
@@ -20,6 +21,8 @@ pub struct App {
     pub settings: Settings,
     /// The documents.
     pub library: Arc<Library>,
+    /// What keeps the graph in step with them, where there is one.
+    pub graph: Option<Arc<GraphIndex>>,
     /// What answers.
     pub orchestrator: Arc<dyn Orchestrator>,
     /// What reads documents.
@@ -64,9 +67,17 @@ impl App {
             uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
             settings,
             library,
+            graph: None,
             orchestrator,
             extractor,
         }
+    }
+
+    /// Keeps this graph in step with the library: a document that was added or removed is in it, or out of it, when the response says so.
+    #[must_use]
+    pub fn graph(mut self, graph: Option<Arc<GraphIndex>>) -> Self {
+        self.graph = graph;
+        self
     }
 
     /// What becomes of a turn whose readers can come back, when the last one has gone.

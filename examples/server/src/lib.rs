@@ -15,6 +15,7 @@
 //! | what a session of Eve is besides | `eve/` |
 //! | where turns are kept | `journal.rs` |
 //! | how files are found and read | `ingest/`, `extract.rs` |
+//! | what is kept beside the library for `graph-rag` | `graph.rs` |
 //! | where files of models are found | `models/` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
@@ -25,6 +26,7 @@ pub mod cli;
 pub mod eve;
 pub mod extract;
 pub mod faults;
+pub mod graph;
 pub mod guard;
 pub mod ingest;
 pub mod journal;

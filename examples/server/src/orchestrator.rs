@@ -5,10 +5,14 @@
 use std::fmt;
 use std::pin::Pin;
 
+use std::sync::Arc;
+
 use ragwire::event::Mode;
+use ragwire::rag::graph::{DocumentLimits, Graph, GraphLimits, GraphQuestion, GraphRag};
+use ragwire::rag::{DocumentQuestion, DocumentRag, Library, Pipeline};
 use ragwire::session::Message;
 use ragwire::turn::BoxError;
-use ragwire::{Citation, Metadata, Sink};
+use ragwire::{Citation, Failure, Metadata, Sink};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -32,6 +36,18 @@ pub enum Effort {
     Xhigh,
 }
 
+/// What kind of answer a route is for. An orchestrator that has only one gives that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Service {
+    /// The usual one.
+    #[default]
+    Usual,
+    /// From the graph, no further than these limits.
+    GraphRag(GraphLimits),
+    /// From chunks, within these limits.
+    DocumentRag(DocumentLimits),
+}
+
 /// A question, and what a pipeline may use to answer it.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -45,6 +61,8 @@ pub struct Question {
     pub mode: Option<Mode>,
     /// What was said before in the session, oldest first, without this question.
     pub earlier: Vec<Message>,
+    /// What kind of answer is wanted.
+    pub service: Service,
 }
 
 /// What an orchestrator does with a question.
@@ -76,8 +94,8 @@ pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
         .tools_used(metadata.tools_used)
 }
 
-/// The reference pipeline behind the seam.
-impl Orchestrator for ragwire::rag::Pipeline {
+/// The reference pipeline behind the seam: its answer is the same for every service.
+impl Orchestrator for Pipeline {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         use ragwire::rag::{Question as Asked, ReviewPolicy};
 
@@ -88,5 +106,48 @@ impl Orchestrator for ragwire::rag::Pipeline {
         };
         let answering = Self::answer(self, Asked::new(question.prompt).review(review), sink);
         Box::pin(async move { Ok(answering.await?) })
+    }
+}
+
+/// What this server answers with: one pipeline for each service.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    usual: Pipeline,
+    documents: DocumentRag,
+    graph: Option<GraphRag>,
+}
+
+impl Reference {
+    /// From a library, and the graph that was made from it, if there is one.
+    pub fn new(library: &Arc<Library>, graph: Option<&Arc<Graph>>) -> Self {
+        Self {
+            usual: Pipeline::lexical(Arc::clone(library)),
+            documents: DocumentRag::lexical(Arc::clone(library)),
+            graph: graph.map(|graph| GraphRag::new(Arc::clone(graph), Arc::clone(library))),
+        }
+    }
+}
+
+impl Orchestrator for Reference {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
+        match (question.service, &self.graph) {
+            (Service::Usual, _) => Orchestrator::answer(&self.usual, question, sink),
+            (Service::DocumentRag(limits), _) => {
+                let asked = DocumentQuestion::new(question.prompt).limits(limits);
+                let answering = self.documents.answer(asked, sink);
+                Box::pin(async move { Ok(answering.await?) })
+            }
+            (Service::GraphRag(limits), Some(graph)) => {
+                let answering = graph.answer(GraphQuestion::new(question.prompt).limits(limits), sink);
+                Box::pin(async move { Ok(answering.await?) })
+            }
+            (Service::GraphRag(_), None) => {
+                let failure = Failure::new(
+                    "no_graph",
+                    "This server keeps no graph; it was started with --graph=false.",
+                );
+                Box::pin(async move { Err(failure.permanent().into()) })
+            }
+        }
     }
 }

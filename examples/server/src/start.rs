@@ -5,15 +5,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ragwire::rag::{Library, LibraryError, Pipeline};
+use ragwire::rag::graph::GraphIndex;
+use ragwire::rag::{Library, LibraryError};
 use ragwire::session::{SessionError, Sessions};
 use ragwire::turn::RedisError;
 
 use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;
 use crate::extract::Extractor;
+use crate::graph::{self, GraphStartError};
 use crate::ingest::{Summary, ingest as ingest_files};
 use crate::journal;
+use crate::orchestrator::Reference;
 use crate::sample;
 use crate::serve::{Ended, Server};
 
@@ -37,6 +40,9 @@ pub enum StartError {
         /// Why.
         source: SessionError,
     },
+    /// The graph could not be opened or brought in step.
+    #[error(transparent)]
+    Graph(#[from] GraphStartError),
     /// The address cannot be used.
     #[error("cannot listen on {address}: {source}; choose another with --listen")]
     Listen {
@@ -164,7 +170,10 @@ pub async fn ingest(settings: Settings) -> ExitCode {
     };
     match open_library(&settings, &extractor).await {
         Ok(library) if library.chunk_count() == 0 => ExitCode::FAILURE,
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(library) => match graph::open(&settings, &library).await {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(error) => fail(&error.into()),
+        },
         Err(error) => fail(&error),
     }
 }
@@ -188,7 +197,8 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let journal = journal::open(&settings).await?;
     let library = open_library(&settings, &extractor).await?;
     let (sessions, kept) = open_sessions(&settings).await?;
-    let pipeline = Arc::new(Pipeline::lexical(Arc::clone(&library)));
+    let graph = graph::open(&settings, &library).await?;
+    let pipeline = Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph)));
     let address = settings.listen;
     let data = settings.data.clone();
     if !address.ip().is_loopback() {
@@ -197,24 +207,31 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     if settings.test_faults {
         tracing::warn!("test faults are on: questions that begin with `fault:` fail on purpose");
     }
-    let app = Arc::new(App::new(
+    let app = App::new(
         settings,
         sessions,
         Arc::clone(&library),
         pipeline,
         extractor,
         journal,
-    ));
+    );
+    let app = Arc::new(app.graph(graph.clone()));
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(&library, &kept, &data, server.address());
+    welcome(&library, graph.as_deref(), &kept, &data, server.address());
     let kill = async {
         // Each listener hears every signal: the first one it hears is the other's.
         second.next().await;
         second.next().await;
     };
-    match server.run(first.next(), kill).await {
+    let serving = server.run(first.next(), kill);
+    let following = graph::follow(graph.as_deref());
+    let ended = tokio::select! {
+        ended = serving => ended,
+        never = following => match never {},
+    };
+    match ended {
         Ended::Drained => tracing::info!("all connections were done"),
         Ended::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
     }
@@ -222,16 +239,29 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 }
 
 /// What a newcomer needs next. On stderr, like everything that is not an answer.
-fn welcome(library: &Library, sessions: &str, data: &std::path::Path, address: std::net::SocketAddr) {
+fn welcome(
+    library: &Library,
+    graph: Option<&GraphIndex>,
+    sessions: &str,
+    data: &std::path::Path,
+    address: std::net::SocketAddr,
+) {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
         sample::QUESTION
     } else {
         "What is this about?"
     };
+    let graph = graph.map_or_else(
+        || "none (--graph=false)".to_owned(),
+        |index| {
+            let size = index.graph().size();
+            format!("{} entities, {} triples", size.entities, size.triples)
+        },
+    );
     eprintln!(
         "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
-         sessions: {sessions}\n\n  \
+         graph: {graph}\n  sessions: {sessions}\n\n  \
          curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
         library.list().len(),

@@ -3,7 +3,8 @@
 Standard input is a JSON array of plays {id, kind, messages, with}: `messages` are texts for a socket, or one body for HTTP; `with` is
 stream, explain, async, whole, async_whole, http or two. Standard output is a JSON array: {seen, error, asked} of each.
 
-With a URL as its argument, the clients ask that server instead: {id, kind, query, with}, and `queries` for as many at once with two.
+With a URL as its argument, the clients ask that server instead: {id, kind, query, with}, `queries` for as many at once with two, and `limits`
+by their names in Python with stream and http.
 """
 
 import asyncio
@@ -94,7 +95,7 @@ def read(url, seen):
             return asyncio.run(alone(api, ask, play["with"] == "async", seen))
         case "http":
             flow = api.flow().id("default")
-            return seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c")))
+            return seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c", **play.get("limits", {}))))
     socket = api.socket()
     # The id is the client's to choose.
     socket._next_request_id = lambda: play["id"]
@@ -102,7 +103,7 @@ def read(url, seen):
     try:
         match play["with"]:
             case "stream":
-                for chunk in getattr(flow, ask)(query=play.get("query", "?"), collection="c", streaming=True):
+                for chunk in getattr(flow, ask)(query=play.get("query", "?"), collection="c", streaming=True, **play.get("limits", {})):
                     seen.append(shown(chunk))
             case "explain":
                 for item in getattr(flow, ask + "_explain")(query=play.get("query", "?"), collection="c"):

@@ -42,10 +42,17 @@ test("a question is answered alike in every way of asking", async () => {
     assert.equal(error, null, JSON.stringify(plays[index]));
     return joined(seen);
   });
-  assert.match(texts[0], /\[1\]/);
-  assert.deepEqual(texts, Array(plays.length).fill(texts[0]));
-  // Graph RAG says which documents are behind it.
-  const [streamed, , , whole] = results;
+  // Each service answers in its own way, and that one always.
+  for (const [index, kind] of KINDS.entries()) {
+    const answers = texts.slice(index * ways.length, (index + 1) * ways.length);
+    assert.match(answers[0], /\[1\]/, kind);
+    assert.deepEqual(answers, Array(ways.length).fill(answers[0]), kind);
+  }
+  // Graph RAG says which documents are behind it, and which triples it followed.
+  const [streamed, explained, , whole] = results;
+  const triples = explained.seen.filter(({ explain }) => explain);
+  assert.deepEqual([triples[0].explain[0], triples.at(-1).explain[0]], ["urn:ragwire:exploration:1", "urn:ragwire:focus:1"]);
+  assert.ok(triples.every(({ explain }) => explain[1] === "urn:graph:retrieval" && explain[2].length > 0));
   const { sources } = streamed.seen.at(-1);
   assert.ok(sources.length > 0 && sources.every(({ uri }) => uri));
   assert.deepEqual(whole.seen[0].sources, sources);
@@ -91,18 +98,25 @@ test("a failure is the client's exception, after the text that there was", async
 test("what the request itself has wrong", async () => {
   const [empty] = await ask([{ kind: "graph-rag", query: "", with: "stream" }]);
   assert.deepEqual(empty.error, { name: "UnexpectedError", message: "The prompt is empty.", type: "error" });
+  const message = "`max-path-length` must be a whole number from 1 to 10.";
+  const limits = { max_path_length: 0 };
+  const far = ["stream", "http"].map((way) => ({ kind: "graph-rag", query: QUESTION, with: way, limits }));
+  const [streamed, whole] = await ask(far);
+  assert.deepEqual(streamed.error, { name: "UnexpectedError", message, type: "error" });
+  assert.deepEqual(whole.error, { name: "TrustGraphException", message: `request-error: ${message}`, type: null });
 });
 
 test("thirty questions at once on one socket", async () => {
   const topics = ["commit rule?", "back-pressure?", "citations?", "time-outs?", "fault:slow"];
-  const alone = await ask(topics.map((query) => ({ kind: "graph-rag", query, with: "async" })));
+  const alone = await ask(KINDS.flatMap((kind) => topics.map((query) => ({ kind, query, with: "async" }))));
   const texts = alone.map(({ seen }) => joined(seen));
   const queries = Array.from({ length: 30 }, (_, index) => topics[index % topics.length]);
   const [{ seen, error }] = await ask([{ kind: "graph-rag", queries, with: "two" }]);
   assert.equal(error, null);
   assert.deepEqual(
     seen.map(joined),
-    queries.map((query) => texts[topics.indexOf(query)]),
+    // One service and the other in turn.
+    queries.map((query, index) => texts[(index % 2) * topics.length + topics.indexOf(query)]),
   );
-  assert.equal(new Set(texts).size, topics.length);
+  assert.equal(new Set(texts.slice(0, topics.length)).size, topics.length);
 });

@@ -5,13 +5,15 @@
 mod options;
 mod printing;
 mod request;
+mod trustgraph;
 
 use std::io;
 use std::process::ExitCode;
 
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
@@ -58,6 +60,14 @@ pub enum AskError {
         /// What it says.
         message: String,
     },
+    /// The server refused the question over a socket, where there is no status.
+    #[error("{message} ({code})")]
+    NotServed {
+        /// The server's word for it.
+        code: String,
+        /// What it says.
+        message: String,
+    },
     /// The connection broke, or the stream ended before its end.
     #[error("the connection broke off: the answer is not complete")]
     Truncated,
@@ -72,6 +82,9 @@ pub enum AskError {
     /// The answer breaks the rules of its wire.
     #[error("the stream cannot be read: {0}")]
     Stream(#[from] DecodeError),
+    /// A message of TrustGraph's that is none.
+    #[error("the server's message cannot be read")]
+    Message,
     /// Stdout is gone, as with `| head`.
     #[error("the answer cannot be printed: {0}")]
     Output(#[from] io::Error),
@@ -81,8 +94,12 @@ impl AskError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Refused { status, .. } if status.is_server_error() => FAILED,
-            Self::Usage(_) | Self::Unreachable { .. } | Self::Refused { .. } | Self::Output(_) => REFUSED,
-            Self::Truncated | Self::OtherType { .. } | Self::Stream(_) => TRUNCATED,
+            Self::Usage(_)
+            | Self::Unreachable { .. }
+            | Self::Refused { .. }
+            | Self::NotServed { .. }
+            | Self::Output(_) => REFUSED,
+            Self::Truncated | Self::OtherType { .. } | Self::Stream(_) | Self::Message => TRUNCATED,
         }
     }
 }
@@ -112,22 +129,41 @@ pub async fn run(options: AskOptions) -> ExitCode {
 
 async fn ask(options: AskOptions) -> Result<Status, AskError> {
     let (words, wanted) = options.settle()?;
-    let request = request::request(&request::prompt(&words)?, &wanted)?;
+    let prompt = request::prompt(&words)?;
+    if let Some(service) = &wanted.service {
+        return match service.streaming {
+            true => trustgraph::stream(&wanted.server, service, &prompt).await,
+            false => trustgraph::whole(&wanted.server, service, &prompt).await,
+        };
+    }
+    let response = send(request::request(&prompt, &wanted)?, &wanted.server).await?;
+    match wanted.wire {
+        Some(wire) => stream(wire, response).await,
+        None => whole(response).await,
+    }
+}
+
+/// Sends a request; an error for any response but a success.
+async fn send(request: Request<Full<Bytes>>, server: &str) -> Result<Response<Incoming>, AskError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let response = client
         .request(request)
         .await
         .map_err(|error| AskError::Unreachable {
             reason: innermost(&error),
-            server: wanted.server,
+            server: server.to_owned(),
         })?;
     if !response.status().is_success() {
         return Err(refused(response).await);
     }
-    match wanted.wire {
-        Some(wire) => stream(wire, response).await,
-        None => whole(response).await,
-    }
+    Ok(response)
+}
+
+/// The JSON of a response in one piece.
+async fn json(response: Response<Incoming>) -> Result<Value, AskError> {
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
+    let bytes = body.map_err(|_| AskError::Truncated)?.to_bytes();
+    serde_json::from_slice(&bytes).map_err(|_| AskError::Truncated)
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {
@@ -225,9 +261,7 @@ fn print_all(
 
 /// The answer in one piece.
 async fn whole(response: Response<Incoming>) -> Result<Status, AskError> {
-    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
-    let bytes = body.map_err(|_| AskError::Truncated)?.to_bytes();
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|_| AskError::Truncated)?;
+    let answer = json(response).await?;
     let text = answer["answer"].as_str().ok_or(AskError::Truncated)?;
     let mut printer = Printer::default();
     for record in answer["agent_events"].as_array().into_iter().flatten() {

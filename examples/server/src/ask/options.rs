@@ -19,6 +19,9 @@ const SESSION: &str = "cli";
 pub struct AskOptions {
     /// The question; `-` or nothing reads it from stdin
     pub(super) prompt: Vec<String>,
+    /// The question, as TrustGraph's own programs take it
+    #[arg(short, long, value_name = "QUESTION", conflicts_with = "prompt")]
+    query: Option<String>,
     #[command(flatten)]
     flags: AskFlags,
 }
@@ -47,6 +50,15 @@ pub struct AskFlags {
     /// Wait for the whole answer in one piece; not with --wire or --mode
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     no_streaming: Option<bool>,
+    /// Ask as TrustGraph's clients do: graph-rag, document-rag; in one piece unless --streaming says otherwise
+    #[arg(long, value_name = "NAME")]
+    service: Option<ServiceName>,
+    /// Have the answer as it comes
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+    streaming: Option<bool>,
+    /// Limits of --service, such as entity-limit=10
+    #[arg(long, num_args = 1.., value_name = "NAME=NUMBER")]
+    limit: Option<Vec<Limit>>,
 }
 
 impl AskOptions {
@@ -55,10 +67,16 @@ impl AskOptions {
     pub fn over(mut self, mut environment: AskFlags) -> Self {
         let flags = self.flags;
         if flags.no_streaming == Some(true) {
-            (environment.wire, environment.mode) = (None, None);
+            (environment.wire, environment.mode, environment.streaming) = (None, None, None);
         }
-        if flags.wire.is_some() || flags.mode.is_some() {
+        if flags.wire.is_some() || flags.mode.is_some() || flags.streaming == Some(true) {
             environment.no_streaming = None;
+        }
+        if flags.service.is_some() {
+            (environment.wire, environment.mode, environment.session) = (None, None, None);
+            (environment.effort, environment.review) = (None, None);
+        } else if flags.of_our_own().next().is_some() {
+            (environment.service, environment.limit) = (None, None);
         }
         self.flags = AskFlags {
             server: flags.server.or(environment.server),
@@ -68,6 +86,9 @@ impl AskOptions {
             effort: flags.effort.or(environment.effort),
             review: flags.review.or(environment.review),
             no_streaming: flags.no_streaming.or(environment.no_streaming),
+            service: flags.service.or(environment.service),
+            streaming: flags.streaming.or(environment.streaming),
+            limit: flags.limit.or(environment.limit),
         };
         self
     }
@@ -80,6 +101,26 @@ impl AskOptions {
     pub(super) fn settle(self) -> Result<(Vec<String>, Wanted), AskError> {
         let flags = self.flags;
         let as_a_whole = flags.no_streaming.unwrap_or(false);
+        if as_a_whole && flags.streaming == Some(true) {
+            return Err(AskError::Usage(
+                "no-streaming and streaming contradict each other".into(),
+            ));
+        }
+        if flags.service.is_some()
+            && let Some(name) = flags.of_our_own().next()
+        {
+            return Err(AskError::Usage(format!(
+                "service and {name} contradict each other: TrustGraph's services know no {name}"
+            )));
+        }
+        if flags.service.is_none() && flags.limit.is_some() {
+            return Err(AskError::Usage("limit goes with service alone".into()));
+        }
+        let service = flags.service.map(|name| Service {
+            name,
+            streaming: flags.streaming.unwrap_or(false),
+            limits: flags.limit.unwrap_or_default(),
+        });
         for (given, name) in [(flags.wire.is_some(), "wire"), (flags.mode.is_some(), "mode")] {
             if as_a_whole && given {
                 return Err(AskError::Usage(format!(
@@ -96,8 +137,25 @@ impl AskOptions {
             mode: flags.mode,
             effort: flags.effort,
             review: flags.review.unwrap_or(false),
+            service,
         };
-        Ok((self.prompt, wanted))
+        Ok((self.query.map_or(self.prompt, |query| vec![query]), wanted))
+    }
+}
+
+impl AskFlags {
+    /// The flags given that mean nothing to TrustGraph's services.
+    fn of_our_own(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let given = [
+            ("wire", self.wire.is_some()),
+            ("mode", self.mode.is_some()),
+            ("session", self.session.is_some()),
+            ("effort", self.effort.is_some()),
+            ("review", self.review.is_some()),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(name, given)| given.then_some(name))
     }
 }
 
@@ -111,6 +169,69 @@ pub(super) struct Wanted {
     pub(super) mode: Option<Mode>,
     pub(super) effort: Option<String>,
     pub(super) review: bool,
+    /// `None` where the question is one of our own routes'.
+    pub(super) service: Option<Service>,
+}
+
+/// A question to one of TrustGraph's services.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) name: ServiceName,
+    /// Over the socket, as it comes; else over HTTP, in one piece.
+    pub(super) streaming: bool,
+    pub(super) limits: Vec<Limit>,
+}
+
+/// One of TrustGraph's services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServiceName {
+    GraphRag,
+    DocumentRag,
+}
+
+impl ServiceName {
+    /// As the route and the messages spell it.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::GraphRag => "graph-rag",
+            Self::DocumentRag => "document-rag",
+        }
+    }
+}
+
+impl FromStr for ServiceName {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        choose(
+            "service",
+            text,
+            &[Self::GraphRag, Self::DocumentRag],
+            Self::as_str,
+        )
+    }
+}
+
+/// A limit of a request, by TrustGraph's name. Whether there is one, and how far it goes, the server says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) name: String,
+    pub(super) value: u64,
+}
+
+impl FromStr for Limit {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let parts = text.split_once('=').filter(|(name, _)| !name.is_empty());
+        let limit = parts.and_then(|(name, value)| {
+            Some(Self {
+                name: name.to_owned(),
+                value: value.parse().ok()?,
+            })
+        });
+        limit.ok_or_else(|| BadValue::new(format!("`{text}` is no limit; write entity-limit=10")))
+    }
 }
 
 /// A wire of our own.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use ragwire::event::{Event, Source};
+use ragwire::event::{Event, Source, Triple};
+use ragwire::rag::graph::entity::name_of;
 use ragwire::{Citation, Snapshot};
 
 /// Where Unicode has the pictures of the control characters, in their order.
@@ -25,6 +26,12 @@ impl Printer {
                 .extend(known.map(|source| (source.chunk_id.clone(), source.clone())));
         }
         eprintln!("· {}", clean(&step(event)));
+        if let Event::GraphExplanation(explanation) = event {
+            for Triple { s, p, o, .. } in &explanation.triples {
+                let told = [s, p, o].map(|term| name_of(term).unwrap_or_else(|| term.clone()));
+                eprintln!("    {}", clean(&told.join(" | ").replace('\n', " ")));
+            }
+        }
     }
 
     pub(super) fn text(&mut self, text: &str) -> io::Result<()> {
@@ -105,6 +112,10 @@ fn step(event: &Event) -> String {
         Event::Sources(sources) => format!("{} sources", sources.sources.len()),
         Event::GenerationStart(start) => {
             format!("{} writes from {} chunks", start.model, start.context_chunks)
+        }
+        Event::GraphExplanation(explanation) => {
+            let (id, count) = (&explanation.explain_id, explanation.triples.len());
+            format!("graph explanation {id}: {count} triples")
         }
         Event::Queued(queued) => format!("queued: place {}, {} ahead", queued.position, queued.ahead),
         event => event.name().replace('_', " "),

@@ -113,6 +113,9 @@ settings! {
         max_documents: Count = MAX_DOCUMENTS;
         /// Most chunks of all documents in the library
         max_chunks: Count = MAX_CHUNKS;
+        /// Keep a graph of what the documents speak of, for `graph-rag`
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        graph: bool = true;
         /// Most sessions remembered; the one unused for longest goes first
         max_sessions: Count = MAX_SESSIONS;
         /// Most turns remembered of a session, questions and answers counted each

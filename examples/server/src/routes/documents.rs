@@ -18,6 +18,7 @@ use super::body;
 use super::refusal::Refusal;
 use super::shapes;
 use crate::app::App;
+use crate::graph;
 use crate::ingest::{AddError, add};
 
 /// What a client is told to wait while all places for uploads are taken.
@@ -84,7 +85,10 @@ pub(super) async fn remove(
     let Path(document_id) = ids.map_err(|_| no_document())?;
     let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
     match removed.map_err(|error| Refusal::internal(&error))? {
-        true => Ok(StatusCode::NO_CONTENT),
+        true => {
+            graph::keep_in_step(app.graph.as_deref()).await;
+            Ok(StatusCode::NO_CONTENT)
+        }
         false => Err(no_document()),
     }
 }
@@ -193,6 +197,9 @@ pub(super) async fn upload(
             Ok(added) => documents.push(added.document),
             Err(error) => failed.push((name, error)),
         }
+    }
+    if !documents.is_empty() {
+        graph::keep_in_step(app.graph.as_deref()).await;
     }
     // What was taken stays, whatever became of the rest.
     if documents.is_empty()

@@ -332,6 +332,43 @@ shapes! {
         text: String,
     }
 
+    /// A question of TrustGraph's. What else its clients send (`collection`, `user`, `workspace`) is passed over.
+    #[schema(rename_all = "kebab-case")]
+    TrustGraphQuery {
+        /// The question, in words.
+        query: String,
+        /// Means nothing here: the answer is one piece.
+        #[schema(nullable = true)]
+        streaming: Option<bool>,
+        /// `graph-rag`: entities that the search begins at.
+        #[schema(minimum = 1, maximum = 1000, default = 50)]
+        entity_limit: Option<u32>,
+        /// `graph-rag`: triples followed from one entity.
+        #[schema(minimum = 1, maximum = 1000, default = 30)]
+        triple_limit: Option<u32>,
+        /// `graph-rag`: triples of the subgraph.
+        #[schema(minimum = 1, maximum = 5000, default = 150)]
+        max_subgraph_size: Option<u32>,
+        /// `graph-rag`: steps from an entity of the question.
+        #[schema(minimum = 1, maximum = 10, default = 2)]
+        max_path_length: Option<u32>,
+        /// `graph-rag`: triples looked at closely.
+        #[schema(minimum = 1, maximum = 1000, default = 30)]
+        edge_score_limit: Option<u32>,
+        /// `graph-rag`: triples that the answer is written from.
+        #[schema(minimum = 1, maximum = 500, default = 25)]
+        edge_limit: Option<u32>,
+        /// `graph-rag`: triples that a ranker is given.
+        #[schema(minimum = 1, maximum = 2000, default = 350)]
+        max_reranker_input: Option<u32>,
+        /// `document-rag`: chunks that the answer is written from.
+        #[schema(minimum = 1, maximum = 200, default = 20)]
+        doc_limit: Option<u32>,
+        /// `document-rag`: chunks that each search brings; 0 leaves it to the server.
+        #[schema(minimum = 0, maximum = 1000, default = 0)]
+        fetch_limit: Option<u32>,
+    }
+
     /// An answer of TrustGraph's in one piece.
     TrustGraphResponse {
         /// The answer; left out where there is `error`.

@@ -19,7 +19,7 @@ use super::owner::Owner;
 use super::refusal::{NOT_FOUND, Refusal};
 use super::resume::refused;
 use crate::app::App;
-use crate::orchestrator::{Effort, Question};
+use crate::orchestrator::{Effort, Question, Service};
 
 /// What stands around the texts in a body: braces, the other members.
 const ENVELOPE_BYTES: usize = 4096;
@@ -36,6 +36,7 @@ pub(super) struct Asked {
     pub(super) review: bool,
     pub(super) mode: Option<Mode>,
     pub(super) memory: Memory,
+    pub(super) service: Service,
     /// The chat that the client keeps. What still runs there is stopped: a page that went away, and asks something else, is done with it.
     pub(super) chat: Option<String>,
     /// The mode that the metadata names where the turn fails and the orchestrator cannot say it.
@@ -89,6 +90,7 @@ impl Asked {
             review: false,
             mode: None,
             memory: Memory::Nothing,
+            service: Service::default(),
             chat: None,
             names_mode: None,
             shape: |metadata| metadata,
@@ -99,6 +101,12 @@ impl Asked {
     pub(super) fn mode(mut self, mode: Option<Mode>) -> Self {
         self.review |= mode == Some(Mode::Agentic);
         self.mode = mode;
+        self
+    }
+
+    /// What kind of answer is wanted.
+    pub(super) fn service(mut self, service: Service) -> Self {
+        self.service = service;
         self
     }
 
@@ -279,6 +287,7 @@ where
                 review: asked.review,
                 mode: asked.mode,
                 earlier,
+                service: asked.service,
             };
             let metadata = orchestrator.answer(question, sink).await?;
             Ok::<_, BoxError>((asked.shape)(metadata))

@@ -52,16 +52,16 @@ fn the_status_of_ask_says_how_the_turn_ended() {
 }
 
 /// What a run of the program said: its status, stdout and stderr.
-type Said = (i32, String, String);
+pub(crate) type Said = (i32, String, String);
 
-fn said(code: i32, stdout: impl Into<String>, stderr: impl Into<String>) -> Said {
+pub(crate) fn said(code: i32, stdout: impl Into<String>, stderr: impl Into<String>) -> Said {
     (code, stdout.into(), stderr.into())
 }
 
 const WIRES: [&str; 3] = ["framed", "sse", "ndjson"];
 
 /// The time that a search took, which is another one each time, is not looked at.
-fn without_times(said: Said) -> Said {
+pub(crate) fn without_times(said: Said) -> Said {
     let stderr: Vec<_> = said
         .2
         .split('\n')
@@ -222,7 +222,7 @@ fn read_question(socket: &mut TcpStream) -> String {
 }
 
 /// A server that says each of `responses` to one question and then closes; it ends with the questions.
-fn says(responses: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
+pub(crate) fn says(responses: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let questions = std::thread::spawn(move || {
@@ -238,7 +238,7 @@ fn says(responses: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
 }
 
 /// A response that ends where its connection does, so that nothing but the wire tells whether it is whole.
-fn response(content_type: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn response(content_type: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\n{content_type}connection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
 }

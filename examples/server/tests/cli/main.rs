@@ -6,6 +6,7 @@ mod ask;
 mod disconnects;
 #[path = "../served/mod.rs"]
 mod served;
+mod services;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -14,6 +14,7 @@ mod eve_sessions;
 mod history;
 mod openai;
 mod openapi;
+mod rag;
 mod restart;
 mod resume;
 mod session_chat;

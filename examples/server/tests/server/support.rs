@@ -10,7 +10,8 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use ragwire::rag::{Library, Pipeline};
+use ragwire::rag::Library;
+use ragwire::rag::graph::{Graph, GraphIndex, GraphRoom};
 use ragwire::session::{Role, Sessions};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
@@ -19,8 +20,9 @@ use ragwire_server::app::{App, session_limits};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::extract::Extractor;
+use ragwire_server::graph;
 use ragwire_server::journal;
-use ragwire_server::orchestrator::Orchestrator;
+use ragwire_server::orchestrator::{Orchestrator, Reference};
 use ragwire_server::sample;
 use ragwire_server::serve::{Ended, Server};
 use serde_json::{Value, json};
@@ -44,7 +46,16 @@ pub(crate) struct Running {
 pub(crate) async fn start(change: impl FnOnce(&mut Settings)) -> Running {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     sample::add(&library).unwrap();
-    start_with(library, None, change)
+    start_on(library, change).await
+}
+
+/// The same over a library, with its graph in step.
+pub(crate) async fn start_on(library: Arc<Library>, change: impl FnOnce(&mut Settings)) -> Running {
+    let running = start_with(library, None, change);
+    if let Some(graph) = &running.app.graph {
+        graph.sync().await.unwrap();
+    }
+    running
 }
 
 pub(crate) fn start_with(
@@ -67,17 +78,16 @@ pub(crate) fn start_over(
     settings.test_faults = true;
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
-    let orchestrator = orchestrator.unwrap_or_else(|| Arc::new(Pipeline::lexical(Arc::clone(&library))));
+    let room = GraphRoom::default();
+    let graph = settings
+        .graph
+        .then(|| graph::index(&library, Arc::new(Graph::in_memory(room).unwrap())));
+    let orchestrator = orchestrator
+        .unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph))));
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
-    let app = Arc::new(App::new(
-        settings,
-        sessions,
-        library,
-        orchestrator,
-        extractor,
-        journal,
-    ));
+    let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
+    let app = Arc::new(app.graph(graph));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();

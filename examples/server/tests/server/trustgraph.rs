@@ -19,10 +19,10 @@ use crate::support::{JSON, Reply, Running, start};
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Socket(WebSocketStream<TcpStream>);
+pub(crate) struct Socket(WebSocketStream<TcpStream>);
 
 impl Socket {
-    async fn open(server: &Running) -> Self {
+    pub(crate) async fn open(server: &Running) -> Self {
         let connection = TcpStream::connect(server.address()).await.unwrap();
         let url = format!("ws://{}/api/v1/socket", server.address());
         Self(client_async(url, connection).await.unwrap().0)
@@ -33,6 +33,10 @@ impl Socket {
             "id": id, "service": service, "flow": "default", "workspace": "default",
             "request": {"query": query, "collection": "default", "entity-limit": 50, "doc-limit": 10, "streaming": true},
         });
+        self.send(request).await;
+    }
+
+    pub(crate) async fn send(&mut self, request: Value) {
         self.0.send(Message::text(request.to_string())).await.unwrap();
     }
 
@@ -49,7 +53,7 @@ impl Socket {
     }
 
     /// The whole answer of one id: its messages, with adjacent pieces of text as one, since it is the reader's speed that cuts them.
-    async fn answer(&mut self) -> Vec<Value> {
+    pub(crate) async fn answer(&mut self) -> Vec<Value> {
         let mut messages: Vec<Value> = Vec::new();
         loop {
             let message: Value = serde_json::from_str(&self.text().await).unwrap();

@@ -1,0 +1,171 @@
+//! DocumentRAG: the answer from chunks, as many as the question allows. TrustGraph's `document-rag`.
+//!
+//! It is the [`Pipeline`](super::Pipeline) without review and with the request's limits. It does not know TrustGraph's messages.
+
+use std::sync::Arc;
+
+use super::graph::DocumentLimits;
+use super::model::Rank;
+use super::pipeline::{
+    HITS_PER_QUERY, PipelineError, answer_from, checked, count, fuse_and_tell, milliseconds, search,
+};
+use super::plan::Plan;
+use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve};
+use crate::event::{Mode, QueryAnalysis, RerankResult};
+use crate::{Metadata, Sink};
+
+/// A question, and how many chunks may answer it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocumentQuestion {
+    /// What is asked.
+    pub prompt: String,
+    /// How much is taken.
+    pub limits: DocumentLimits,
+}
+
+impl DocumentQuestion {
+    /// A question with the usual limits.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            limits: DocumentLimits::default(),
+        }
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: DocumentLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// The steps, each of them replaceable. Clones share them.
+#[derive(Clone)]
+pub struct DocumentRag {
+    retriever: Arc<dyn Retrieve>,
+    ranker: Option<Arc<dyn Rank>>,
+    generator: Arc<dyn Generate>,
+}
+
+impl std::fmt::Debug for DocumentRag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("DocumentRag");
+        debug
+            .field("tool", &self.retriever.tool())
+            .field("model", &self.generator.model())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DocumentRag {
+    /// Of one's own parts.
+    pub fn new(retriever: Arc<dyn Retrieve>, generator: Arc<dyn Generate>) -> Self {
+        Self {
+            retriever,
+            ranker: None,
+            generator,
+        }
+    }
+
+    /// BM25 and quoted sentences: no model.
+    pub fn lexical(library: Arc<Library>) -> Self {
+        let retriever = Arc::new(Lexical::new(Arc::clone(&library)));
+        Self::new(retriever, Arc::new(Extractive::new(library)))
+    }
+
+    /// Ranks what was found before it is cut to `doc-limit`. Where the ranker fails, the order stays as it was.
+    #[must_use]
+    pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
+        self.ranker = Some(ranker);
+        self
+    }
+
+    /// Answers a question into a sink. The future owns all it needs.
+    ///
+    /// # Back-pressure
+    /// It waits with the sink.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the answer; nothing else changes.
+    ///
+    /// # Errors
+    /// Only what went wrong; see [`Pipeline::answer`](super::Pipeline::answer).
+    pub fn answer(
+        &self,
+        question: DocumentQuestion,
+        sink: Sink,
+    ) -> impl Future<Output = Result<Metadata, PipelineError>> + Send + use<> {
+        let rag = self.clone();
+        async move { rag.run(&question, &sink).await }
+    }
+
+    async fn run(&self, question: &DocumentQuestion, sink: &Sink) -> Result<Metadata, PipelineError> {
+        let prompt = checked(&question.prompt)?;
+        question.limits.check()?;
+        let plan = Plan::of(prompt);
+        let analysis = QueryAnalysis::new(prompt, plan.complexity(), plan.parts.len() > 1, Mode::Direct);
+        sink.send(analysis).await?;
+
+        let DocumentLimits {
+            doc_limit,
+            fetch_limit,
+        } = question.limits;
+        let fetched = fetch_limit.max(doc_limit).max(HITS_PER_QUERY);
+        let mut lists = Vec::new();
+        search(&*self.retriever, &plan.queries, fetched, 1, &mut lists, sink).await?;
+        let kept = if self.ranker.is_some() { fetched } else { doc_limit };
+        let mut context = fuse_and_tell(&lists, kept, sink).await?;
+        if let Some(ranker) = &self.ranker {
+            context = rank(&**ranker, prompt, context, doc_limit, sink).await?;
+        }
+        answer_from(
+            prompt,
+            &context,
+            self.retriever.tool(),
+            self.retriever.mode(),
+            &*self.generator,
+            sink,
+        )
+        .await
+    }
+}
+
+/// The best of the hits, by a ranker where it does not fail.
+async fn rank(
+    ranker: &dyn Rank,
+    prompt: &str,
+    mut hits: Vec<Hit>,
+    limit: usize,
+    sink: &Sink,
+) -> Result<Vec<Hit>, PipelineError> {
+    let (start, found) = (std::time::Instant::now(), hits.len());
+    let passages = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
+    match ranker.rank(prompt, passages).await {
+        Ok(scores) if scores.len() == found => {
+            hits.iter_mut()
+                .zip(scores)
+                .for_each(|(hit, score)| hit.score = score);
+            hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        }
+        Ok(_) => tracing::warn!("a ranker gave another number of scores than there were passages"),
+        Err(error) => tracing::warn!(code = error.code(), "the passages are not ranked"),
+    }
+    hits.truncate(limit);
+    let mut result = RerankResult::new(
+        ranker.method(),
+        count(found),
+        count(hits.len()),
+        milliseconds(start),
+    );
+    if let Some(best) = hits.first() {
+        result = result.top_score(f64::from(best.score));
+    }
+    sink.send(result).await?;
+    Ok(hits)
+}
+
+#[cfg(test)]
+#[path = "document_rag_tests.rs"]
+mod tests;
