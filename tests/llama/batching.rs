@@ -215,9 +215,11 @@ async fn the_line_is_bounded_and_in_order() {
     drop(second);
     prepared(&engine).await;
     gate.open();
-    let third = tokio::spawn(within(third.whole()));
-    within(first.whole()).await.unwrap();
-    third.await.unwrap().unwrap();
+    let (first, third) = tokio::join!(within(first.whole()), within(third.whole()));
+    assert_eq!(
+        (first.unwrap().1.answer_tokens, third.unwrap().1.answer_tokens),
+        (Some(5), Some(5))
+    );
     let stats = engine.stats();
     assert_eq!((stats.finished, stats.running, stats.waiting), (2, 0, 0));
     assert!(gate.steps().iter().all(|step| step.running <= 1));
