@@ -64,10 +64,13 @@ async fn eight_at_once_draw_as_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_generation_is_gone_in_the_next_step() {
-    let gate = Gate::after(5);
+    let gate = Gate::after(1);
     let engine = load(gate.watch(options(model()))).await;
     let dropped = engine.generate(Prompt::user("one").max_tokens(40));
+    gate.reached(1);
     let kept = engine.generate(Prompt::user("two").max_tokens(40));
+    prepared(&engine).await;
+    gate.hold(5);
     gate.reached(5);
     assert_eq!(gate.steps()[4].running, 2);
     drop(dropped);
