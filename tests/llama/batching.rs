@@ -64,10 +64,13 @@ async fn eight_at_once_draw_as_one_by_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_generation_is_gone_in_the_next_step() {
-    let gate = Gate::after(5);
+    let gate = Gate::after(1);
     let engine = load(gate.watch(options(model()))).await;
     let dropped = engine.generate(Prompt::user("one").max_tokens(40));
+    gate.reached(1);
     let kept = engine.generate(Prompt::user("two").max_tokens(40));
+    prepared(&engine).await;
+    gate.hold(5);
     gate.reached(5);
     assert_eq!(gate.steps()[4].running, 2);
     drop(dropped);
@@ -215,9 +218,11 @@ async fn the_line_is_bounded_and_in_order() {
     drop(second);
     prepared(&engine).await;
     gate.open();
-    let third = tokio::spawn(within(third.whole()));
-    within(first.whole()).await.unwrap();
-    third.await.unwrap().unwrap();
+    let (first, third) = tokio::join!(within(first.whole()), within(third.whole()));
+    assert_eq!(
+        (first.unwrap().1.answer_tokens, third.unwrap().1.answer_tokens),
+        (Some(5), Some(5))
+    );
     let stats = engine.stats();
     assert_eq!((stats.finished, stats.running, stats.waiting), (2, 0, 0));
     assert!(gate.steps().iter().all(|step| step.running <= 1));

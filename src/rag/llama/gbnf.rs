@@ -73,7 +73,7 @@ enum Item {
     /// Another rule.
     Rule(usize),
     /// What may be left out: of it only where it can begin counts.
-    Optional(Box<Item>),
+    Optional(Box<Self>),
 }
 
 /// A rule: the sequences it may be.
