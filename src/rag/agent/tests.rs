@@ -214,7 +214,14 @@ async fn the_budget_ends_an_agent() {
 async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_for_again() {
     let library = birds();
     let tools = tools(&library).await;
-    let cases: [(&[&str], CragAction, &[CragClass], u32, usize); 2] = [
+    type Case = (
+        &'static [&'static str],
+        CragAction,
+        &'static [CragClass],
+        u32,
+        usize,
+    );
+    let cases: [Case; 2] = [
         // Both may answer; the section of the first answers, that of the second is no better than it was before.
         (
             &[r#"{"scores":[5,5]}"#, r#"{"scores":[10,1]}"#],
