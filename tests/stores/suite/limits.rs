@@ -195,7 +195,7 @@ pub(crate) async fn hostile_texts_and_ids_come_back_as_they_went_in(store: Any) 
             .search(Search::dense(X.to_vec(), 100).filter(own.clone()))
             .await
             .unwrap();
-        assert_eq!(chunks(found), [wanted.clone()], "{document:?}");
+        assert_eq!(chunks(found), std::slice::from_ref(wanted), "{document:?}");
         assert_eq!(store.count(own).await.unwrap(), 1, "{document:?}");
     }
     for text in documents.iter().map(|id| (*id).to_owned()).chain(texts) {

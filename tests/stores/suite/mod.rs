@@ -49,7 +49,7 @@ pub(crate) async fn a_chunk_with_the_same_id_is_replaced(store: Any) {
     }
     for text in ["plum", "baking"] {
         let hits = store.search(words(text)).await.unwrap();
-        assert_eq!(chunks(hits), [new.chunk.clone()], "{text}");
+        assert_eq!(chunks(hits), std::slice::from_ref(&new.chunk), "{text}");
     }
     let near = find(&*store, Search::dense(Z.to_vec(), 10)).await;
     assert_first(&near, &by_cosine(&[other.clone(), new.clone()], &Z), 10);
