@@ -237,6 +237,9 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// What it is called, and how it is done to a file.
+type Damage = (&'static str, fn(&Path));
+
 /// Opens a folder and uses it; whatever is wrong is an error with a code.
 async fn use_it(folder: &Path) -> Result<(), StoreError> {
     let store = open(folder).await?;
@@ -252,6 +255,7 @@ async fn use_it(folder: &Path) -> Result<(), StoreError> {
     store.close().await
 }
 
+/// Each file in two ways, and with `TEST_DAMAGE` in all five: that takes a minute.
 #[tokio::test]
 async fn a_damaged_folder_is_an_error_and_no_panic() {
     let whole = tempfile::tempdir().unwrap();
@@ -259,7 +263,7 @@ async fn a_damaged_folder_is_an_error_and_no_panic() {
     store.upsert(some(200)).await.unwrap();
     store.remove_document("d3").await.unwrap();
     store.close().await.unwrap();
-    let damage: [(&str, fn(&Path)); 5] = [
+    let damage: [Damage; 5] = [
         ("gone", |path| fs::remove_file(path).unwrap()),
         ("empty", |path| fs::write(path, []).unwrap()),
         ("cut", |path| {
@@ -275,10 +279,14 @@ async fn a_damaged_folder_is_an_error_and_no_panic() {
             fs::create_dir(path).unwrap();
         }),
     ];
-    let mut failed = 0;
-    for file in files(whole.path()) {
+    let (mut failed, all) = (0, std::env::var_os("TEST_DAMAGE").is_some());
+    for (n, file) in files(whole.path()).iter().enumerate() {
         let name = file.strip_prefix(whole.path()).unwrap();
-        for (kind, damage) in damage {
+        for (kind, damage) in (0..)
+            .zip(damage)
+            .filter(|(kind, _)| all || [n % 5, (n + 2) % 5].contains(kind))
+            .map(|(_, damage)| damage)
+        {
             let folder = tempfile::tempdir().unwrap();
             copy(whole.path(), folder.path());
             damage(&folder.path().join(name));
@@ -293,5 +301,5 @@ async fn a_damaged_folder_is_an_error_and_no_panic() {
             }
         }
     }
-    assert!(failed > 20, "{failed}");
+    assert!(failed > 10, "{failed}");
 }

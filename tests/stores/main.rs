@@ -1,4 +1,5 @@
 //! One suite over every store: in memory and in this process always, on a real Qdrant where `QDRANT_URL` names one.
+#![allow(clippy::disallowed_methods, reason = "servers and callers here are tasks")]
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 #[cfg(feature = "qdrant-edge")]

@@ -87,6 +87,8 @@ async fn another_may_make_the_collection_first() {
     assert_eq!(double.collection().unwrap(), collection());
 }
 
+type Change = fn(&mut CreateCollection);
+
 #[tokio::test]
 async fn another_collection_is_refused() {
     fn params(collection: &mut CreateCollection) -> &mut HashMap<String, VectorParams> {
@@ -103,7 +105,7 @@ async fn another_collection_is_refused() {
         }
     }
     let wanted = r#"{"dense": "2 Cosine", "tokens": "2 Cosine each", "words": "sparse Idf"}"#;
-    let cases: [(fn(&mut CreateCollection), &str); 6] = [
+    let cases: [(Change, &str); 6] = [
         (
             |it| params(it).get_mut("dense").unwrap().size = 3,
             r#"{"dense": "3 Cosine", "tokens": "2 Cosine each", "words": "sparse Idf"}"#,

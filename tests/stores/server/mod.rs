@@ -42,7 +42,7 @@ pub(crate) fn collection() -> CreateCollection {
             m: Some(0),
             ..HnswConfigDiff::default()
         }),
-        ..vector.clone()
+        ..vector
     };
     let words = SparseVectorParams {
         modifier: Some(Modifier::Idf.into()),
