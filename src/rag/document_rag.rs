@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
+use super::figures::{count, milliseconds};
 use super::graph::DocumentLimits;
 use super::model::Rank;
-use super::pipeline::{
-    HITS_PER_QUERY, PipelineError, answer_from, checked, count, fuse_and_tell, milliseconds, search,
-};
+use super::pipeline::{HITS_PER_QUERY, PipelineError, answer_from, checked, fuse_and_tell, search};
 use super::plan::Plan;
 use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve};
 use crate::event::{Mode, QueryAnalysis, RerankResult};

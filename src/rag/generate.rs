@@ -10,7 +10,7 @@ use super::extract::{Extract, extract};
 use super::model::{Boxed, ChatMessage, ModelError};
 use super::plan::Plan;
 use super::{Hit, Library};
-use crate::{Citation, SendError, Sink, Usage};
+use crate::{Citation, Metadata, SendError, Sink, Usage};
 
 /// Said where the documents hold no answer.
 pub const NO_ANSWER: &str = "The documents do not answer this question.";
@@ -130,6 +130,21 @@ impl Generated {
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
+    }
+
+    /// What closes a turn with this answer, without mode, tools and usage: its citations, whether it answers, and what was left out.
+    pub(super) fn metadata(&self) -> Metadata {
+        let metadata = Metadata::default()
+            .citations(self.citations.clone())
+            .with("answered", self.answered);
+        [
+            ("trimmed_chunks", self.trimmed_chunks),
+            ("trimmed_messages", self.trimmed_messages),
+            ("unknown_citations", self.unknown_citations),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .fold(metadata, |metadata, (name, count)| metadata.with(name, count))
     }
 
     /// Says what it consumed.

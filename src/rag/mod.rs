@@ -1,4 +1,4 @@
-//! The reference pipeline: documents in, streamed answers with citations out, without any model.
+//! The reference pipeline: documents in, streamed answers with citations out, with models where there are any and without.
 //!
 //! It is the part that a user replaces. What it shows is how a pipeline speaks through a [`Sink`](crate::Sink): every
 //! step is an event while it happens, every figure in an event was measured, and an answer that the documents do not
@@ -53,6 +53,7 @@ pub mod document;
 pub mod document_rag;
 pub mod extract;
 pub mod fence;
+mod figures;
 pub mod generate;
 pub mod graph;
 pub mod index;

@@ -17,6 +17,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::figures::{count, milliseconds};
 use super::generate::{Extractive, Generate, GenerateError, GenerateRequest};
 use super::graph::LimitError;
 use super::plan::Plan;
@@ -306,20 +307,7 @@ pub(super) async fn answer_from(
     let request = GenerateRequest::new(prompt, context, tool);
     let generated = generator.generate(request, sink).await?;
 
-    let mut metadata = Metadata::default()
-        .citations(generated.citations)
-        .mode(mode)
-        .tools_used([tool])
-        .with("answered", generated.answered);
-    for (name, count) in [
-        ("trimmed_chunks", generated.trimmed_chunks),
-        ("trimmed_messages", generated.trimmed_messages),
-        ("unknown_citations", generated.unknown_citations),
-    ] {
-        if count > 0 {
-            metadata = metadata.with(name, count);
-        }
-    }
+    let mut metadata = generated.metadata().mode(mode).tools_used([tool]);
     if let Some(usage) = generated.usage {
         metadata = metadata.usage(usage);
     }
@@ -353,14 +341,6 @@ pub(super) fn source(hit: &Hit) -> Source {
         Some(heading) => source.heading(heading),
         None => source,
     }
-}
-
-pub(super) fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
-}
-
-pub(super) fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use super::figures::count;
 use super::judge::{Gate, Judge, JudgeError, NextStep, Progress, Searched, ToolSpec};
 use super::terms::{Term, coverage, question_terms};
 use super::{Hit, Library};
@@ -96,10 +97,6 @@ impl CoverageReview {
             queries: next_queries(&terms, &missing),
         }
     }
-}
-
-fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }
 
 /// The missing words together, then each beside the rarest word that was found.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use super::cite::{CitationFilter, in_parentheses, supporting_quote};
 use super::fence::{Fence, plain};
+use super::figures::count;
 use super::generate::{
     Fit, Generate, GenerateError, GenerateRequest, Generated, NO_ANSWER, citation, send_words,
 };
@@ -323,10 +324,6 @@ fn source(chunk: &Chunk) -> String {
         (None, _) => {}
     }
     in_parentheses(&format!("{line}\n{}", chunk.text))
-}
-
-fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }
 
 impl Generate for Writer {

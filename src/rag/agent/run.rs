@@ -10,12 +10,12 @@ use crate::event::{
     Sources, ToolCall, ToolResult,
 };
 use crate::rag::cache::Lookup;
+use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::GenerateRequest;
 use crate::rag::judge::{
-    Gate, Judged, LexicalJudge, NextStep, Progress, STOP, Searched, ToolSpec as Choice, Widened, claims,
-    lexical,
+    Gate, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims, lexical,
 };
-use crate::rag::pipeline::{count, milliseconds, source};
+use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
 use crate::rag::tools::{Found, Tool};
 use crate::rag::{Generated, Hit, Level};
@@ -204,7 +204,6 @@ impl Run<'_> {
                     let NextStep::Search { tool: name, query } = next.value else {
                         break;
                     };
-                    debug_assert_ne!(name, STOP);
                     // A judge chooses from what it was given; one that does not ends the search.
                     let Some((tool, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
                         break;
@@ -384,20 +383,10 @@ impl Run<'_> {
         if self.question.sources_last && !sources.is_empty() {
             self.sink.send(told).await?;
         }
-        let mut metadata = Metadata::default()
-            .citations(generated.citations.clone())
+        let mut metadata = generated
+            .metadata()
             .mode(mode.as_str())
-            .tools_used(std::mem::take(&mut self.tools_used))
-            .with("answered", generated.answered);
-        for (name, count) in [
-            ("trimmed_chunks", generated.trimmed_chunks),
-            ("trimmed_messages", generated.trimmed_messages),
-            ("unknown_citations", generated.unknown_citations),
-        ] {
-            if count > 0 {
-                metadata = metadata.with(name, count);
-            }
-        }
+            .tools_used(std::mem::take(&mut self.tools_used));
         if let Some(usage) = self.usage.take() {
             metadata = metadata.usage(usage);
         }

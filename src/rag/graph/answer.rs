@@ -21,9 +21,10 @@ use crate::event::{
     Triple,
 };
 use crate::rag::cite::CitationFilter;
+use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::{GenerateError, NO_ANSWER, citation};
 use crate::rag::model::{LanguageModel, Rank};
-use crate::rag::pipeline::{PipelineError, answer_from, checked, count, milliseconds, source};
+use crate::rag::pipeline::{PipelineError, answer_from, checked, source};
 use crate::rag::plan::Plan;
 use crate::rag::{Extractive, Generate, Hit, Library};
 use crate::{Metadata, Sink};

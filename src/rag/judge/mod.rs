@@ -37,6 +37,7 @@ use crate::event::{
     ClaimCheck, ClaimVerdict, Complexity, CragAction, CragClass, CragDetail, CragEvaluation, Mode,
     QueryAnalysis, Verification,
 };
+use crate::rag::figures::count;
 
 pub use claims::claims;
 pub use lexical::LexicalJudge;
@@ -436,10 +437,6 @@ pub trait Judge: Debug + Send + Sync + 'static {
 
     /// What to search for next. It ends: no search is asked for twice, none without steps left.
     fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judged<NextStep>, JudgeError>>;
-}
-
-fn count(items: usize) -> u32 {
-    u32::try_from(items).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
