@@ -139,21 +139,23 @@ fn follow(sent: &[Frame], from: u64, read: &[Frame]) -> u64 {
     next
 }
 
-/// What the first frames of a turn come to: all text, and the newest of its events, which have one name. The moment at which it was sent is
-/// taken over.
+/// What the first frames of a turn come to: all text, and the newest of its events, which have one name; those before it are counted. The
+/// moment at which it was sent is taken over.
 fn replaced(sent: &[Frame], told: &Snapshot) -> Snapshot {
     let text = sent.iter().filter_map(|frame| match frame {
         Frame::Text(text) => Some(text.as_str()),
         _ => None,
     });
-    let newest = sent.iter().rev().find_map(|frame| match frame {
+    let mut events = sent.iter().rev().filter_map(|frame| match frame {
         Frame::Event { event, .. } => Some(event.clone()),
         _ => None,
     });
+    let newest = events.next();
     let timestamp = told.events.first().and_then(|(_, timestamp)| *timestamp);
     Snapshot::new(sent.len() as u64)
         .events(newest.map(|event| (event, timestamp)).into_iter().collect())
         .text(text.collect::<String>())
+        .events_dropped(events.count() as u64)
 }
 
 async fn finish(writer: &Journal, readers: &[Journal], id: TurnId, sink: &Sink, is_stopped: bool) {
