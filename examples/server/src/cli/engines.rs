@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use ragwire::rag::upstream::{ApiKey, Dialect, UpstreamOptions};
 
-use super::settings::{Contradiction, LLM_GPU_LAYERS, LLM_SLOTS, LLM_THREADS, Settings};
+use super::settings::{
+    Contradiction, LLM_CONTEXT, LLM_GPU_LAYERS, LLM_SLOTS, LLM_THREADS, QDRANT_COLLECTION, Settings,
+};
 use super::values::{BadValue, deserialize, hidden};
 use crate::models::ModelFile;
 
@@ -47,6 +49,8 @@ pub enum StoreKind {
 
 /// Most layers: ten times what the largest models have.
 const MAX_LAYERS: u32 = 1_000;
+/// Longest name of a collection, which is one of a folder on the server.
+const MAX_COLLECTION_BYTES: usize = 100;
 const DIALECTS: [(&str, Dialect); 6] = [
     ("plain", Dialect::Plain),
     ("openai", Dialect::OpenAi),
@@ -184,8 +188,11 @@ pub fn upstream_options(settings: &Settings) -> Result<Option<UpstreamOptions>, 
     };
     let options = UpstreamOptions::new(url, model)
         .map_err(|error| Contradiction::new(format!("llm-url: {error}")))?
-        .dialect(settings.llm_dialect.0)
-        .context_tokens(u32::try_from(settings.llm_context.0).unwrap_or(u32::MAX));
+        .dialect(settings.llm_dialect.0);
+    let options = match settings.llm_context {
+        LLM_CONTEXT => options,
+        tokens => options.context_tokens(u32::try_from(tokens.0).unwrap_or(u32::MAX)),
+    };
     match &settings.llm_key.0 {
         Some(key) => {
             let key = ApiKey::new(key).map_err(|error| Contradiction::new(format!("llm-key: {error}")))?;
@@ -193,6 +200,13 @@ pub fn upstream_options(settings: &Settings) -> Result<Option<UpstreamOptions>, 
         }
         None => Ok(Some(options)),
     }
+}
+
+/// What this build does not have.
+pub(crate) fn not_built(name: &str, feature: &str) -> Contradiction {
+    Contradiction::new(format!(
+        "{name} is not in this build; build with `--features {feature}`"
+    ))
 }
 
 /// Looks for choices that contradict each other, or that this build does not have.
@@ -225,9 +239,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
         ),
     ] {
         if said && !has {
-            return Err(Contradiction::new(format!(
-                "{name} is not in this build; build with `--features {feature}`"
-            )));
+            return Err(not_built(name, feature));
         }
     }
     if settings.llm.0.is_some() && settings.llm_url.0.is_some() {
@@ -235,67 +247,77 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
             "llm and llm-url name two language models; one writes",
         ));
     }
+    let (llm, llm_url) = (settings.llm.0.is_some(), settings.llm_url.0.is_some());
+    let here = llm || settings.embedder.0.is_some() || settings.reranker.0.is_some();
+    let qdrant = settings.store == StoreKind::Qdrant;
+    let collection = settings.qdrant_collection.0.as_str();
     for (name, said, needs, there) in [
-        (
-            "llm-model",
-            settings.llm_model.0.is_some(),
-            "llm-url",
-            settings.llm_url.0.is_some(),
-        ),
-        (
-            "llm-key",
-            settings.llm_key.0.is_some(),
-            "llm-url",
-            settings.llm_url.0.is_some(),
-        ),
+        ("llm-model", settings.llm_model.0.is_some(), "llm-url", llm_url),
+        ("llm-key", settings.llm_key.0.is_some(), "llm-url", llm_url),
         (
             "llm-dialect",
             settings.llm_dialect.0 != Dialect::default(),
             "llm-url",
-            settings.llm_url.0.is_some(),
+            llm_url,
         ),
         (
-            "llm-slots",
-            settings.llm_slots != LLM_SLOTS,
-            "llm",
-            settings.llm.0.is_some(),
+            "llm-context",
+            settings.llm_context != LLM_CONTEXT,
+            "llm or llm-url",
+            llm || llm_url,
         ),
+        ("llm-slots", settings.llm_slots != LLM_SLOTS, "llm", llm),
+        ("llm-template", settings.llm_template.0.is_some(), "llm", llm),
         (
             "llm-gpu-layers",
             settings.llm_gpu_layers != LLM_GPU_LAYERS,
-            "llm",
-            settings.llm.0.is_some(),
+            "llm, embedder or reranker",
+            here,
         ),
         (
             "llm-threads",
             settings.llm_threads != LLM_THREADS,
-            "llm",
-            settings.llm.0.is_some(),
+            "llm, embedder or reranker",
+            here,
         ),
         (
             "qdrant-url",
             settings.qdrant_url.0.is_some(),
             "store qdrant",
-            settings.store == StoreKind::Qdrant,
+            qdrant,
+        ),
+        (
+            "qdrant-collection",
+            collection != QDRANT_COLLECTION,
+            "store qdrant",
+            qdrant,
         ),
         (
             "qdrant-api-key",
             settings.qdrant_api_key.0.is_some(),
             "store qdrant",
-            settings.store == StoreKind::Qdrant,
-        ),
-        (
-            "store qdrant",
-            settings.store == StoreKind::Qdrant,
-            "qdrant-url",
-            settings.qdrant_url.0.is_some(),
+            qdrant,
         ),
     ] {
         if said && !there {
-            return Err(Contradiction::new(format!(
-                "{name} is for {needs}, which is not set"
-            )));
+            let not_set = if needs.contains(" or ") {
+                "none of which is set"
+            } else {
+                "which is not set"
+            };
+            return Err(Contradiction::new(format!("{name} is for {needs}, {not_set}")));
         }
+    }
+    if qdrant && settings.qdrant_url.0.is_none() {
+        return Err(Contradiction::new(
+            "store qdrant needs qdrant-url, the gRPC address of the server: http://127.0.0.1:6334",
+        ));
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if !(1..=MAX_COLLECTION_BYTES).contains(&collection.len()) || !collection.bytes().all(plain) {
+        return Err(Contradiction::new(format!(
+            "qdrant-collection `{collection}` is no name: 1 to {MAX_COLLECTION_BYTES} letters, digits and `-_.`"
+        )));
     }
     upstream_options(settings)?;
     if let Some(url) = &settings.qdrant_url.0 {
@@ -317,6 +339,7 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::values::{Name, Room};
 
     #[test]
     fn values_are_read_and_shown_alike() {
@@ -403,7 +426,23 @@ mod tests {
             ),
             (
                 |s| s.llm_gpu_layers = Layers(Some(7)),
-                "llm-gpu-layers is for llm,",
+                "llm-gpu-layers is for llm, embedder or reranker, none of which is set",
+            ),
+            (
+                |s| s.llm_threads = Room(7),
+                "llm-threads is for llm, embedder or reranker, none of which is set",
+            ),
+            (
+                |s| s.llm_context = Room(7),
+                "llm-context is for llm or llm-url, none of which is set",
+            ),
+            (
+                |s| (url(s), s.llm_template = Label(Some("chatml".into()))).1,
+                "llm-template is for llm, which is not set",
+            ),
+            (
+                |s| s.qdrant_collection = Name("mine".into()),
+                "qdrant-collection is for store qdrant, which is not set",
             ),
             (
                 |s| s.qdrant_url = Address(Some("http://a".into())),
@@ -444,7 +483,15 @@ mod tests {
                 "llm and llm-url name two language models",
             ),
             #[cfg(feature = "qdrant")]
-            (|s| s.store = StoreKind::Qdrant, "store qdrant is for qdrant-url"),
+            (|s| s.store = StoreKind::Qdrant, "store qdrant needs qdrant-url"),
+            #[cfg(feature = "qdrant")]
+            (
+                |s| {
+                    (s.store, s.qdrant_url) = (StoreKind::Qdrant, Address(Some("http://a".into())));
+                    s.qdrant_collection = Name("a/b".into());
+                },
+                "qdrant-collection `a/b` is no name",
+            ),
             #[cfg(feature = "qdrant")]
             (
                 |s| (s.store, s.qdrant_url) = (StoreKind::Qdrant, Address(Some("u:s3cret@a".into()))),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
-use ragwire::rag::upstream::{Dialect, UpstreamOptions};
+use ragwire::rag::upstream::Dialect;
 use ragwire::turn::{Durability, JournalLimits, RedisOptions, Timeouts, TurnGroup};
 use serde::Deserialize;
 
@@ -114,18 +114,22 @@ settings! {
         llm_key: Secret = Secret::default();
         /// Fields that this server knows: plain, openai, openai-reasoning, llama.cpp, vllm or vllm-guided
         llm_dialect: Speaks = Speaks(Dialect::Plain);
-        /// Tokens of a question and its answer together
-        llm_context: Count = LLM_CONTEXT;
+        /// Tokens of a prompt and its answer together; 0 takes what the model was trained on, at most 8,192
+        llm_context: Room = LLM_CONTEXT;
         /// Answers that --llm writes at a time
         llm_slots: Count = LLM_SLOTS;
-        /// Layers of models that go to the GPU, where the build has one: all, or a number
+        /// Chat template of --llm instead of its own: a name that llama.cpp knows, such as chatml or llama3
+        llm_template: Label = Label::default();
+        /// Layers of each model in this process that go to the GPU, where the build has one: all, or a number
         llm_gpu_layers: Layers = LLM_GPU_LAYERS;
-        /// Threads that a model computes on; 0 takes one for each core
+        /// Threads that each model in this process computes on; 0 takes half of the cores, at most 16
         llm_threads: Room = LLM_THREADS;
         /// Where chunks and vectors are kept: memory, qdrant-edge or qdrant
         store: StoreKind = StoreKind::Memory;
         /// Qdrant server, as http://127.0.0.1:6334; its key is RAGWIRE_QDRANT_API_KEY
         qdrant_url: Address = Address::default();
+        /// Collection on this server; each ragwire-server needs its own
+        qdrant_collection: Name = Name(QDRANT_COLLECTION.to_owned());
         /// Key for this server
         #[arg(hide = true)]
         qdrant_api_key: Secret = Secret::default();
@@ -204,13 +208,15 @@ const MAX_QUEUED: Room = Room(64);
 const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
 /// Below, a loaded machine looks dead; above, nobody waits.
 const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-/// What models are given without being told, and what evidence for one answer needs.
-const LLM_CONTEXT: Count = Count(UpstreamOptions::CONTEXT_TOKENS as usize);
+/// What evidence for one answer needs; the model says whether it takes that.
+pub(super) const LLM_CONTEXT: Room = Room(0);
 /// One card or one CPU writes four answers nearly as fast as one; each more takes memory of the context.
 pub(super) const LLM_SLOTS: Count = Count(4);
 /// What a GPU is built in for. A build without one passes over it.
 pub(super) const LLM_GPU_LAYERS: Layers = Layers(None);
+/// The other half of the cores is the server's, and often no cores of their own.
 pub(super) const LLM_THREADS: Room = Room(0);
+pub(super) const QDRANT_COLLECTION: &str = "ragwire";
 /// Each holds one body in memory, and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; some are needed for the rest.
