@@ -153,3 +153,70 @@ fn store_words(place: &Place, error: &StoreError) -> String {
     };
     format!("store {place}: {}{hint}", chain(error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(feature = "llama")]
+    #[test]
+    fn a_model_that_is_too_big_says_how_to_need_less() {
+        let model = |setting| EnginesError::Model {
+            setting,
+            file: "m.gguf".parse().unwrap(),
+            source: LoadError::TooBig {
+                needed: 5 << 30,
+                available: 3 << 29,
+            },
+        };
+        assert_eq!(
+            model("llm").to_string(),
+            "--llm m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are there; choose a smaller one, or lower --llm-context \
+             or --llm-slots"
+        );
+        assert_eq!(
+            model("embedder").to_string(),
+            "--embedder m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are there; choose a smaller one"
+        );
+    }
+
+    #[test]
+    fn a_store_says_what_to_do() {
+        let told = |place: Place, source: StoreError| place.failed(source).to_string();
+        let folder = || Place::Folder("/data/qdrant-edge".into());
+        let collection = || Place::Collection("papers".into());
+        for (said, words) in [
+            (
+                told(folder(), StoreError::InUse),
+                "store qdrant-edge in /data/qdrant-edge: the store is in use by another process; stop the other server, or choose \
+                 another folder with --data",
+            ),
+            (
+                told(folder(), StoreError::Mismatch("2 and not 3".into())),
+                "store qdrant-edge in /data/qdrant-edge: the store in use was made for other vectors: 2 and not 3; name the embedder \
+                 that it was made with, or delete the folder, and it is made anew",
+            ),
+            (
+                told(folder(), StoreError::Failed("no space left".into())),
+                "store qdrant-edge in /data/qdrant-edge: the store failed: no space left; if it is damaged, delete the folder, and it \
+                 is made anew",
+            ),
+            (
+                told(collection(), StoreError::Mismatch("2 and not 3".into())),
+                "store qdrant, collection papers: the store in use was made for other vectors: 2 and not 3; name the embedder that it \
+                 was made with, or another collection with --qdrant-collection",
+            ),
+            (
+                told(collection(), StoreError::Failed("Unauthenticated: no key".into())),
+                "store qdrant, collection papers: the store failed: Unauthenticated: no key; see --qdrant-url and \
+                 RAGWIRE_QDRANT_API_KEY",
+            ),
+            (
+                told(Place::Memory, StoreError::Failed("lost".into())),
+                "store memory: the store failed: lost",
+            ),
+        ] {
+            assert_eq!(said, words);
+        }
+    }
+}

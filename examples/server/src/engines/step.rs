@@ -164,3 +164,7 @@ pub async fn follow(engines: &Engines) -> Infallible {
         };
     }
 }
+
+#[cfg(test)]
+#[path = "step_tests.rs"]
+mod tests;

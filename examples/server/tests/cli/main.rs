@@ -237,6 +237,28 @@ fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
     assert!(help.contains("--llm-url") && !help.contains("--llm-key") && !help.contains("--qdrant-api-key"));
 }
 
+#[cfg(not(any(feature = "llama", feature = "qdrant", feature = "qdrant-edge")))]
+#[test]
+fn what_this_build_does_not_have_is_refused_with_its_feature() {
+    let qdrant = &["--store", "qdrant", "--qdrant-url", "http://127.0.0.1:6334"];
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["--llm", "m.gguf"], "llm", "llama"),
+        (&["--embedder", "hf:owner/repo/m.gguf"], "embedder", "llama"),
+        (&["ingest", "x", "--reranker", "m.gguf"], "reranker", "llama"),
+        (
+            &["serve", "--store", "qdrant-edge"],
+            "store qdrant-edge",
+            "qdrant-edge",
+        ),
+        (qdrant, "store qdrant", "qdrant"),
+    ];
+    for (arguments, setting, feature) in cases {
+        let (code, _, said) = run(&mut program(arguments));
+        let words = format!("error: {setting} is not in this build; build with `--features {feature}`\n");
+        assert_eq!((code, said), (2, words), "{arguments:?}");
+    }
+}
+
 #[test]
 fn ingest_fills_the_library_that_serve_answers_from() {
     let folder = tempfile::tempdir().unwrap();
