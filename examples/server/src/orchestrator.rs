@@ -8,14 +8,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ragwire::event::Mode;
-use ragwire::rag::graph::{DocumentLimits, Graph, GraphLimits, GraphQuestion, GraphRag};
+use ragwire::rag::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
+use ragwire::rag::graph::{DocumentLimits, GraphIndex, GraphLimits, GraphQuestion, GraphRag, GraphTraverse};
+use ragwire::rag::judge::{JudgeOptions, ModelJudge};
 use ragwire::rag::model::{ChatMessage, Role};
-use ragwire::rag::{Agent, AgentError, AgentQuestion, DocumentQuestion, DocumentRag, Library};
+use ragwire::rag::{
+    Agent, AgentError, AgentQuestion, DocumentQuestion, DocumentRag, Extractive, Generate, Library,
+    SemanticCache, Tool, Writer,
+};
 use ragwire::session::{Message, Role as Spoke};
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Failure, Metadata, Sink};
 use serde::Deserialize;
 use utoipa::ToSchema;
+
+use crate::engines::Engines;
 
 /// The mode that ADR 0007 names for these routes.
 pub const MODE: &str = "hybrid";
@@ -162,12 +169,58 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// From a library, and the graph that was made from it, if there is one: by words alone.
-    pub fn lexical(library: &Arc<Library>, graph: Option<&Arc<Graph>>) -> Self {
+    /// From a library, the graph that was made from it, if there is one, and the models that there are. What is missing is done by words.
+    pub fn new(library: &Arc<Library>, graph: Option<&GraphIndex>, engines: &Engines) -> Self {
+        let generator: Arc<dyn Generate> = match &engines.llm {
+            Some(llm) => Arc::new(Writer::new(Arc::clone(llm))),
+            None => Arc::new(Extractive::new(Arc::clone(library))),
+        };
+        let mut agent =
+            Agent::builder(Arc::clone(library), engines.tools.clone()).generator(Arc::clone(&generator));
+        let mut documents = DocumentRag::new(Arc::new(engines.tools.retriever(Tool::Hybrid)), generator);
+        let mut rag = graph.map(|index| GraphRag::new(Arc::clone(index.graph()), Arc::clone(library)));
+        if let Some(llm) = &engines.llm {
+            let judge = ModelJudge::new(Arc::clone(llm), Arc::clone(library), JudgeOptions::default());
+            agent = agent
+                .judge(Arc::new(judge))
+                .cache(Arc::new(cache(library, engines)));
+            rag = rag.map(|rag| rag.model(Arc::clone(llm)));
+        }
+        if let Some(ranker) = &engines.ranker {
+            agent = agent.ranker(Arc::clone(ranker));
+            documents = documents.ranker(Arc::clone(ranker));
+            rag = rag.map(|rag| rag.ranker(Arc::clone(ranker)));
+        }
+        if let Some(index) = graph {
+            let mut traverse = GraphTraverse::new(Arc::clone(index.graph()), Arc::clone(library));
+            if let Some(names) = index.entity_names() {
+                traverse = traverse.names(names.clone());
+                rag = rag.map(|rag| rag.names(names.clone()));
+            }
+            agent = agent.graph(traverse);
+        }
         Self {
-            usual: Agent::lexical(Arc::clone(library)),
-            documents: DocumentRag::lexical(Arc::clone(library)),
-            graph: graph.map(|graph| GraphRag::new(Arc::clone(graph), Arc::clone(library))),
+            usual: agent.build(),
+            documents,
+            graph: rag,
+        }
+    }
+}
+
+/// Stored answers: what a model writes twice is paid for twice. Quoted sentences are found anew faster than compared.
+fn cache(library: &Arc<Library>, engines: &Engines) -> SemanticCache {
+    let limits = CacheLimits::default();
+    match &engines.embedder {
+        Some(embedder) => {
+            let indexer = Arc::clone(&engines.indexer);
+            let corpus = StoreCorpus::new(Arc::clone(library), Arc::clone(&engines.store), move || {
+                indexer.revision()
+            });
+            SemanticCache::dense(Arc::clone(embedder), Arc::new(corpus), limits)
+        }
+        None => {
+            let corpus = LibraryCorpus::new(Arc::clone(library));
+            SemanticCache::lexical(Arc::clone(library), Arc::new(corpus), limits)
         }
     }
 }
