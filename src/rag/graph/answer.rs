@@ -27,7 +27,7 @@ use crate::rag::model::{LanguageModel, Rank};
 use crate::rag::pipeline::{PipelineError, answer_from, checked, source};
 use crate::rag::plan::Plan;
 use crate::rag::{Extractive, Generate, Hit, Library};
-use crate::{Metadata, Sink};
+use crate::{Metadata, SendError, Sink};
 
 /// The graph that explanations name: TrustGraph's, of what a retrieval did.
 pub const GRAPH: &str = "urn:graph:retrieval";
@@ -166,7 +166,7 @@ impl GraphRag {
         sink.send(RetrievalStart::new(TOOL, prompt, 1u32)).await?;
         let start = Instant::now();
         let subgraph = self.traverse.explore(prompt, question.limits).await?;
-        explain("exploration", subgraph.edges.iter(), sink).await?;
+        explain("exploration", 1, subgraph.edges.iter(), sink).await?;
         let passages = if self.model.is_some() {
             question.limits.edge_limit
         } else {
@@ -181,7 +181,7 @@ impl GraphRag {
             result = result.top_score(f64::from(best.score));
         }
         sink.send(result).await?;
-        explain("focus", found.best.iter().map(|(edge, _)| edge), sink).await?;
+        explain("focus", 1, found.best.iter().map(|(edge, _)| edge), sink).await?;
         match &self.model {
             Some(model) if !found.best.is_empty() => self.write(&**model, prompt, found, sink).await,
             _ => answer_from(prompt, &found.hits, TOOL, MODE, &*self.generator, sink).await,
@@ -249,22 +249,24 @@ impl GraphRag {
     }
 }
 
-/// Tells which triples were followed.
-async fn explain<'a>(
+/// Tells which triples were followed, under ids that are counted on from `number`. The next number.
+pub(in crate::rag) async fn explain<'a>(
     what: &str,
+    mut number: usize,
     edges: impl Iterator<Item = &'a Followed>,
     sink: &Sink,
-) -> Result<(), PipelineError> {
+) -> Result<usize, SendError> {
     let triple = |edge: &Followed| {
         let (subject, object) = (entity_iri(&edge.subject), entity_iri(&edge.object));
         Triple::new(subject, relation_iri(&edge.predicate), object)
     };
     let triples: Vec<Triple> = edges.map(triple).collect();
-    for (number, part) in (1..).zip(triples.chunks(EXPLAINED)) {
+    for part in triples.chunks(EXPLAINED) {
         let id = format!("urn:ragwire:{what}:{number}");
         sink.send(GraphExplanation::new(id, GRAPH, part.to_vec())).await?;
+        number += 1;
     }
-    Ok(())
+    Ok(number)
 }
 
 #[cfg(test)]
