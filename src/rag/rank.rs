@@ -18,6 +18,11 @@ pub const BATCH_PASSAGES: usize = 64;
 /// Words of a passage around its best sentence count this much of words in it.
 const AROUND_SHARE: f32 = 0.5;
 
+/// The name of the tool that ranks by this method, as the seed spells it: `rerank_colbert`.
+pub(super) fn tool(method: &str) -> String {
+    format!("rerank_{}", method.replace('-', "_"))
+}
+
 /// Late interaction: MaxSim over the token vectors of an embedder. Events call it `colbert`, and the tool `rerank_colbert`, as the seed does, after
 /// the paper that it is from (Khattab and Zaharia, 2020). An embedder that was not trained for it ranks sensibly all the same; it is no ColBERT.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ use crate::rag::judge::{
 use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
 use crate::rag::tools::{Found, Tool};
-use crate::rag::{Generated, Hit, Level};
+use crate::rag::{Generated, Hit, Level, rank};
 use crate::{Metadata, Sink, Usage};
 
 /// The name of the tool that takes a question apart.
@@ -374,7 +374,7 @@ impl Run<'_> {
         }
         self.sink.send(event).await?;
         if self.parts.ranker.is_some() {
-            self.used(&format!("rerank_{}", method.replace('-', "_")));
+            self.used(&rank::tool(method));
         }
         Ok(context)
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::entity::{entity_iri, relation_iri};
 use super::limits::GraphLimits;
 use super::names::EntityNames;
-use super::prompt::{Fact, fitting};
+use super::prompt::{Fact, fitting, prompt as prompt_of};
 use super::search::Followed;
 use super::store::Graph;
 use super::traverse::{GraphTraverse, MODE, TOOL, Traversal};
@@ -23,9 +23,10 @@ use crate::event::{
 use crate::rag::cite::CitationFilter;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::{GenerateError, NO_ANSWER, citation};
-use crate::rag::model::{LanguageModel, Rank};
+use crate::rag::model::{LanguageModel, ModelError, Rank};
 use crate::rag::pipeline::{PipelineError, answer_from, checked, source};
 use crate::rag::plan::Plan;
+use crate::rag::write::MAX_ANSWER_BYTES;
 use crate::rag::{Extractive, Generate, Hit, Library};
 use crate::{Metadata, SendError, Sink};
 
@@ -204,22 +205,34 @@ impl GraphRag {
         if facts.is_empty() {
             return answer_from(prompt, &[], TOOL, MODE, &*self.generator, sink).await;
         }
-        let (written, shown) = fitting(model, prompt, &facts)
+        let (written, mut shown) = fitting(model, prompt, &facts)
             .await
             .map_err(GenerateError::Model)?;
         let tokens = model.count_tokens(&written).await.map_err(GenerateError::Model)?;
-        let trimmed = facts.len() - shown;
-        let facts = &facts[..shown];
         sink.send(Sources::new(found.hits.iter().map(source).collect()))
             .await?;
         sink.send(GenerationStart::new(count(shown), tokens, model.name()))
             .await?;
-        let (mut generation, mut filter) = (model.generate(written), CitationFilter::new(shown));
-        while let Some(piece) = generation.next().await {
+        let mut generation = model.generate(written);
+        let mut next = generation.next().await;
+        // Counted too low: nothing was said yet, so one more is left out.
+        while shown > 1 && matches!(next, Some(Err(ModelError::Overflow { .. }))) {
+            shown -= 1;
+            generation = model.generate(prompt_of(prompt, &facts[..shown]));
+            next = generation.next().await;
+        }
+        let trimmed = facts.len() - shown;
+        let facts = &facts[..shown];
+        let mut filter = CitationFilter::new(shown);
+        while let Some(piece) = next {
             let text = filter.push(&piece.map_err(GenerateError::Model)?);
             if !text.is_empty() {
                 sink.send(text).await?;
             }
+            if filter.text().len() >= MAX_ANSWER_BYTES {
+                break;
+            }
+            next = generation.next().await;
         }
         let rest = filter.finish();
         if !rest.is_empty() {
