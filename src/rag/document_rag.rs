@@ -1,6 +1,6 @@
 //! DocumentRAG: the answer from chunks, as many as the question allows. TrustGraph's `document-rag`.
 //!
-//! It is the [`Pipeline`](super::Pipeline) without review and with the request's limits. It does not know TrustGraph's messages.
+//! One round of searches within the request's limits, and nothing is judged. It does not know TrustGraph's messages.
 
 use std::sync::Arc;
 
@@ -104,7 +104,8 @@ impl DocumentRag {
     /// Dropping the future ends the answer; nothing else changes.
     ///
     /// # Errors
-    /// Only what went wrong; see [`Pipeline::answer`](super::Pipeline::answer).
+    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the metadata's member
+    /// `answered` is false.
     pub fn answer(
         &self,
         question: DocumentQuestion,

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use ragwire::event::Mode;
 use ragwire::rag::graph::{DocumentLimits, Graph, GraphLimits, GraphQuestion, GraphRag};
-use ragwire::rag::{DocumentQuestion, DocumentRag, Library, Pipeline};
-use ragwire::session::Message;
+use ragwire::rag::model::{ChatMessage, Role};
+use ragwire::rag::{Agent, AgentError, AgentQuestion, DocumentQuestion, DocumentRag, Library};
+use ragwire::session::{Message, Role as Spoke};
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Failure, Metadata, Sink};
 use serde::Deserialize;
@@ -55,8 +56,14 @@ pub struct Question {
     pub prompt: String,
     /// How much thought it is worth.
     pub effort: Effort,
-    /// Whether the evidence is to be judged before it is used.
+    /// Whether what is said of the evidence is told as a `review` as well.
     pub review: bool,
+    /// Whether the answer is checked claim by claim once it is written.
+    pub verify: bool,
+    /// Whether the passages are told after the answer and not before.
+    pub sources_last: bool,
+    /// Who asks: whose stored answers may be said again.
+    pub owner: String,
     /// How the client wants it answered, where it said so.
     pub mode: Option<Mode>,
     /// What was said before in the session, oldest first, without this question.
@@ -94,34 +101,71 @@ pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
         .tools_used(metadata.tools_used)
 }
 
-/// The reference pipeline behind the seam: its answer is the same for every service.
-impl Orchestrator for Pipeline {
-    fn answer(&self, question: Question, sink: Sink) -> Answering {
-        use ragwire::rag::{Question as Asked, ReviewPolicy};
-
-        let review = if question.review {
-            ReviewPolicy::Once
-        } else {
-            ReviewPolicy::Off
-        };
-        let answering = Self::answer(self, Asked::new(question.prompt).review(review), sink);
-        Box::pin(async move { Ok(answering.await?) })
+impl Effort {
+    /// Searches that an agent may make: from the least that can compare two things to what a patient reader waits for.
+    fn searches(self) -> Option<u32> {
+        match self {
+            Self::None => Some(1),
+            Self::Low => Some(3),
+            // What the pipeline does by itself.
+            Self::Medium => None,
+            Self::High => Some(9),
+            Self::Xhigh => Some(12),
+        }
     }
+}
+
+/// The reference pipeline behind the seam: its answer is the same for every service.
+impl Orchestrator for Agent {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
+        let searches = question.effort.searches();
+        let mut asked = AgentQuestion::new(question.prompt)
+            .earlier(question.earlier.into_iter().map(said).collect())
+            .review(question.review)
+            .verify(question.verify)
+            .sources_last(question.sources_last)
+            .scope(question.owner);
+        if let Some(mode) = question.mode {
+            asked = asked.mode(mode);
+        }
+        if let Some(searches) = searches {
+            asked = asked.searches(searches);
+        }
+        let answering = Self::answer(self, asked, sink);
+        Box::pin(async move {
+            answering.await.map_err(|error| {
+                if !matches!(error, AgentError::Send(_)) {
+                    let (code, error) = (error.code(), &error as &dyn std::error::Error);
+                    tracing::warn!(code, error, "a question was not answered");
+                }
+                error.failure().into()
+            })
+        })
+    }
+}
+
+/// What was said before, as a model is told it.
+fn said(message: Message) -> ChatMessage {
+    let role = match message.role {
+        Spoke::User => Role::User,
+        Spoke::Assistant => Role::Assistant,
+    };
+    ChatMessage::new(role, message.text)
 }
 
 /// What this server answers with: one pipeline for each service.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    usual: Pipeline,
+    usual: Agent,
     documents: DocumentRag,
     graph: Option<GraphRag>,
 }
 
 impl Reference {
-    /// From a library, and the graph that was made from it, if there is one.
-    pub fn new(library: &Arc<Library>, graph: Option<&Arc<Graph>>) -> Self {
+    /// From a library, and the graph that was made from it, if there is one: by words alone.
+    pub fn lexical(library: &Arc<Library>, graph: Option<&Arc<Graph>>) -> Self {
         Self {
-            usual: Pipeline::lexical(Arc::clone(library)),
+            usual: Agent::lexical(Arc::clone(library)),
             documents: DocumentRag::lexical(Arc::clone(library)),
             graph: graph.map(|graph| GraphRag::new(Arc::clone(graph), Arc::clone(library))),
         }

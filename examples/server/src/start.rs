@@ -198,7 +198,10 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let library = open_library(&settings, &extractor).await?;
     let (sessions, kept) = open_sessions(&settings).await?;
     let graph = graph::open(&settings, &library).await?;
-    let pipeline = Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph)));
+    let pipeline = Arc::new(Reference::lexical(
+        &library,
+        graph.as_deref().map(GraphIndex::graph),
+    ));
     let address = settings.listen;
     let data = settings.data.clone();
     if !address.ip().is_loopback() {

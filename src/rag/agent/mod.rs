@@ -8,7 +8,7 @@
 //! use ragwire::rag::{Agent, AgentQuestion, Library, LibraryLimits};
 //!
 //! let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
-//! let agent = Agent::lexical(library)?;
+//! let agent = Agent::lexical(library);
 //! let question = AgentQuestion::new("How do I install it?");
 //! let turn = Turn::start(|sink| agent.answer(question, sink)).commit().await?;
 //! # Ok(())
@@ -71,10 +71,14 @@ pub struct AgentQuestion {
     pub earlier: Vec<ChatMessage>,
     /// How it is to be answered; the judge decides where this is not said.
     pub mode: Option<Mode>,
+    /// Whether what the gate says is told as `review` as well, in the words of ADR 0007.
+    pub review: bool,
     /// Whether the answer is checked claim by claim once it is written.
     pub verify: bool,
     /// Whether the passages are told once the answer is written, as the seed has it, and not before.
     pub sources_last: bool,
+    /// Most searches of an agent, where that is not its [`Budget`]'s.
+    pub searches: Option<u32>,
     /// Whose stored answers may be said again: the owner and the collection, unless all share them.
     pub scope: String,
 }
@@ -86,8 +90,10 @@ impl AgentQuestion {
             prompt: prompt.into(),
             earlier: Vec::new(),
             mode: None,
+            review: false,
             verify: true,
             sources_last: false,
+            searches: None,
             scope: String::new(),
         }
     }
@@ -106,6 +112,13 @@ impl AgentQuestion {
         self
     }
 
+    /// Sets whether the gate is told as a `review`.
+    #[must_use]
+    pub fn review(mut self, review: bool) -> Self {
+        self.review = review;
+        self
+    }
+
     /// Sets whether the answer is checked.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
@@ -113,10 +126,17 @@ impl AgentQuestion {
         self
     }
 
-    /// Tells the passages once the answer is written.
+    /// Sets whether the passages are told once the answer is written.
     #[must_use]
-    pub fn sources_last(mut self) -> Self {
-        self.sources_last = true;
+    pub fn sources_last(mut self, last: bool) -> Self {
+        self.sources_last = last;
+        self
+    }
+
+    /// Sets how many searches an agent may make for it.
+    #[must_use]
+    pub fn searches(mut self, searches: u32) -> Self {
+        self.searches = Some(searches);
         self
     }
 
@@ -249,13 +269,10 @@ impl Agent {
     }
 
     /// BM25 over passages, words that judge, quoted sentences: no model and no store.
-    ///
-    /// # Errors
-    /// None that can happen: a store without vectors fits no embedder.
-    pub fn lexical(library: Arc<Library>) -> Result<Self, ToolError> {
+    pub fn lexical(library: Arc<Library>) -> Self {
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
-        let tools = SearchTools::new(Arc::clone(&library), store, None)?;
-        Ok(Self::builder(library, tools).build())
+        let tools = SearchTools::words(Arc::clone(&library), store);
+        Self::builder(library, tools).build()
     }
 
     /// Answers a question into a sink. The future owns all it needs.

@@ -9,15 +9,16 @@ use self::traverse::Explained;
 use super::pool::Pool;
 use super::{AgentError, AgentQuestion, MAX_QUESTION_BYTES, Parts};
 use crate::event::{
-    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Search, Source,
-    Sources, ToolCall, ToolResult,
+    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
+    Source, Sources, ToolCall, ToolResult, Verdict,
 };
 use crate::rag::cache::Lookup;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::GenerateRequest;
 use crate::rag::graph::GraphTraverse;
 use crate::rag::judge::{
-    Gate, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims, lexical,
+    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
+    lexical,
 };
 use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
@@ -82,6 +83,7 @@ pub(super) async fn run(
         sink,
         pool: Pool::default(),
         searched: Vec::new(),
+        reviews: 0,
         tools_used: Vec::new(),
         usage: None,
         explained: Explained::default(),
@@ -132,6 +134,7 @@ struct Run<'a> {
     sink: &'a Sink,
     pool: Pool,
     searched: Vec<Searched>,
+    reviews: u32,
     tools_used: Vec<String>,
     usage: Option<Usage>,
     explained: Explained,
@@ -209,7 +212,7 @@ impl Run<'_> {
             .collect();
         tools.extend(self.graph().map(|graph| (Way::Graph(graph), traverse::choice())));
         let choices: Vec<Choice> = tools.iter().map(|(_, choice)| choice.clone()).collect();
-        let most = self.parts.budget.searches;
+        let most = self.question.searches.unwrap_or(self.parts.budget.searches);
         // What was told of the parts was the first iteration.
         let before = u32::from(!parts.is_empty());
         let mut first = parts.iter().map(|part| (Way::Search(Tool::Hybrid), part.clone()));
@@ -319,8 +322,27 @@ impl Run<'_> {
             }
         }
         self.sink.send(grades.event(hits, &widened)).await?;
+        if self.question.review {
+            self.told_review(&last, &grades.by).await?;
+        }
         self.pool.grade(hits, &last);
         Ok(action)
+    }
+
+    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AgentError> {
+        let Gate {
+            correct, ambiguous, ..
+        } = Gate::of(grades);
+        let verdict = if correct > 0 {
+            Verdict::Approved
+        } else {
+            Verdict::Rejected
+        };
+        self.reviews += 1;
+        let of = grades.len();
+        let feedback = format!("{correct} of {of} passages answer and {ambiguous} may, says {by}");
+        let review = Review::new(self.reviews, verdict).feedback(feedback);
+        Ok(self.sink.send(review).await?)
     }
 
     /// The sections of some hits.

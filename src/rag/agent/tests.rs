@@ -1,6 +1,7 @@
 //! Whole turns: which events come in which order, what the answer is, and what each failure is called.
 
 mod traverse;
+mod words;
 
 use super::*;
 use crate::event::{CragAction, CragClass};
@@ -83,10 +84,10 @@ fn judge(library: &Arc<Library>, replies: &[&str]) -> Arc<ModelJudge> {
 
 #[tokio::test]
 async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
-    let agent = Agent::lexical(birds()).unwrap();
+    let agent = Agent::lexical(birds());
     let collected = ask(
         &agent,
-        AgentQuestion::new(QUESTION).mode(Mode::Direct).sources_last(),
+        AgentQuestion::new(QUESTION).mode(Mode::Direct).sources_last(true),
     )
     .await;
     let mut wanted = vec!["query_analysis"];
@@ -364,17 +365,14 @@ impl Store for NoStore {
 #[tokio::test]
 async fn each_failure_has_the_code_of_the_seed() {
     let library = birds();
-    let lexical = Agent::lexical(Arc::clone(&library)).unwrap();
+    let lexical = Agent::lexical(Arc::clone(&library));
     assert_eq!(failed(&lexical, " \n").await, "empty_question");
     assert_eq!(
         failed(&lexical, &"x".repeat(MAX_QUESTION_BYTES + 1)).await,
         "question_too_long"
     );
     let empty = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
-    assert_eq!(
-        failed(&Agent::lexical(empty).unwrap(), QUESTION).await,
-        "no_documents"
-    );
+    assert_eq!(failed(&Agent::lexical(empty), QUESTION).await, "no_documents");
 
     // Words find nothing, so sentences are searched for, and those are the store's.
     let tools = SearchTools::new(Arc::clone(&library), Arc::new(NoStore), None).unwrap();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::coverage::{Covered, covered};
 use super::{
     Analysis, Grade, Judge, JudgeError, Judged, MAX_QUERY_BYTES, MAX_SUB_QUERIES, NextStep, Progress,
     Thresholds, Verified,
@@ -17,7 +18,6 @@ use crate::event::{ClaimVerdict, Complexity, Mode};
 use crate::rag::differ::Traits;
 use crate::rag::model::{Boxed, ChatMessage, Role};
 use crate::rag::plan::Plan;
-use crate::rag::review::{CoverageReview, Judgement};
 use crate::rag::sentence::{floor, sentences};
 use crate::rag::terms::{Term, coverage, question_terms};
 use crate::rag::{Hit, Library};
@@ -73,7 +73,6 @@ const FRUITLESS_SEARCHES: usize = 2;
 #[derive(Debug, Clone)]
 pub struct LexicalJudge {
     library: Arc<Library>,
-    review: CoverageReview,
 }
 
 /// What a text holds, for comparing it with terms.
@@ -92,8 +91,7 @@ struct Reading<'a> {
 impl LexicalJudge {
     /// Weighs words as `library` does.
     pub fn new(library: Arc<Library>) -> Self {
-        let review = CoverageReview::new(Arc::clone(&library));
-        Self { library, review }
+        Self { library }
     }
 
     /// [`Judge::analyse`], at once.
@@ -225,10 +223,10 @@ impl LexicalJudge {
         if fruitless >= FRUITLESS_SEARCHES {
             return NextStep::Stop;
         }
-        let missing = match self.review.judge(progress.question, progress.found) {
-            Judgement::Approved { .. } if !progress.found.is_empty() => return NextStep::Stop,
-            Judgement::Approved { .. } => Vec::new(),
-            Judgement::Rejected { queries, .. } => queries,
+        let missing = match covered(&self.library, progress.question, progress.found) {
+            Covered::Enough if !progress.found.is_empty() => return NextStep::Stop,
+            Covered::Enough => Vec::new(),
+            Covered::Lacks(queries) => queries,
         };
         let question = progress.question.trim().to_owned();
         let mut queries = vec![question];

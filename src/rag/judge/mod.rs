@@ -24,6 +24,7 @@
 //! A judge sends no events and does no search; what it says is made into events here.
 
 pub mod claims;
+mod coverage;
 pub mod lexical;
 pub mod model;
 mod prompts;

@@ -82,8 +82,12 @@ pub(crate) fn start_over(
     let graph = settings
         .graph
         .then(|| graph::index(&library, Arc::new(Graph::in_memory(room).unwrap())));
-    let orchestrator = orchestrator
-        .unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph))));
+    let orchestrator = orchestrator.unwrap_or_else(|| {
+        Arc::new(Reference::lexical(
+            &library,
+            graph.as_deref().map(GraphIndex::graph),
+        ))
+    });
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
     let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
