@@ -482,7 +482,7 @@ pub trait Embed: Debug + Send + Sync + 'static {
 
 /// Scores passages against a query.
 pub trait Rank: Debug + Send + Sync + 'static {
-    /// How it is done, for the events: `maxsim`, `cross-encoder`, `lexical`.
+    /// How it is done, for the events: `colbert` (MaxSim over the vectors of tokens), `cross-encoder`, `lexical`.
     fn method(&self) -> &str;
 
     /// One score for each passage, in order; more is better, comparable within one call only.

@@ -100,18 +100,15 @@ pub(super) async fn answer_from(
     generator: &dyn Generate,
     sink: &Sink,
 ) -> Result<Metadata, PipelineError> {
-    if !context.is_empty() {
-        sink.send(Sources::new(context.iter().map(source).collect()))
-            .await?;
-    }
-    let tokens = generator.context_tokens(context);
-    sink.send(GenerationStart::new(
-        count(context.len()),
-        tokens,
-        generator.model(),
-    ))
-    .await?;
     let request = GenerateRequest::new(prompt, context, tool);
+    let fit = generator.fit(request).await?;
+    // What does not fit the model is no source of its answer.
+    let sources: Vec<Source> = context.iter().take(fit.chunks).map(source).collect();
+    if !sources.is_empty() {
+        sink.send(Sources::new(sources)).await?;
+    }
+    let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
+    sink.send(start).await?;
     let generated = generator.generate(request, sink).await?;
 
     let mut metadata = generated.metadata().mode(mode).tools_used([tool]);

@@ -27,11 +27,12 @@ mod run;
 use std::sync::Arc;
 
 use super::generate::{Extractive, Generate, GenerateError, NO_DOCUMENTS};
+use super::graph::GraphTraverse;
 use super::judge::{Judge, JudgeError, LexicalJudge};
 use super::model::{ChatMessage, ModelError, Rank};
 use super::store::{MemoryStore, Vectors};
 use super::tools::ToolError;
-use super::{Library, LibraryError, SearchTools, SemanticCache};
+use super::{Library, LibraryError, RetrieveError, SearchTools, SemanticCache};
 use crate::event::Mode;
 use crate::{Failure, Metadata, SendError, Sink};
 
@@ -163,6 +164,9 @@ pub enum AgentError {
     /// A search failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// A search of the graph failed.
+    #[error(transparent)]
+    Graph(#[from] RetrieveError),
     /// The library failed.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -196,7 +200,7 @@ impl AgentError {
             Self::Tool(ToolError::Embed(_)) | Self::Judge(_) | Self::Rank(_) | Self::Generate(_) => {
                 "llm_error"
             }
-            Self::Tool(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
+            Self::Tool(_) | Self::Graph(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
             Self::Send(_) => "turn_over",
         }
     }
@@ -221,6 +225,7 @@ struct Parts {
     judge: Arc<dyn Judge>,
     generator: Arc<dyn Generate>,
     ranker: Option<Arc<dyn Rank>>,
+    graph: Option<GraphTraverse>,
     cache: Option<Arc<SemanticCache>>,
     budget: Budget,
 }
@@ -239,6 +244,7 @@ impl std::fmt::Debug for Agent {
             .field("judge", &parts.judge.name())
             .field("model", &parts.generator.model())
             .field("ranker", &parts.ranker.as_ref().map(|ranker| ranker.method()))
+            .field("graph", &parts.graph.is_some())
             .field("cache", &parts.cache.is_some())
             .field("budget", &parts.budget)
             .finish()
@@ -253,6 +259,7 @@ impl Agent {
                 judge: Arc::new(LexicalJudge::new(Arc::clone(&library))),
                 generator: Arc::new(Extractive::new(Arc::clone(&library))),
                 ranker: None,
+                graph: None,
                 cache: None,
                 budget: Budget::default(),
                 library,
@@ -319,6 +326,15 @@ impl AgentBuilder {
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.parts.ranker = Some(ranker);
+        self
+    }
+
+    /// A graph made from the same library: an agent may search it with `graph_traverse`, as long as there is something in it. A direct answer
+    /// does not. Without a model, questions that relate things are answered by an agent then, unless they say how they are to be
+    /// ([`AgentQuestion::mode`]).
+    #[must_use]
+    pub fn graph(mut self, graph: GraphTraverse) -> Self {
+        self.parts.graph = Some(graph);
         self
     }
 

@@ -1,5 +1,6 @@
 //! Whole turns: which events come in which order, what the answer is, and what each failure is called.
 
+mod traverse;
 mod words;
 
 use super::*;
@@ -168,6 +169,11 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
             ("proposition_search", "owl at night", 4),
         ]
     );
+    let methods = told(&collected, |event| match event {
+        Event::RerankResult(event) => Some(event.method.clone()),
+        _ => None,
+    });
+    assert_eq!(methods, ["colbert"]);
     assert_eq!(collected.text, "Robins sing at dawn [1]. They swim [?].");
     let metadata = &collected.end.metadata;
     assert_eq!(metadata.mode.as_deref(), Some("agentic"));
@@ -177,7 +183,7 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
             "decompose_query",
             "hybrid_search",
             "proposition_search",
-            "rerank_maxsim"
+            "rerank_colbert"
         ]
     );
     assert_eq!(metadata.extra["unknown_citations"].as_u64(), Some(1));

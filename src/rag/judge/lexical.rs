@@ -48,7 +48,7 @@ const REFERRING: [&str; 16] = [
 /// Words of the question before that are searched for with a question that leans on it: the weightiest.
 const MAX_CARRIED_TERMS: usize = 4;
 /// Words of a question that relates things, which takes more than one search.
-const RELATING: [&str; 14] = [
+const RELATING: [&str; 16] = [
     "compare",
     "compared",
     "comparison",
@@ -61,6 +61,8 @@ const RELATING: [&str; 14] = [
     "relate",
     "relates",
     "related",
+    "relation",
+    "relations",
     "relationship",
     "between",
 ];
@@ -95,9 +97,8 @@ impl LexicalJudge {
     /// [`Judge::analyse`], at once.
     pub fn analysis(&self, question: &str, earlier: &[ChatMessage]) -> Analysis {
         let plan = Plan::of(question);
-        let relates = words(question).any(|word| RELATING.contains(&word.as_str()));
         let complexity = match plan.complexity() {
-            Complexity::Simple if relates => Complexity::Moderate,
+            Complexity::Simple if relates(question) => Complexity::Moderate,
             complexity => complexity,
         };
         let parts: &[String] = if plan.parts.len() > 1 { &plan.parts } else { &[] };
@@ -204,7 +205,22 @@ impl LexicalJudge {
             .rev()
             .take_while(|done| done.new_chunks == 0)
             .count();
-        if progress.steps_left == 0 || fruitless >= FRUITLESS_SEARCHES {
+        if progress.steps_left == 0 {
+            return NextStep::Stop;
+        }
+        // Passages that hold all words of such a question need not say what one has to do with the other. First comes what they are.
+        let relating = progress.tools.iter().find(|tool| {
+            let used = || progress.searched.iter().any(|done| done.tool == tool.name);
+            tool.relates && relates(progress.question) && !progress.searched.is_empty() && !used()
+        });
+        if let Some(tool) = relating {
+            let question = progress.question.trim();
+            return NextStep::Search {
+                tool: tool.name.clone(),
+                query: question[..floor(question, MAX_QUERY_BYTES)].to_owned(),
+            };
+        }
+        if fruitless >= FRUITLESS_SEARCHES {
             return NextStep::Stop;
         }
         let missing = match covered(&self.library, progress.question, progress.found) {
@@ -221,7 +237,7 @@ impl LexicalJudge {
             let parts = Plan::of(progress.question).queries;
             queries.extend(missing.into_iter().chain(parts).filter(findable));
         }
-        for tool in progress.tools {
+        for tool in progress.tools.iter().filter(|tool| !tool.relates) {
             for query in &queries {
                 let query = query[..floor(query, MAX_QUERY_BYTES)].trim();
                 if !query.is_empty() && !progress.did(&tool.name, query) {
@@ -252,6 +268,11 @@ impl<'a> Reading<'a> {
         let best = sentences.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
         (best.0 + AROUND_SHARE * (around - best.0), best.1)
     }
+}
+
+/// Whether a question asks what things have to do with each other: it says `relate`, `between`, `difference` and the like.
+pub fn relates(question: &str) -> bool {
+    words(question).any(|word| RELATING.contains(&word.as_str()))
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {
