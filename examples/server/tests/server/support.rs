@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::Library;
-use ragwire::rag::graph::{Graph, GraphIndex, GraphRoom};
+use ragwire::rag::graph::{Graph, GraphRoom};
 use ragwire::session::{Role, Sessions};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
