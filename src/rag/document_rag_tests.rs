@@ -195,6 +195,8 @@ async fn models_search_rank_and_write() {
         .output_tokens(1u64)
         .prompt_ms(2.5)
         .generation_ms(7.5)
+        .slots(4u32)
+        .slots_busy(2u32)
         .model("scripted");
     assert_eq!(metadata.usage, Some(usage));
 }

@@ -136,6 +136,7 @@ struct Run<'a> {
     searched: Vec<Searched>,
     reviews: u32,
     tools_used: Vec<String>,
+    /// What judges consumed.
     usage: Option<Usage>,
     explained: Explained,
 }
@@ -212,7 +213,7 @@ impl Run<'_> {
             .collect();
         tools.extend(self.graph().map(|graph| (Way::Graph(graph), traverse::choice())));
         let choices: Vec<Choice> = tools.iter().map(|(_, choice)| choice.clone()).collect();
-        let most = self.question.searches.unwrap_or(self.parts.budget.searches);
+        let most = self.searches();
         // What was told of the parts was the first iteration.
         let before = u32::from(!parts.is_empty());
         let mut first = parts.iter().map(|part| (Way::Search(Tool::Hybrid), part.clone()));
@@ -416,7 +417,6 @@ impl Run<'_> {
         self.sink.send(start).await?;
         let mut generated = generator.generate(request, self.sink).await?;
         self.pool.credit(&mut generated.citations);
-        self.consumed(generated.usage.as_ref());
         if self.question.verify && generated.answered {
             let claims = claims(&generated.text);
             if !claims.is_empty() {
@@ -432,7 +432,11 @@ impl Run<'_> {
             .metadata()
             .mode(mode.as_str())
             .tools_used(std::mem::take(&mut self.tools_used));
-        if let Some(usage) = self.usage.take() {
+        let usage = match (generated.usage.clone(), self.usage.take()) {
+            (Some(written), Some(judged)) => Some(written.plus(&judged)),
+            (written, judged) => written.or(judged),
+        };
+        if let Some(usage) = usage {
             metadata = metadata.usage(usage);
         }
         Ok(Answered {
@@ -443,17 +447,21 @@ impl Run<'_> {
         })
     }
 
+    /// Most searches of an agent.
+    fn searches(&self) -> u32 {
+        self.question.searches.unwrap_or(self.parts.budget.searches)
+    }
+
     fn used(&mut self, tool: &str) {
         if self.tools_used.iter().all(|used| used != tool) {
             self.tools_used.push(tool.to_owned());
         }
     }
 
-    /// Adds what a model consumed. The name is the last one's, who as a rule wrote the answer.
+    /// Adds what a judge consumed, without how fast it was: that is said of whoever writes the answer.
     fn consumed(&mut self, usage: Option<&Usage>) {
         if let Some(more) = usage {
-            let sum = self.usage.take().unwrap_or_default();
-            self.usage = Some(more.clone().plus(&sum));
+            self.usage = Some(self.usage.take().unwrap_or_default().plus(more));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Whole turns: which events come in which order, what the answer is, and what each failure is called.
 
 mod traverse;
+mod usage;
 mod words;
 
 use super::*;

@@ -49,7 +49,10 @@ impl<'a> Run<'a> {
 
     /// How to answer where the question does not say. Words do not know of the graph when they choose; a model's choice stands.
     pub(super) fn mode(&self, analysis: &Judged<Analysis>) -> Mode {
-        if analysis.by == lexical::NAME && lexical::relates(self.prompt) && self.graph().is_some() {
+        let words_chose = analysis.by == lexical::NAME;
+        // The graph comes after a first search.
+        let has_time = self.searches() > 1;
+        if words_chose && has_time && lexical::relates(self.prompt) && self.graph().is_some() {
             Mode::Agentic
         } else {
             analysis.value.mode

@@ -227,7 +227,7 @@ async fn words_choose_the_graph_for_what_relates_things() {
     assert_eq!(metadata.mode.as_deref(), Some("agentic"));
     assert_eq!(metadata.tools_used, ["bm25_search", NAME, "proposition_search"]);
 
-    // Where it was not asked for, where it makes no sense, where there is none, and where there is nothing in it.
+    // Where it was not asked for, where it makes no sense, where there is nothing in it, no time for it, and where there is none.
     let other = AgentQuestion::new("When do robins sing?");
     let (_, nothing) = made("Yes.").await;
     assert!(nothing.is_empty() && !graph.is_empty());
@@ -236,8 +236,12 @@ async fn words_choose_the_graph_for_what_relates_things() {
             words(&library).graph(graph.clone()),
             AgentQuestion::new(RELATING).mode(Mode::Direct),
         ),
-        (words(&library).graph(graph), other.clone()),
+        (words(&library).graph(graph.clone()), other.clone()),
         (words(&library).graph(nothing), AgentQuestion::new(RELATING)),
+        (
+            words(&library).graph(graph),
+            AgentQuestion::new(RELATING).searches(1),
+        ),
         (words(&library), AgentQuestion::new(RELATING)),
     ];
     for (number, (agent, question)) in cases.into_iter().enumerate() {
