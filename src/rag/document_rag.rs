@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
+use super::error::AnswerError;
 use super::figures::{count, milliseconds};
 use super::graph::DocumentLimits;
 use super::model::Rank;
-use super::pipeline::{HITS_PER_QUERY, PipelineError, answer_from, checked, fuse_and_tell, search};
 use super::plan::Plan;
+use super::steps::{HITS_PER_QUERY, answer_from, checked, fuse_and_tell, search};
 use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve, rank};
 use crate::event::{Mode, QueryAnalysis, RerankResult};
 use crate::{Metadata, Sink};
@@ -110,12 +111,12 @@ impl DocumentRag {
         &self,
         question: DocumentQuestion,
         sink: Sink,
-    ) -> impl Future<Output = Result<Metadata, PipelineError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Metadata, AnswerError>> + Send + use<> {
         let rag = self.clone();
         async move { rag.run(&question, &sink).await }
     }
 
-    async fn run(&self, question: &DocumentQuestion, sink: &Sink) -> Result<Metadata, PipelineError> {
+    async fn run(&self, question: &DocumentQuestion, sink: &Sink) -> Result<Metadata, AnswerError> {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
         let plan = Plan::of(prompt);
@@ -151,7 +152,7 @@ async fn order(
     hits: &mut Vec<Hit>,
     limit: usize,
     sink: &Sink,
-) -> Result<bool, PipelineError> {
+) -> Result<bool, AnswerError> {
     let (start, found) = (std::time::Instant::now(), hits.len());
     let passages = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
     let scores = match ranker.rank(prompt, passages).await {

@@ -35,7 +35,7 @@
 //! | [`cache`] | answers to questions that mean the same |
 //! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
 //! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
-//! | [`pipeline`] | what the answers from the graph and from a given number of chunks share |
+//! | [`error`] | why a question was not answered |
 //! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
@@ -50,6 +50,7 @@ pub mod cite;
 mod differ;
 pub mod document;
 pub mod document_rag;
+pub mod error;
 pub mod extract;
 pub mod fence;
 mod figures;
@@ -64,7 +65,6 @@ pub mod library;
 pub mod llama;
 pub mod model;
 pub mod parse;
-pub mod pipeline;
 pub mod plan;
 mod quantity;
 pub mod rank;
@@ -73,6 +73,7 @@ pub mod retrieve;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod sentence;
+mod steps;
 pub mod store;
 pub mod terms;
 #[cfg(test)]
@@ -84,18 +85,18 @@ pub mod tools;
 pub mod upstream;
 pub mod write;
 
-pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
+pub use agent::{Agent, AgentBuilder, AgentQuestion, Budget};
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use document_rag::{DocumentQuestion, DocumentRag};
+pub use error::AnswerError;
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use index::Indexer;
 pub use judge::Judge;
 pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
-pub use pipeline::PipelineError;
 pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
 pub use tools::{SearchTools, Tool};

@@ -13,7 +13,7 @@ use ragwire::rag::graph::{DocumentLimits, GraphIndex, GraphLimits, GraphQuestion
 use ragwire::rag::judge::{JudgeOptions, ModelJudge};
 use ragwire::rag::model::{ChatMessage, Role};
 use ragwire::rag::{
-    Agent, AgentError, AgentQuestion, DocumentQuestion, DocumentRag, Extractive, Generate, Library,
+    Agent, AgentQuestion, AnswerError, DocumentQuestion, DocumentRag, Extractive, Generate, Library,
     SemanticCache, Tool, Writer,
 };
 use ragwire::session::{Message, Role as Spoke};
@@ -138,17 +138,21 @@ impl Orchestrator for Agent {
         if let Some(searches) = searches {
             asked = asked.searches(searches);
         }
-        let answering = Self::answer(self, asked, sink);
-        Box::pin(async move {
-            answering.await.map_err(|error| {
-                if !matches!(error, AgentError::Send(_)) {
-                    let (code, error) = (error.code(), &error as &dyn std::error::Error);
-                    tracing::warn!(code, error, "a question was not answered");
-                }
-                error.failure().into()
-            })
-        })
+        told(Self::answer(self, asked, sink))
     }
+}
+
+/// What went wrong in words for the log, and in others for who asked.
+fn told(answering: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
+    Box::pin(async move {
+        answering.await.map_err(|error| {
+            if !matches!(error, AnswerError::Send(_)) {
+                let (code, error) = (error.code(), &error as &dyn std::error::Error);
+                tracing::warn!(code, error, "a question was not answered");
+            }
+            error.failure().into()
+        })
+    })
 }
 
 /// What was said before, as a model is told it.
@@ -231,12 +235,10 @@ impl Orchestrator for Reference {
             (Service::Usual, _) => Orchestrator::answer(&self.usual, question, sink),
             (Service::DocumentRag(limits), _) => {
                 let asked = DocumentQuestion::new(question.prompt).limits(limits);
-                let answering = self.documents.answer(asked, sink);
-                Box::pin(async move { Ok(answering.await?) })
+                told(self.documents.answer(asked, sink))
             }
             (Service::GraphRag(limits), Some(graph)) => {
-                let answering = graph.answer(GraphQuestion::new(question.prompt).limits(limits), sink);
-                Box::pin(async move { Ok(answering.await?) })
+                told(graph.answer(GraphQuestion::new(question.prompt).limits(limits), sink))
             }
             (Service::GraphRag(_), None) => {
                 let failure = Failure::new(

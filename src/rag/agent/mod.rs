@@ -26,18 +26,15 @@ mod run;
 
 use std::sync::Arc;
 
-use super::generate::{Extractive, Generate, GenerateError, NO_DOCUMENTS};
+use super::error::AnswerError;
+use super::generate::{Extractive, Generate};
 use super::graph::GraphTraverse;
-use super::judge::{Judge, JudgeError, LexicalJudge};
-use super::model::{ChatMessage, ModelError, Rank};
+use super::judge::{Judge, LexicalJudge};
+use super::model::{ChatMessage, Rank};
 use super::store::{MemoryStore, Vectors};
-use super::tools::ToolError;
-use super::{Library, LibraryError, RetrieveError, SearchTools, SemanticCache};
+use super::{Library, SearchTools, SemanticCache};
 use crate::event::Mode;
-use crate::{Failure, Metadata, SendError, Sink};
-
-/// Longest question, in bytes.
-pub const MAX_QUESTION_BYTES: usize = super::pipeline::MAX_QUESTION_BYTES;
+use crate::{Metadata, Sink};
 
 /// How much an answer may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -148,77 +145,6 @@ impl AgentQuestion {
     }
 }
 
-/// Why a question was not answered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AgentError {
-    /// The question is empty.
-    #[error("the question is empty")]
-    EmptyQuestion,
-    /// The question is longer than [`MAX_QUESTION_BYTES`].
-    #[error("the question is longer than {MAX_QUESTION_BYTES} bytes")]
-    QuestionTooLong,
-    /// There is nothing to answer from.
-    #[error("there are no documents")]
-    NoDocuments,
-    /// A search failed.
-    #[error(transparent)]
-    Tool(#[from] ToolError),
-    /// A search of the graph failed.
-    #[error(transparent)]
-    Graph(#[from] RetrieveError),
-    /// The library failed.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The model that judges is gone.
-    #[error(transparent)]
-    Judge(#[from] JudgeError),
-    /// The order could not be found.
-    #[error("the passages could not be put into order")]
-    Rank(#[source] ModelError),
-    /// The answer was not finished.
-    #[error(transparent)]
-    Generate(#[from] GenerateError),
-    /// The turn is over: nobody reads any more.
-    #[error(transparent)]
-    Send(#[from] SendError),
-    /// A thread was lost.
-    #[error("a thread was lost")]
-    Lost(#[from] tokio::task::JoinError),
-}
-
-impl AgentError {
-    /// A stable name for programs: the seed's codes in small letters where it has one. Forge's wire spells them `NO_DOCUMENTS`,
-    /// `VECTOR_DB_ERROR`, `LLM_ERROR`.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::EmptyQuestion => "empty_question",
-            Self::QuestionTooLong | Self::Generate(GenerateError::QuestionTooLong { .. }) => {
-                "question_too_long"
-            }
-            Self::NoDocuments => "no_documents",
-            Self::Tool(ToolError::Embed(_)) | Self::Judge(_) | Self::Rank(_) | Self::Generate(_) => {
-                "llm_error"
-            }
-            Self::Tool(_) | Self::Graph(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
-            Self::Send(_) => "turn_over",
-        }
-    }
-
-    /// What the turn's readers are told: words and the code, nothing of the source.
-    pub fn failure(&self) -> Failure {
-        let code = self.code();
-        match code {
-            "empty_question" => Failure::new(code, "The question is empty.").permanent(),
-            "question_too_long" => Failure::new(code, "The question is too long.").permanent(),
-            "no_documents" => Failure::new(code, NO_DOCUMENTS),
-            "llm_error" => Failure::new(code, "The language model failed."),
-            "vector_db_error" => Failure::new(code, "The documents could not be searched."),
-            _ => Failure::new(code, "The turn is over.").permanent(),
-        }
-    }
-}
-
 struct Parts {
     library: Arc<Library>,
     tools: SearchTools,
@@ -290,7 +216,7 @@ impl Agent {
         &self,
         question: AgentQuestion,
         sink: Sink,
-    ) -> impl Future<Output = Result<Metadata, AgentError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Metadata, AnswerError>> + Send + use<> {
         let parts = Arc::clone(&self.parts);
         async move { run::run(&parts, &question, &sink).await }
     }

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use self::traverse::Explained;
 use super::pool::Pool;
-use super::{AgentError, AgentQuestion, MAX_QUESTION_BYTES, Parts};
+use super::{AgentQuestion, Parts};
 use crate::event::{
     CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
     Source, Sources, ToolCall, ToolResult, Verdict,
 };
 use crate::rag::cache::Lookup;
+use crate::rag::error::AnswerError;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::GenerateRequest;
 use crate::rag::graph::GraphTraverse;
@@ -20,8 +21,8 @@ use crate::rag::judge::{
     Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
     lexical,
 };
-use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
+use crate::rag::steps::{checked, source};
 use crate::rag::tools::{Found, Tool};
 use crate::rag::{Generated, Hit, Level, rank};
 use crate::{Metadata, Sink, Usage};
@@ -65,16 +66,10 @@ pub(super) async fn run(
     parts: &Parts,
     question: &AgentQuestion,
     sink: &Sink,
-) -> Result<Metadata, AgentError> {
-    let prompt = question.prompt.trim();
-    if prompt.is_empty() {
-        return Err(AgentError::EmptyQuestion);
-    }
-    if prompt.len() > MAX_QUESTION_BYTES {
-        return Err(AgentError::QuestionTooLong);
-    }
+) -> Result<Metadata, AnswerError> {
+    let prompt = checked(&question.prompt)?;
     if parts.library.chunk_count() == 0 {
-        return Err(AgentError::NoDocuments);
+        return Err(AnswerError::NoDocuments);
     }
     let mut run = Run {
         parts,
@@ -142,7 +137,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn answer(&mut self, missed: bool) -> Result<Answered, AgentError> {
+    async fn answer(&mut self, missed: bool) -> Result<Answered, AnswerError> {
         let start = Instant::now();
         let analysis = self
             .parts
@@ -172,7 +167,7 @@ impl Run<'_> {
     }
 
     /// The question and its parts at once; where the gate lets nothing pass, once more with the other tools.
-    async fn direct(&mut self, parts: &[String]) -> Result<(), AgentError> {
+    async fn direct(&mut self, parts: &[String]) -> Result<(), AnswerError> {
         let mut queries = Plan::of(self.prompt).queries;
         for part in parts {
             if !queries.contains(part) {
@@ -200,7 +195,7 @@ impl Run<'_> {
     }
 
     /// Step by step, each chosen by the judge. The parts of the question come first.
-    async fn agentic(&mut self, parts: &[String]) -> Result<(), AgentError> {
+    async fn agentic(&mut self, parts: &[String]) -> Result<(), AnswerError> {
         let mut tools: Vec<(Way<'_>, Choice)> = TOOLS
             .iter()
             .filter(|(tool, _)| self.parts.tools.has(*tool))
@@ -252,7 +247,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn told_parts(&mut self, parts: &[String], took: u64) -> Result<(), AgentError> {
+    async fn told_parts(&mut self, parts: &[String], took: u64) -> Result<(), AnswerError> {
         let input = serde_json::json!({ "query": self.prompt });
         let call = ToolCall::new(DECOMPOSE, input).iteration(1u32);
         self.sink.send(call).await?;
@@ -264,7 +259,7 @@ impl Run<'_> {
     }
 
     /// A passage such as might answer, where somebody can make one up and there are vectors to find its like.
-    async fn imagined(&mut self) -> Result<Option<String>, AgentError> {
+    async fn imagined(&mut self) -> Result<Option<String>, AnswerError> {
         if !self.parts.tools.has(Tool::Hyde) {
             return Ok(None);
         }
@@ -276,7 +271,7 @@ impl Run<'_> {
     }
 
     /// Searches, and gives what is new.
-    async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AgentError> {
+    async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AnswerError> {
         let tools = &self.parts.tools;
         let name = tools.name(tool);
         // An imagined passage is no query that anybody asked.
@@ -301,7 +296,7 @@ impl Run<'_> {
     }
 
     /// Grades hits; those that may answer are read with what stands around them.
-    async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AgentError> {
+    async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
         let grades = self.parts.judge.grade(self.prompt, hits).await?;
         self.consumed(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
@@ -330,7 +325,7 @@ impl Run<'_> {
         Ok(action)
     }
 
-    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AgentError> {
+    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AnswerError> {
         let Gate {
             correct, ambiguous, ..
         } = Gate::of(grades);
@@ -347,7 +342,7 @@ impl Run<'_> {
     }
 
     /// The sections of some hits.
-    async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AgentError> {
+    async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AnswerError> {
         let library = Arc::clone(&self.parts.library);
         let chunks: Vec<_> = which.into_iter().map(|at| (at, hits[at].clone())).collect();
         let parents = move || {
@@ -363,11 +358,11 @@ impl Run<'_> {
         };
         tokio::task::spawn_blocking(parents)
             .await?
-            .map_err(AgentError::Library)
+            .map_err(AnswerError::Library)
     }
 
     /// The evidence in its last order.
-    async fn order(&mut self) -> Result<Vec<Hit>, AgentError> {
+    async fn order(&mut self) -> Result<Vec<Hit>, AnswerError> {
         let start = Instant::now();
         let budget = self.parts.budget;
         let most = budget.context_chunks;
@@ -380,7 +375,7 @@ impl Run<'_> {
             Some(ranker) => {
                 let mut hits = self.pool.best(2 * most.max(budget.hits));
                 let texts = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
-                let scores = ranker.rank(self.prompt, texts).await.map_err(AgentError::Rank)?;
+                let scores = ranker.rank(self.prompt, texts).await.map_err(AnswerError::Rank)?;
                 for (hit, score) in hits.iter_mut().zip(scores) {
                     hit.score = score;
                 }
@@ -403,7 +398,7 @@ impl Run<'_> {
     }
 
     /// The answer, what it was written from, and whether that holds.
-    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<Answered, AgentError> {
+    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<Answered, AnswerError> {
         let generator = &self.parts.generator;
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool).earlier(&self.question.earlier);

@@ -21,11 +21,12 @@ use crate::event::{
     Triple,
 };
 use crate::rag::cite::CitationFilter;
+use crate::rag::error::AnswerError;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::{GenerateError, NO_ANSWER, citation};
 use crate::rag::model::{LanguageModel, ModelError, Rank};
-use crate::rag::pipeline::{PipelineError, answer_from, checked, source};
 use crate::rag::plan::Plan;
+use crate::rag::steps::{answer_from, checked, source};
 use crate::rag::write::MAX_ANSWER_BYTES;
 use crate::rag::{Extractive, Generate, Hit, Library};
 use crate::{Metadata, SendError, Sink};
@@ -152,12 +153,12 @@ impl GraphRag {
         &self,
         question: GraphQuestion,
         sink: Sink,
-    ) -> impl Future<Output = Result<Metadata, PipelineError>> + Send + use<> {
+    ) -> impl Future<Output = Result<Metadata, AnswerError>> + Send + use<> {
         let rag = self.clone();
         async move { rag.run(&question, &sink).await }
     }
 
-    async fn run(&self, question: &GraphQuestion, sink: &Sink) -> Result<Metadata, PipelineError> {
+    async fn run(&self, question: &GraphQuestion, sink: &Sink) -> Result<Metadata, AnswerError> {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
         let plan = Plan::of(prompt);
@@ -196,7 +197,7 @@ impl GraphRag {
         prompt: &str,
         found: Traversal,
         sink: &Sink,
-    ) -> Result<Metadata, PipelineError> {
+    ) -> Result<Metadata, AnswerError> {
         let fact = |(edge, chunk): (Followed, Option<_>)| {
             let hit = Hit::new(chunk?, edge.score);
             Some(Fact::new(&self.graph.normal, edge, hit))

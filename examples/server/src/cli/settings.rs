@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
+use ragwire::rag::error::MAX_QUESTION_BYTES;
 use ragwire::rag::upstream::Dialect;
 use ragwire::turn::{Durability, JournalLimits, RedisOptions, Timeouts, TurnGroup};
 use serde::Deserialize;

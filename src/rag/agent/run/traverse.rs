@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Run;
 use crate::event::{Levels, Mode, RetrievalResult, RetrievalStart, Search, ToolCall, ToolResult};
 use crate::rag::Hit;
-use crate::rag::agent::AgentError;
+use crate::rag::error::AnswerError;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::graph::answer::explain;
 use crate::rag::graph::traverse::TOOL;
@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
         graph: &GraphTraverse,
         query: &str,
         iteration: u32,
-    ) -> Result<Vec<Hit>, AgentError> {
+    ) -> Result<Vec<Hit>, AnswerError> {
         let sink = self.sink;
         let call = ToolCall::new(TOOL, json!({ "query": query })).iteration(iteration);
         sink.send(call).await?;

@@ -1,65 +1,26 @@
-//! The steps that GraphRAG and DocumentRAG share, each told to a sink while it happens. Which of them follow one another is theirs.
+//! The steps that the ways of answering share, each told to a sink while it happens. Which of them follow one another is theirs.
 
 use std::time::Instant;
 
 use super::Hit;
+use super::error::{AnswerError, MAX_QUESTION_BYTES};
 use super::figures::{count, milliseconds};
-use super::generate::{Generate, GenerateError, GenerateRequest};
-use super::graph::LimitError;
-use super::retrieve::{Retrieve, RetrieveError, RetrieveRequest, fuse};
+use super::generate::{Generate, GenerateRequest};
+use super::retrieve::{Retrieve, RetrieveRequest, fuse};
 use crate::event::{GenerationStart, RerankResult, RetrievalResult, RetrievalStart, Search, Source, Sources};
 use crate::{Metadata, SendError, Sink};
 
-/// Longest question, in bytes.
-pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 /// Hits taken from each search.
 pub(super) const HITS_PER_QUERY: usize = 10;
-/// Why a question was not answered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum PipelineError {
-    /// The question is empty.
-    #[error("the question is empty")]
-    EmptyQuestion,
-    /// The question is longer than [`MAX_QUESTION_BYTES`].
-    #[error("the question is longer than {MAX_QUESTION_BYTES} bytes")]
-    QuestionTooLong,
-    /// A limit of the question's is out of its bounds.
-    #[error(transparent)]
-    Limit(#[from] LimitError),
-    /// A search failed.
-    #[error(transparent)]
-    Retrieve(#[from] RetrieveError),
-    /// The answer was not finished.
-    #[error(transparent)]
-    Generate(#[from] GenerateError),
-    /// The turn is over: nobody reads any more.
-    #[error(transparent)]
-    Send(#[from] SendError),
-}
-
-impl PipelineError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::EmptyQuestion => "empty_question",
-            Self::QuestionTooLong => "question_too_long",
-            Self::Limit(error) => error.code(),
-            Self::Retrieve(error) => error.code(),
-            Self::Generate(error) => error.code(),
-            Self::Send(_) => "turn_over",
-        }
-    }
-}
 
 /// The question without the space around it, if it is one.
-pub(super) fn checked(prompt: &str) -> Result<&str, PipelineError> {
+pub(super) fn checked(prompt: &str) -> Result<&str, AnswerError> {
     let prompt = prompt.trim();
     if prompt.is_empty() {
-        return Err(PipelineError::EmptyQuestion);
+        return Err(AnswerError::EmptyQuestion);
     }
     if prompt.len() > MAX_QUESTION_BYTES {
-        return Err(PipelineError::QuestionTooLong);
+        return Err(AnswerError::QuestionTooLong);
     }
     Ok(prompt)
 }
@@ -72,7 +33,7 @@ pub(super) async fn search(
     iteration: u32,
     lists: &mut Vec<Vec<Hit>>,
     sink: &Sink,
-) -> Result<(), PipelineError> {
+) -> Result<(), AnswerError> {
     let tool = retriever.tool();
     for query in queries {
         sink.send(Search::new(tool).query(query).page(1u32)).await?;
@@ -99,7 +60,7 @@ pub(super) async fn answer_from(
     mode: &str,
     generator: &dyn Generate,
     sink: &Sink,
-) -> Result<Metadata, PipelineError> {
+) -> Result<Metadata, AnswerError> {
     let request = GenerateRequest::new(prompt, context, tool);
     let fit = generator.fit(request).await?;
     // What does not fit the model is no source of its answer.
