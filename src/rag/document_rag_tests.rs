@@ -7,7 +7,7 @@ use crate::rag::store::{MemoryStore, Store, Vectors};
 use crate::rag::test_models::{DIMENSIONS, Words};
 use crate::rag::{Indexer, LibraryLimits, MaxSimRank, ParseLimits, SearchTools, Tool, Writer, parse};
 use crate::turn::Collected;
-use crate::{Event, Status, Turn, Usage};
+use crate::{Event, Failure, Status, Turn, Usage};
 
 fn library(sections: usize) -> Arc<Library> {
     let text: String = (0..sections)
@@ -225,4 +225,83 @@ async fn what_does_not_fit_a_model_is_no_source() {
     let (sink, _pending) = Turn::builder().channel();
     let error = rag.answer(question(), sink).await.unwrap_err();
     assert_eq!(error.code(), "question_too_long");
+}
+
+#[tokio::test]
+async fn readers_are_told_of_each_failure_by_a_code_of_the_seed() {
+    #[derive(Debug)]
+    struct NoSearch;
+    impl Retrieve for NoSearch {
+        fn tool(&self) -> &str {
+            "none"
+        }
+        fn mode(&self) -> &str {
+            "none"
+        }
+        fn retrieve<'a>(
+            &'a self,
+            _: crate::rag::RetrieveRequest,
+        ) -> Boxed<'a, Result<Vec<Hit>, crate::rag::RetrieveError>> {
+            let error = crate::rag::RetrieveError::new("10.0.0.1 refused");
+            Box::pin(std::future::ready(Err(error)))
+        }
+    }
+    let library = library(3);
+    let write = |replies: Vec<Reply>, context: u32| {
+        let model = Scripted::with_context(context, replies);
+        let words = Lexical::new(Arc::clone(&library));
+        DocumentRag::new(Arc::new(words), Arc::new(Writer::new(Arc::new(model))))
+    };
+    let gone = || vec![Reply::error(ModelError::Failed("CUDA out of memory".into()))];
+    let no_search = DocumentRag::new(
+        Arc::new(NoSearch),
+        Arc::new(Extractive::new(Arc::clone(&library))),
+    );
+    let asked = "When does bird number1 sing?";
+    let embedder = Words::default().away_from(0);
+    let store = Arc::new(MemoryStore::new(Vectors::dense(DIMENSIONS)));
+    let tools = SearchTools::new(Arc::clone(&library), store, Some(Arc::new(embedder))).unwrap();
+    let retriever = Arc::new(tools.retriever(Tool::Hybrid));
+    let no_vector = DocumentRag::new(retriever, Arc::new(Extractive::new(Arc::clone(&library))));
+    let (llm, search) = (
+        "The language model failed.",
+        "The documents could not be searched.",
+    );
+    let cases = [
+        (write(gone(), 1 << 16), asked, 20, "llm_error", llm, true),
+        (no_vector, asked, 20, "llm_error", llm, true),
+        (no_search, asked, 20, "vector_db_error", search, true),
+        (
+            write(Vec::new(), 20),
+            asked,
+            20,
+            "question_too_long",
+            "The question is too long.",
+            false,
+        ),
+        (
+            write(Vec::new(), 1 << 16),
+            " ",
+            20,
+            "empty_question",
+            "The question is empty.",
+            false,
+        ),
+        (
+            write(Vec::new(), 1 << 16),
+            asked,
+            0,
+            "bad_limit",
+            "A limit is out of its bounds: doc-limit must be a whole number from 1 to 200.",
+            false,
+        ),
+    ];
+    for (rag, prompt, doc, code, message, recoverable) in cases {
+        let (sink, _pending) = Turn::builder().channel();
+        let question = DocumentQuestion::new(prompt).limits(limits(doc, 0));
+        let failure = rag.answer(question, sink).await.unwrap_err().failure();
+        let mut wanted = Failure::new(code, message);
+        wanted.recoverable = recoverable;
+        assert_eq!(failure, wanted);
+    }
 }

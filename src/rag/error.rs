@@ -1,5 +1,7 @@
 //! Why a question was not answered, whichever way it was to be, and what its readers are told of that.
 
+use std::error::Error;
+
 use super::LibraryError;
 use super::generate::{GenerateError, NO_DOCUMENTS};
 use super::graph::LimitError;
@@ -65,11 +67,13 @@ impl AnswerError {
             }
             Self::NoDocuments => "no_documents",
             Self::Limit(error) => error.code(),
+            Self::Send(_) | Self::Generate(GenerateError::Send(_)) => "turn_over",
+            // A tool that is a step of DocumentRAG fails as it does in an agent.
+            Self::Retrieve(error) if lacks_a_vector(error) => "llm_error",
             Self::Tool(ToolError::Embed(_)) | Self::Judge(_) | Self::Rank(_) | Self::Generate(_) => {
                 "llm_error"
             }
             Self::Tool(_) | Self::Retrieve(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
-            Self::Send(_) => "turn_over",
         }
     }
 
@@ -88,4 +92,12 @@ impl AnswerError {
             _ => Failure::new(code, "The turn is over.").permanent(),
         }
     }
+}
+
+/// Whether it was the embedder that failed, and not the search.
+fn lacks_a_vector(error: &RetrieveError) -> bool {
+    let tool = error
+        .source()
+        .and_then(|source| source.downcast_ref::<ToolError>());
+    matches!(tool, Some(ToolError::Embed(_)))
 }
