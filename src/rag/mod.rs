@@ -5,7 +5,7 @@
 //! hold is refused in words.
 //!
 //! ```text
-//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► review ─► generate ─► sink
+//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► judge ─► generate ─► sink
 //! ```
 //!
 //! | module | what it is |
@@ -26,7 +26,6 @@
 //! | [`plan`] | a question to the queries that are searched for |
 //! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
 //! | [`terms`] | the telling words of a question and their weights |
-//! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
 //! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
@@ -36,7 +35,7 @@
 //! | [`cache`] | answers to questions that mean the same |
 //! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
 //! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
-//! | [`pipeline`] | the model-free steps for one question, each told to a sink |
+//! | [`error`] | why a question was not answered |
 //! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
@@ -51,6 +50,7 @@ pub mod cite;
 mod differ;
 pub mod document;
 pub mod document_rag;
+pub mod error;
 pub mod extract;
 pub mod fence;
 mod figures;
@@ -65,16 +65,15 @@ pub mod library;
 pub mod llama;
 pub mod model;
 pub mod parse;
-pub mod pipeline;
 pub mod plan;
 mod quantity;
 pub mod rank;
 mod records;
 pub mod retrieve;
-pub mod review;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod sentence;
+mod steps;
 pub mod store;
 pub mod terms;
 #[cfg(test)]
@@ -86,20 +85,19 @@ pub mod tools;
 pub mod upstream;
 pub mod write;
 
-pub use agent::{Agent, AgentBuilder, AgentError, AgentQuestion, Budget};
+pub use agent::{Agent, AgentBuilder, AgentQuestion, Budget};
 pub use cache::SemanticCache;
 pub use changes::{Change, ChangeKind};
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use document_rag::{DocumentQuestion, DocumentRag};
+pub use error::AnswerError;
 pub use generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use index::Indexer;
 pub use judge::Judge;
 pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
-pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
 pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use review::{CoverageReview, JudgeReview, Judgement, Review};
 pub use tools::{SearchTools, Tool};
 pub use write::Writer;

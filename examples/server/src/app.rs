@@ -9,6 +9,7 @@ use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;
+use crate::engines::Engines;
 use crate::eve::EveSessions;
 use crate::extract::Extractor;
 use crate::faults::Faults;
@@ -23,6 +24,8 @@ pub struct App {
     pub library: Arc<Library>,
     /// What keeps the graph in step with them, where there is one.
     pub graph: Option<Arc<GraphIndex>>,
+    /// What keeps the store in step with them, where there is one.
+    pub engines: Option<Arc<Engines>>,
     /// What answers.
     pub orchestrator: Arc<dyn Orchestrator>,
     /// What reads documents.
@@ -68,6 +71,7 @@ impl App {
             settings,
             library,
             graph: None,
+            engines: None,
             orchestrator,
             extractor,
         }
@@ -77,6 +81,13 @@ impl App {
     #[must_use]
     pub fn graph(mut self, graph: Option<Arc<GraphIndex>>) -> Self {
         self.graph = graph;
+        self
+    }
+
+    /// Keeps their store in step with the library: a document that was added is in it when the response says so, or soon after.
+    #[must_use]
+    pub fn engines(mut self, engines: Arc<Engines>) -> Self {
+        self.engines = Some(engines);
         self
     }
 

@@ -1,7 +1,7 @@
 //! The reference server of ragwire: questions about your own documents, answered live.
 //!
 //! ```text
-//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire::rag::Pipeline
+//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire::rag::Agent
 //!  flags    library,     sockets,     Host and     HTTP to     the seam: a         or faults.rs around it
 //!           documents    shutdown     Origin       Turn        question, a sink
 //! ```
@@ -17,12 +17,14 @@
 //! | how files are found and read | `ingest/`, `extract.rs` |
 //! | what is kept beside the library for `graph-rag` | `graph.rs` |
 //! | where files of models are found | `models/` |
+//! | which models and stores run, and what keeps them in step | `engines/` |
 //! | how connections are held and cut | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
 pub mod ask;
 pub mod cli;
+pub mod engines;
 pub mod eve;
 pub mod extract;
 pub mod faults;

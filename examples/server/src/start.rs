@@ -8,10 +8,11 @@ use std::time::Instant;
 use ragwire::rag::graph::GraphIndex;
 use ragwire::rag::{Library, LibraryError};
 use ragwire::session::{SessionError, Sessions};
-use ragwire::turn::RedisError;
+use ragwire::turn::{Journal, RedisError};
 
 use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;
+use crate::engines::{self, Engines, EnginesError};
 use crate::extract::Extractor;
 use crate::graph::{self, GraphStartError};
 use crate::ingest::{Summary, ingest as ingest_files};
@@ -43,6 +44,9 @@ pub enum StartError {
     /// The graph could not be opened or brought in step.
     #[error(transparent)]
     Graph(#[from] GraphStartError),
+    /// A model or the store does not run.
+    #[error(transparent)]
+    Engines(#[from] EnginesError),
     /// The address cannot be used.
     #[error("cannot listen on {address}: {source}; choose another with --listen")]
     Listen {
@@ -114,12 +118,12 @@ async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartE
     Ok((sessions, format!("{kept}, in {}", file.display())))
 }
 
-/// Opens the library, indexes what the settings name, and the sample documents where there is nothing else.
+/// Opens the library. Nothing is indexed yet.
 ///
 /// # Errors
 ///
 /// [`StartError`].
-pub async fn open_library(settings: &Settings, extractor: &Extractor) -> Result<Arc<Library>, StartError> {
+pub async fn open_library(settings: &Settings) -> Result<Arc<Library>, StartError> {
     for path in &settings.docs {
         std::fs::metadata(path).map_err(|reason| StartError::Path {
             path: path.clone(),
@@ -128,31 +132,45 @@ pub async fn open_library(settings: &Settings, extractor: &Extractor) -> Result<
     }
     let folder = settings.data.clone();
     let limits = library_limits(settings);
-    let opening = tokio::task::spawn_blocking({
-        let folder = folder.clone();
-        move || Library::open(&folder, limits)
-    });
-    let failed = |source| StartError::Library {
-        folder: folder.clone(),
-        source,
-    };
-    let library = match opening.await {
-        Ok(opened) => Arc::new(opened.map_err(failed)?),
+    let opening = tokio::task::spawn_blocking(move || Library::open(&folder, limits));
+    match opening.await {
+        Ok(Ok(library)) => Ok(Arc::new(library)),
+        Ok(Err(error)) => Err(library_failed(settings, error)),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
-    };
+    }
+}
+
+fn library_failed(settings: &Settings, source: LibraryError) -> StartError {
+    StartError::Library {
+        folder: settings.data.clone(),
+        source,
+    }
+}
+
+/// Indexes what the settings name, and the sample documents where there is nothing else.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub async fn fill_library(
+    settings: &Settings,
+    library: &Arc<Library>,
+    extractor: &Extractor,
+) -> Result<(), StartError> {
+    let failed = |source| library_failed(settings, source);
     if settings.docs.is_empty() {
         if library.chunk_count() == 0 {
-            sample::add(&library).map_err(failed)?;
+            sample::add(library).map_err(failed)?;
             eprintln!("no documents yet: indexed the sample library; name your own with --docs PATH");
         }
     } else {
         let started = Instant::now();
-        index(settings, &library, extractor).await.print();
+        index(settings, library, extractor).await.print();
         eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
         // The sample stands in for documents of the user's own, not among them.
-        sample::remove(&library).map_err(failed)?;
+        sample::remove(library).map_err(failed)?;
     }
-    Ok(library)
+    Ok(())
 }
 
 async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extractor) -> Summary {
@@ -168,14 +186,38 @@ pub async fn ingest(settings: Settings) -> ExitCode {
         Ok(extractor) => extractor,
         Err(error) => return fail(&StartError::Extractor(error)),
     };
-    match open_library(&settings, &extractor).await {
+    match try_ingest(&settings, &extractor).await {
         Ok(library) if library.chunk_count() == 0 => ExitCode::FAILURE,
-        Ok(library) => match graph::open(&settings, &library).await {
-            Ok(_) => ExitCode::SUCCESS,
-            Err(error) => fail(&error.into()),
-        },
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+async fn try_ingest(settings: &Settings, extractor: &Extractor) -> Result<Arc<Library>, StartError> {
+    let library = open_library(settings).await?;
+    let engines = Engines::start_indexing(settings, &library).await?;
+    let indexed = fill_all(settings, &library, extractor, engines.as_ref()).await;
+    if let Some(engines) = engines {
+        engines.shutdown().await;
+    }
+    indexed.map(|()| library)
+}
+
+async fn fill_all(
+    settings: &Settings,
+    library: &Arc<Library>,
+    extractor: &Extractor,
+    engines: Option<&Engines>,
+) -> Result<(), StartError> {
+    fill_library(settings, library, extractor).await?;
+    if let Some(engines) = engines {
+        engines.reconcile().await?;
+    }
+    // What a model reads, or names by their meaning, is left to the server, which has the models.
+    if !settings.graph_model {
+        graph::open(settings, library, &Engines::embedded(library)).await?;
+    }
+    Ok(())
 }
 
 /// The command `serve`.
@@ -195,10 +237,26 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
     // Before the library: that may take minutes to index.
     let journal = journal::open(&settings).await?;
-    let library = open_library(&settings, &extractor).await?;
+    let library = open_library(&settings).await?;
+    let engines = Arc::new(Engines::start(&settings, &library).await?);
+    let served = serve_with(settings, extractor, journal, library, &engines).await;
+    // What still computes at the end of the process would do so with memory that is gone.
+    engines.shutdown().await;
+    served
+}
+
+async fn serve_with(
+    settings: Settings,
+    extractor: Extractor,
+    journal: Journal,
+    library: Arc<Library>,
+    engines: &Arc<Engines>,
+) -> Result<(), StartError> {
+    fill_library(&settings, &library, &extractor).await?;
     let (sessions, kept) = open_sessions(&settings).await?;
-    let graph = graph::open(&settings, &library).await?;
-    let pipeline = Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph)));
+    engines.reconcile().await?;
+    let graph = graph::open(&settings, &library, engines).await?;
+    let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
     let address = settings.listen;
     let data = settings.data.clone();
     if !address.ip().is_loopback() {
@@ -215,11 +273,18 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
         extractor,
         journal,
     );
-    let app = Arc::new(app.graph(graph.clone()));
+    let app = Arc::new(app.graph(graph.clone()).engines(Arc::clone(engines)));
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(&library, graph.as_deref(), &kept, &data, server.address());
+    welcome(
+        &library,
+        graph.as_deref(),
+        engines,
+        &kept,
+        &data,
+        server.address(),
+    );
     let kill = async {
         // Each listener hears every signal: the first one it hears is the other's.
         second.next().await;
@@ -230,6 +295,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let ended = tokio::select! {
         ended = serving => ended,
         never = following => match never {},
+        never = engines::follow(engines) => match never {},
     };
     match ended {
         Ended::Drained => tracing::info!("all connections were done"),
@@ -242,6 +308,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 fn welcome(
     library: &Library,
     graph: Option<&GraphIndex>,
+    engines: &Engines,
     sessions: &str,
     data: &std::path::Path,
     address: std::net::SocketAddr,
@@ -261,12 +328,13 @@ fn welcome(
     );
     eprintln!(
         "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
-         graph: {graph}\n  sessions: {sessions}\n\n  \
+         graph: {graph}\n  sessions: {sessions}\n  {}\n\n  \
          curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
         library.list().len(),
         library.chunk_count(),
         data.display(),
+        engines.told().join("\n  "),
     );
 }
 

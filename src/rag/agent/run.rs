@@ -1,24 +1,30 @@
 //! One question through all steps. Each is told as it begins or ends, in the order of the seed's page.
 
+mod traverse;
+
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::traverse::Explained;
 use super::pool::Pool;
-use super::{AgentError, AgentQuestion, MAX_QUESTION_BYTES, Parts};
+use super::{AgentQuestion, Parts};
 use crate::event::{
-    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Search, Source,
-    Sources, ToolCall, ToolResult,
+    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
+    Source, Sources, ToolCall, ToolResult, Verdict,
 };
 use crate::rag::cache::Lookup;
+use crate::rag::error::AnswerError;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::GenerateRequest;
+use crate::rag::graph::GraphTraverse;
 use crate::rag::judge::{
-    Gate, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims, lexical,
+    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
+    lexical,
 };
-use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
+use crate::rag::steps::{checked, source};
 use crate::rag::tools::{Found, Tool};
-use crate::rag::{Generated, Hit, Level};
+use crate::rag::{Generated, Hit, Level, rank};
 use crate::{Metadata, Sink, Usage};
 
 /// The name of the tool that takes a question apart.
@@ -48,21 +54,22 @@ const TOOLS: [(Tool, &str); 5] = [
     ),
 ];
 
+/// What stands behind a choice of the judge.
+#[derive(Debug, Clone, Copy)]
+enum Way<'a> {
+    Search(Tool),
+    Graph(&'a GraphTraverse),
+}
+
 /// The stored answer if there is one, else all steps.
 pub(super) async fn run(
     parts: &Parts,
     question: &AgentQuestion,
     sink: &Sink,
-) -> Result<Metadata, AgentError> {
-    let prompt = question.prompt.trim();
-    if prompt.is_empty() {
-        return Err(AgentError::EmptyQuestion);
-    }
-    if prompt.len() > MAX_QUESTION_BYTES {
-        return Err(AgentError::QuestionTooLong);
-    }
+) -> Result<Metadata, AnswerError> {
+    let prompt = checked(&question.prompt)?;
     if parts.library.chunk_count() == 0 {
-        return Err(AgentError::NoDocuments);
+        return Err(AnswerError::NoDocuments);
     }
     let mut run = Run {
         parts,
@@ -71,8 +78,10 @@ pub(super) async fn run(
         sink,
         pool: Pool::default(),
         searched: Vec::new(),
+        reviews: 0,
         tools_used: Vec::new(),
         usage: None,
+        explained: Explained::default(),
     };
     // An answer to a question that leans on a conversation is nobody else's.
     let cache = parts.cache.as_ref().filter(|_| question.earlier.is_empty());
@@ -88,7 +97,9 @@ pub(super) async fn run(
             // The seed has the analysis first; a model's would cost more than the answer that is there.
             let judge = LexicalJudge::new(Arc::clone(&parts.library));
             let analysis = Judged::new(judge.analysis(prompt, &[]), lexical::NAME);
-            sink.send(analysis.event(prompt)).await?;
+            let mut event = analysis.event(prompt);
+            event.estimated_mode = question.mode.unwrap_or_else(|| run.mode(&analysis));
+            sink.send(event).await?;
             Ok(hit.replay(sink).await?)
         }
         Lookup::Miss(ticket) => {
@@ -118,12 +129,15 @@ struct Run<'a> {
     sink: &'a Sink,
     pool: Pool,
     searched: Vec<Searched>,
+    reviews: u32,
     tools_used: Vec<String>,
+    /// What judges consumed.
     usage: Option<Usage>,
+    explained: Explained,
 }
 
 impl Run<'_> {
-    async fn answer(&mut self, missed: bool) -> Result<Answered, AgentError> {
+    async fn answer(&mut self, missed: bool) -> Result<Answered, AnswerError> {
         let start = Instant::now();
         let analysis = self
             .parts
@@ -131,7 +145,7 @@ impl Run<'_> {
             .analyse(self.prompt, &self.question.earlier)
             .await?;
         self.consumed(analysis.usage.as_ref());
-        let mode = self.question.mode.unwrap_or(analysis.value.mode);
+        let mode = self.question.mode.unwrap_or_else(|| self.mode(&analysis));
         let mut event = analysis.event(self.prompt);
         event.estimated_mode = mode;
         self.sink.send(event).await?;
@@ -153,7 +167,7 @@ impl Run<'_> {
     }
 
     /// The question and its parts at once; where the gate lets nothing pass, once more with the other tools.
-    async fn direct(&mut self, parts: &[String]) -> Result<(), AgentError> {
+    async fn direct(&mut self, parts: &[String]) -> Result<(), AnswerError> {
         let mut queries = Plan::of(self.prompt).queries;
         for part in parts {
             if !queries.contains(part) {
@@ -181,19 +195,25 @@ impl Run<'_> {
     }
 
     /// Step by step, each chosen by the judge. The parts of the question come first.
-    async fn agentic(&mut self, parts: &[String]) -> Result<(), AgentError> {
-        let tools: Vec<(Tool, Choice)> = TOOLS
+    async fn agentic(&mut self, parts: &[String]) -> Result<(), AnswerError> {
+        let mut tools: Vec<(Way<'_>, Choice)> = TOOLS
             .iter()
             .filter(|(tool, _)| self.parts.tools.has(*tool))
-            .map(|(tool, what)| (*tool, Choice::new(self.parts.tools.name(*tool), *what)))
+            .map(|(tool, what)| {
+                (
+                    Way::Search(*tool),
+                    Choice::new(self.parts.tools.name(*tool), *what),
+                )
+            })
             .collect();
+        tools.extend(self.graph().map(|graph| (Way::Graph(graph), traverse::choice())));
         let choices: Vec<Choice> = tools.iter().map(|(_, choice)| choice.clone()).collect();
-        let most = self.parts.budget.searches;
+        let most = self.searches();
         // What was told of the parts was the first iteration.
         let before = u32::from(!parts.is_empty());
-        let mut first = parts.iter().map(|part| (Tool::Hybrid, part.clone()));
+        let mut first = parts.iter().map(|part| (Way::Search(Tool::Hybrid), part.clone()));
         for done in 0..most {
-            let (tool, query) = match first.next() {
+            let (way, query) = match first.next() {
                 Some(part) => part,
                 None => {
                     let found = self.pool.best(self.parts.budget.context_chunks);
@@ -205,28 +225,29 @@ impl Run<'_> {
                         break;
                     };
                     // A judge chooses from what it was given; one that does not ends the search.
-                    let Some((tool, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
+                    let Some((way, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
                         break;
                     };
-                    (*tool, query)
+                    (*way, query)
                 }
             };
-            let query = match tool {
-                Tool::Hyde => match self.imagined().await? {
-                    Some(imagined) => imagined,
-                    None => query,
-                },
-                _ => query,
+            let iteration = before + done + 1;
+            let new = match way {
+                Way::Graph(graph) => self.traverse(graph, &query, iteration).await?,
+                Way::Search(Tool::Hyde) => {
+                    let imagined = self.imagined().await?.unwrap_or(query);
+                    self.search(Tool::Hyde, &imagined, iteration).await?
+                }
+                Way::Search(tool) => self.search(tool, &query, iteration).await?,
             };
-            let new = self.search(tool, &query, before + done + 1).await?;
-            if !new.is_empty() {
+            if !new.is_empty() && !matches!(way, Way::Graph(_)) {
                 self.gate(&new).await?;
             }
         }
         Ok(())
     }
 
-    async fn told_parts(&mut self, parts: &[String], took: u64) -> Result<(), AgentError> {
+    async fn told_parts(&mut self, parts: &[String], took: u64) -> Result<(), AnswerError> {
         let input = serde_json::json!({ "query": self.prompt });
         let call = ToolCall::new(DECOMPOSE, input).iteration(1u32);
         self.sink.send(call).await?;
@@ -238,7 +259,7 @@ impl Run<'_> {
     }
 
     /// A passage such as might answer, where somebody can make one up and there are vectors to find its like.
-    async fn imagined(&mut self) -> Result<Option<String>, AgentError> {
+    async fn imagined(&mut self) -> Result<Option<String>, AnswerError> {
         if !self.parts.tools.has(Tool::Hyde) {
             return Ok(None);
         }
@@ -250,7 +271,7 @@ impl Run<'_> {
     }
 
     /// Searches, and gives what is new.
-    async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AgentError> {
+    async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AnswerError> {
         let tools = &self.parts.tools;
         let name = tools.name(tool);
         // An imagined passage is no query that anybody asked.
@@ -268,14 +289,14 @@ impl Run<'_> {
         };
         self.sink.send(found.event(name, start.elapsed())).await?;
         let Found { hits, .. } = found;
-        let new = self.pool.add(hits);
+        let new = self.pool.add(name, hits);
         self.searched.push(Searched::new(name, query, count(new.len())));
         self.used(name);
         Ok(new)
     }
 
     /// Grades hits; those that may answer are read with what stands around them.
-    async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AgentError> {
+    async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
         let grades = self.parts.judge.grade(self.prompt, hits).await?;
         self.consumed(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
@@ -297,12 +318,31 @@ impl Run<'_> {
             }
         }
         self.sink.send(grades.event(hits, &widened)).await?;
+        if self.question.review {
+            self.told_review(&last, &grades.by).await?;
+        }
         self.pool.grade(hits, &last);
         Ok(action)
     }
 
+    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AnswerError> {
+        let Gate {
+            correct, ambiguous, ..
+        } = Gate::of(grades);
+        let verdict = if correct > 0 {
+            Verdict::Approved
+        } else {
+            Verdict::Rejected
+        };
+        self.reviews += 1;
+        let of = grades.len();
+        let feedback = format!("{correct} of {of} passages answer and {ambiguous} may, says {by}");
+        let review = Review::new(self.reviews, verdict).feedback(feedback);
+        Ok(self.sink.send(review).await?)
+    }
+
     /// The sections of some hits.
-    async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AgentError> {
+    async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AnswerError> {
         let library = Arc::clone(&self.parts.library);
         let chunks: Vec<_> = which.into_iter().map(|at| (at, hits[at].clone())).collect();
         let parents = move || {
@@ -318,11 +358,11 @@ impl Run<'_> {
         };
         tokio::task::spawn_blocking(parents)
             .await?
-            .map_err(AgentError::Library)
+            .map_err(AnswerError::Library)
     }
 
     /// The evidence in its last order.
-    async fn order(&mut self) -> Result<Vec<Hit>, AgentError> {
+    async fn order(&mut self) -> Result<Vec<Hit>, AnswerError> {
         let start = Instant::now();
         let budget = self.parts.budget;
         let most = budget.context_chunks;
@@ -335,7 +375,7 @@ impl Run<'_> {
             Some(ranker) => {
                 let mut hits = self.pool.best(2 * most.max(budget.hits));
                 let texts = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
-                let scores = ranker.rank(self.prompt, texts).await.map_err(AgentError::Rank)?;
+                let scores = ranker.rank(self.prompt, texts).await.map_err(AnswerError::Rank)?;
                 for (hit, score) in hits.iter_mut().zip(scores) {
                     hit.score = score;
                 }
@@ -352,13 +392,13 @@ impl Run<'_> {
         }
         self.sink.send(event).await?;
         if self.parts.ranker.is_some() {
-            self.used(&format!("rerank_{method}"));
+            self.used(&rank::tool(method));
         }
         Ok(context)
     }
 
     /// The answer, what it was written from, and whether that holds.
-    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<Answered, AgentError> {
+    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<Answered, AnswerError> {
         let generator = &self.parts.generator;
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool).earlier(&self.question.earlier);
@@ -370,8 +410,8 @@ impl Run<'_> {
         }
         let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
         self.sink.send(start).await?;
-        let generated = generator.generate(request, self.sink).await?;
-        self.consumed(generated.usage.as_ref());
+        let mut generated = generator.generate(request, self.sink).await?;
+        self.pool.credit(&mut generated.citations);
         if self.question.verify && generated.answered {
             let claims = claims(&generated.text);
             if !claims.is_empty() {
@@ -387,7 +427,11 @@ impl Run<'_> {
             .metadata()
             .mode(mode.as_str())
             .tools_used(std::mem::take(&mut self.tools_used));
-        if let Some(usage) = self.usage.take() {
+        let usage = match (generated.usage.clone(), self.usage.take()) {
+            (Some(written), Some(judged)) => Some(written.plus(&judged)),
+            (written, judged) => written.or(judged),
+        };
+        if let Some(usage) = usage {
             metadata = metadata.usage(usage);
         }
         Ok(Answered {
@@ -398,17 +442,21 @@ impl Run<'_> {
         })
     }
 
+    /// Most searches of an agent.
+    fn searches(&self) -> u32 {
+        self.question.searches.unwrap_or(self.parts.budget.searches)
+    }
+
     fn used(&mut self, tool: &str) {
         if self.tools_used.iter().all(|used| used != tool) {
             self.tools_used.push(tool.to_owned());
         }
     }
 
-    /// Adds what a model consumed. The name is the last one's, who as a rule wrote the answer.
+    /// Adds what a judge consumed, without how fast it was: that is said of whoever writes the answer.
     fn consumed(&mut self, usage: Option<&Usage>) {
         if let Some(more) = usage {
-            let sum = self.usage.take().unwrap_or_default();
-            self.usage = Some(more.clone().plus(&sum));
+            self.usage = Some(self.usage.take().unwrap_or_default().plus(more));
         }
     }
 }

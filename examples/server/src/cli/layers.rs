@@ -38,6 +38,16 @@ pub enum SettingsError {
         /// Why: unreadable, no TOML, an unknown key, a bad value.
         reason: String,
     },
+    /// A key as a flag.
+    #[error(
+        "--{name} shows to everybody on this machine; set {variable}, or the key `{name}` of the settings file"
+    )]
+    Shown {
+        /// The flag.
+        name: &'static str,
+        /// The variable to set instead.
+        variable: String,
+    },
     /// Values that cannot hold together.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
@@ -69,6 +79,23 @@ pub fn settle(
     Ok(settings)
 }
 
+/// Keys that come from a variable or the file, never from a flag.
+pub const SECRETS: [&str; 2] = ["llm-key", "qdrant-api-key"];
+
+/// Looks for keys among the flags.
+///
+/// # Errors
+///
+/// [`SettingsError::Shown`]
+pub fn no_secrets(flags: &Options) -> Result<(), SettingsError> {
+    let given = [&flags.llm_key, &flags.qdrant_api_key];
+    let shown = SECRETS.into_iter().zip(given).find(|(_, given)| given.is_some());
+    shown.map_or(Ok(()), |(name, _)| {
+        let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());
+        Err(SettingsError::Shown { name, variable })
+    })
+}
+
 /// What the settings file says.
 ///
 /// # Errors
@@ -83,10 +110,12 @@ pub fn from_file(path: &Path) -> Result<Options, SettingsError> {
     toml::from_str(&text).map_err(|error| failed(without_address(&error, &text)))
 }
 
-/// What the parser says, which shows the line: but not one with an address, where a password may stand.
+/// What the parser says, which shows the line: but not one with an address, where a password may stand, or with a key.
 fn without_address(error: &toml::de::Error, text: &str) -> String {
     let shown = error.to_string();
-    if !shown.contains("://") {
+    // An unknown key is told with all that there are.
+    let excerpt = shown.replace(error.message(), "");
+    if !shown.contains("://") && !SECRETS.iter().any(|name| excerpt.contains(name)) {
         return shown;
     }
     let before = error.span().and_then(|span| text.get(..span.start));

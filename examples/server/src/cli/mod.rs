@@ -8,6 +8,7 @@
 //! | 3 | `ask`: the turn was stopped |
 //! | 4 | `ask`: the answer broke off, or cannot be read |
 
+pub mod engines;
 pub mod layers;
 pub mod settings;
 pub mod values;
@@ -115,6 +116,7 @@ fn command() -> clap::Command {
 }
 
 fn settle(args: ServeArgs, command: &clap::Command) -> Result<Settings, SettingsError> {
+    layers::no_secrets(&args.options)?;
     let environment: ServeArgs = layers::from_environment(&layers::variables(), command)?;
     let config = args.config.or(environment.config);
     layers::settle(args.options, config.as_deref(), environment.options)

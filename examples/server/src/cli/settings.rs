@@ -6,10 +6,12 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ragwire::rag::pipeline::MAX_QUESTION_BYTES;
+use ragwire::rag::error::MAX_QUESTION_BYTES;
+use ragwire::rag::upstream::Dialect;
 use ragwire::turn::{Durability, JournalLimits, RedisOptions, Timeouts, TurnGroup};
 use serde::Deserialize;
 
+use super::engines::{self, Address, Label, Layers, Model, Secret, Speaks, StoreKind};
 use super::values::{Count, Grace, Header, Name, RedisUrl, Room, Size, Span, Survives};
 use crate::journal;
 
@@ -97,6 +99,40 @@ settings! {
         redis_retry: Span = Span(RedisOptions::RETRY);
         /// What Redis has to keep when it crashes: none, every-second or always; one that keeps less is refused
         redis_durability: Survives = Survives(Durability::None);
+        /// Language model that writes: a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file
+        llm: Model = Model::default();
+        /// Model that makes vectors, named like --llm
+        embedder: Model = Model::default();
+        /// Model that ranks what was found, named like --llm
+        reranker: Model = Model::default();
+        /// Server of a language model that speaks OpenAI's protocol, as http://127.0.0.1:8000/v1; its key is RAGWIRE_LLM_KEY
+        llm_url: Address = Address::default();
+        /// Name that this server has for the model
+        llm_model: Label = Label::default();
+        /// Key for this server
+        #[arg(hide = true)]
+        llm_key: Secret = Secret::default();
+        /// Fields that this server knows: plain, openai, openai-reasoning, llama.cpp, vllm or vllm-guided
+        llm_dialect: Speaks = Speaks(Dialect::Plain);
+        /// Tokens of a prompt and its answer together; 0 takes what the model was trained on, at most 8,192
+        llm_context: Room = LLM_CONTEXT;
+        /// Answers that --llm writes at a time
+        llm_slots: Count = LLM_SLOTS;
+        /// Chat template of --llm instead of its own: a name that llama.cpp knows, such as chatml or llama3
+        llm_template: Label = Label::default();
+        /// Layers of each model in this process that go to the GPU, where the build has one: all, or a number
+        llm_gpu_layers: Layers = LLM_GPU_LAYERS;
+        /// Threads that each model in this process computes on; 0 takes half of the cores, at most 16
+        llm_threads: Room = LLM_THREADS;
+        /// Where chunks and vectors are kept: memory, qdrant-edge or qdrant
+        store: StoreKind = StoreKind::Memory;
+        /// Qdrant server, as http://127.0.0.1:6334; its key is RAGWIRE_QDRANT_API_KEY
+        qdrant_url: Address = Address::default();
+        /// Collection on this server; each ragwire-server needs its own
+        qdrant_collection: Name = Name(QDRANT_COLLECTION.to_owned());
+        /// Key for this server
+        #[arg(hide = true)]
+        qdrant_api_key: Secret = Secret::default();
         /// Header in which a trusted proxy names who asks; only they can read, stop and answer their own turns
         owner_header: Header = Header(None);
         /// Most uploads taken at a time
@@ -116,6 +152,9 @@ settings! {
         /// Keep a graph of what the documents speak of, for `graph-rag`
         #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
         graph: bool = true;
+        /// Have the language model read the graph out of the documents, passage by passage, and not patterns
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        graph_model: bool = false;
         /// Most sessions remembered; the one unused for longest goes first
         max_sessions: Count = MAX_SESSIONS;
         /// Most turns remembered of a session, questions and answers counted each
@@ -172,6 +211,15 @@ const MAX_QUEUED: Room = Room(64);
 const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
 /// Below, a loaded machine looks dead; above, nobody waits.
 const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+/// What evidence for one answer needs; the model says whether it takes that.
+pub(super) const LLM_CONTEXT: Room = Room(0);
+/// One card or one CPU writes four answers nearly as fast as one; each more takes memory of the context.
+pub(super) const LLM_SLOTS: Count = Count(4);
+/// What a GPU is built in for. A build without one passes over it.
+pub(super) const LLM_GPU_LAYERS: Layers = Layers(None);
+/// The other half of the cores is the server's, and often no cores of their own.
+pub(super) const LLM_THREADS: Room = Room(0);
+pub(super) const QDRANT_COLLECTION: &str = "ragwire";
 /// Each holds one body in memory, and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; some are needed for the rest.
@@ -226,7 +274,7 @@ macro_rules! shown {
 
 shown! {
     SocketAddr "ADDRESS" Count "NUMBER" Room "NUMBER" Size "BYTES" Span "TIME" Grace "TIME" Header "NAME" Name "NAME" RedisUrl "URL"
-    Survives "WHAT" bool "BOOL"
+    Survives "WHAT" bool "BOOL" Model "FILE" Address "URL" Label "NAME" Secret "KEY" Layers "NUMBER" Speaks "WHAT" StoreKind "WHAT"
 }
 
 impl Shown for PathBuf {
@@ -241,6 +289,13 @@ impl Shown for PathBuf {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Contradiction(String);
+
+impl Contradiction {
+    /// In these words, which name the setting.
+    pub(super) fn new(words: impl Into<String>) -> Self {
+        Self(words.into())
+    }
+}
 
 impl Settings {
     /// Looks for settings that contradict each other.
@@ -300,6 +355,7 @@ impl Settings {
         if let Err(error) = journal::redis_options(self) {
             return Err(Contradiction(format!("redis: {error}")));
         }
+        engines::check(self)?;
         if self.session_turns.0 < 2 {
             return Err(Contradiction(
                 "session-turns must be at least 2: a question and its answer".into(),

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ragwire::turn::Durability;
-use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::{Error, Visitor};
 
 /// Longest time that may be configured: a year.
 const MAX_SPAN: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -106,13 +105,33 @@ impl FromStr for Header {
     }
 }
 
-impl FromStr for RedisUrl {
-    type Err = BadValue;
+/// A text that is kept out of everything that is printed, or none. It takes any text: who reads flags and files repeats what it refuses.
+macro_rules! hidden {
+    ($($Name:ident)*) => { $(
+        impl std::str::FromStr for $Name {
+            type Err = $crate::cli::values::BadValue;
 
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        Ok(Self(Some(text.trim().to_owned())))
-    }
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Ok(Self(Some(text.trim().to_owned())))
+            }
+        }
+
+        impl std::fmt::Debug for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self.0.as_ref().map_or("none", |_| "(not shown)"), f)
+            }
+        }
+    )* };
 }
+pub(super) use hidden;
+
+hidden! { RedisUrl }
 
 impl FromStr for Survives {
     type Err = BadValue;
@@ -209,18 +228,6 @@ impl fmt::Display for Header {
     }
 }
 
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Display for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_ref().map_or("none", |_| "(not shown)").fmt(f)
-    }
-}
-
 impl fmt::Display for Survives {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -261,7 +268,7 @@ impl fmt::Display for Size {
 }
 
 /// In a file a value may be a number or a string; both are read as their text is.
-struct AsText<T>(std::marker::PhantomData<T>);
+pub(super) struct AsText<T>(pub(super) std::marker::PhantomData<T>);
 
 impl<T: FromStr<Err = BadValue>> Visitor<'_> for AsText<T> {
     type Value = T;
@@ -285,13 +292,15 @@ impl<T: FromStr<Err = BadValue>> Visitor<'_> for AsText<T> {
 
 macro_rules! deserialize {
     ($($Name:ident)*) => { $(
-        impl<'de> Deserialize<'de> for $Name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(AsText(std::marker::PhantomData))
+        impl<'de> serde::Deserialize<'de> for $Name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($crate::cli::values::AsText(std::marker::PhantomData))
             }
         }
     )* };
 }
+
+pub(super) use deserialize;
 
 deserialize! { Span Grace Count Room Size Header RedisUrl Survives Name }
 

@@ -18,6 +18,7 @@ use super::body;
 use super::refusal::Refusal;
 use super::shapes;
 use crate::app::App;
+use crate::engines;
 use crate::graph;
 use crate::ingest::{AddError, add};
 
@@ -199,7 +200,10 @@ pub(super) async fn upload(
         }
     }
     if !documents.is_empty() {
-        graph::keep_in_step(app.graph.as_deref()).await;
+        tokio::join!(
+            graph::keep_in_step(app.graph.as_deref()),
+            engines::keep_in_step(app.engines.as_deref()),
+        );
     }
     // What was taken stays, whatever became of the rest.
     if documents.is_empty()

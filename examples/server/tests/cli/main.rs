@@ -8,6 +8,7 @@ mod disconnects;
 mod served;
 mod services;
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -171,6 +172,95 @@ fn wrong_settings_are_refused_at_start_in_words() {
 }
 
 #[test]
+fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let unquoted = file("unquoted.toml", "drain = \"1s\"\nllm-key = s3cret\n");
+    let lonely = file("lonely.toml", "llm-key = \"s3cret\"\n");
+    let spaced = file(
+        "spaced.toml",
+        "llm-url = \"http://127.0.0.1:1/v1\"\nllm-model = \"m\"\nllm-key = \"s3cret key\"\n",
+    );
+    let traversal = file("traversal.toml", "llm = \"hf:owner/repo/../m.gguf\"\n");
+    type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
+    let cases: &[Case<'_>] = &[
+        (&["--llm-key", "s3cret"], &[], "set RAGWIRE_LLM_KEY"),
+        (
+            &["serve", "--qdrant-api-key", "s3cret"],
+            &[],
+            "set RAGWIRE_QDRANT_API_KEY",
+        ),
+        (&["ingest", "x", "--llm-key=s3cret"], &[], "set RAGWIRE_LLM_KEY"),
+        (&[], &[("RAGWIRE_LLM_KEY", "s3cret")], "llm-key is for llm-url"),
+        (&["--config", &unquoted], &[], "line 2"),
+        (&["--config", &lonely], &[], "llm-key is for llm-url"),
+        (&["--config", &spaced], &[], "llm-key: the api key is not valid"),
+        (
+            &["--config", &traversal],
+            &[],
+            "`..` in `hf:owner/repo/../m.gguf` is no part of a path",
+        ),
+        (
+            &["--llm-url", "http://u:s3cret@127.0.0.1/v1", "--llm-model", "m"],
+            &[],
+            "llm-url: the url of the server is not valid: a user or a password stands in it",
+        ),
+        (
+            &["--store", "sqlite"],
+            &[],
+            "`sqlite` is none of memory, qdrant-edge, qdrant",
+        ),
+        (
+            &["--qdrant-url", "http://:s3cret@127.0.0.1"],
+            &[],
+            "qdrant-url is for store qdrant, which is not set",
+        ),
+        (&["--llm", "hf:owner/repo"], &[], "write hf:owner/repo/file.gguf"),
+        (&["--llm-gpu-layers", "many"], &[], "is no number of layers"),
+    ];
+    for (arguments, environment, said) in cases {
+        let mut command = program(arguments);
+        let command = command.envs(environment.iter().copied());
+        let (code, _, stderr) = run(command.current_dir(folder.path()));
+        assert_eq!(code, 2, "{arguments:?} {environment:?}: {stderr}");
+        assert!(stderr.contains(said), "{arguments:?} {environment:?}: {stderr}");
+        assert!(
+            !stderr.contains("s3cret"),
+            "{arguments:?} {environment:?}: {stderr}"
+        );
+    }
+    let (code, help, _) = run(&mut program(&["--help"]));
+    assert_eq!(code, 0);
+    assert!(help.contains("--llm-url") && !help.contains("--llm-key") && !help.contains("--qdrant-api-key"));
+}
+
+#[cfg(not(any(feature = "llama", feature = "qdrant", feature = "qdrant-edge")))]
+#[test]
+fn what_this_build_does_not_have_is_refused_with_its_feature() {
+    let qdrant = &["--store", "qdrant", "--qdrant-url", "http://127.0.0.1:6334"];
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["--llm", "m.gguf"], "llm", "llama"),
+        (&["--embedder", "hf:owner/repo/m.gguf"], "embedder", "llama"),
+        (&["ingest", "x", "--reranker", "m.gguf"], "reranker", "llama"),
+        (
+            &["serve", "--store", "qdrant-edge"],
+            "store qdrant-edge",
+            "qdrant-edge",
+        ),
+        (qdrant, "store qdrant", "qdrant"),
+    ];
+    for (arguments, setting, feature) in cases {
+        let (code, _, said) = run(&mut program(arguments));
+        let words = format!("error: {setting} is not in this build; build with `--features {feature}`\n");
+        assert_eq!((code, said), (2, words), "{arguments:?}");
+    }
+}
+
+#[test]
 fn ingest_fills_the_library_that_serve_answers_from() {
     let folder = tempfile::tempdir().unwrap();
     let (docs, data) = (folder.path().join("docs"), folder.path().join("data"));
@@ -221,17 +311,18 @@ fn a_signal_in_mid_answer_completes_it_and_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
     for (name, code) in [("TERM", 0), ("INT", 0)] {
         let mut server = Served::start(folder.path(), &[]);
-        let asking = program(&["ask", "--server", &server.address, "fault:slow"])
+        let mut asking = program(&["ask", "--server", &server.address, "fault:slow"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
+        let mut first = [0; 6];
+        asking.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
         let started = Instant::now();
         server.signal(name);
         let answered = asking.wait_with_output().unwrap();
         let (stdout, stderr) = (
-            String::from_utf8(answered.stdout).unwrap(),
+            String::from_utf8([&first[..], &answered.stdout].concat()).unwrap(),
             String::from_utf8(answered.stderr).unwrap(),
         );
         assert_eq!(answered.status.code(), Some(1), "{stderr}");

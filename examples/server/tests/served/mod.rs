@@ -1,23 +1,13 @@
 //! The program as a process of its own, for the tests that need to signal or kill one.
 
+mod command;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use ragwire_server::cli::layers;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ragwire-server");
-
-/// The program with these arguments, and without the settings of whoever runs the tests.
-pub(crate) fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command.args(arguments).env("RUST_LOG", "warn");
-    for (name, _) in layers::variables() {
-        command.env_remove(name);
-    }
-    command
-}
+pub(crate) use command::program;
 
 /// A server of the program's own, ended when it is dropped.
 pub(crate) struct Served {

@@ -9,6 +9,7 @@ mod asks;
 mod chat;
 mod connections;
 mod documents;
+mod engines;
 mod eve;
 mod eve_sessions;
 mod history;

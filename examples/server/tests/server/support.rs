@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::Library;
-use ragwire::rag::graph::{Graph, GraphIndex, GraphRoom};
+use ragwire::rag::graph::{Graph, GraphRoom};
 use ragwire::session::{Role, Sessions};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
@@ -19,6 +19,7 @@ use ragwire::{Frame, Framed, Ndjson};
 use ragwire_server::app::{App, session_limits};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Grace, Room};
+use ragwire_server::engines::Engines;
 use ragwire_server::extract::Extractor;
 use ragwire_server::graph;
 use ragwire_server::journal;
@@ -49,11 +50,14 @@ pub(crate) async fn start(change: impl FnOnce(&mut Settings)) -> Running {
     start_on(library, change).await
 }
 
-/// The same over a library, with its graph in step.
+/// The same over a library, with its graph and its store in step.
 pub(crate) async fn start_on(library: Arc<Library>, change: impl FnOnce(&mut Settings)) -> Running {
     let running = start_with(library, None, change);
     if let Some(graph) = &running.app.graph {
         graph.sync().await.unwrap();
+    }
+    if let Some(engines) = &running.app.engines {
+        engines.reconcile().await.unwrap();
     }
     running
 }
@@ -79,15 +83,17 @@ pub(crate) fn start_over(
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let room = GraphRoom::default();
-    let graph = settings
-        .graph
-        .then(|| graph::index(&library, Arc::new(Graph::in_memory(room).unwrap())));
-    let orchestrator = orchestrator
-        .unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph))));
+    let engines = Arc::new(Engines::embedded(&library));
+    let graph = settings.graph.then(|| {
+        let graph = Arc::new(Graph::in_memory(room).unwrap());
+        graph::index(&settings, &library, graph, &engines)
+    });
+    let orchestrator =
+        orchestrator.unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref(), &engines)));
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
     let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
-    let app = Arc::new(app.graph(graph));
+    let app = Arc::new(app.graph(graph).engines(engines));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();

@@ -1,0 +1,181 @@
+//! The program with models and a store: what it says at its start, and how it ends.
+
+#[path = "../served/command.rs"]
+mod command;
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use command::program;
+
+use crate::models::{embedder, ranker, writer};
+
+/// Runs it to its end: its exit code, and what it said.
+fn ended(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// Starts a server, and reads what it says until its address is told, and the lines of the welcome behind.
+fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl BufRead + use<>) {
+    let mut command = program(&[
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        data.to_str().unwrap(),
+        "--llm-threads",
+        "1",
+    ]);
+    let mut child = command.args(more).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut said = Vec::new();
+    while !said.last().is_some_and(|line: &String| line.contains("curl -N")) {
+        let mut line = String::new();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended: {said:#?}");
+        said.push(line.trim().to_owned());
+    }
+    (child, said, lines)
+}
+
+fn signal(child: &Child, name: &str) {
+    let status = Command::new("kill")
+        .args(["-s", name, &child.id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn it_says_what_runs_and_ends_at_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut more = vec![
+        "--llm",
+        writer().to_str().unwrap(),
+        "--embedder",
+        embedder().to_str().unwrap(),
+    ];
+    more.extend([
+        "--reranker",
+        ranker().to_str().unwrap(),
+        "--llm-context",
+        "2048",
+        "--llm-slots",
+        "3",
+    ]);
+    let store = if cfg!(feature = "qdrant-edge") {
+        more.extend(["--store", "qdrant-edge"]);
+        let place = std::path::absolute(folder.path().join("qdrant-edge")).unwrap();
+        format!("store: qdrant-edge in {}", place.display())
+    } else {
+        "store: memory, made anew at each start (--store qdrant-edge keeps it, in builds with --features qdrant-edge)".to_owned()
+    };
+    // The second start finds what the first one made.
+    for _ in 0..2 {
+        let (mut child, said, mut rest) = welcomed(folder.path(), &more);
+        let sessions = said
+            .iter()
+            .position(|line| line.starts_with("sessions: "))
+            .unwrap();
+        assert_eq!(
+            said[sessions + 1..sessions + 6],
+            [
+                "llm: tiny, 3 answers at a time, 2048 tokens of context each",
+                "embedder: tiny bert, vectors of 32 numbers",
+                "reranker: tiny bert",
+                store.as_str(),
+                "",
+            ]
+        );
+        signal(&child, "TERM");
+        let mut after = String::new();
+        rest.read_to_string(&mut after).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{after}");
+        assert!(
+            !after.contains("ERROR") && !after.contains("did not end"),
+            "{after}"
+        );
+    }
+}
+
+#[test]
+fn a_mistake_is_told_before_anything_is_indexed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, docs) = (folder.path().join("data"), folder.path().join("docs"));
+    std::fs::create_dir(&docs).unwrap();
+    std::fs::write(docs.join("a.md"), "# A\n\nA fox.").unwrap();
+    let nowhere = folder.path().join("nowhere.gguf");
+    let arguments = |setting| {
+        [
+            "--data",
+            data.to_str().unwrap(),
+            "--docs",
+            docs.to_str().unwrap(),
+            setting,
+            nowhere.to_str().unwrap(),
+        ]
+    };
+    for setting in ["--llm", "--embedder", "--reranker"] {
+        let words = format!(
+            "error: {setting} {}: there is no such file; name a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file.gguf\n",
+            nowhere.display()
+        );
+        assert_eq!(ended(&mut program(&arguments(setting))), (Some(1), words));
+    }
+    // Of the hub, without a network, into a cache that is empty.
+    let cache = folder.path().join("hub");
+    let mut offline = program(&["--data", data.to_str().unwrap(), "--llm", "hf:owner/repo/m.gguf"]);
+    offline.env("HF_HUB_OFFLINE", "1").env("HF_HUB_CACHE", &cache);
+    let words = format!(
+        "error: --llm: hf:owner/repo/m.gguf is not in {}, and HF_HUB_OFFLINE is set; unset it, or name the path of a file\n",
+        cache.display()
+    );
+    assert_eq!(ended(&mut offline), (Some(1), words));
+    let mut nobody = program(&[
+        "--data",
+        data.to_str().unwrap(),
+        "--embedder",
+        "hf:owner/repo/m.gguf",
+    ]);
+    nobody
+        .env("HF_ENDPOINT", "http://127.0.0.1:1")
+        .env("HF_HUB_CACHE", &cache)
+        .env_remove("HF_HUB_OFFLINE");
+    let (code, said) = ended(&mut nobody);
+    let begin = "error: --embedder: http://127.0.0.1:1 was not reached (";
+    assert!(code == Some(1) && said.starts_with(begin), "{code:?} {said}");
+}
+
+#[cfg(feature = "qdrant-edge")]
+#[test]
+fn ingest_fills_the_store_that_serve_answers_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, file) = (folder.path().join("data"), folder.path().join("a.md"));
+    std::fs::write(&file, "# Pump\n\nThe pump moves water.").unwrap();
+    let more = [
+        "--store",
+        "qdrant-edge",
+        "--embedder",
+        embedder().to_str().unwrap(),
+    ];
+    let mut ingest = program(&["ingest", file.to_str().unwrap(), "--data", data.to_str().unwrap()]);
+    let (code, said) = ended(ingest.args(more));
+    assert_eq!(code, Some(0), "{said}");
+    // Nothing of it is locked, and nothing is lost: a killed server leaves the same.
+    for kill in ["KILL", "TERM"] {
+        let (mut child, _, _rest) = welcomed(&data, &more);
+        signal(&child, kill);
+        child.wait().unwrap();
+    }
+    // Without its embedder it is another store.
+    let (code, said) = ended(&mut program(&[
+        "--data",
+        data.to_str().unwrap(),
+        "--store",
+        "qdrant-edge",
+    ]));
+    assert_eq!(code, Some(1));
+    assert!(
+        said.starts_with("error: store qdrant-edge in ") && said.contains("embedder tiny bert"),
+        "{said}"
+    );
+}
