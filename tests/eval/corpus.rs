@@ -1,27 +1,35 @@
-//! What is asked, and of which documents: the paper, where it is at hand, and the project's own pages.
+//! What is asked, and of which documents: the paper, where it is at hand, and copies of the project's own pages.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ragwire::rag::{Chunk, Library, LibraryLimits, ParseLimits, parse};
+use ragwire::rag::{Chunk, Level, Library, LibraryLimits, ParseLimits, parse};
 use serde::Deserialize;
 
 /// "Attention Is All You Need", arXiv:1706.03762v7. It is not in the repository.
 const PAPER: &str = "attention.pdf";
-/// The project's pages: the name in the library, the file in the repository.
+/// The project's pages as they were once, so that no figure moves because a page was rewritten.
 const PAGES: [(&str, &str); 4] = [
-    ("README.md", "README.md"),
-    ("PROTOCOL.md", "PROTOCOL.md"),
-    ("ARCHITECTURE.md", "ARCHITECTURE.md"),
-    ("server.md", "examples/server/README.md"),
+    ("README.md", include_str!("corpus/ragwire.md")),
+    ("PROTOCOL.md", include_str!("corpus/protocol.md")),
+    ("ARCHITECTURE.md", include_str!("corpus/architecture.md")),
+    ("server.md", include_str!("corpus/server.md")),
 ];
 
-/// `questions.json`.
+/// Questions that are counted together.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Questions {
     pub(crate) answerable: Vec<Answerable>,
     pub(crate) unanswerable: Vec<Unanswerable>,
+}
+
+/// `questions.json`.
+#[derive(Debug, Deserialize)]
+struct All {
+    #[serde(flatten)]
+    usual: Questions,
+    held_out: Questions,
 }
 
 /// A question and what answers it.
@@ -56,6 +64,8 @@ fn plain(text: &str) -> String {
 pub(crate) struct Corpus {
     pub(crate) library: Arc<Library>,
     pub(crate) questions: Questions,
+    /// Those that nothing was ever tuned on.
+    pub(crate) held_out: Questions,
     /// Whether the paper is among them.
     pub(crate) has_paper: bool,
 }
@@ -68,24 +78,26 @@ impl Corpus {
             let parsed = parse(name, bytes, &ParseLimits::default()).unwrap();
             library.add(name, &parsed).unwrap();
         };
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        for (name, file) in PAGES {
-            add(name, &std::fs::read(root.join(file)).unwrap());
+        for (name, text) in PAGES {
+            add(name, text.as_bytes());
         }
-        let data =
-            std::env::var_os("RAGWIRE_TEST_DATA").map_or_else(|| root.join("../shared/data"), PathBuf::from);
+        let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+        let data = std::env::var_os("RAGWIRE_TEST_DATA").map_or_else(beside, PathBuf::from);
         let paper = std::fs::read(data.join("attention-1706.03762v7.pdf"));
-        let mut questions: Questions = serde_json::from_str(include_str!("questions.json")).unwrap();
+        let mut all: All = serde_json::from_str(include_str!("questions.json")).unwrap();
         match &paper {
             Ok(bytes) => add(PAPER, bytes),
             Err(error) => {
                 println!("skipped: the paper is not in {}: {error}", data.display());
-                questions.answerable.retain(|question| question.document != PAPER);
+                for questions in [&mut all.usual, &mut all.held_out] {
+                    questions.answerable.retain(|question| question.document != PAPER);
+                }
             }
         }
         Self {
             library: Arc::new(library),
-            questions,
+            questions: all.usual,
+            held_out: all.held_out,
             has_paper: paper.is_ok(),
         }
     }
@@ -93,9 +105,30 @@ impl Corpus {
     /// Every passage, by the name of its document.
     pub(crate) fn passages(&self) -> BTreeMap<String, Vec<Chunk>> {
         let documents = self.library.list().into_iter();
-        let passages = |id: &str| self.library.passages(id).unwrap().unwrap();
         documents
-            .map(|document| (document.name, passages(&document.id)))
+            .map(|document| (document.name, self.passages_of(&document.id)))
             .collect()
+    }
+
+    /// The passages that a citation is of: those of a cited section that hold the quoted sentence.
+    pub(crate) fn cited(&self, chunk_id: &str, quote: &str) -> Vec<Chunk> {
+        let chunk = self
+            .library
+            .chunk(chunk_id)
+            .unwrap()
+            .expect("what is cited opens");
+        if chunk.level == Level::Passage {
+            return vec![chunk];
+        }
+        let mut passages = self.passages_of(&chunk.document_id);
+        passages.retain(|passage| {
+            let parent = self.library.parent(passage).unwrap();
+            parent.is_some_and(|parent| parent.id == chunk.id) && plain(&passage.text).contains(&plain(quote))
+        });
+        passages
+    }
+
+    fn passages_of(&self, document_id: &str) -> Vec<Chunk> {
+        self.library.passages(document_id).unwrap().unwrap()
     }
 }

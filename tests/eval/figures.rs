@@ -1,13 +1,13 @@
 //! The figures: where the answering passage stands among the hits, and what a whole answer cites and refuses.
 
-use std::fmt;
 use std::sync::Arc;
 
-use ragwire::Turn;
+use ragwire::event::Mode;
 use ragwire::rag::model::Rank;
-use ragwire::rag::{Hit, Pipeline, Question, SearchTools, Tool};
+use ragwire::rag::{Agent, AgentQuestion, Hit, SearchTools, Tool};
+use ragwire::{Status, Turn};
 
-use crate::corpus::Corpus;
+use crate::corpus::{Answerable, Corpus, Questions};
 
 /// Hits of a search. Those that are ranked anew are the same.
 const HITS: usize = 20;
@@ -38,12 +38,6 @@ impl Ranking {
     }
 }
 
-impl fmt::Display for Ranking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.2} | {:.2} | {:.2}", self.hit_1, self.hit_5, self.mrr)
-    }
-}
-
 /// A way of finding: a tool, and what puts its hits into another order.
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
@@ -54,9 +48,9 @@ pub(crate) struct Way {
 }
 
 /// Asks all questions that have an answer.
-pub(crate) async fn ranking(corpus: &Corpus, way: &Way) -> Ranking {
+pub(crate) async fn ranking(questions: &[Answerable], way: &Way) -> Ranking {
     let mut places = Vec::new();
-    for asked in &corpus.questions.answerable {
+    for asked in questions {
         let query = vec![asked.question.clone()];
         let found = way.tools.search(way.tool, &query, HITS).await.unwrap().remove(0);
         let hits = match &way.rank {
@@ -90,64 +84,58 @@ pub(crate) struct Answers {
     pub(crate) answered: f64,
     /// Share of them with an answering passage among the citations.
     pub(crate) right: f64,
-    /// Share of all their citations that are an answering passage.
+    /// Share of all their citations that are of an answering passage.
     pub(crate) precision: f64,
     /// Share of the questions without an answer that were refused.
     pub(crate) refused: f64,
 }
 
-impl fmt::Display for Answers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            answered,
-            right,
-            precision,
-            refused,
-        } = self;
-        write!(f, "{answered:.2} | {right:.2} | {precision:.2} | {refused:.2}")
-    }
-}
-
-/// Asks every question through a pipeline.
-pub(crate) async fn answers(corpus: &Corpus, rag: &Pipeline) -> Answers {
-    let (mut answered, mut right, mut cited, mut fit) = (0, 0, 0, 0);
-    for asked in &corpus.questions.answerable {
-        let (was_answered, citations) = ask(rag, &asked.question).await;
-        let answering = |chunk_id: &String| {
-            let chunk = corpus.library.chunk(chunk_id).unwrap();
-            asked.is_answered_by(&chunk.expect("what is cited opens"))
+/// Asks an agent every question, directly: its one round of searches, its gate, and a second round where that lets nothing pass.
+pub(crate) async fn answers(corpus: &Corpus, questions: &Questions, name: &str, agent: &Agent) -> Answers {
+    let (mut answered, mut right, mut cited, mut fit) = (0, 0, 0_usize, 0);
+    for asked in &questions.answerable {
+        let (was_answered, citations) = ask(agent, &asked.question).await;
+        let answering = |(chunk_id, quote): &&(String, String)| {
+            let passages = corpus.cited(chunk_id, quote);
+            passages.iter().any(|passage| asked.is_answered_by(passage))
         };
-        let answering = citations.iter().filter(|chunk_id| answering(chunk_id)).count();
+        let answering = citations.iter().filter(answering).count();
+        if answering == 0 {
+            println!("{name}: {:?} is answered by {citations:#?}", asked.question);
+        }
         answered += usize::from(was_answered);
         right += usize::from(answering > 0);
         cited += citations.len();
         fit += answering;
     }
     let mut refused = 0;
-    for asked in &corpus.questions.unanswerable {
-        let (was_answered, _) = ask(rag, &asked.question).await;
+    for asked in &questions.unanswerable {
+        let (was_answered, citations) = ask(agent, &asked.question).await;
         if was_answered {
-            println!("answered, and should not: {:?}", asked.question);
+            println!("{name}: {:?} is answered, by {citations:#?}", asked.question);
         }
         refused += usize::from(!was_answered);
     }
-    let all = corpus.questions.answerable.len() as f64;
+    let all = questions.answerable.len() as f64;
     Answers {
         answered: answered as f64 / all,
         right: right as f64 / all,
-        precision: fit as f64 / f64::from(u32::try_from(cited.max(1)).unwrap()),
-        refused: refused as f64 / corpus.questions.unanswerable.len() as f64,
+        precision: fit as f64 / cited.max(1) as f64,
+        refused: refused as f64 / questions.unanswerable.len() as f64,
     }
 }
 
-/// Whether it was answered, and the chunks that it cites.
-async fn ask(rag: &Pipeline, question: &str) -> (bool, Vec<String>) {
-    let question = Question::new(question);
-    let turn = Turn::start(|sink| rag.answer(question, sink))
+/// Whether it was answered, and the chunks that it cites, each with what it quotes.
+async fn ask(agent: &Agent, question: &str) -> (bool, Vec<(String, String)>) {
+    let question = AgentQuestion::new(question).mode(Mode::Direct);
+    let turn = Turn::start(|sink| agent.answer(question, sink))
         .commit()
         .await
         .unwrap();
-    let metadata = turn.collect().await.unwrap().end.metadata;
-    let cited = metadata.citations.into_iter().map(|citation| citation.chunk_id);
+    let end = turn.collect().await.unwrap().end;
+    assert_eq!(end.status, Status::Completed);
+    let metadata = end.metadata;
+    let citations = metadata.citations.into_iter();
+    let cited = citations.map(|citation| (citation.chunk_id, citation.supporting_quote));
     (metadata.extra["answered"] == true, cited.collect())
 }

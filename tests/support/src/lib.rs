@@ -1,5 +1,6 @@
 //! What the tests of several packages share: a real Redis ([`redis`]), a judge of what readers saw of a turn ([`history`]), models that a
-//! test makes up ([`gguf`], [`tiny_bert`], [`tiny_llama`]), and the randomness of a test that can be played again ([`seed`]).
+//! test makes up ([`gguf`], [`tiny_bert`], [`tiny_llama`]) or fetches ([`minilm`]), and the randomness of a test that can be played again
+//! ([`seed`]).
 //!
 //! It deliberately does not know ragwire: a judge must not lean on what it judges.
 #![expect(
@@ -10,6 +11,7 @@
 
 pub mod gguf;
 pub mod history;
+pub mod minilm;
 pub mod redis;
 pub mod seed;
 pub mod tiny_bert;
