@@ -34,7 +34,7 @@ const POINTS_PER_LOCK: usize = 64;
 /// Chunks up to which reading is not worth a thread of its own: well under a millisecond.
 const POINTS_READ_IN_PLACE: usize = 256;
 
-/// Chunks in memory. A chunk of a passage's size takes about 3.5 KiB with its words, and four bytes more for each number of its vectors.
+/// Chunks in memory. A chunk of a passage's size takes about 4 KiB with its words, and four bytes more for each number of its vectors.
 ///
 /// Readers go on while something is put in. Dropping it frees everything.
 #[derive(Debug)]
