@@ -37,6 +37,12 @@ record! {
         prompt_ms: f64,
         /// Time that the answer took from its first token on, in milliseconds.
         generation_ms: f64,
+        /// How fast the answer was written: its tokens after the first one, for each second.
+        tokens_per_second: f64,
+        /// How many generations the model takes at a time.
+        slots: u32,
+        /// Most of them that the model went on with at once while this answer was written, that one included.
+        slots_busy: u32,
         /// Name of the model.
         model: String,
     }
@@ -53,7 +59,9 @@ record! {
 }
 
 impl Usage {
-    /// What both consumed together. A number that only one of them has is that one's; the model's name is the first one's, if it has one.
+    /// What both consumed together, one after the other: tokens and times add up. A number that only one of them has is that one's; the model's
+    /// name is the first one's, if it has one. How fast the first one was and what it shared its model with do not add up: they stay its own,
+    /// and nobody's where it has none.
     #[must_use]
     pub fn plus(mut self, more: &Self) -> Self {
         fn sum<T: Copy + std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -145,7 +153,14 @@ mod tests {
             .prompt_ms(1.5)
             .model("m");
         assert_eq!(written.clone().plus(&judged), both);
-        assert_eq!(judged.plus(&written), both);
+        assert_eq!(judged.clone().plus(&written), both);
+        let fast = |usage: Usage| usage.tokens_per_second(80.0).slots(4u32).slots_busy(2u32);
+        assert_eq!(fast(written.clone()).plus(&judged), fast(both.clone()));
+        assert_eq!(
+            written.plus(&fast(judged)),
+            both,
+            "how fast another was says nothing of this one"
+        );
         assert_eq!(Usage::default().plus(&Usage::default()), Usage::default());
     }
 }

@@ -1,6 +1,6 @@
 //! DocumentRAG: the answer from chunks, as many as the question allows. TrustGraph's `document-rag`.
 //!
-//! It is the [`Pipeline`](super::Pipeline) without review and with the request's limits. It does not know TrustGraph's messages.
+//! One round of searches within the request's limits, and nothing is judged. It does not know TrustGraph's messages.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::graph::DocumentLimits;
 use super::model::Rank;
 use super::pipeline::{HITS_PER_QUERY, PipelineError, answer_from, checked, fuse_and_tell, search};
 use super::plan::Plan;
-use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve};
+use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve, rank};
 use crate::event::{Mode, QueryAnalysis, RerankResult};
 use crate::{Metadata, Sink};
 
@@ -41,6 +41,19 @@ impl DocumentQuestion {
 }
 
 /// The steps, each of them replaceable. Clones share them.
+///
+/// With an embedder, a model that writes and one that ranks:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use ragwire::rag::model::{Embed, LanguageModel};
+/// use ragwire::rag::{DocumentRag, MaxSimRank, SearchTools, Tool, Writer};
+///
+/// fn models(tools: &SearchTools, embedder: Arc<dyn Embed>, model: Arc<dyn LanguageModel>) -> DocumentRag {
+///     DocumentRag::new(Arc::new(tools.retriever(Tool::Hybrid)), Arc::new(Writer::new(model)))
+///         .ranker(Arc::new(MaxSimRank::new(embedder)))
+/// }
+/// ```
 #[derive(Clone)]
 pub struct DocumentRag {
     retriever: Arc<dyn Retrieve>,
@@ -74,7 +87,8 @@ impl DocumentRag {
         Self::new(retriever, Arc::new(Extractive::new(library)))
     }
 
-    /// Ranks what was found before it is cut to `doc-limit`. Where the ranker fails, the order stays as it was.
+    /// Ranks what was found before it is cut to `doc-limit`. Where the ranker fails, the order stays as it was, and no second `rerank_result`
+    /// is told.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.ranker = Some(ranker);
@@ -90,7 +104,8 @@ impl DocumentRag {
     /// Dropping the future ends the answer; nothing else changes.
     ///
     /// # Errors
-    /// Only what went wrong; see [`Pipeline::answer`](super::Pipeline::answer).
+    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the metadata's member
+    /// `answered` is false.
     pub fn answer(
         &self,
         question: DocumentQuestion,
@@ -116,41 +131,48 @@ impl DocumentRag {
         search(&*self.retriever, &plan.queries, fetched, 1, &mut lists, sink).await?;
         let kept = if self.ranker.is_some() { fetched } else { doc_limit };
         let mut context = fuse_and_tell(&lists, kept, sink).await?;
+        let mut ranked = None;
         if let Some(ranker) = &self.ranker {
-            context = rank(&**ranker, prompt, context, doc_limit, sink).await?;
+            ranked = order(&**ranker, prompt, &mut context, doc_limit, sink)
+                .await?
+                .then(|| rank::tool(ranker.method()));
         }
-        answer_from(
-            prompt,
-            &context,
-            self.retriever.tool(),
-            self.retriever.mode(),
-            &*self.generator,
-            sink,
-        )
-        .await
+        let (tool, mode) = (self.retriever.tool(), self.retriever.mode());
+        let mut metadata = answer_from(prompt, &context, tool, mode, &*self.generator, sink).await?;
+        metadata.tools_used.extend(ranked);
+        Ok(metadata)
     }
 }
 
-/// The best of the hits, by a ranker where it does not fail.
-async fn rank(
+/// Leaves the best of the hits, by a ranker where it does not fail. Whether it did not.
+async fn order(
     ranker: &dyn Rank,
     prompt: &str,
-    mut hits: Vec<Hit>,
+    hits: &mut Vec<Hit>,
     limit: usize,
     sink: &Sink,
-) -> Result<Vec<Hit>, PipelineError> {
+) -> Result<bool, PipelineError> {
     let (start, found) = (std::time::Instant::now(), hits.len());
     let passages = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
-    match ranker.rank(prompt, passages).await {
-        Ok(scores) if scores.len() == found => {
-            hits.iter_mut()
-                .zip(scores)
-                .for_each(|(hit, score)| hit.score = score);
-            hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let scores = match ranker.rank(prompt, passages).await {
+        Ok(scores) if scores.len() == found => Some(scores),
+        Ok(_) => {
+            tracing::warn!("a ranker gave another number of scores than there were passages");
+            None
         }
-        Ok(_) => tracing::warn!("a ranker gave another number of scores than there were passages"),
-        Err(error) => tracing::warn!(code = error.code(), "the passages are not ranked"),
-    }
+        Err(error) => {
+            tracing::warn!(code = error.code(), "the passages are not ranked");
+            None
+        }
+    };
+    let Some(scores) = scores else {
+        hits.truncate(limit);
+        return Ok(false);
+    };
+    hits.iter_mut()
+        .zip(scores)
+        .for_each(|(hit, score)| hit.score = score);
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
     hits.truncate(limit);
     let mut result = RerankResult::new(
         ranker.method(),
@@ -162,7 +184,7 @@ async fn rank(
         result = result.top_score(f64::from(best.score));
     }
     sink.send(result).await?;
-    Ok(hits)
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::rag::model::{Boxed, ModelError};
-use crate::rag::{LibraryLimits, ParseLimits, parse};
+use crate::rag::scripted::{Reply, Scripted};
+use crate::rag::store::{MemoryStore, Store, Vectors};
+use crate::rag::test_models::{DIMENSIONS, Words};
+use crate::rag::{Indexer, LibraryLimits, MaxSimRank, ParseLimits, SearchTools, Tool, Writer, parse};
 use crate::turn::Collected;
-use crate::{Event, Turn};
+use crate::{Event, Status, Turn, Usage};
 
 fn library(sections: usize) -> Arc<Library> {
     let text: String = (0..sections)
@@ -122,6 +125,104 @@ async fn a_ranker_chooses_among_what_was_fetched_and_may_fail() {
             .count(),
         2
     );
+    assert_eq!(ranked.end.metadata.tools_used, ["bm25_search", "rerank_longest"]);
     let failed = ask(&rag.ranker(Arc::new(Longest(true))), question()).await;
+    assert_eq!(names(&failed), names(&plain));
+    assert_eq!(failed.end.metadata.tools_used, ["bm25_search"]);
     assert_eq!((first(&failed), failed.text), (first(&plain), plain.text));
+}
+
+/// All tools over a store of vectors.
+async fn tools(library: &Arc<Library>) -> SearchTools {
+    let embedder = Arc::new(Words::default());
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Vectors::dense(DIMENSIONS)));
+    let indexer = Indexer::new(Arc::clone(library), Arc::clone(&store), Some(embedder.clone())).unwrap();
+    let report = indexer.reconcile(|_| std::ops::ControlFlow::Continue(())).await;
+    assert!(report.unwrap().failed.is_empty());
+    SearchTools::new(Arc::clone(library), store, Some(embedder)).unwrap()
+}
+
+/// Chunks, tokens and the model of the one `generation_start`.
+fn generation(collected: &Collected) -> (u32, u32, String) {
+    let of = |(event, _): &(Event, _)| match event {
+        Event::GenerationStart(start) => Some((
+            start.context_chunks,
+            start.total_context_tokens,
+            start.model.clone(),
+        )),
+        _ => None,
+    };
+    collected.events.iter().find_map(of).unwrap()
+}
+
+#[tokio::test]
+async fn models_search_rank_and_write() {
+    let library = library(5);
+    let model = Arc::new(Scripted::new([Reply::says(
+        "It sings at dawn [1], and swims [9].",
+    )]));
+    let retriever = tools(&library).await.retriever(Tool::Hybrid);
+    let rag = DocumentRag::new(Arc::new(retriever), Arc::new(Writer::new(model.clone())))
+        .ranker(Arc::new(MaxSimRank::new(Arc::new(Words::default()))));
+    let question = DocumentQuestion::new("When does bird number3 sing?").limits(limits(2, 4));
+    let collected = ask(&rag, question).await;
+    let search = ["search", "retrieval_start", "retrieval_result"];
+    let mut wanted = vec!["query_analysis"];
+    wanted.extend(search.iter().chain(&search));
+    wanted.extend(["rerank_result", "rerank_result", "sources", "generation_start"]);
+    assert_eq!(names(&collected), wanted);
+    let ranked = |(event, _): &(Event, _)| match event {
+        Event::RerankResult(event) => Some((event.method.clone(), event.output_count)),
+        _ => None,
+    };
+    let ranked: Vec<_> = collected.events.iter().filter_map(ranked).collect();
+    assert_eq!(ranked, [("rrf".to_owned(), 5), ("colbert".to_owned(), 2)]);
+    assert_eq!(collected.text, "It sings at dawn [1], and swims [?].");
+    assert_eq!(collected.end.status, Status::Completed);
+    let metadata = &collected.end.metadata;
+    assert_eq!(metadata.mode.as_deref(), Some("hybrid"));
+    assert_eq!(metadata.tools_used, ["hybrid_search", "rerank_colbert"]);
+    assert_eq!(
+        metadata.citations[0].supporting_quote,
+        "Bird number3 sings at dawn."
+    );
+    assert_eq!(metadata.extra["unknown_citations"], 1);
+    let read = crate::rag::scripted::tokens(&model.prompts()[0]);
+    assert_eq!(generation(&collected), (2, read, "scripted".to_owned()));
+    let usage = Usage::new()
+        .input_tokens(u64::from(read))
+        .cached_input_tokens(1u64)
+        .output_tokens(1u64)
+        .prompt_ms(2.5)
+        .generation_ms(7.5)
+        .slots(4u32)
+        .slots_busy(2u32)
+        .model("scripted");
+    assert_eq!(metadata.usage, Some(usage));
+}
+
+#[tokio::test]
+async fn what_does_not_fit_a_model_is_no_source() {
+    let library = library(60);
+    let model = Arc::new(Scripted::with_context(1200, [Reply::says("At dawn [1].")]));
+    let rag = DocumentRag::new(
+        Arc::new(Lexical::new(library)),
+        Arc::new(Writer::new(model.clone())),
+    );
+    let question = || DocumentQuestion::new("When does bird number7 sing?").limits(limits(50, 0));
+    let collected = ask(&rag, question()).await;
+    let seen = model.asked()[0].matches(" n=\"").count();
+    assert!((1..50).contains(&seen), "{seen}");
+    assert_eq!(sources(&collected), seen);
+    assert_eq!(generation(&collected).0 as usize, seen);
+    assert_eq!(collected.end.metadata.extra["trimmed_chunks"], 50 - seen);
+    // Nor is anything where not even the question fits.
+    let tiny = Writer::new(Arc::new(Scripted::with_context(20, [])));
+    let rag = DocumentRag {
+        generator: Arc::new(tiny),
+        ..rag
+    };
+    let (sink, _pending) = Turn::builder().channel();
+    let error = rag.answer(question(), sink).await.unwrap_err();
+    assert_eq!(error.code(), "question_too_long");
 }

@@ -5,7 +5,7 @@
 //! hold is refused in words.
 //!
 //! ```text
-//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► review ─► generate ─► sink
+//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► judge ─► generate ─► sink
 //! ```
 //!
 //! | module | what it is |
@@ -26,7 +26,6 @@
 //! | [`plan`] | a question to the queries that are searched for |
 //! | [`retrieve`] | the seam for finding chunks, and fusing of several lists |
 //! | [`terms`] | the telling words of a question and their weights |
-//! | [`review`] | the seam for judging evidence |
 //! | [`extract`] | the sentences that answer |
 //! | [`generate`] | the seam for writing the answer |
 //! | [`write`](mod@write) | the answer of a language model, its citations checked while it streams |
@@ -36,7 +35,7 @@
 //! | [`cache`] | answers to questions that mean the same |
 //! | [`mod@graph`] | entities and relations beside the chunks, and GraphRAG |
 //! | [`document_rag`] | DocumentRAG: the answer from a given number of chunks |
-//! | [`pipeline`] | the model-free steps for one question, each told to a sink |
+//! | [`pipeline`] | what the answers from the graph and from a given number of chunks share |
 //! | [`agent`] | all of it for one question: with models where there are any |
 //! | `upstream` (feature `upstream`) | models behind any server that speaks OpenAI's protocol |
 //!
@@ -71,7 +70,6 @@ mod quantity;
 pub mod rank;
 mod records;
 pub mod retrieve;
-pub mod review;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod sentence;
@@ -97,9 +95,8 @@ pub use judge::Judge;
 pub use levels::SectionTree;
 pub use library::{Library, LibraryError, LibraryLimits};
 pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
-pub use pipeline::{Pipeline, PipelineError, Question, ReviewPolicy};
+pub use pipeline::PipelineError;
 pub use rank::{LexicalRank, MaxSimRank};
 pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use review::{CoverageReview, JudgeReview, Judgement, Review};
 pub use tools::{SearchTools, Tool};
 pub use write::Writer;

@@ -302,6 +302,10 @@ pub struct Finished {
     pub prompt_ms: Option<f64>,
     /// From the first token to the last, in milliseconds.
     pub generation_ms: Option<f64>,
+    /// How many generations the model takes at a time.
+    pub slots: Option<u32>,
+    /// Most generations that one step of the model went on with while this one ran, itself included.
+    pub slots_busy: Option<u32>,
 }
 
 impl Finished {
@@ -314,7 +318,16 @@ impl Finished {
             answer_tokens: None,
             prompt_ms: None,
             generation_ms: None,
+            slots: None,
+            slots_busy: None,
         }
+    }
+
+    /// Tokens of the answer for each second. The first one came before the time of the others began; where it is the only one there is no rate.
+    pub fn tokens_per_second(&self) -> Option<f64> {
+        let (tokens, ms) = (self.answer_tokens?.checked_sub(1)?, self.generation_ms?);
+        let rate = f64::from(tokens) / (ms / 1e3);
+        (tokens > 0 && rate.is_finite() && rate > 0.0).then_some(rate)
     }
 
     /// The same as a turn tells it.
@@ -325,6 +338,9 @@ impl Finished {
         usage.output_tokens = self.answer_tokens.map(u64::from);
         usage.prompt_ms = self.prompt_ms;
         usage.generation_ms = self.generation_ms;
+        usage.tokens_per_second = self.tokens_per_second();
+        usage.slots = self.slots;
+        usage.slots_busy = self.slots_busy;
         usage
     }
 }
@@ -482,7 +498,7 @@ pub trait Embed: Debug + Send + Sync + 'static {
 
 /// Scores passages against a query.
 pub trait Rank: Debug + Send + Sync + 'static {
-    /// How it is done, for the events: `maxsim`, `cross-encoder`, `lexical`.
+    /// How it is done, for the events: `colbert` (MaxSim over the vectors of tokens), `cross-encoder`, `lexical`.
     fn method(&self) -> &str;
 
     /// One score for each passage, in order; more is better, comparable within one call only.

@@ -18,7 +18,13 @@ pub const BATCH_PASSAGES: usize = 64;
 /// Words of a passage around its best sentence count this much of words in it.
 const AROUND_SHARE: f32 = 0.5;
 
-/// Late interaction over the token vectors of an embedder. One that was not trained for it ranks sensibly all the same; it is no ColBERT.
+/// The name of the tool that ranks by this method, as the seed spells it: `rerank_colbert`.
+pub(super) fn tool(method: &str) -> String {
+    format!("rerank_{}", method.replace('-', "_"))
+}
+
+/// Late interaction: MaxSim over the token vectors of an embedder. Events call it `colbert`, and the tool `rerank_colbert`, as the seed does, after
+/// the paper that it is from (Khattab and Zaharia, 2020). An embedder that was not trained for it ranks sensibly all the same; it is no ColBERT.
 #[derive(Debug, Clone)]
 pub struct MaxSimRank {
     embedder: Arc<dyn Embed>,
@@ -67,7 +73,7 @@ impl MaxSimRank {
 
 impl Rank for MaxSimRank {
     fn method(&self) -> &str {
-        "maxsim"
+        "colbert"
     }
 
     fn rank<'a>(&'a self, query: &'a str, passages: Vec<String>) -> Boxed<'a, Result<Vec<f32>, ModelError>> {
@@ -134,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn late_interaction_sums_the_best_token_for_each_of_the_query() {
         let rank = MaxSimRank::new(Arc::new(Words::default()));
-        assert_eq!(rank.method(), "maxsim");
+        assert_eq!(rank.method(), "colbert");
         let texts = ["red fox", "a red red fox runs", "blue fox", "", "green"];
         let scores = rank.rank("red fox", passages(&texts)).await.unwrap();
         let rounded: Vec<f32> = scores.iter().map(|score| score.round()).collect();

@@ -39,6 +39,7 @@ impl Reply {
 /// One token for four bytes of a prompt's messages, rounded up, and nothing for the template.
 #[derive(Debug)]
 pub(crate) struct Scripted {
+    name: &'static str,
     context_tokens: u32,
     replies: Mutex<VecDeque<Reply>>,
     prompts: Mutex<Vec<Prompt>>,
@@ -52,11 +53,17 @@ impl Scripted {
 
     pub(crate) fn with_context(context_tokens: u32, replies: impl IntoIterator<Item = Reply>) -> Self {
         Self {
+            name: "scripted",
             context_tokens,
             replies: Mutex::new(replies.into_iter().collect()),
             prompts: Mutex::default(),
             is_closed: Arc::default(),
         }
+    }
+
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
     }
 
     /// What it was asked until now.
@@ -81,7 +88,7 @@ pub(crate) fn tokens(prompt: &Prompt) -> u32 {
 
 impl LanguageModel for Scripted {
     fn name(&self) -> &str {
-        "scripted"
+        self.name
     }
 
     fn context_tokens(&self) -> u32 {
@@ -149,6 +156,7 @@ impl LanguageModel for Scripted {
                     finished.answer_tokens = Some(answer_tokens);
                     finished.prompt_ms = Some(2.5);
                     finished.generation_ms = Some(7.5);
+                    (finished.slots, finished.slots_busy) = (Some(4), Some(2));
                     Piece::Finished(finished)
                 }
                 Err(error) => Piece::Failed(error),

@@ -198,6 +198,16 @@ impl SearchTools {
         })
     }
 
+    /// Searches by words alone: passages of `library`, and what `store` keeps of its other levels.
+    pub fn words(library: Arc<Library>, store: Arc<dyn Store>) -> Self {
+        Self {
+            library,
+            store,
+            embedder: None,
+            late: false,
+        }
+    }
+
     /// Lets the store put what [`Tool::Hybrid`] found into the order of its MaxSim, which becomes the score.
     ///
     /// # Errors
@@ -282,7 +292,7 @@ impl SearchTools {
         Ok(found)
     }
 
-    /// The tool as a step of a [`Pipeline`](super::Pipeline).
+    /// The tool for what takes any retriever, as [`DocumentRag`](super::DocumentRag) does.
     pub fn retriever(&self, tool: Tool) -> ToolRetriever {
         ToolRetriever {
             tools: self.clone(),
@@ -410,7 +420,7 @@ fn parent_of(hit: &Hit) -> &str {
     hit.chunk.parent.as_deref().unwrap_or(&hit.chunk.id)
 }
 
-/// One tool as a step of a pipeline.
+/// One tool as a retriever.
 #[derive(Debug, Clone)]
 pub struct ToolRetriever {
     tools: SearchTools,

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::*;
 use crate::rag::model::Boxed;
-use crate::rag::pipeline::{Pipeline, Question};
-use crate::rag::review::CoverageReview;
 use crate::rag::store::{MemoryStore, Point, Vectors};
 use crate::rag::test_models::{DIMENSIONS, Words};
-use crate::rag::{Chunk, Extractive, Indexer, LibraryLimits, ParseLimits, parse};
+use crate::rag::{
+    Chunk, DocumentQuestion, DocumentRag, Extractive, Indexer, LibraryLimits, ParseLimits, parse,
+};
 use crate::{Status, Turn};
 
 const BIRDS: &str = "# Birds\n\nA robin sings at dawn every day. An owl hunts at night, unseen.\n\n# Fish\n\nA carp eats plants all day long. The carp sings never.";
@@ -380,19 +380,18 @@ async fn late_interaction_reorders_in_the_store() {
 }
 
 #[tokio::test]
-async fn a_tool_is_a_step_of_a_pipeline() {
+async fn a_tool_is_a_retriever() {
     let bench = bench(Vectors::dense(DIMENSIONS), words()).await;
     for (tool, name, mode) in [
         (Tool::Hybrid, "hybrid_search", "hybrid"),
         (Tool::Proposition, "proposition_search", "hybrid"),
         (Tool::Semantic, "semantic_search", "dense"),
     ] {
-        let rag = Pipeline::new(
+        let rag = DocumentRag::new(
             Arc::new(bench.tools.retriever(tool)),
-            Arc::new(CoverageReview::new(Arc::clone(&bench.library))),
             Arc::new(Extractive::new(Arc::clone(&bench.library))),
         );
-        let question = Question::new("When does the robin sing?");
+        let question = DocumentQuestion::new("When does the robin sing?");
         let turn = Turn::start(|sink| rag.answer(question, sink))
             .commit()
             .await

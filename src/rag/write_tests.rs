@@ -75,6 +75,9 @@ async fn an_answer_streams_with_checked_citations() {
             .output_tokens(4u64)
             .prompt_ms(2.5)
             .generation_ms(7.5)
+            .tokens_per_second(3.0 / (7.5 / 1e3))
+            .slots(4u32)
+            .slots_busy(2u32)
             .model("scripted"),
     );
     whole.unknown_citations = 1;

@@ -308,6 +308,7 @@ impl Spelling for AgUiSpelling {
             [Tokens {
                 model: usage.model.as_deref(),
                 input_tokens: usage.input_tokens,
+                cached_input_tokens: usage.cached_input_tokens,
                 output_tokens: usage.output_tokens,
             }]
         });
@@ -602,6 +603,8 @@ struct Tokens<'a> {
     model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cached_input_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_tokens: Option<u64>,
 }

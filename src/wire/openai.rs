@@ -351,6 +351,13 @@ struct Tokens {
     prompt_tokens: u64,
     completion_tokens: u64,
     total_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens_details: Option<PromptTokens>,
+}
+
+#[derive(Serialize)]
+struct PromptTokens {
+    cached_tokens: u64,
 }
 
 /// The usage as this protocol says it, which takes both numbers; none is made up.
@@ -358,6 +365,7 @@ fn tokens(end: &End) -> Option<Tokens> {
     let Usage {
         input_tokens: Some(prompt_tokens),
         output_tokens: Some(completion_tokens),
+        cached_input_tokens,
         ..
     } = *end.metadata.usage.as_ref()?
     else {
@@ -367,6 +375,7 @@ fn tokens(end: &End) -> Option<Tokens> {
         prompt_tokens,
         completion_tokens,
         total_tokens: prompt_tokens.saturating_add(completion_tokens),
+        prompt_tokens_details: cached_input_tokens.map(|cached_tokens| PromptTokens { cached_tokens }),
     })
 }
 

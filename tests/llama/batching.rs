@@ -34,13 +34,20 @@ async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
     generations.extend(prompts[1..].iter().map(|prompt| engine.generate(prompt.clone())));
     prepared(&engine).await;
     gate.open();
+    let mut busiest = 0;
     for (index, (generation, (text, alone))) in generations.into_iter().zip(&expected).enumerate() {
         let (together, finished) = within(generation.whole()).await.unwrap();
         assert_eq!(together, *text, "generation {index}");
         assert_eq!(finished.reason, alone.reason);
         assert_eq!(finished.prompt_tokens, alone.prompt_tokens);
         assert_eq!(finished.answer_tokens, alone.answer_tokens);
+        assert_eq!((alone.slots, alone.slots_busy), (Some(1), Some(1)));
+        assert_eq!(finished.slots, Some(8));
+        busiest = busiest.max(finished.slots_busy.unwrap());
+        assert!(finished.tokens_per_second() > Some(0.0));
     }
+    assert!((4..=8).contains(&busiest), "{busiest}");
+    assert_eq!(engine.stats().slots, 8);
     let most = gate.steps().iter().map(|step| step.answer_tokens).max().unwrap();
     assert!(most >= 4, "they ran together: {most} of them at once");
     assert_eq!(engine.stats().finished, 8);
@@ -80,6 +87,7 @@ async fn a_dropped_generation_is_gone_in_the_next_step() {
         (finished.reason, finished.answer_tokens),
         (FinishReason::Length, Some(40))
     );
+    assert_eq!(finished.slots_busy, Some(2));
     let steps = gate.steps();
     assert_eq!((steps[5].running, steps[5].answer_tokens), (1, 1));
     let stats = engine.stats();

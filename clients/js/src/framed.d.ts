@@ -111,6 +111,11 @@ export interface Metadata {
     output_tokens?: number;
     prompt_ms?: number;
     generation_ms?: number;
+    /** Of the model that wrote the answer, after its first token. Not `output_tokens` for the whole time: others may have judged. */
+    tokens_per_second?: number;
+    /** How many generations that model takes at a time, and how many it was busy with at most. */
+    slots?: number;
+    slots_busy?: number;
     model?: string;
   };
   queue_stats?: { was_queued: boolean; queue_position: number; queue_wait_ms?: number };

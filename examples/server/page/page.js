@@ -89,6 +89,8 @@ function describe(event) {
     case "search":
       return `Searching for “${event.query ?? ""}”`;
     case "retrieval_start":
+    case "cache_miss":
+    case "tool_call":
     case "queued":
     case "input_requested":
       return null;
@@ -98,6 +100,14 @@ function describe(event) {
       return `Found ${event.chunks_found} passages in ${event.duration_ms} ms`;
     case "query_analysis":
       return event.decomposed ? "Split the question into parts" : "Read the question";
+    case "cache_hit":
+      return `Answered before: “${event.original_query}”`;
+    case "tool_result":
+      return `Used ${event.tool.replaceAll("_", " ")}`;
+    case "crag_evaluation":
+      return `${event.correct} of ${event.correct + event.ambiguous + event.incorrect} passages answer, ${event.ambiguous} may`;
+    case "verification":
+      return `${event.claims_supported} of ${event.claims_checked} claims are supported`;
     case "rerank_result":
       return `Kept the best ${event.output_count} of ${event.input_count}`;
     case "review":

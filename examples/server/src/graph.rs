@@ -1,6 +1,7 @@
 //! The graph beside the library: opened at start, brought in step with the documents, and kept so.
 //!
-//! What it holds is found by patterns, in the time that a document takes anyway. `--graph=false` leaves it alone: the file stays as it is.
+//! What it holds is found by patterns, in the time that a document takes anyway, or by the language model (`--graph-model`), which takes as long as
+//! an answer for each passage. `--graph=false` leaves it alone: the file stays as it is.
 
 use std::convert::Infallible;
 use std::io::IsTerminal;
@@ -10,9 +11,13 @@ use std::time::Instant;
 
 use ragwire::rag::Library;
 use ragwire::rag::graph::store::FILE_NAME;
-use ragwire::rag::graph::{Graph, GraphError, GraphIndex, GraphIndexError, GraphRoom, Patterns, Synced};
+use ragwire::rag::graph::{
+    EntityNames, ExtractGraph, Graph, GraphError, GraphIndex, GraphIndexError, GraphRoom, ModelExtractor,
+    Patterns, Synced,
+};
 
 use crate::cli::settings::Settings;
+use crate::engines::Engines;
 
 /// Why there is no graph.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +49,7 @@ fn hint(error: &GraphIndexError) -> &'static str {
 pub async fn open(
     settings: &Settings,
     library: &Arc<Library>,
+    engines: &Engines,
 ) -> Result<Option<Arc<GraphIndex>>, GraphStartError> {
     if !settings.graph {
         return Ok(None);
@@ -62,7 +68,7 @@ pub async fn open(
         Ok(opened) => Arc::new(opened.map_err(|error| failed(error.into()))?),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     };
-    let index = index(library, graph);
+    let index = index(settings, library, graph, engines);
     let started = Instant::now();
     let synced = index.sync().await.map_err(failed)?;
     tell(&synced);
@@ -76,13 +82,24 @@ pub async fn open(
     Ok(Some(index))
 }
 
-/// What the reference server keeps in step with what.
-pub fn index(library: &Arc<Library>, graph: Arc<Graph>) -> Arc<GraphIndex> {
-    Arc::new(GraphIndex::new(
-        Arc::clone(library),
-        graph,
-        Arc::new(Patterns::default()),
-    ))
+/// What the reference server keeps in step with what: read by a model where the settings want that, and with names that are found by their
+/// meaning where there is an embedder.
+pub fn index(
+    settings: &Settings,
+    library: &Arc<Library>,
+    graph: Arc<Graph>,
+    engines: &Engines,
+) -> Arc<GraphIndex> {
+    let extractor: Arc<dyn ExtractGraph> = match &engines.llm {
+        Some(llm) if settings.graph_model => Arc::new(ModelExtractor::new(Arc::clone(llm))),
+        _ => Arc::new(Patterns::default()),
+    };
+    let index = GraphIndex::new(Arc::clone(library), Arc::clone(&graph), extractor);
+    let embedder = engines.embedder.as_ref();
+    Arc::new(match embedder {
+        Some(embedder) => index.names(EntityNames::new(graph, Arc::clone(embedder))),
+        None => index,
+    })
 }
 
 /// Brings the graph in step, after a change of the library. The change is done whatever becomes of the graph, so a failure is only logged;

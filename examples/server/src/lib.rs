@@ -1,7 +1,7 @@
 //! The reference server of ragwire: questions about your own documents, answered live.
 //!
 //! ```text
-//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire::rag::Pipeline
+//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire::rag::Agent
 //!  flags    library,     sockets,     Host and     HTTP to     the seam: a         or faults.rs around it
 //!           documents    shutdown     Origin       Turn        question, a sink
 //! ```

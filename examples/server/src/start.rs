@@ -210,9 +210,12 @@ async fn fill_all(
     engines: Option<&Engines>,
 ) -> Result<(), StartError> {
     fill_library(settings, library, extractor).await?;
-    graph::open(settings, library).await?;
     if let Some(engines) = engines {
         engines.reconcile().await?;
+    }
+    // What a model reads, or names by their meaning, is left to the server, which has the models.
+    if !settings.graph_model {
+        graph::open(settings, library, &Engines::embedded(library)).await?;
     }
     Ok(())
 }
@@ -255,9 +258,9 @@ async fn serve_with(
 ) -> Result<(), StartError> {
     fill_library(&settings, &library, &extractor).await?;
     let (sessions, kept) = open_sessions(&settings).await?;
-    let graph = graph::open(&settings, &library).await?;
     engines.reconcile().await?;
-    let pipeline = Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph)));
+    let graph = graph::open(&settings, &library, engines).await?;
+    let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
     let address = settings.listen;
     let data = settings.data.clone();
     if !address.ip().is_loopback() {

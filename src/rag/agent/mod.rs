@@ -8,7 +8,7 @@
 //! use ragwire::rag::{Agent, AgentQuestion, Library, LibraryLimits};
 //!
 //! let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
-//! let agent = Agent::lexical(library)?;
+//! let agent = Agent::lexical(library);
 //! let question = AgentQuestion::new("How do I install it?");
 //! let turn = Turn::start(|sink| agent.answer(question, sink)).commit().await?;
 //! # Ok(())
@@ -27,11 +27,12 @@ mod run;
 use std::sync::Arc;
 
 use super::generate::{Extractive, Generate, GenerateError, NO_DOCUMENTS};
+use super::graph::GraphTraverse;
 use super::judge::{Judge, JudgeError, LexicalJudge};
 use super::model::{ChatMessage, ModelError, Rank};
 use super::store::{MemoryStore, Vectors};
 use super::tools::ToolError;
-use super::{Library, LibraryError, SearchTools, SemanticCache};
+use super::{Library, LibraryError, RetrieveError, SearchTools, SemanticCache};
 use crate::event::Mode;
 use crate::{Failure, Metadata, SendError, Sink};
 
@@ -70,10 +71,14 @@ pub struct AgentQuestion {
     pub earlier: Vec<ChatMessage>,
     /// How it is to be answered; the judge decides where this is not said.
     pub mode: Option<Mode>,
+    /// Whether what the gate says is told as `review` as well, in the words of ADR 0007.
+    pub review: bool,
     /// Whether the answer is checked claim by claim once it is written.
     pub verify: bool,
     /// Whether the passages are told once the answer is written, as the seed has it, and not before.
     pub sources_last: bool,
+    /// Most searches of an agent, where that is not its [`Budget`]'s.
+    pub searches: Option<u32>,
     /// Whose stored answers may be said again: the owner and the collection, unless all share them.
     pub scope: String,
 }
@@ -85,8 +90,10 @@ impl AgentQuestion {
             prompt: prompt.into(),
             earlier: Vec::new(),
             mode: None,
+            review: false,
             verify: true,
             sources_last: false,
+            searches: None,
             scope: String::new(),
         }
     }
@@ -105,6 +112,13 @@ impl AgentQuestion {
         self
     }
 
+    /// Sets whether the gate is told as a `review`.
+    #[must_use]
+    pub fn review(mut self, review: bool) -> Self {
+        self.review = review;
+        self
+    }
+
     /// Sets whether the answer is checked.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
@@ -112,10 +126,17 @@ impl AgentQuestion {
         self
     }
 
-    /// Tells the passages once the answer is written.
+    /// Sets whether the passages are told once the answer is written.
     #[must_use]
-    pub fn sources_last(mut self) -> Self {
-        self.sources_last = true;
+    pub fn sources_last(mut self, last: bool) -> Self {
+        self.sources_last = last;
+        self
+    }
+
+    /// Sets how many searches an agent may make for it.
+    #[must_use]
+    pub fn searches(mut self, searches: u32) -> Self {
+        self.searches = Some(searches);
         self
     }
 
@@ -143,6 +164,9 @@ pub enum AgentError {
     /// A search failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// A search of the graph failed.
+    #[error(transparent)]
+    Graph(#[from] RetrieveError),
     /// The library failed.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -176,7 +200,7 @@ impl AgentError {
             Self::Tool(ToolError::Embed(_)) | Self::Judge(_) | Self::Rank(_) | Self::Generate(_) => {
                 "llm_error"
             }
-            Self::Tool(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
+            Self::Tool(_) | Self::Graph(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
             Self::Send(_) => "turn_over",
         }
     }
@@ -201,6 +225,7 @@ struct Parts {
     judge: Arc<dyn Judge>,
     generator: Arc<dyn Generate>,
     ranker: Option<Arc<dyn Rank>>,
+    graph: Option<GraphTraverse>,
     cache: Option<Arc<SemanticCache>>,
     budget: Budget,
 }
@@ -219,6 +244,7 @@ impl std::fmt::Debug for Agent {
             .field("judge", &parts.judge.name())
             .field("model", &parts.generator.model())
             .field("ranker", &parts.ranker.as_ref().map(|ranker| ranker.method()))
+            .field("graph", &parts.graph.is_some())
             .field("cache", &parts.cache.is_some())
             .field("budget", &parts.budget)
             .finish()
@@ -233,6 +259,7 @@ impl Agent {
                 judge: Arc::new(LexicalJudge::new(Arc::clone(&library))),
                 generator: Arc::new(Extractive::new(Arc::clone(&library))),
                 ranker: None,
+                graph: None,
                 cache: None,
                 budget: Budget::default(),
                 library,
@@ -242,13 +269,10 @@ impl Agent {
     }
 
     /// BM25 over passages, words that judge, quoted sentences: no model and no store.
-    ///
-    /// # Errors
-    /// None that can happen: a store without vectors fits no embedder.
-    pub fn lexical(library: Arc<Library>) -> Result<Self, ToolError> {
+    pub fn lexical(library: Arc<Library>) -> Self {
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
-        let tools = SearchTools::new(Arc::clone(&library), store, None)?;
-        Ok(Self::builder(library, tools).build())
+        let tools = SearchTools::words(Arc::clone(&library), store);
+        Self::builder(library, tools).build()
     }
 
     /// Answers a question into a sink. The future owns all it needs.
@@ -302,6 +326,15 @@ impl AgentBuilder {
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.parts.ranker = Some(ranker);
+        self
+    }
+
+    /// A graph made from the same library: an agent may search it with `graph_traverse`, as long as there is something in it. A direct answer
+    /// does not. Without a model, questions that relate things are answered by an agent then, unless they say how they are to be
+    /// ([`AgentQuestion::mode`]).
+    #[must_use]
+    pub fn graph(mut self, graph: GraphTraverse) -> Self {
+        self.parts.graph = Some(graph);
         self
     }
 

@@ -1,7 +1,9 @@
 //! What was found so far: each chunk once, with its grade. It does not search and tells nobody.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
+use crate::Citation;
 use crate::event::CragClass;
 use crate::rag::Hit;
 use crate::rag::judge::Grade;
@@ -14,17 +16,39 @@ pub(super) struct Pool {
     lists: Vec<Vec<Hit>>,
     /// Chunks that were graded and do not answer.
     refused: HashSet<String>,
-    /// All chunks that were ever seen.
-    seen: HashSet<String>,
+    /// All chunks that were ever seen, and the tool that found each first.
+    seen: HashMap<String, &'static str>,
 }
 
 impl Pool {
-    /// Takes a search's hits. Those that were not there before.
-    pub(super) fn add(&mut self, hits: Vec<Hit>) -> Vec<Hit> {
-        let new = hits.iter().filter(|hit| self.seen.insert(hit.chunk.id.clone()));
-        let new = new.cloned().collect();
+    /// Takes the hits of a search with `tool`. Those that were not there before.
+    pub(super) fn add(&mut self, tool: &'static str, hits: Vec<Hit>) -> Vec<Hit> {
+        let mut is_new = |hit: &&Hit| match self.seen.entry(hit.chunk.id.clone()) {
+            Entry::Occupied(_) => false,
+            Entry::Vacant(place) => {
+                place.insert(tool);
+                true
+            }
+        };
+        let new = hits.iter().filter(|hit| is_new(hit)).cloned().collect();
         self.lists.push(hits);
         new
+    }
+
+    /// Lets these pass, whatever the gate said.
+    pub(super) fn pass(&mut self, hits: &[Hit]) {
+        for hit in hits {
+            self.refused.remove(&hit.chunk.id);
+        }
+    }
+
+    /// Gives each citation the tool that found its chunk first.
+    pub(super) fn credit(&self, citations: &mut [Citation]) {
+        for citation in citations {
+            if let Some(tool) = self.seen.get(&citation.chunk_id) {
+                (*tool).clone_into(&mut citation.source_tool);
+            }
+        }
     }
 
     /// Notes what the gate said of hits.
@@ -38,7 +62,9 @@ impl Pool {
 
     /// Puts a wider chunk where a chunk was.
     pub(super) fn widen(&mut self, chunk_id: &str, wider: &Hit) {
-        self.seen.insert(wider.chunk.id.clone());
+        if let Some(tool) = self.seen.get(chunk_id).copied() {
+            self.seen.entry(wider.chunk.id.clone()).or_insert(tool);
+        }
         for list in &mut self.lists {
             // Two passages of one section become the same: the first place counts.
             let mut has = list.iter().any(|hit| hit.chunk.id == wider.chunk.id);
@@ -89,8 +115,8 @@ mod tests {
     #[test]
     fn each_chunk_is_new_once_and_what_was_refused_comes_last() {
         let mut pool = Pool::default();
-        assert_eq!(ids(&pool.add(hits(&[1, 2, 3]))), ["d-1", "d-2", "d-3"]);
-        assert_eq!(ids(&pool.add(hits(&[3, 4]))), ["d-4"]);
+        assert_eq!(ids(&pool.add("a", hits(&[1, 2, 3]))), ["d-1", "d-2", "d-3"]);
+        assert_eq!(ids(&pool.add("b", hits(&[3, 4]))), ["d-4"]);
         assert_eq!(ids(&pool.best(9)), ["d-3", "d-1", "d-2", "d-4"]);
         let grades = [0.1, 0.9, 0.1].map(|score| {
             Grade::new(
@@ -105,16 +131,30 @@ mod tests {
         assert_eq!(ids(&pool.best(9)), ["d-2", "d-4"]);
         pool.grade(&hits(&[4, 2, 4]), &[grades[0], grades[0], grades[0]]);
         assert_eq!(ids(&pool.best(2)), ["d-3", "d-1"], "there is nothing else");
+        pool.pass(&hits(&[1, 4]));
+        assert_eq!(ids(&pool.best(9)), ["d-1", "d-4"]);
+    }
+
+    #[test]
+    fn a_citation_names_the_tool_that_found_its_chunk_first() {
+        let mut pool = Pool::default();
+        pool.add("a", hits(&[1]));
+        pool.add("b", hits(&[1, 2]));
+        pool.widen("d-2", &section());
+        let mut cited = ["d-1", "d-2", "d-s0", "d-9"].map(|id| Citation::new("d", id, "x", "before"));
+        pool.credit(&mut cited);
+        let tools = cited.map(|citation| citation.source_tool);
+        assert_eq!(tools, ["a", "b", "b", "before"]);
     }
 
     #[test]
     fn a_section_stands_for_its_passages_once() {
         let mut pool = Pool::default();
-        pool.add(hits(&[1, 2, 3]));
-        pool.add(hits(&[2]));
+        pool.add("a", hits(&[1, 2, 3]));
+        pool.add("b", hits(&[2]));
         pool.widen("d-2", &section());
         pool.widen("d-3", &section());
         assert_eq!(ids(&pool.best(9)), ["d-s0", "d-1"]);
-        assert_eq!(ids(&pool.add(vec![section()])), Vec::<&str>::new());
+        assert_eq!(ids(&pool.add("c", vec![section()])), Vec::<&str>::new());
     }
 }

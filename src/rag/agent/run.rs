@@ -1,24 +1,29 @@
 //! One question through all steps. Each is told as it begins or ends, in the order of the seed's page.
 
+mod traverse;
+
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::traverse::Explained;
 use super::pool::Pool;
 use super::{AgentError, AgentQuestion, MAX_QUESTION_BYTES, Parts};
 use crate::event::{
-    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Search, Source,
-    Sources, ToolCall, ToolResult,
+    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
+    Source, Sources, ToolCall, ToolResult, Verdict,
 };
 use crate::rag::cache::Lookup;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::GenerateRequest;
+use crate::rag::graph::GraphTraverse;
 use crate::rag::judge::{
-    Gate, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims, lexical,
+    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
+    lexical,
 };
 use crate::rag::pipeline::source;
 use crate::rag::plan::Plan;
 use crate::rag::tools::{Found, Tool};
-use crate::rag::{Generated, Hit, Level};
+use crate::rag::{Generated, Hit, Level, rank};
 use crate::{Metadata, Sink, Usage};
 
 /// The name of the tool that takes a question apart.
@@ -48,6 +53,13 @@ const TOOLS: [(Tool, &str); 5] = [
     ),
 ];
 
+/// What stands behind a choice of the judge.
+#[derive(Debug, Clone, Copy)]
+enum Way<'a> {
+    Search(Tool),
+    Graph(&'a GraphTraverse),
+}
+
 /// The stored answer if there is one, else all steps.
 pub(super) async fn run(
     parts: &Parts,
@@ -71,8 +83,10 @@ pub(super) async fn run(
         sink,
         pool: Pool::default(),
         searched: Vec::new(),
+        reviews: 0,
         tools_used: Vec::new(),
         usage: None,
+        explained: Explained::default(),
     };
     // An answer to a question that leans on a conversation is nobody else's.
     let cache = parts.cache.as_ref().filter(|_| question.earlier.is_empty());
@@ -88,7 +102,9 @@ pub(super) async fn run(
             // The seed has the analysis first; a model's would cost more than the answer that is there.
             let judge = LexicalJudge::new(Arc::clone(&parts.library));
             let analysis = Judged::new(judge.analysis(prompt, &[]), lexical::NAME);
-            sink.send(analysis.event(prompt)).await?;
+            let mut event = analysis.event(prompt);
+            event.estimated_mode = question.mode.unwrap_or_else(|| run.mode(&analysis));
+            sink.send(event).await?;
             Ok(hit.replay(sink).await?)
         }
         Lookup::Miss(ticket) => {
@@ -118,8 +134,11 @@ struct Run<'a> {
     sink: &'a Sink,
     pool: Pool,
     searched: Vec<Searched>,
+    reviews: u32,
     tools_used: Vec<String>,
+    /// What judges consumed.
     usage: Option<Usage>,
+    explained: Explained,
 }
 
 impl Run<'_> {
@@ -131,7 +150,7 @@ impl Run<'_> {
             .analyse(self.prompt, &self.question.earlier)
             .await?;
         self.consumed(analysis.usage.as_ref());
-        let mode = self.question.mode.unwrap_or(analysis.value.mode);
+        let mode = self.question.mode.unwrap_or_else(|| self.mode(&analysis));
         let mut event = analysis.event(self.prompt);
         event.estimated_mode = mode;
         self.sink.send(event).await?;
@@ -182,18 +201,24 @@ impl Run<'_> {
 
     /// Step by step, each chosen by the judge. The parts of the question come first.
     async fn agentic(&mut self, parts: &[String]) -> Result<(), AgentError> {
-        let tools: Vec<(Tool, Choice)> = TOOLS
+        let mut tools: Vec<(Way<'_>, Choice)> = TOOLS
             .iter()
             .filter(|(tool, _)| self.parts.tools.has(*tool))
-            .map(|(tool, what)| (*tool, Choice::new(self.parts.tools.name(*tool), *what)))
+            .map(|(tool, what)| {
+                (
+                    Way::Search(*tool),
+                    Choice::new(self.parts.tools.name(*tool), *what),
+                )
+            })
             .collect();
+        tools.extend(self.graph().map(|graph| (Way::Graph(graph), traverse::choice())));
         let choices: Vec<Choice> = tools.iter().map(|(_, choice)| choice.clone()).collect();
-        let most = self.parts.budget.searches;
+        let most = self.searches();
         // What was told of the parts was the first iteration.
         let before = u32::from(!parts.is_empty());
-        let mut first = parts.iter().map(|part| (Tool::Hybrid, part.clone()));
+        let mut first = parts.iter().map(|part| (Way::Search(Tool::Hybrid), part.clone()));
         for done in 0..most {
-            let (tool, query) = match first.next() {
+            let (way, query) = match first.next() {
                 Some(part) => part,
                 None => {
                     let found = self.pool.best(self.parts.budget.context_chunks);
@@ -205,21 +230,22 @@ impl Run<'_> {
                         break;
                     };
                     // A judge chooses from what it was given; one that does not ends the search.
-                    let Some((tool, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
+                    let Some((way, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
                         break;
                     };
-                    (*tool, query)
+                    (*way, query)
                 }
             };
-            let query = match tool {
-                Tool::Hyde => match self.imagined().await? {
-                    Some(imagined) => imagined,
-                    None => query,
-                },
-                _ => query,
+            let iteration = before + done + 1;
+            let new = match way {
+                Way::Graph(graph) => self.traverse(graph, &query, iteration).await?,
+                Way::Search(Tool::Hyde) => {
+                    let imagined = self.imagined().await?.unwrap_or(query);
+                    self.search(Tool::Hyde, &imagined, iteration).await?
+                }
+                Way::Search(tool) => self.search(tool, &query, iteration).await?,
             };
-            let new = self.search(tool, &query, before + done + 1).await?;
-            if !new.is_empty() {
+            if !new.is_empty() && !matches!(way, Way::Graph(_)) {
                 self.gate(&new).await?;
             }
         }
@@ -268,7 +294,7 @@ impl Run<'_> {
         };
         self.sink.send(found.event(name, start.elapsed())).await?;
         let Found { hits, .. } = found;
-        let new = self.pool.add(hits);
+        let new = self.pool.add(name, hits);
         self.searched.push(Searched::new(name, query, count(new.len())));
         self.used(name);
         Ok(new)
@@ -297,8 +323,27 @@ impl Run<'_> {
             }
         }
         self.sink.send(grades.event(hits, &widened)).await?;
+        if self.question.review {
+            self.told_review(&last, &grades.by).await?;
+        }
         self.pool.grade(hits, &last);
         Ok(action)
+    }
+
+    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AgentError> {
+        let Gate {
+            correct, ambiguous, ..
+        } = Gate::of(grades);
+        let verdict = if correct > 0 {
+            Verdict::Approved
+        } else {
+            Verdict::Rejected
+        };
+        self.reviews += 1;
+        let of = grades.len();
+        let feedback = format!("{correct} of {of} passages answer and {ambiguous} may, says {by}");
+        let review = Review::new(self.reviews, verdict).feedback(feedback);
+        Ok(self.sink.send(review).await?)
     }
 
     /// The sections of some hits.
@@ -352,7 +397,7 @@ impl Run<'_> {
         }
         self.sink.send(event).await?;
         if self.parts.ranker.is_some() {
-            self.used(&format!("rerank_{method}"));
+            self.used(&rank::tool(method));
         }
         Ok(context)
     }
@@ -370,8 +415,8 @@ impl Run<'_> {
         }
         let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
         self.sink.send(start).await?;
-        let generated = generator.generate(request, self.sink).await?;
-        self.consumed(generated.usage.as_ref());
+        let mut generated = generator.generate(request, self.sink).await?;
+        self.pool.credit(&mut generated.citations);
         if self.question.verify && generated.answered {
             let claims = claims(&generated.text);
             if !claims.is_empty() {
@@ -387,7 +432,11 @@ impl Run<'_> {
             .metadata()
             .mode(mode.as_str())
             .tools_used(std::mem::take(&mut self.tools_used));
-        if let Some(usage) = self.usage.take() {
+        let usage = match (generated.usage.clone(), self.usage.take()) {
+            (Some(written), Some(judged)) => Some(written.plus(&judged)),
+            (written, judged) => written.or(judged),
+        };
+        if let Some(usage) = usage {
             metadata = metadata.usage(usage);
         }
         Ok(Answered {
@@ -398,17 +447,21 @@ impl Run<'_> {
         })
     }
 
+    /// Most searches of an agent.
+    fn searches(&self) -> u32 {
+        self.question.searches.unwrap_or(self.parts.budget.searches)
+    }
+
     fn used(&mut self, tool: &str) {
         if self.tools_used.iter().all(|used| used != tool) {
             self.tools_used.push(tool.to_owned());
         }
     }
 
-    /// Adds what a model consumed. The name is the last one's, who as a rule wrote the answer.
+    /// Adds what a judge consumed, without how fast it was: that is said of whoever writes the answer.
     fn consumed(&mut self, usage: Option<&Usage>) {
         if let Some(more) = usage {
-            let sum = self.usage.take().unwrap_or_default();
-            self.usage = Some(more.clone().plus(&sum));
+            self.usage = Some(self.usage.take().unwrap_or_default().plus(more));
         }
     }
 }

@@ -1,5 +1,9 @@
 //! Whole turns: which events come in which order, what the answer is, and what each failure is called.
 
+mod traverse;
+mod usage;
+mod words;
+
 use super::*;
 use crate::event::{CragAction, CragClass};
 use crate::rag::cache::{CacheLimits, LibraryCorpus};
@@ -81,10 +85,10 @@ fn judge(library: &Arc<Library>, replies: &[&str]) -> Arc<ModelJudge> {
 
 #[tokio::test]
 async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
-    let agent = Agent::lexical(birds()).unwrap();
+    let agent = Agent::lexical(birds());
     let collected = ask(
         &agent,
-        AgentQuestion::new(QUESTION).mode(Mode::Direct).sources_last(),
+        AgentQuestion::new(QUESTION).mode(Mode::Direct).sources_last(true),
     )
     .await;
     let mut wanted = vec!["query_analysis"];
@@ -166,6 +170,11 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
             ("proposition_search", "owl at night", 4),
         ]
     );
+    let methods = told(&collected, |event| match event {
+        Event::RerankResult(event) => Some(event.method.clone()),
+        _ => None,
+    });
+    assert_eq!(methods, ["colbert"]);
     assert_eq!(collected.text, "Robins sing at dawn [1]. They swim [?].");
     let metadata = &collected.end.metadata;
     assert_eq!(metadata.mode.as_deref(), Some("agentic"));
@@ -175,7 +184,7 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
             "decompose_query",
             "hybrid_search",
             "proposition_search",
-            "rerank_maxsim"
+            "rerank_colbert"
         ]
     );
     assert_eq!(metadata.extra["unknown_citations"].as_u64(), Some(1));
@@ -357,17 +366,14 @@ impl Store for NoStore {
 #[tokio::test]
 async fn each_failure_has_the_code_of_the_seed() {
     let library = birds();
-    let lexical = Agent::lexical(Arc::clone(&library)).unwrap();
+    let lexical = Agent::lexical(Arc::clone(&library));
     assert_eq!(failed(&lexical, " \n").await, "empty_question");
     assert_eq!(
         failed(&lexical, &"x".repeat(MAX_QUESTION_BYTES + 1)).await,
         "question_too_long"
     );
     let empty = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
-    assert_eq!(
-        failed(&Agent::lexical(empty).unwrap(), QUESTION).await,
-        "no_documents"
-    );
+    assert_eq!(failed(&Agent::lexical(empty), QUESTION).await, "no_documents");
 
     // Words find nothing, so sentences are searched for, and those are the store's.
     let tools = SearchTools::new(Arc::clone(&library), Arc::new(NoStore), None).unwrap();

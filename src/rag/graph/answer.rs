@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::entity::{entity_iri, relation_iri};
 use super::limits::GraphLimits;
 use super::names::EntityNames;
-use super::prompt::{Fact, fitting};
+use super::prompt::{Fact, fitting, prompt as prompt_of};
 use super::search::Followed;
 use super::store::Graph;
 use super::traverse::{GraphTraverse, MODE, TOOL, Traversal};
@@ -23,11 +23,12 @@ use crate::event::{
 use crate::rag::cite::CitationFilter;
 use crate::rag::figures::{count, milliseconds};
 use crate::rag::generate::{GenerateError, NO_ANSWER, citation};
-use crate::rag::model::{LanguageModel, Rank};
+use crate::rag::model::{LanguageModel, ModelError, Rank};
 use crate::rag::pipeline::{PipelineError, answer_from, checked, source};
 use crate::rag::plan::Plan;
+use crate::rag::write::MAX_ANSWER_BYTES;
 use crate::rag::{Extractive, Generate, Hit, Library};
-use crate::{Metadata, Sink};
+use crate::{Metadata, SendError, Sink};
 
 /// The graph that explanations name: TrustGraph's, of what a retrieval did.
 pub const GRAPH: &str = "urn:graph:retrieval";
@@ -166,7 +167,7 @@ impl GraphRag {
         sink.send(RetrievalStart::new(TOOL, prompt, 1u32)).await?;
         let start = Instant::now();
         let subgraph = self.traverse.explore(prompt, question.limits).await?;
-        explain("exploration", subgraph.edges.iter(), sink).await?;
+        explain("exploration", 1, subgraph.edges.iter(), sink).await?;
         let passages = if self.model.is_some() {
             question.limits.edge_limit
         } else {
@@ -181,7 +182,7 @@ impl GraphRag {
             result = result.top_score(f64::from(best.score));
         }
         sink.send(result).await?;
-        explain("focus", found.best.iter().map(|(edge, _)| edge), sink).await?;
+        explain("focus", 1, found.best.iter().map(|(edge, _)| edge), sink).await?;
         match &self.model {
             Some(model) if !found.best.is_empty() => self.write(&**model, prompt, found, sink).await,
             _ => answer_from(prompt, &found.hits, TOOL, MODE, &*self.generator, sink).await,
@@ -204,22 +205,34 @@ impl GraphRag {
         if facts.is_empty() {
             return answer_from(prompt, &[], TOOL, MODE, &*self.generator, sink).await;
         }
-        let (written, shown) = fitting(model, prompt, &facts)
+        let (written, mut shown) = fitting(model, prompt, &facts)
             .await
             .map_err(GenerateError::Model)?;
         let tokens = model.count_tokens(&written).await.map_err(GenerateError::Model)?;
-        let trimmed = facts.len() - shown;
-        let facts = &facts[..shown];
         sink.send(Sources::new(found.hits.iter().map(source).collect()))
             .await?;
         sink.send(GenerationStart::new(count(shown), tokens, model.name()))
             .await?;
-        let (mut generation, mut filter) = (model.generate(written), CitationFilter::new(shown));
-        while let Some(piece) = generation.next().await {
+        let mut generation = model.generate(written);
+        let mut next = generation.next().await;
+        // Counted too low: nothing was said yet, so one more is left out.
+        while shown > 1 && matches!(next, Some(Err(ModelError::Overflow { .. }))) {
+            shown -= 1;
+            generation = model.generate(prompt_of(prompt, &facts[..shown]));
+            next = generation.next().await;
+        }
+        let trimmed = facts.len() - shown;
+        let facts = &facts[..shown];
+        let mut filter = CitationFilter::new(shown);
+        while let Some(piece) = next {
             let text = filter.push(&piece.map_err(GenerateError::Model)?);
             if !text.is_empty() {
                 sink.send(text).await?;
             }
+            if filter.text().len() >= MAX_ANSWER_BYTES {
+                break;
+            }
+            next = generation.next().await;
         }
         let rest = filter.finish();
         if !rest.is_empty() {
@@ -249,22 +262,24 @@ impl GraphRag {
     }
 }
 
-/// Tells which triples were followed.
-async fn explain<'a>(
+/// Tells which triples were followed, under ids that are counted on from `number`. The next number.
+pub(in crate::rag) async fn explain<'a>(
     what: &str,
+    mut number: usize,
     edges: impl Iterator<Item = &'a Followed>,
     sink: &Sink,
-) -> Result<(), PipelineError> {
+) -> Result<usize, SendError> {
     let triple = |edge: &Followed| {
         let (subject, object) = (entity_iri(&edge.subject), entity_iri(&edge.object));
         Triple::new(subject, relation_iri(&edge.predicate), object)
     };
     let triples: Vec<Triple> = edges.map(triple).collect();
-    for (number, part) in (1..).zip(triples.chunks(EXPLAINED)) {
+    for part in triples.chunks(EXPLAINED) {
         let id = format!("urn:ragwire:{what}:{number}");
         sink.send(GraphExplanation::new(id, GRAPH, part.to_vec())).await?;
+        number += 1;
     }
-    Ok(())
+    Ok(number)
 }
 
 #[cfg(test)]

@@ -225,6 +225,36 @@ async fn a_small_model_sees_the_best_triples_only() {
 }
 
 #[tokio::test]
+async fn a_count_that_was_too_low_costs_a_triple_and_an_answer_has_an_end() {
+    let overflow = || Reply::error(ModelError::Overflow { prompt: 9, limit: 8 });
+    let piece = "x".repeat(1000);
+    let model = Arc::new(Scripted::new([
+        overflow(),
+        Reply::says("A turn uses a queue [1]."),
+        Reply::Says(vec![piece; 1000]),
+    ]));
+    let rag = rag(TURNS).await.model(model.clone());
+    let question = || GraphQuestion::new("What does a turn use?");
+    let collected = ask(&rag, question()).await;
+    assert_eq!(collected.text, "A turn uses a queue [1].");
+    assert_eq!(names(&collected), STEPS);
+    assert_eq!(collected.end.metadata.extra["trimmed_triples"], 1);
+    let seen: Vec<_> = model
+        .asked()
+        .iter()
+        .map(|asked| asked.matches(" n=\"").count())
+        .collect();
+    assert_eq!(seen[0], seen[1] + 1);
+    let long = ask(&rag, question()).await;
+    assert_eq!(long.text.len(), MAX_ANSWER_BYTES.div_ceil(1000) * 1000);
+    assert_eq!(long.end.status, Status::Completed);
+    // Where one is left and that is too much, it is an error.
+    let model = Arc::new(Scripted::new(std::iter::repeat_with(overflow).take(30)));
+    let failed = ask(&rag.model(model), question()).await;
+    assert!(matches!(failed.end.status, Status::Failed(_)));
+}
+
+#[tokio::test]
 async fn a_model_that_fails_fails_the_turn() {
     let failing = || Reply::Fails(vec!["A turn ".into()], ModelError::Unavailable(None));
     let rag = rag(TURNS).await.model(Arc::new(Scripted::new([failing()])));

@@ -99,6 +99,11 @@ impl GraphIndex {
         &self.graph
     }
 
+    /// What finds its entities by the meaning of their names, where there is an embedder.
+    pub fn entity_names(&self) -> Option<&EntityNames> {
+        self.names.as_ref()
+    }
+
     /// Brings the graph in step with the library as it is now.
     ///
     /// # Cancel safety

@@ -61,7 +61,8 @@ pub(super) async fn fitting(
     }
 }
 
-fn prompt(question: &str, facts: &[Fact]) -> Prompt {
+/// The prompt for these facts.
+pub(super) fn prompt(question: &str, facts: &[Fact]) -> Prompt {
     let fence = Fence::around(facts.iter().flat_map(|fact| [fact.quote.as_str(), question]));
     let system = format!(
         "You answer questions from the facts of a knowledge graph alone. Each fact is `subject | relation | object`, with the sentence of a \

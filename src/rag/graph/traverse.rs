@@ -34,7 +34,8 @@ pub struct GraphTraverse {
     library: Arc<Library>,
     names: Option<EntityNames>,
     ranker: Option<Arc<dyn Rank>>,
-    limits: GraphLimits,
+    /// Of a search that says none.
+    pub(in crate::rag) limits: GraphLimits,
 }
 
 impl GraphTraverse {
@@ -63,11 +64,16 @@ impl GraphTraverse {
         self
     }
 
-    /// Sets the limits of [`retrieve`](Retrieve::retrieve).
+    /// Sets the limits of [`retrieve`](Retrieve::retrieve) and of an agent's searches.
     #[must_use]
     pub fn limits(mut self, limits: GraphLimits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// Whether there is nothing to find yet.
+    pub fn is_empty(&self) -> bool {
+        self.graph.size().triples == 0
     }
 
     /// The first step: where the search goes.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::coverage::{Covered, covered};
 use super::{
     Analysis, Grade, Judge, JudgeError, Judged, MAX_QUERY_BYTES, MAX_SUB_QUERIES, NextStep, Progress,
     Thresholds, Verified,
@@ -17,7 +18,6 @@ use crate::event::{ClaimVerdict, Complexity, Mode};
 use crate::rag::differ::Traits;
 use crate::rag::model::{Boxed, ChatMessage, Role};
 use crate::rag::plan::Plan;
-use crate::rag::review::{CoverageReview, Judgement};
 use crate::rag::sentence::{floor, sentences};
 use crate::rag::terms::{Term, coverage, question_terms};
 use crate::rag::{Hit, Library};
@@ -48,7 +48,7 @@ const REFERRING: [&str; 16] = [
 /// Words of the question before that are searched for with a question that leans on it: the weightiest.
 const MAX_CARRIED_TERMS: usize = 4;
 /// Words of a question that relates things, which takes more than one search.
-const RELATING: [&str; 14] = [
+const RELATING: [&str; 16] = [
     "compare",
     "compared",
     "comparison",
@@ -61,6 +61,8 @@ const RELATING: [&str; 14] = [
     "relate",
     "relates",
     "related",
+    "relation",
+    "relations",
     "relationship",
     "between",
 ];
@@ -71,7 +73,6 @@ const FRUITLESS_SEARCHES: usize = 2;
 #[derive(Debug, Clone)]
 pub struct LexicalJudge {
     library: Arc<Library>,
-    review: CoverageReview,
 }
 
 /// What a text holds, for comparing it with terms.
@@ -90,16 +91,14 @@ struct Reading<'a> {
 impl LexicalJudge {
     /// Weighs words as `library` does.
     pub fn new(library: Arc<Library>) -> Self {
-        let review = CoverageReview::new(Arc::clone(&library));
-        Self { library, review }
+        Self { library }
     }
 
     /// [`Judge::analyse`], at once.
     pub fn analysis(&self, question: &str, earlier: &[ChatMessage]) -> Analysis {
         let plan = Plan::of(question);
-        let relates = words(question).any(|word| RELATING.contains(&word.as_str()));
         let complexity = match plan.complexity() {
-            Complexity::Simple if relates => Complexity::Moderate,
+            Complexity::Simple if relates(question) => Complexity::Moderate,
             complexity => complexity,
         };
         let parts: &[String] = if plan.parts.len() > 1 { &plan.parts } else { &[] };
@@ -206,13 +205,28 @@ impl LexicalJudge {
             .rev()
             .take_while(|done| done.new_chunks == 0)
             .count();
-        if progress.steps_left == 0 || fruitless >= FRUITLESS_SEARCHES {
+        if progress.steps_left == 0 {
             return NextStep::Stop;
         }
-        let missing = match self.review.judge(progress.question, progress.found) {
-            Judgement::Approved { .. } if !progress.found.is_empty() => return NextStep::Stop,
-            Judgement::Approved { .. } => Vec::new(),
-            Judgement::Rejected { queries, .. } => queries,
+        // Passages that hold all words of such a question need not say what one has to do with the other. First comes what they are.
+        let relating = progress.tools.iter().find(|tool| {
+            let used = || progress.searched.iter().any(|done| done.tool == tool.name);
+            tool.relates && relates(progress.question) && !progress.searched.is_empty() && !used()
+        });
+        if let Some(tool) = relating {
+            let question = progress.question.trim();
+            return NextStep::Search {
+                tool: tool.name.clone(),
+                query: question[..floor(question, MAX_QUERY_BYTES)].to_owned(),
+            };
+        }
+        if fruitless >= FRUITLESS_SEARCHES {
+            return NextStep::Stop;
+        }
+        let missing = match covered(&self.library, progress.question, progress.found) {
+            Covered::Enough if !progress.found.is_empty() => return NextStep::Stop,
+            Covered::Enough => Vec::new(),
+            Covered::Lacks(queries) => queries,
         };
         let question = progress.question.trim().to_owned();
         let mut queries = vec![question];
@@ -223,7 +237,7 @@ impl LexicalJudge {
             let parts = Plan::of(progress.question).queries;
             queries.extend(missing.into_iter().chain(parts).filter(findable));
         }
-        for tool in progress.tools {
+        for tool in progress.tools.iter().filter(|tool| !tool.relates) {
             for query in &queries {
                 let query = query[..floor(query, MAX_QUERY_BYTES)].trim();
                 if !query.is_empty() && !progress.did(&tool.name, query) {
@@ -254,6 +268,11 @@ impl<'a> Reading<'a> {
         let best = sentences.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
         (best.0 + AROUND_SHARE * (around - best.0), best.1)
     }
+}
+
+/// Whether a question asks what things have to do with each other: it says `relate`, `between`, `difference` and the like.
+pub fn relates(question: &str) -> bool {
+    words(question).any(|word| RELATING.contains(&word.as_str()))
 }
 
 fn words(text: &str) -> impl Iterator<Item = String> {

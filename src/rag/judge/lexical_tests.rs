@@ -226,6 +226,74 @@ async fn an_agent_searches_for_what_is_missing_and_stops() {
 }
 
 #[test]
+fn what_relates_things_is_asked_for_once_and_only_then() {
+    let judge = judge("birds.md", BIRDS.as_bytes());
+    let tools = [
+        ToolSpec::new("graph_traverse", "relations").relating(),
+        ToolSpec::new("hybrid_search", "words"),
+    ];
+    let step = |question: &str, searched: &[(&str, u32)], steps_left: u32| {
+        let searched: Vec<Searched> = searched
+            .iter()
+            .map(|(tool, new)| Searched::new(*tool, question, *new))
+            .collect();
+        let most = if searched.is_empty() { 0 } else { 2 };
+        let found = judge.library.search("robin carp", most).unwrap();
+        match judge.step(&Progress::new(question, &tools, steps_left).after(&searched, &found)) {
+            NextStep::Search { tool, query } => {
+                assert!(tool != "graph_traverse" || query == question, "{query}");
+                tool
+            }
+            NextStep::Stop => STOP.to_owned(),
+        }
+    };
+    let (relating, plain) = (
+        "How do the robin and the carp relate?",
+        "When does the robin sing?",
+    );
+    type Case<'a> = (&'a str, &'a [(&'a str, u32)], u32, &'a str);
+    let cases: &[Case<'_>] = &[
+        // What the things are comes first, and what was found for them is not enough.
+        (relating, &[], 2, "hybrid_search"),
+        (relating, &[("hybrid_search", 2)], 2, "graph_traverse"),
+        (
+            relating,
+            &[("hybrid_search", 0), ("hybrid_search", 0)],
+            1,
+            "graph_traverse",
+        ),
+        (relating, &[("hybrid_search", 2)], 0, STOP),
+        (
+            relating,
+            &[("hybrid_search", 2), ("graph_traverse", 0)],
+            2,
+            "hybrid_search",
+        ),
+        (relating, &[("hybrid_search", 0), ("graph_traverse", 0)], 2, STOP),
+        (plain, &[], 2, "hybrid_search"),
+        (plain, &[("hybrid_search", 2)], 2, STOP),
+        (plain, &[("hybrid_search", 0)], 2, STOP),
+    ];
+    for (question, searched, steps_left, wanted) in cases {
+        assert_eq!(
+            step(question, searched, *steps_left),
+            *wanted,
+            "{question} {searched:?}"
+        );
+    }
+    for (question, wanted) in [
+        ("What is the difference between a robin and a carp?", true),
+        ("Robin vs. carp", true),
+        ("RELATIONS of the robin", true),
+        ("When does the robin sing?", false),
+        ("What relative lives in the pond?", false),
+        ("", false),
+    ] {
+        assert_eq!(relates(question), wanted, "{question}");
+    }
+}
+
+#[test]
 fn a_real_paper_is_judged_right() {
     let Some(bytes) = test_data::attention_paper() else {
         return;

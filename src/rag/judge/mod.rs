@@ -24,6 +24,7 @@
 //! A judge sends no events and does no search; what it says is made into events here.
 
 pub mod claims;
+mod coverage;
 pub mod lexical;
 pub mod model;
 mod prompts;
@@ -307,6 +308,8 @@ pub struct ToolSpec {
     pub name: String,
     /// What it is for, in a sentence.
     pub description: String,
+    /// Whether it finds how things hang together, and not what is like a query.
+    pub relates: bool,
 }
 
 impl ToolSpec {
@@ -315,7 +318,16 @@ impl ToolSpec {
         Self {
             name: name.into(),
             description: description.into(),
+            relates: false,
         }
+    }
+
+    /// Says that it finds how things hang together: a judge without a model chooses it once, for questions that relate things
+    /// ([`lexical::relates`]), and for no others.
+    #[must_use]
+    pub fn relating(mut self) -> Self {
+        self.relates = true;
+        self
     }
 }
 
@@ -351,7 +363,7 @@ impl Searched {
 pub struct Progress<'a> {
     /// What is to be answered.
     pub question: &'a str,
-    /// What it may search with, the most useful first; a judge without a model tries them in that order.
+    /// What it may search with, the most useful first; a judge without a model tries them in that order, those that relate apart.
     pub tools: &'a [ToolSpec],
     /// What it did, in order.
     pub searched: &'a [Searched],

@@ -46,16 +46,20 @@
 //! | `ragwire_llama_cached_tokens_total` | counter | prompt tokens shared instead |
 //! | `ragwire_llama_answer_tokens_total` | counter | answer tokens chosen |
 //! | `ragwire_llama_generations_total` | counter | generations that ended, by `outcome`: `stop`, `length`, `cancelled`, `failed` |
-//! | `ragwire_llama_running`, `_paused`, `_waiting` | gauge | generations with a slot, with a reader behind, in line |
+//! | `ragwire_llama_slots` | gauge | generations that may have a slot at a time |
+//! | `ragwire_llama_running`, `_paused`, `_waiting` | gauge | generations with a slot, those of them with a reader behind, in line |
 //! | `ragwire_llama_cells_reserved`, `_cells_cached` | gauge | cells promised, and left behind |
 //! | `ragwire_llama_prompt_seconds` | histogram | from the first slice of a prompt to the first token |
 //! | `ragwire_llama_generation_seconds` | histogram | from the first token to the last |
-//! | `ragwire_llama_tokens_per_second` | histogram | of one generation, after its first token |
+//! | `ragwire_llama_tokens_per_second` | histogram | of one generation, after its first token; where it has more |
 //! | `ragwire_llama_texts_total` | counter | texts embedded, or pairs ranked, by `work`: `embed`, `rank` |
 //! | `ragwire_llama_texts_cut_total` | counter | those of them that were longer than the model takes, by `work` |
 //! | `ragwire_llama_text_tokens_total` | counter | their tokens, by `work` |
 //! | `ragwire_llama_batches_total` | counter | their batches, by `work` |
 //! | `ragwire_llama_batch_seconds` | histogram | of one such batch, by `work` |
+//!
+//! The same figures of one answer are in its turn's [`Usage`](crate::Usage): tokens, shared ones, both times, tokens per second, the engine's slots and how
+//! many of them were busy at most. What judges consumed is added to tokens and times there, not to the others.
 //!
 //! It builds llama.cpp: minutes, with cmake, a C++ compiler and libclang. It knows no documents and no pipeline.
 

@@ -100,6 +100,7 @@ impl<'model> Scheduler<'model> {
             prefixes: Prefixes::new(if cannot_share { 0 } else { parts.prefixes }),
             is_open: true,
             stats: LlamaStats {
+                slots: u32::try_from(parts.slots).unwrap_or(u32::MAX),
                 cells,
                 ..LlamaStats::default()
             },
@@ -129,7 +130,7 @@ impl<'model> Scheduler<'model> {
     pub(super) fn end_all(&mut self, error: impl Fn() -> ModelError) {
         let mut farewells = Vec::new();
         for slot in std::mem::take(&mut self.slots) {
-            farewells.extend(slot.end(Ending::Failed(error())).1);
+            farewells.extend(slot.end(Ending::Failed(error()), self.stats.slots).1);
             self.stats.failed += 1;
         }
         self.parts.ready.close();
@@ -375,6 +376,7 @@ impl<'model> Scheduler<'model> {
         };
         match self.parts.context.decode(&mut self.batch) {
             Ok(()) => {
+                let busy = u32::try_from(planned.len()).unwrap_or(u32::MAX);
                 for planned in planned {
                     let slot = &mut self.slots[planned.slot];
                     let tokens = u32::try_from(planned.tokens).unwrap_or(u32::MAX);
@@ -383,7 +385,7 @@ impl<'model> Scheduler<'model> {
                     } else {
                         step.answer_tokens += tokens;
                     }
-                    slot.advance(planned.tokens);
+                    slot.advance(planned.tokens, busy);
                     if let Some(index) = planned.logits
                         && let Some(ending) = self.choose(planned.slot, index)
                     {
@@ -468,7 +470,7 @@ impl<'model> Scheduler<'model> {
                 stats::outcome(&self.parts.name, "failed");
             }
         }
-        let (decoded, farewell) = slot.end(ending);
+        let (decoded, farewell) = slot.end(ending, self.stats.slots);
         if let Some(Ok(finished)) = farewell.as_ref().map(|farewell| &farewell.end) {
             stats::finished(&self.parts.name, finished);
         }

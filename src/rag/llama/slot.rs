@@ -56,6 +56,8 @@ pub(super) struct Slot {
     pub(super) looked: bool,
     max_tokens: u32,
     answered: u32,
+    /// Most slots that were in one batch with it, itself included.
+    busy: u32,
     pub(super) chooser: Chooser,
     answer: Answer,
     pub(super) outlet: Outlet,
@@ -76,6 +78,7 @@ impl Slot {
             looked: false,
             max_tokens: prepared.max_tokens,
             answered: 0,
+            busy: 0,
             chooser: prepared.chooser,
             answer: prepared.answer,
             outlet: prepared.outlet,
@@ -130,9 +133,10 @@ impl Slot {
         )
     }
 
-    /// Notes that so many of them were decoded.
-    pub(super) fn advance(&mut self, tokens: usize) {
+    /// Notes that so many of them were decoded, in a batch of so many slots.
+    pub(super) fn advance(&mut self, tokens: usize, busy: u32) {
         self.decoded += tokens;
+        self.busy = self.busy.max(busy);
     }
 
     /// Takes the next token with its bytes; `None` while the answer goes on.
@@ -156,8 +160,8 @@ impl Slot {
         None
     }
 
-    /// Ends it: what lies decoded in the sequence, and what its reader is still to be told.
-    pub(super) fn end(self, ending: Ending) -> (Vec<LlamaToken>, Option<Farewell>) {
+    /// Ends it, of so many slots that there are: what lies decoded in the sequence, and what its reader is still to be told.
+    pub(super) fn end(self, ending: Ending, slots: u32) -> (Vec<LlamaToken>, Option<Farewell>) {
         let ms = |from: Option<Instant>, to: Option<Instant>| {
             Some(to?.saturating_duration_since(from?).as_secs_f64() * 1e3)
         };
@@ -172,6 +176,8 @@ impl Slot {
                 finished.answer_tokens = Some(self.answered);
                 finished.prompt_ms = ms(self.began, self.first);
                 finished.generation_ms = ms(self.first, self.last);
+                finished.slots = Some(slots);
+                finished.slots_busy = Some(self.busy);
                 (rest.text, Ok(finished))
             }
             Ending::Failed(error) => (String::new(), Err(error)),

@@ -15,6 +15,8 @@ use crate::rag::model::{FinishReason, Finished};
 pub struct LlamaStats {
     /// Batches decoded.
     pub steps: u64,
+    /// Generations that may have a slot at a time.
+    pub slots: u32,
     /// Generations that have a slot now.
     pub running: u32,
     /// Those of them whose reader is behind.
@@ -102,12 +104,9 @@ pub(super) fn finished(model: &str, finished: &Finished) {
     }
     if let Some(ms) = finished.generation_ms {
         histogram!("ragwire_llama_generation_seconds", "model" => model.clone()).record(ms / 1e3);
-        // The first token came before this time began.
-        let tokens = finished.answer_tokens.unwrap_or(0).saturating_sub(1);
-        if tokens > 0 && ms > 0.0 {
-            histogram!("ragwire_llama_tokens_per_second", "model" => model)
-                .record(f64::from(tokens) / (ms / 1e3));
-        }
+    }
+    if let Some(rate) = finished.tokens_per_second() {
+        histogram!("ragwire_llama_tokens_per_second", "model" => model).record(rate);
     }
 }
 
@@ -139,6 +138,7 @@ pub(super) fn changed(model: &str, before: &LlamaStats, after: &LlamaStats) {
             gauge!(name, "model" => model.to_owned()).set(f64::from(after));
         }
     };
+    show("ragwire_llama_slots", before.slots, after.slots);
     show("ragwire_llama_running", before.running, after.running);
     show("ragwire_llama_paused", before.paused, after.paused);
     show("ragwire_llama_waiting", before.waiting, after.waiting);
@@ -153,3 +153,7 @@ pub(super) fn changed(model: &str, before: &LlamaStats, after: &LlamaStats) {
         after.cells_cached,
     );
 }
+
+#[cfg(test)]
+#[path = "stats_tests.rs"]
+mod tests;

@@ -18,13 +18,19 @@ const messages = [{ role: "user", content: "?" }];
 
 const twin = (name) => readFileSync(new URL(`../../vectors/openai_twins/${name}.json`, import.meta.url), "utf8");
 const client = (url) => new OpenAI({ apiKey: "x", baseURL: `${url}/v1`, maxRetries: 0 });
+const tokens = (usage) => [
+  usage.prompt_tokens,
+  usage.completion_tokens,
+  usage.total_tokens,
+  usage.prompt_tokens_details?.cached_tokens ?? null,
+];
 const nothing = () => ({ text: "", finish: [], usage: null, events: [], metadata: null, error: null });
 
 function read(seen, chunk) {
   const extension = chunk.ragwire;
   if (extension?.event) seen.events.push(extension.event);
   else if (extension) seen.metadata = extension;
-  if (chunk.usage) seen.usage = [chunk.usage.prompt_tokens, chunk.usage.completion_tokens, chunk.usage.total_tokens];
+  if (chunk.usage) seen.usage = tokens(chunk.usage);
   for (const choice of chunk.choices) {
     seen.text += choice.delta.content ?? "";
     if (choice.finish_reason) seen.finish.push(choice.finish_reason);
@@ -68,7 +74,8 @@ function expected({ wire = {}, frames }) {
   if (end.error?.message) seen.text += (seen.text ? "\n\n" : "") + end.error.message;
   const { usage } = end.metadata;
   if (wire.usage && usage.input_tokens !== undefined) {
-    seen.usage = [usage.input_tokens, usage.output_tokens, usage.input_tokens + usage.output_tokens];
+    const { input_tokens, output_tokens, cached_input_tokens = null } = usage;
+    seen.usage = [input_tokens, output_tokens, input_tokens + output_tokens, cached_input_tokens];
   }
   const dropped = wire.progress === "none" ? { events_dropped: frames.filter((frame) => frame.event).length } : {};
   seen.finish = ["stop"];
@@ -156,13 +163,13 @@ test("whole completions, errors and models", async () => {
       seen.finish = [completion.choices[0].finish_reason];
       seen.metadata = completion.ragwire;
       const { usage } = completion;
-      if (usage) seen.usage = [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens];
+      if (usage) seen.usage = tokens(usage);
       return seen;
     },
     PyPI: async (url) => JSON.parse((await run(PYTHON, [SCRIPT, url, "whole"])).stdout),
   };
   for (const [name, text, usage] of [
-    ["completed", "Yes [1].", [3, 4, 7]],
+    ["completed", "Yes [1].", [3, 4, 7, null]],
     ["stopped", "Ye", null],
     ["failed_text", "Ye\n\nPlease retry.", null],
   ]) {

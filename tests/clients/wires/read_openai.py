@@ -10,6 +10,12 @@ messages = [{"role": "user", "content": "?"}]
 seen = {"text": "", "finish": [], "usage": None, "events": [], "metadata": None, "error": None}
 
 
+def tokens(usage):
+    details = usage.prompt_tokens_details
+    cached = details.cached_tokens if details else None
+    return [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens, cached]
+
+
 def read(chunk):
     extension = (chunk.model_extra or {}).get("ragwire")
     if extension and "event" in extension:
@@ -17,7 +23,7 @@ def read(chunk):
     elif extension:
         seen["metadata"] = extension
     if chunk.usage:
-        seen["usage"] = [chunk.usage.prompt_tokens, chunk.usage.completion_tokens, chunk.usage.total_tokens]
+        seen["usage"] = tokens(chunk.usage)
     for choice in chunk.choices:
         seen["text"] += choice.delta.content or ""
         if choice.finish_reason:
@@ -36,7 +42,7 @@ try:
         seen["finish"].append(whole.choices[0].finish_reason)
         seen["metadata"] = whole.model_extra["ragwire"]
         if whole.usage:
-            seen["usage"] = [whole.usage.prompt_tokens, whole.usage.completion_tokens, whole.usage.total_tokens]
+            seen["usage"] = tokens(whole.usage)
 except APIError as error:
     seen["error"] = {"name": type(error).__name__, "message": error.message, "code": error.code, "type": error.type}
 except Exception as error:  # A connection that broke is one of httpx's.

@@ -105,6 +105,21 @@ fn step(event: &Event) -> String {
             "{}: {} chunks in {} ms",
             result.tool, result.chunks_found, result.duration_ms
         ),
+        Event::CragEvaluation(gate) => {
+            let of = gate.correct + gate.ambiguous + gate.incorrect;
+            format!(
+                "{} of {of} chunks answer, {} may{}",
+                gate.correct,
+                gate.ambiguous,
+                by(gate.judge.as_deref())
+            )
+        }
+        Event::Verification(checked) => format!(
+            "{} of {} claims are supported{}",
+            checked.claims_supported,
+            checked.claims_checked,
+            by(checked.judge.as_deref())
+        ),
         Event::RerankResult(result) => format!(
             "{}: {} of {} chunks kept",
             result.method, result.output_count, result.input_count
@@ -117,9 +132,17 @@ fn step(event: &Event) -> String {
             let (id, count) = (&explanation.explain_id, explanation.triples.len());
             format!("graph explanation {id}: {count} triples")
         }
+        Event::ToolCall(call) => format!("{} is called", call.tool),
+        Event::ToolResult(result) => format!("{} is done", result.tool),
+        Event::CacheHit(hit) => format!("answered before: {}", hit.original_query),
         Event::Queued(queued) => format!("queued: place {}, {} ahead", queued.position, queued.ahead),
         event => event.name().replace('_', " "),
     }
+}
+
+/// Who judged, where the event says so.
+fn by(judge: Option<&str>) -> String {
+    judge.map(|judge| format!(" ({judge})")).unwrap_or_default()
 }
 
 /// Text of documents and of models must not steer the terminal: control characters are shown by their pictures, as the framed

@@ -252,6 +252,12 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
     let qdrant = settings.store == StoreKind::Qdrant;
     let collection = settings.qdrant_collection.0.as_str();
     for (name, said, needs, there) in [
+        (
+            "graph-model",
+            settings.graph_model,
+            "llm or llm-url",
+            llm || llm_url,
+        ),
         ("llm-model", settings.llm_model.0.is_some(), "llm-url", llm_url),
         ("llm-key", settings.llm_key.0.is_some(), "llm-url", llm_url),
         (

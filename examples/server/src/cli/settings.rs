@@ -152,6 +152,9 @@ settings! {
         /// Keep a graph of what the documents speak of, for `graph-rag`
         #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
         graph: bool = true;
+        /// Have the language model read the graph out of the documents, passage by passage, and not patterns
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        graph_model: bool = false;
         /// Most sessions remembered; the one unused for longest goes first
         max_sessions: Count = MAX_SESSIONS;
         /// Most turns remembered of a session, questions and answers counted each

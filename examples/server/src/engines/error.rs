@@ -5,6 +5,7 @@ use ragwire::rag::index::IndexError;
 use ragwire::rag::llama::LoadError;
 use ragwire::rag::model::ModelError;
 use ragwire::rag::store::StoreError;
+use ragwire::rag::tools::ToolError;
 use ragwire::rag::upstream::UpstreamError;
 
 use super::Place;
@@ -56,6 +57,9 @@ pub enum EnginesError {
     /// The documents cannot be brought into the store, none of them.
     #[error("the documents cannot be indexed: {}", chain(.0))]
     Index(#[from] IndexError),
+    /// The store cannot be searched with this embedder.
+    #[error("the documents cannot be searched: {}", chain(.0))]
+    Tools(#[from] ToolError),
 }
 
 impl EnginesError {
@@ -71,6 +75,7 @@ impl EnginesError {
             Self::Upstream(error) => error.code(),
             Self::Store { source, .. } => source.code(),
             Self::Index(error) => error.code(),
+            Self::Tools(error) => error.code(),
         }
     }
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use ragwire::rag::model::{Boxed, Embed, LanguageModel, Rank};
 use ragwire::rag::store::{MemoryStore, Store, Vectors};
 use ragwire::rag::upstream::Upstream;
-use ragwire::rag::{Indexer, Library};
+use ragwire::rag::{Indexer, Library, SearchTools};
 
 use crate::cli::engines::upstream_options;
 use crate::cli::settings::Settings;
@@ -54,6 +54,8 @@ pub struct Engines {
     pub ranker: Option<Arc<dyn Rank>>,
     /// Where chunks are kept.
     pub store: Arc<dyn Store>,
+    /// The ways of searching it.
+    pub tools: SearchTools,
     /// What keeps the store in step.
     pub indexer: Arc<Indexer>,
     library: Arc<Library>,
@@ -162,12 +164,18 @@ impl Engines {
             Ok(indexer) => Arc::new(indexer),
             Err(error) => return Err((error.into(), started)),
         };
+        let tools = SearchTools::new(Arc::clone(library), Arc::clone(&store), started.embedder.clone());
+        let tools = match tools {
+            Ok(tools) => tools,
+            Err(error) => return Err((error.into(), started)),
+        };
         started.told.store(&place);
         Ok(Self {
             llm: started.llm,
             embedder: started.embedder,
             ranker: started.ranker,
             store,
+            tools,
             indexer,
             library: Arc::clone(library),
             place,

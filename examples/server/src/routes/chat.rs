@@ -135,6 +135,8 @@ async fn start(
     let asked = Asked {
         effort: message.reasoning_effort,
         review: message.review_enabled,
+        // The ADR has no such event, and its trailer no place for one that comes after the text.
+        verify: message.review_enabled,
         names_mode: Some(MODE),
         shape: as_in_the_adr,
         ..Asked::new(message.prompt).memory(Memory::Session(session_id.clone()))

@@ -46,7 +46,11 @@ pub(super) async fn stream(
     request: Request,
 ) -> Result<Response, Refusal> {
     let query: Query = turn::read(&app, Holds::Question, request).await?;
-    let asked = Asked::new(query.query).mode(query.mode);
+    let asked = Asked {
+        // As its page expects them.
+        sources_last: true,
+        ..Asked::new(query.query).mode(query.mode)
+    };
     // Its page reconnects, and does so by the turn's id.
     let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))

@@ -235,6 +235,14 @@ shapes! {
         prompt_tokens: u64,
         completion_tokens: u64,
         total_tokens: u64,
+        #[schema(nullable = false)]
+        prompt_tokens_details: Option<PromptTokens>,
+    }
+
+    /// More of the prompt.
+    PromptTokens {
+        /// Tokens that were not decoded again.
+        cached_tokens: u64,
     }
 
     /// The end of a chat.

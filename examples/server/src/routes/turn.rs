@@ -34,6 +34,10 @@ pub(super) struct Asked {
     pub(super) prompt: String,
     pub(super) effort: Effort,
     pub(super) review: bool,
+    /// Whether the answer is checked once it is written.
+    pub(super) verify: bool,
+    /// Whether the passages are told after the answer.
+    pub(super) sources_last: bool,
     pub(super) mode: Option<Mode>,
     pub(super) memory: Memory,
     pub(super) service: Service,
@@ -88,6 +92,8 @@ impl Asked {
             prompt: prompt.into(),
             effort: Effort::default(),
             review: false,
+            verify: true,
+            sources_last: false,
             mode: None,
             memory: Memory::Nothing,
             service: Service::default(),
@@ -97,9 +103,8 @@ impl Asked {
         }
     }
 
-    /// How it is to be answered: an agent judges what it found and searches again.
+    /// How it is to be answered, where the client says so.
     pub(super) fn mode(mut self, mode: Option<Mode>) -> Self {
-        self.review |= mode == Some(Mode::Agentic);
         self.mode = mode;
         self
     }
@@ -263,6 +268,7 @@ where
             }
         });
     }
+    let asker = owner.as_str().to_owned();
     let pending = builder.start(|sink| {
         let (orchestrator, sessions) = (Arc::clone(&app.orchestrator), app.sessions.clone());
         // From here on it has its place: the answers that it waited for are there.
@@ -285,6 +291,9 @@ where
                 prompt: asked.prompt,
                 effort: asked.effort,
                 review: asked.review,
+                verify: asked.verify,
+                sources_last: asked.sources_last,
+                owner: asker,
                 mode: asked.mode,
                 earlier,
                 service: asked.service,

@@ -8,6 +8,7 @@ mod disconnects;
 mod served;
 mod services;
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -310,17 +311,18 @@ fn a_signal_in_mid_answer_completes_it_and_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
     for (name, code) in [("TERM", 0), ("INT", 0)] {
         let mut server = Served::start(folder.path(), &[]);
-        let asking = program(&["ask", "--server", &server.address, "fault:slow"])
+        let mut asking = program(&["ask", "--server", &server.address, "fault:slow"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_millis(1500));
+        let mut first = [0; 6];
+        asking.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
         let started = Instant::now();
         server.signal(name);
         let answered = asking.wait_with_output().unwrap();
         let (stdout, stderr) = (
-            String::from_utf8(answered.stdout).unwrap(),
+            String::from_utf8([&first[..], &answered.stdout].concat()).unwrap(),
             String::from_utf8(answered.stderr).unwrap(),
         );
         assert_eq!(answered.status.code(), Some(1), "{stderr}");

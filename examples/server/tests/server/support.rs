@@ -11,7 +11,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ragwire::rag::Library;
-use ragwire::rag::graph::{Graph, GraphIndex, GraphRoom};
+use ragwire::rag::graph::{Graph, GraphRoom};
 use ragwire::session::{Role, Sessions};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
@@ -83,12 +83,13 @@ pub(crate) fn start_over(
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let room = GraphRoom::default();
-    let graph = settings
-        .graph
-        .then(|| graph::index(&library, Arc::new(Graph::in_memory(room).unwrap())));
-    let orchestrator = orchestrator
-        .unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref().map(GraphIndex::graph))));
     let engines = Arc::new(Engines::embedded(&library));
+    let graph = settings.graph.then(|| {
+        let graph = Arc::new(Graph::in_memory(room).unwrap());
+        graph::index(&settings, &library, graph, &engines)
+    });
+    let orchestrator =
+        orchestrator.unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref(), &engines)));
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
     let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
