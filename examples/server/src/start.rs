@@ -240,8 +240,12 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let library = open_library(&settings).await?;
     let engines = Arc::new(Engines::start(&settings, &library).await?);
     let served = serve_with(settings, extractor, journal, library, &engines).await;
-    // What still computes at the end of the process would do so with memory that is gone.
-    engines.shutdown().await;
+    // What still computes at the end of the process would do so with memory that is gone. Whoever asks once more has it at once.
+    let mut again = Signals::new().map_err(StartError::Signals)?;
+    tokio::select! {
+        () = engines.shutdown() => {}
+        () = again.next() => {}
+    }
     served
 }
 

@@ -36,7 +36,7 @@ pub enum EnginesError {
         /// The setting that names it.
         setting: &'static str,
         /// As it is named there.
-        file: ModelFile,
+        file: Box<ModelFile>,
         /// Why.
         source: LoadError,
     },
@@ -168,7 +168,7 @@ mod tests {
     fn a_model_that_is_too_big_says_how_to_need_less() {
         let model = |setting| EnginesError::Model {
             setting,
-            file: "m.gguf".parse().unwrap(),
+            file: Box::new("m.gguf".parse().unwrap()),
             source: LoadError::TooBig {
                 needed: 5 << 30,
                 available: 3 << 29,

@@ -69,7 +69,7 @@ impl Found {
     fn failed(&self, source: LoadError) -> EnginesError {
         EnginesError::Model {
             setting: self.setting,
-            file: self.named.clone(),
+            file: Box::new(self.named.clone()),
             source,
         }
     }

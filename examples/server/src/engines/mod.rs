@@ -94,6 +94,36 @@ struct Started {
     told: Told,
 }
 
+/// The store, and what is done with it.
+#[derive(Debug)]
+struct Kept {
+    store: Arc<dyn Store>,
+    place: Place,
+    tools: SearchTools,
+    indexer: Arc<Indexer>,
+}
+
+impl Kept {
+    fn new(
+        store: Arc<dyn Store>,
+        place: Place,
+        started: &Started,
+        library: &Arc<Library>,
+    ) -> Result<Self, EnginesError> {
+        let parts = || (Arc::clone(library), Arc::clone(&store), started.embedder.clone());
+        let (own, kept, embedder) = parts();
+        let indexer = Arc::new(Indexer::new(own, kept, embedder)?);
+        let (own, kept, embedder) = parts();
+        let tools = SearchTools::new(own, kept, embedder)?;
+        Ok(Self {
+            store,
+            place,
+            tools,
+            indexer,
+        })
+    }
+}
+
 impl Engines {
     /// Fetches and loads the models, and opens the store. What is cheap comes first, so that a mistake is told before a large model is read.
     /// The store is not in step yet: [`reconcile`](Self::reconcile) once the library is filled.
@@ -126,9 +156,10 @@ impl Engines {
 
     /// No model, and words in memory: the default of the settings, for tests too.
     pub fn embedded(library: &Arc<Library>) -> Self {
+        let started = Started::default();
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
-        match Self::new(Started::default(), store, Place::Memory, library) {
-            Ok(engines) => engines,
+        match Kept::new(store, Place::Memory, &started, library) {
+            Ok(kept) => Self::new(started, kept, library),
             Err(_) => unreachable!("without an embedder nothing has to fit"),
         }
     }
@@ -140,48 +171,30 @@ impl Engines {
     ) -> Result<Self, EnginesError> {
         settings.check()?;
         let mut started = Started::default();
-        let opened = match started.start(work, settings).await {
-            Ok((store, place)) => Self::new(started, store, place, library),
-            Err(error) => Err((error, started)),
-        };
-        match opened {
-            Ok(engines) => Ok(engines),
-            Err((error, started)) => {
+        let opened = started.start(work, settings).await;
+        match opened.and_then(|(store, place)| Kept::new(store, place, &started, library)) {
+            Ok(kept) => Ok(Self::new(started, kept, library)),
+            Err(error) => {
                 end(&started.running).await;
                 Err(error)
             }
         }
     }
 
-    fn new(
-        mut started: Started,
-        store: Arc<dyn Store>,
-        place: Place,
-        library: &Arc<Library>,
-    ) -> Result<Self, (EnginesError, Started)> {
-        let embedder = started.embedder.clone();
-        let indexer = match Indexer::new(Arc::clone(library), Arc::clone(&store), embedder) {
-            Ok(indexer) => Arc::new(indexer),
-            Err(error) => return Err((error.into(), started)),
-        };
-        let tools = SearchTools::new(Arc::clone(library), Arc::clone(&store), started.embedder.clone());
-        let tools = match tools {
-            Ok(tools) => tools,
-            Err(error) => return Err((error.into(), started)),
-        };
-        started.told.store(&place);
-        Ok(Self {
+    fn new(mut started: Started, kept: Kept, library: &Arc<Library>) -> Self {
+        started.told.store(&kept.place);
+        Self {
             llm: started.llm,
             embedder: started.embedder,
             ranker: started.ranker,
-            store,
-            tools,
-            indexer,
+            store: kept.store,
+            tools: kept.tools,
+            indexer: kept.indexer,
             library: Arc::clone(library),
-            place,
+            place: kept.place,
             running: started.running,
             told: started.told,
-        })
+        }
     }
 
     /// What runs and what stands in for the rest: a line for each part, for whoever started the server.

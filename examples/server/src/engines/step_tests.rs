@@ -11,7 +11,7 @@ use ragwire::rag::{Hit, Library, LibraryLimits, ParseLimits, parse};
 use tokio::time::{Instant as At, timeout};
 
 use super::*;
-use crate::engines::{Place, Started};
+use crate::engines::{Kept, Place, Started};
 use std::sync::Arc;
 
 /// A store in memory that can be away.
@@ -125,10 +125,9 @@ fn add(library: &Library, name: &str, text: &str) -> String {
 }
 
 fn engines(library: &Arc<Library>, store: &Arc<Shaky>) -> Engines {
-    let place = Place::Collection("ragwire".into());
-    Engines::new(Started::default(), Arc::clone(store) as _, place, library)
-        .map_err(|(error, _)| error)
-        .unwrap()
+    let (place, started) = (Place::Collection("ragwire".into()), Started::default());
+    let kept = Kept::new(Arc::clone(store) as _, place, &started, library).unwrap();
+    Engines::new(started, kept, library)
 }
 
 /// The documents of the store, without the mark of whoever fills it.

@@ -111,7 +111,8 @@ mod edge {
         /// What is not on disk is made again by the next start, so a failure is none of anybody else's.
         fn flush(&self) -> Boxed<'_, ()> {
             Box::pin(async {
-                if let Err(error) = EdgeStore::flush(self).await {
+                // The store's own, which tells whether it worked.
+                if let Err(error) = Self::flush(self).await {
                     tracing::error!(
                         error = &error as &dyn std::error::Error,
                         "the store was not brought to disk"

@@ -9,3 +9,5 @@ mod parts;
 mod program;
 #[cfg(feature = "qdrant-edge")]
 mod stores;
+#[cfg(unix)]
+mod wire;

@@ -18,7 +18,7 @@ fn ended(command: &mut Command) -> (Option<i32>, String) {
 }
 
 /// Starts a server, and reads what it says until its address is told, and the lines of the welcome behind.
-fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl BufRead + use<>) {
+pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl BufRead + use<>) {
     let mut command = program(&[
         "--listen",
         "127.0.0.1:0",
@@ -38,7 +38,7 @@ fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl BufRead + u
     (child, said, lines)
 }
 
-fn signal(child: &Child, name: &str) {
+pub(crate) fn signal(child: &Child, name: &str) {
     let status = Command::new("kill")
         .args(["-s", name, &child.id().to_string()])
         .status();
