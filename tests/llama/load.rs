@@ -3,7 +3,8 @@
 use std::fs;
 
 use ragwire::rag::llama::{
-    LlamaEngine, LlamaFile, LlamaOptions, LoadError, MAX_PREFIXES, MAX_SLOTS, MAX_STEP_TOKENS, MAX_WAITING,
+    Cells, LlamaEngine, LlamaFile, LlamaOptions, LoadError, MAX_PREFIXES, MAX_SLOTS, MAX_STEP_TOKENS,
+    MAX_WAITING,
 };
 use ragwire_test_support::tiny_llama::TinyLlama;
 
@@ -118,6 +119,41 @@ async fn models_that_are_too_big() {
             .await
             .is_empty()
     );
+}
+
+/// The formula of the README, with what a cell takes in each of its kinds.
+#[tokio::test(flavor = "multi_thread")]
+async fn cells_take_what_the_readme_says() {
+    const CELLS: u64 = 64 << 20;
+    // Layers, heads of keys and values, width of a head.
+    let usual = TinyLlama::default();
+    let wide = TinyLlama {
+        layers: 3,
+        width: 64,
+        heads: 4,
+        kv_heads: 2,
+        head_width: Some(32),
+        ..TinyLlama::default()
+    };
+    for (name, model, numbers) in [("usual", usual, 2 * 22), ("wide", wide, 3 * 2 * 32)] {
+        let path = written(&format!("cells-{name}.gguf"), &model);
+        let needed = async |kind, cells: u64| {
+            let mut options = options(&path)
+                .cells(u32::try_from(cells).unwrap())
+                .cell_kind(kind);
+            options.file = LlamaFile::new(&path)
+                .threads(1)
+                .memory_limit(fs::metadata(&path).unwrap().len());
+            match error(options).await {
+                LoadError::TooBig { needed, .. } => needed,
+                other => panic!("{other}"),
+            }
+        };
+        for (kind, sixteenths) in [(Cells::F32, 64), (Cells::F16, 32), (Cells::Q8, 17)] {
+            let cells = needed(kind, 2 * CELLS).await - needed(kind, CELLS).await;
+            assert_eq!(cells, CELLS * numbers * 2 * sixteenths / 16, "{name} {kind:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -283,6 +283,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) model: LlamaModel,
+    architecture: String,
     /// What the file calls it, else the file's own name.
     pub(super) name: String,
     /// Bytes of the weights.
@@ -292,6 +293,12 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
+    /// A number that the file says under a key of its architecture.
+    pub(super) fn number(&self, key: &str) -> Option<u64> {
+        let key = format!("{}.{key}", self.architecture);
+        self.model.meta_val_str(&key).ok()?.parse().ok()
+    }
+
     /// Refuses a context that would not fit beside the weights: allocating it might succeed and be killed at first use.
     pub(super) fn check_context(&self, bytes: u64) -> Result<(), LoadError> {
         check_size(self.bytes.saturating_add(bytes), self.memory)
@@ -333,6 +340,7 @@ pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
     Ok(Loaded {
         bytes: model.size(),
         model,
+        architecture: header.architecture,
         name: header.name,
         memory,
     })

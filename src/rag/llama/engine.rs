@@ -380,10 +380,12 @@ fn context<'model>(
 /// Bytes of the cells: keys and values of every layer.
 fn context_bytes(loaded: &Loaded, options: &LlamaOptions, cells: u32) -> u64 {
     let model = &loaded.model;
-    let width = u64::try_from(model.n_embd()).unwrap_or(0) / u64::from(model.n_head().max(1));
+    let share = u64::try_from(model.n_embd()).unwrap_or(0) / u64::from(model.n_head().max(1));
+    // Many a model has heads that are wider than their share.
+    let width = |part| loaded.number(part).unwrap_or(share);
     let numbers = u64::from(cells)
         .saturating_mul(u64::from(model.n_layer()))
         .saturating_mul(u64::from(model.n_head_kv()))
-        .saturating_mul(2 * width);
+        .saturating_mul(width("attention.key_length").saturating_add(width("attention.value_length")));
     options.cell_kind.bytes(numbers)
 }

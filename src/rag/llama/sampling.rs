@@ -75,11 +75,19 @@ impl Never {
     }
 }
 
+impl Never {
+    fn has(&self, token: LlamaToken, under_grammar: bool) -> bool {
+        self.always.contains(&token) || (under_grammar && self.under_grammar.contains(&token))
+    }
+}
+
 /// What a prompt asks of the choice of tokens, checked and made ready.
 #[derive(Debug)]
 pub(super) struct Chooser {
     samplers: LlamaSampler,
     grammar: Option<LlamaSampler>,
+    /// Whether the samplers do nothing but take the likeliest token.
+    takes_likeliest: bool,
 }
 
 /// What was chosen.
@@ -188,7 +196,11 @@ impl Chooser {
         for &token in &tokens[tokens.len().saturating_sub(PENALTY_TOKENS)..] {
             samplers.try_accept(token).map_err(|_| Fault::Grammar)?;
         }
-        Ok(Self { samplers, grammar })
+        Ok(Self {
+            samplers,
+            grammar,
+            takes_likeliest: sampling.temperature == 0.0 && sampling.repeat_penalty == 1.0,
+        })
     }
 
     /// Chooses by the logits at `index` of the last batch, which that batch has to have asked for: llama.cpp aborts otherwise.
@@ -201,9 +213,16 @@ impl Chooser {
         candidates: &mut LlamaTokenDataArray,
     ) -> Result<Choice, Fault> {
         let under_grammar = self.grammar.is_some();
-        fill(candidates, context.get_logits_ith(index), never, under_grammar)?;
-        candidates.apply_sampler(&mut self.samplers);
-        let mut chosen = selected(candidates);
+        let logits = context.get_logits_ith(index);
+        let mut chosen = None;
+        if self.takes_likeliest {
+            chosen = likeliest(logits)?.filter(|&token| !never.has(token, under_grammar));
+        }
+        if chosen.is_none() {
+            fill(candidates, logits, never, under_grammar)?;
+            candidates.apply_sampler(&mut self.samplers);
+            chosen = selected(candidates);
+        }
         if let Some(grammar) = &mut self.grammar {
             // Asking the grammar about one token is cheap, about a whole vocabulary it is not: mostly the first choice is right.
             let allowed = chosen.is_some_and(|token| {
@@ -212,7 +231,7 @@ impl Chooser {
                 alone.data[0].logit() > f32::NEG_INFINITY
             });
             if !allowed {
-                fill(candidates, context.get_logits_ith(index), never, under_grammar)?;
+                fill(candidates, logits, never, under_grammar)?;
                 candidates.apply_sampler(grammar);
                 candidates
                     .data
@@ -245,6 +264,34 @@ fn random_seed() -> Result<u32, ModelError> {
 fn selected(candidates: &LlamaTokenDataArray) -> Option<LlamaToken> {
     let chosen = candidates.data.get(candidates.selected?)?;
     (chosen.logit() > f32::NEG_INFINITY).then(|| chosen.id())
+}
+
+/// The first of the likeliest tokens, as llama.cpp's greedy sampler takes it, but without a list of all tokens: with a large vocabulary making that
+/// takes longer than a step on an accelerator.
+fn likeliest(logits: &[f32]) -> Result<Option<LlamaToken>, Fault> {
+    /// As many as a processor compares at once, and few enough to look for the place again.
+    const LANES: usize = 16;
+    const BLOCK: usize = 64 * LANES;
+    let mut best = (f32::NEG_INFINITY, None);
+    for (number, block) in logits.chunks(BLOCK).enumerate() {
+        let mut most = [f32::NEG_INFINITY; LANES];
+        let mut is_number = [true; LANES];
+        for row in block.chunks(LANES) {
+            for ((most, is_number), &logit) in most.iter_mut().zip(&mut is_number).zip(row) {
+                *is_number &= logit < f32::INFINITY;
+                *most = if logit > *most { logit } else { *most };
+            }
+        }
+        if is_number.contains(&false) {
+            return Err(Fault::NotNumbers);
+        }
+        let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
+        if most > best.0 {
+            let place = block.iter().position(|&logit| logit == most);
+            best = (most, place.map(|place| number * BLOCK + place));
+        }
+    }
+    Ok(best.1.and_then(|token| i32::try_from(token).ok()).map(LlamaToken))
 }
 
 /// Every token of the vocabulary with its logit. llama.cpp's sorting and drawing are undefined for what is no number.
@@ -281,4 +328,51 @@ fn fill(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// One by one.
+    fn plainly(logits: &[f32]) -> Option<LlamaToken> {
+        let mut best: Option<(LlamaToken, f32)> = None;
+        for (token, &logit) in (0..).zip(logits) {
+            if logit > best.map_or(f32::NEG_INFINITY, |(_, most)| most) {
+                best = Some((LlamaToken(token), logit));
+            }
+        }
+        best.map(|(token, _)| token)
+    }
+
+    proptest! {
+        #[test]
+        fn the_first_of_the_likeliest_is_found(
+            // Few different values, so that many are alike.
+            logits in prop::collection::vec((-3_i8..3).prop_map(|value| if value == -3 { f32::NEG_INFINITY } else { value.into() }), 0..3_000),
+            largest in any::<prop::sample::Index>(),
+        ) {
+            prop_assert_eq!(likeliest(&logits).unwrap(), plainly(&logits));
+            let mut logits = logits;
+            logits.push(0.0);
+            let at = largest.index(logits.len());
+            logits[at] = 9.0;
+            prop_assert_eq!(likeliest(&logits).unwrap(), Some(LlamaToken(i32::try_from(at).unwrap())));
+        }
+
+        #[test]
+        fn what_is_no_number_is_an_error(length in 1_usize..3_000, at in any::<prop::sample::Index>(), is_nan: bool) {
+            let mut logits = vec![0.0; length];
+            logits[at.index(length)] = if is_nan { f32::NAN } else { f32::INFINITY };
+            prop_assert!(matches!(likeliest(&logits), Err(Fault::NotNumbers)));
+        }
+    }
+
+    #[test]
+    fn where_nothing_can_come_nothing_is_likeliest() {
+        assert_eq!(likeliest(&[]).unwrap(), None);
+        assert_eq!(likeliest(&[f32::NEG_INFINITY; 40]).unwrap(), None);
+    }
 }

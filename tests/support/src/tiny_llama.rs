@@ -34,6 +34,8 @@ pub struct TinyLlama {
     pub heads: usize,
     /// Heads that keys and values have; the heads are a multiple of them.
     pub kv_heads: usize,
+    /// Numbers of a head; none takes its share of the width.
+    pub head_width: Option<usize>,
     /// Width within a layer.
     pub inner: usize,
     /// How the matrices are kept.
@@ -67,6 +69,7 @@ impl Default for TinyLlama {
             width: 66,
             heads: 3,
             kv_heads: 1,
+            head_width: None,
             inner: 110,
             kind: Kind::F32,
             loudness: 4.0,
@@ -128,6 +131,10 @@ impl TinyLlama {
         tokens
     }
 
+    fn head_width(&self) -> usize {
+        self.head_width.unwrap_or(self.width / self.heads)
+    }
+
     /// Writes it as a GGUF file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let vocabulary = self.vocabulary();
@@ -143,7 +150,11 @@ impl TinyLlama {
             .meta(&key("attention.head_count"), number(self.heads))
             .meta(&key("attention.head_count_kv"), number(self.kv_heads))
             .meta(&key("attention.layer_norm_rms_epsilon"), Value::F32(1e-5))
-            .meta(&key("rope.dimension_count"), number(self.width / self.heads));
+            .meta(&key("rope.dimension_count"), number(self.head_width()));
+        if self.head_width.is_some() {
+            gguf.meta(&key("attention.key_length"), number(self.head_width()))
+                .meta(&key("attention.value_length"), number(self.head_width()));
+        }
         if let Some(tokenizer) = &self.tokenizer {
             gguf.meta("tokenizer.ggml.model", Value::Text(tokenizer.clone()));
         }
@@ -170,7 +181,7 @@ impl TinyLlama {
 
     fn weights(&self, vocabulary: &[(String, i32)], gguf: &mut Gguf) {
         let (width, inner, tokens) = (self.width, self.inner, vocabulary.len());
-        let keys = width / self.heads * self.kv_heads;
+        let (queries, keys) = (self.head_width() * self.heads, self.head_width() * self.kv_heads);
         let mut seed = self.seed << 16;
         let mut random = |gguf: &mut Gguf, name: &str, shape: [usize; 2], scale: f32, zeros: Vec<usize>| {
             seed += 1;
@@ -198,10 +209,10 @@ impl TinyLlama {
             let name = |part: &str| format!("blk.{layer}.{part}.weight");
             ones(gguf, &name("attn_norm"));
             ones(gguf, &name("ffn_norm"));
-            random(gguf, &name("attn_q"), [width, width], 2.0 * scale, Vec::new());
+            random(gguf, &name("attn_q"), [width, queries], 2.0 * scale, Vec::new());
             random(gguf, &name("attn_k"), [width, keys], 2.0 * scale, Vec::new());
             random(gguf, &name("attn_v"), [width, keys], scale, Vec::new());
-            random(gguf, &name("attn_output"), [width, width], scale, Vec::new());
+            random(gguf, &name("attn_output"), [queries, width], scale, Vec::new());
             random(gguf, &name("ffn_gate"), [width, inner], scale, Vec::new());
             random(gguf, &name("ffn_up"), [width, inner], scale, Vec::new());
             random(

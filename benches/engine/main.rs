@@ -1,0 +1,340 @@
+//! Tokens per second of many turns at once, beside what llama.cpp itself does with the same model, and what streaming costs on top.
+//!
+//! ```sh
+//! cargo bench --bench engine --features llama -- --turns 1,8,32                          # a small model on the CPU
+//! cargo bench --bench engine --features llama -- --write 8b model.gguf                   # writes a model and ends
+//! cargo bench --bench engine --features llama -- --model model.gguf --lockstep PROGRAM   # with the comparison
+//! ```
+//!
+//! `scripts/gpu` builds the program of the comparison and runs it all; there stands what else it takes. Compared are, in turns and in one run:
+//!
+//! | row | what is done |
+//! |---|---|
+//! | `batched-bench` | what llama-batched-bench does: all prompts, then all answers in lockstep; each sequence has cells of its own, no token is chosen |
+//! | `llama.cpp` | the same with cells in common and the likeliest token chosen from each row of logits |
+//! | `engine` | `LlamaEngine`, each generation read as it comes |
+//! | `turns` | the same prompts as turns: a writer on the engine, its text through sink and queue onto the framed wire, over loopback, decoded |
+//!
+//! Prompts per second are counted until the last one is fed; answers per second over the steps in which all answer; the last column of rates is all
+//! tokens by all the time. Figures are the medians of the rounds, ratios those of each round's pair: so a machine that gets slower in between
+//! does so for all of them.
+
+mod lockstep;
+mod shapes;
+mod turns;
+
+use std::path::PathBuf;
+use std::process::exit;
+
+use lockstep::{Lockstep, Mode};
+use ragwire_test_support::gguf::Kind;
+use shapes::{SHAPES, Shape};
+use turns::Turns;
+
+const USAGE: &str = "options:
+  --write SHAPE FILE   write a model of random weights and end: 30m, 60m, 1b, 3b or 8b
+  --kind KIND          of its weights: q8 (the default), f16 or f32
+  --model FILE         the model to measure; without it a 30m one in a temporary folder
+  --lockstep PROGRAM   what to compare with; without it only the crate's own ways
+  --turns N,N,…        at once: 1,8,32
+  --prompt N           tokens of a prompt at least, 256 or more: 512
+  --answer N           tokens of an answer: 128
+  --rounds N           5
+  --step N             tokens of a batch: 512
+  --slice N            tokens of prompts in a step that answers share: as many as a step has
+  --threads N          of the CPU: 2
+  --gpu-layers N       999";
+
+/// What a writer is told and a little evidence have less.
+const LEAST_PROMPT: u32 = 256;
+
+/// What everything is measured with.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) most_turns: u32,
+    pub(crate) prompt: u32,
+    pub(crate) answer: u32,
+    /// Tokens of one generation's prompt and answer.
+    pub(crate) context: u32,
+    pub(crate) step: u32,
+    pub(crate) slice: u32,
+    pub(crate) threads: u32,
+    pub(crate) gpu_layers: u32,
+}
+
+impl Setup {
+    /// Tokens of all of them.
+    pub(crate) fn cells(&self) -> u32 {
+        self.context * self.most_turns
+    }
+}
+
+/// How many turns of which size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) turns: u32,
+    pub(crate) prompt_tokens: u32,
+    pub(crate) answer_tokens: u32,
+}
+
+impl Case {
+    pub(crate) fn prompts(&self) -> f64 {
+        f64::from(self.turns * self.prompt_tokens)
+    }
+
+    pub(crate) fn answers(&self) -> f64 {
+        f64::from(self.turns * self.answer_tokens)
+    }
+}
+
+/// What one round of one way came to. Rates are tokens a second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    pub(crate) prompt_rate: f64,
+    pub(crate) answer_rate: f64,
+    pub(crate) seconds: f64,
+    pub(crate) cpu: Cpu,
+}
+
+/// Seconds of the CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cpu {
+    /// Of the threads that decode and choose tokens.
+    pub(crate) model: f64,
+    /// Of all others: prompts, turns, sockets, readers.
+    pub(crate) beside: f64,
+}
+
+impl Cpu {
+    fn all(&self) -> f64 {
+        self.model + self.beside
+    }
+}
+
+struct Arguments {
+    write: Option<(Shape, PathBuf)>,
+    kind: Kind,
+    model: Option<PathBuf>,
+    lockstep: Option<PathBuf>,
+    turns: Vec<u32>,
+    rounds: usize,
+    setup: Setup,
+}
+
+fn main() {
+    let arguments = arguments();
+    if let Some((shape, path)) = &arguments.write {
+        shape
+            .write(arguments.kind, path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let model = arguments.model.clone().unwrap_or_else(|| {
+        let path = folder.path().join("30m.gguf");
+        SHAPES[0].write(arguments.kind, &path).expect("room for a model");
+        path
+    });
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(compare(&arguments, &model));
+}
+
+async fn compare(arguments: &Arguments, model: &std::path::Path) {
+    let setup = &arguments.setup;
+    let mut lockstep = arguments
+        .lockstep
+        .as_deref()
+        .map(|program| Lockstep::start(program, model, setup));
+    let mut turns = Turns::start(model, setup).await;
+    let bytes = std::fs::metadata(model).expect("the model").len();
+    println!(
+        "{} of {:.2} GB on {}; prompts of {} tokens, answers of {}, batches of {}; {} threads, {} layers on the GPU at most; medians of {} rounds\n",
+        model.file_stem().unwrap_or_default().to_string_lossy(),
+        bytes as f64 / 1e9,
+        lockstep
+            .as_ref()
+            .map_or("its devices", |lockstep| &lockstep.devices),
+        turns.prompt_tokens(),
+        setup.answer,
+        setup.step,
+        setup.threads,
+        setup.gpu_layers,
+        arguments.rounds,
+    );
+    println!(
+        "| turns | | prompt tokens/s | answer tokens/s | all tokens/s | to batched-bench | by CPU time |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let mut costs = Vec::new();
+    // The first round warms up.
+    let mut first = 0;
+    for &number in &arguments.turns {
+        let case = Case {
+            turns: number,
+            prompt_tokens: turns.prompt_tokens(),
+            answer_tokens: setup.answer,
+        };
+        let mut ways: [Vec<Run>; 4] = Default::default();
+        for round in first..=arguments.rounds {
+            let mut order = [0, 1, 2, 3];
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for way in order {
+                let run = match (way, &mut lockstep) {
+                    (0, Some(lockstep)) => lockstep.run(Mode::Bare, &case),
+                    (1, Some(lockstep)) => lockstep.run(Mode::Chosen, &case),
+                    (2, _) => turns.generations(&case).await,
+                    (3, _) => turns.turns(&case).await,
+                    _ => continue,
+                };
+                if round > 0 {
+                    ways[way].push(run);
+                }
+            }
+        }
+        first = 1;
+        report(&case, &ways);
+        costs.push((number, costs_of(&ways[2], &ways[3])));
+    }
+    println!("\n| turns | streaming costs, of the time | of the CPU |\n|---|---|---|");
+    for (number, [time, cpu]) in costs {
+        println!("| {number} | {time} | {cpu} |");
+    }
+}
+
+fn report(case: &Case, ways: &[Vec<Run>; 4]) {
+    let names = ["batched-bench", "llama.cpp", "engine", "turns"];
+    for (name, runs) in names.into_iter().zip(ways) {
+        if runs.is_empty() {
+            continue;
+        }
+        let of = |value: &dyn Fn(&Run) -> f64| median(runs.iter().map(value).collect());
+        let all = case.prompts() + case.answers();
+        let ratio = |value: &dyn Fn(&Run) -> f64| {
+            let pairs = ways[0].iter().zip(runs);
+            let ratios: Vec<f64> = pairs.map(|(bare, run)| value(bare) / value(run)).collect();
+            if ratios.is_empty() {
+                String::new()
+            } else {
+                format!("{:.3}", median(ratios))
+            }
+        };
+        println!(
+            "| {} | {name} | {:.0} | {:.1} | {:.1} | {} | {} |",
+            case.turns,
+            of(&|run| run.prompt_rate),
+            of(&|run| run.answer_rate),
+            of(&|run| all / run.seconds),
+            ratio(&|run| run.seconds),
+            ratio(&|run| run.cpu.all()),
+        );
+    }
+}
+
+/// What turns take more than generations, of the time and of the CPU: the median, and from the least to the most. Decoding takes what it takes on
+/// either way, so of the CPU only what is beside it is compared: a busy machine does not show there.
+fn costs_of(engine: &[Run], turns: &[Run]) -> [String; 2] {
+    let told = |cost: &dyn Fn(&Run, &Run) -> f64| {
+        let pairs = engine.iter().zip(turns);
+        let mut costs: Vec<f64> = pairs.map(|(engine, turns)| cost(engine, turns) * 100.0).collect();
+        costs.sort_by(f64::total_cmp);
+        let (least, most) = (costs[0], costs[costs.len() - 1]);
+        format!("{:+.2} % ({least:+.2} to {most:+.2})", median(costs))
+    };
+    [
+        told(&|engine, turns| turns.seconds / engine.seconds - 1.0),
+        told(&|engine, turns| (turns.cpu.beside - engine.cpu.beside) / engine.cpu.all()),
+    ]
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    if numbers.len() % 2 == 1 {
+        numbers[middle]
+    } else {
+        (numbers[middle - 1] + numbers[middle]) / 2.0
+    }
+}
+
+fn arguments() -> Arguments {
+    let mut arguments = Arguments {
+        write: None,
+        kind: Kind::Q8,
+        model: None,
+        lockstep: None,
+        turns: vec![1, 8, 32],
+        rounds: 5,
+        setup: Setup {
+            most_turns: 0,
+            prompt: 512,
+            answer: 128,
+            context: 0,
+            step: 512,
+            slice: 0,
+            threads: 2,
+            gpu_layers: 999,
+        },
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        let mut value = || given.next().unwrap_or_else(|| usage());
+        let setup = &mut arguments.setup;
+        match name.as_str() {
+            // Cargo says so.
+            "--bench" => {}
+            "--write" => {
+                let shape = Shape::named(&value()).unwrap_or_else(|| usage());
+                arguments.write = Some((shape, value().into()));
+            }
+            "--kind" => {
+                arguments.kind = match value().as_str() {
+                    "q8" => Kind::Q8,
+                    "f16" => Kind::F16,
+                    "f32" => Kind::F32,
+                    _ => usage(),
+                }
+            }
+            "--model" => arguments.model = Some(value().into()),
+            "--lockstep" => arguments.lockstep = Some(value().into()),
+            "--turns" => arguments.turns = value().split(',').map(number).collect(),
+            "--rounds" => arguments.rounds = number(&value()) as usize,
+            "--prompt" => setup.prompt = number(&value()),
+            "--answer" => setup.answer = number(&value()),
+            "--step" => setup.step = number(&value()),
+            "--slice" => setup.slice = number(&value()),
+            "--threads" => setup.threads = number(&value()),
+            "--gpu-layers" => setup.gpu_layers = number(&value()),
+            _ => usage(),
+        }
+    }
+    let setup = &mut arguments.setup;
+    setup.most_turns = arguments.turns.iter().copied().max().unwrap_or_else(|| usage());
+    if setup.slice == 0 {
+        setup.slice = setup.step;
+    }
+    // A prompt is some more than was asked for, and a writer gives an answer half of the context at most.
+    let needed = (setup.prompt + 64 + setup.answer).max(2 * setup.answer);
+    setup.context = needed.next_multiple_of(256);
+    if arguments.turns.contains(&0)
+        || setup.prompt < LEAST_PROMPT
+        || arguments.rounds == 0
+        || setup.answer < 2
+    {
+        usage();
+    }
+    arguments
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or_else(|_| usage())
+}
+
+fn usage() -> ! {
+    eprintln!("{USAGE}");
+    exit(2)
+}
