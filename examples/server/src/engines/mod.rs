@@ -60,6 +60,8 @@ pub struct Engines {
     pub indexer: Arc<Indexer>,
     library: Arc<Library>,
     place: Place,
+    /// Passages of which there may be sections and sentences in memory.
+    room: usize,
     running: Vec<Arc<dyn Part>>,
     told: Told,
 }
@@ -192,6 +194,7 @@ impl Engines {
             indexer: kept.indexer,
             library: Arc::clone(library),
             place: kept.place,
+            room: step::MAX_PASSAGES_IN_MEMORY,
             running: started.running,
             told: started.told,
         }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use ragwire::rag::index::{IndexError, Report};
 use ragwire::rag::store::StoreError;
 
-use super::Engines;
 use super::error::{EnginesError, chain};
 use super::progress::Shown;
+use super::{Engines, Place};
 
 /// How long an upload waits until its document is found: a short one is embedded by then, and of a long one the client is told that it is taken.
 const UPLOAD_WAIT: Duration = Duration::from_secs(10);
@@ -21,6 +21,9 @@ const UPLOAD_WAIT: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// How long at most: by then somebody is called to see to it, and will not wait longer when it is seen to.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
+/// Passages whose sections and sentences stand in memory where nobody asked for vectors or for a store: some 200 MB. Without them a question
+/// that no passage answers is not searched for in sentences; everything else is as before.
+pub(super) const MAX_PASSAGES_IN_MEMORY: usize = 10_000;
 /// Documents that are named when they fail; the others are counted.
 const NAMED: usize = 8;
 
@@ -33,6 +36,13 @@ impl Engines {
     /// # Errors
     /// Where the store or the library cannot be used, and not only for one document.
     pub async fn reconcile(&self) -> Result<(), EnginesError> {
+        if !self.has_room() {
+            let (passages, most) = (self.library.chunk_count(), self.room);
+            eprintln!(
+                "of {passages} passages no sections and sentences are kept in memory, but of {most} at most; a store keeps them"
+            );
+            return Ok(());
+        }
         let started = Instant::now();
         let mut shown = Shown::new();
         let progress = |progress| {
@@ -59,8 +69,18 @@ impl Engines {
         }
     }
 
+    /// Whether the library fits where it stands. Who asked for a store, or for vectors, has seen to that.
+    fn has_room(&self) -> bool {
+        let was_asked_for = self.embedder.is_some() || self.place != Place::Memory;
+        was_asked_for || self.library.chunk_count() <= self.room
+    }
+
     /// Brings the store in step, and says whether it is.
     async fn step(&self) -> bool {
+        if !self.has_room() {
+            tracing::debug!("the library outgrew the memory for its sentences");
+            return true;
+        }
         let report = match self.indexer.reconcile(|_| ControlFlow::Continue(())).await {
             Ok(report) => report,
             Err(error) => {

@@ -229,6 +229,33 @@ async fn what_failed_is_tried_again_ever_later_and_at_once_after_a_change() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn memory_that_nobody_asked_for_holds_no_more_than_its_room() {
+    let library = library(&[("a.md", "A fox."), ("b.md", "A hen.")]);
+    let store = Shaky::new();
+    let mut engines = engines(&library, &store);
+    (engines.place, engines.room) = (Place::Memory, 2);
+    engines.reconcile().await.unwrap();
+    let both = library.document_ids();
+    assert_eq!(held(&store).await, both);
+    let id = add(&library, "c.md", "A dog.");
+    keep_in_step(Some(&engines)).await;
+    engines.reconcile().await.unwrap();
+    assert_eq!(held(&store).await, both);
+    // It shrinks, and is followed again.
+    library.remove(&id).unwrap();
+    library.remove(both.first().unwrap()).unwrap();
+    keep_in_step(Some(&engines)).await;
+    assert_eq!(held(&store).await, library.document_ids());
+    // A store that was asked for takes everything.
+    engines.place = Place::Collection("ragwire".into());
+    for name in ["d.md", "e.md"] {
+        add(&library, name, &format!("A bird in {name}."));
+    }
+    engines.reconcile().await.unwrap();
+    assert_eq!(held(&store).await, library.document_ids());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_upload_waits_for_its_document_and_not_for_ever() {
     let library = library(&[("a.md", "A fox.")]);
     let store = Shaky::new();
