@@ -119,7 +119,7 @@ async fn any_subset_runs_and_the_rest_is_told() {
     let embedded = "embedder: tiny bert, vectors of 32 numbers";
     assert_eq!(engines.told(), [NO_LLM, embedded, told, MEMORY]);
     let rank = engines.ranker.as_ref().unwrap();
-    assert_eq!(rank.method(), "maxsim");
+    assert_eq!(rank.method(), "colbert");
     let scores = rank
         .rank("pump", vec!["the pump".to_owned(), String::new()])
         .await
