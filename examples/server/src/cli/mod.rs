@@ -155,9 +155,12 @@ fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
+/// What matters. llama.cpp tells a hundred lines of each model, and warns of what is meant.
+const LOG: &str = "info,llama-cpp-2=error,llama_cpp_2=error";
+
 /// Logs to stderr: `RUST_LOG`, or what matters.
 fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -170,5 +173,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
+        assert!(tracing_subscriber::EnvFilter::try_new(super::LOG).is_ok());
     }
 }
