@@ -104,6 +104,8 @@ function describe(event) {
       return `Answered before: “${event.original_query}”`;
     case "tool_result":
       return `Used ${event.tool.replaceAll("_", " ")}`;
+    case "graph_explanation":
+      return `Followed ${event.triples.length} statements`;
     case "crag_evaluation":
       return `${event.correct} of ${event.correct + event.ambiguous + event.incorrect} passages answer, ${event.ambiguous} may`;
     case "verification":

@@ -10,6 +10,9 @@ use ragwire::{Citation, Snapshot};
 /// Where Unicode has the pictures of the control characters, in their order.
 const PICTURES: u32 = 0x2400;
 
+/// Triples of an explanation that are shown: what somebody reads. The wires have all of them.
+const MAX_TRIPLES: usize = 20;
+
 /// Where the passages come from is told by an event; the citations at the end only name them.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
@@ -27,9 +30,13 @@ impl Printer {
         }
         eprintln!("· {}", clean(&step(event)));
         if let Event::GraphExplanation(explanation) = event {
-            for Triple { s, p, o, .. } in &explanation.triples {
+            for Triple { s, p, o, .. } in explanation.triples.iter().take(MAX_TRIPLES) {
                 let told = [s, p, o].map(|term| name_of(term).unwrap_or_else(|| term.clone()));
                 eprintln!("    {}", clean(&told.join(" | ").replace('\n', " ")));
+            }
+            match explanation.triples.len().saturating_sub(MAX_TRIPLES) {
+                0 => {}
+                more => eprintln!("    and {more} more"),
             }
         }
     }
