@@ -4,12 +4,12 @@
 //! cargo test --features rag,llama --test eval -- --nocapture --test-threads=1
 //! ```
 //!
-//! Without `llama`, or where the model cannot be had, only what does without one is measured. The paper is looked for in `../shared/data`, or where
-//! `RAGWIRE_TEST_DATA` says.
+//! Without `llama`, without the paper, or where the model cannot be had, only what does without a model is measured. The paper is looked for in
+//! `../shared/data`, or where `RAGWIRE_TEST_DATA` says.
 //!
 //! The questions were written before anything was measured, and a figure is never made better by changing them: whoever changes one says
-//! why, and measures anew. Those under `held_out` were written before the pipeline was last changed for better figures, and nothing was ever
-//! chosen by what they say.
+//! why, and measures anew. Thresholds and weights are chosen by the first ones (lately `MISSING_SHARE` of `rag/extract.rs`), never by those under
+//! `held_out`.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 mod corpus;
@@ -189,9 +189,12 @@ async fn the_readme_says_what_is_measured() {
     let mut ways = lexical_ways(&corpus, &words);
     let mut agents = vec![(
         "lexical (the default)".to_owned(),
-        Agent::lexical(Arc::clone(library)).unwrap(),
+        Agent::lexical(Arc::clone(library)),
     )];
-    if let Some(embedder) = model("the_readme_says_what_is_measured").await {
+    // Of the pages alone only the words are measured: they show as well whether something got worse, and in no time.
+    if corpus.has_paper
+        && let Some(embedder) = model("the_readme_says_what_is_measured").await
+    {
         let tools = tools(&corpus, Some(Arc::clone(&embedder))).await;
         ways.extend(model_ways(table::MODEL, &tools, &embedder));
         let agent = Agent::builder(Arc::clone(library), tools).build();
