@@ -15,9 +15,10 @@
 //! | `engine` | `LlamaEngine`, each generation read as it comes |
 //! | `turns` | the same prompts as turns: a writer on the engine, its text through sink and queue onto the framed wire, over loopback, decoded |
 //!
-//! Prompts per second are counted until the last one is fed; answers per second over the steps in which all answer; the last column of rates is all
-//! tokens by all the time. Figures are the medians of the rounds, ratios those of each round's pair: so a machine that gets slower in between
-//! does so for all of them.
+//! Prompt tokens per second are counted until the last prompt is fed, answer tokens over the steps in which all answer and nothing else happens, all tokens
+//! by all the time. Figures are the medians of the rounds, ratios those of each round's pair: so a machine that gets slower in between does so for
+//! all of them. On one that others use as well the ratio of CPU times tells more than that of times; on an accelerator it tells nothing, since its thread
+//! waits there.
 
 mod lockstep;
 mod shapes;
