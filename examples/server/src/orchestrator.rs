@@ -146,7 +146,8 @@ impl Orchestrator for Agent {
 fn told(answering: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
     Box::pin(async move {
         answering.await.map_err(|error| {
-            if !matches!(error, AnswerError::Send(_)) {
+            // A reader who went is no fault.
+            if error.code() != "turn_over" {
                 let (code, error) = (error.code(), &error as &dyn std::error::Error);
                 tracing::warn!(code, error, "a question was not answered");
             }

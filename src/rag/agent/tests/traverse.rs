@@ -273,8 +273,10 @@ async fn a_stored_answer_is_announced_as_it_was_found() {
 #[tokio::test]
 async fn a_search_of_the_graph_that_fails_has_the_code_of_the_seed() {
     let (library, graph) = made(TURNS).await;
-    let mut limits = GraphLimits::default();
-    limits.max_path_length = 0;
+    let limits = GraphLimits {
+        max_path_length: 0,
+        ..GraphLimits::default()
+    };
     let agent = words(&library).graph(graph.limits(limits)).build();
     assert_eq!(failed(&agent, RELATING).await, "vector_db_error");
 }
