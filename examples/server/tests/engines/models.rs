@@ -14,7 +14,7 @@ use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use tempfile::TempDir;
 
 /// Longest that anything may take before a test says that it hangs.
-const HANG: Duration = Duration::from_secs(120);
+pub(crate) const HANG: Duration = Duration::from_secs(120);
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 

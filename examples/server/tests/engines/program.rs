@@ -6,10 +6,11 @@ mod command;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use command::program;
 
-use crate::models::{embedder, ranker, writer};
+use crate::models::{HANG, embedder, ranker, writer};
 
 /// Runs it to its end: its exit code, and what it said.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
@@ -18,7 +19,7 @@ fn ended(command: &mut Command) -> (Option<i32>, String) {
 }
 
 /// Starts a server, and reads what it says until its address is told, and the lines of the welcome behind.
-pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl BufRead + use<>) {
+pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Running, Vec<String>, impl BufRead + use<>) {
     let mut command = program(&[
         "--listen",
         "127.0.0.1:0",
@@ -27,8 +28,8 @@ pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl 
         "--llm-threads",
         "1",
     ]);
-    let mut child = command.args(more).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut child = Running(command.args(more).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stderr.take().unwrap());
     let mut said = Vec::new();
     while !said.last().is_some_and(|line: &String| line.contains("curl -N")) {
         let mut line = String::new();
@@ -38,11 +39,34 @@ pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Child, Vec<String>, impl 
     (child, said, lines)
 }
 
-pub(crate) fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .args(["-s", name, &child.id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
+/// A server of the program's own, ended with the test.
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args(["-s", name, &self.0.id().to_string()])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits until it has ended by itself; nothing where a signal ended it.
+    pub(crate) fn code(mut self) -> Option<i32> {
+        for _ in 0..HANG.as_millis() / 20 {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it does not end");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -71,7 +95,7 @@ fn it_says_what_runs_and_ends_at_a_signal() {
     };
     // The second start finds what the first one made.
     for _ in 0..2 {
-        let (mut child, said, mut rest) = welcomed(folder.path(), &more);
+        let (child, said, mut rest) = welcomed(folder.path(), &more);
         let sessions = said
             .iter()
             .position(|line| line.starts_with("sessions: "))
@@ -86,10 +110,10 @@ fn it_says_what_runs_and_ends_at_a_signal() {
                 "",
             ]
         );
-        signal(&child, "TERM");
+        child.signal("TERM");
         let mut after = String::new();
         rest.read_to_string(&mut after).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{after}");
+        assert_eq!(child.code(), Some(0), "{after}");
         assert!(
             !after.contains("ERROR") && !after.contains("did not end"),
             "{after}"
@@ -162,9 +186,9 @@ fn ingest_fills_the_store_that_serve_answers_from() {
     assert_eq!(code, Some(0), "{said}");
     // Nothing of it is locked, and nothing is lost: a killed server leaves the same.
     for kill in ["KILL", "TERM"] {
-        let (mut child, _, _rest) = welcomed(&data, &more);
-        signal(&child, kill);
-        child.wait().unwrap();
+        let (child, _, _rest) = welcomed(&data, &more);
+        child.signal(kill);
+        let _ = child.code();
     }
     // Without its embedder it is another store.
     let (code, said) = ended(&mut program(&[

@@ -2,20 +2,15 @@
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
-use std::process::Child;
-use std::time::Duration;
 
 use ragwire_test_support::tiny_llama::CHATML;
 use serde_json::{Value, json};
 
-use crate::models::{embedder, ranker, written};
-use crate::program::{signal, welcomed};
-
-/// Longest silence before a test says that it hangs.
-const SILENCE: Duration = Duration::from_secs(120);
+use crate::models::{HANG, embedder, ranker, written};
+use crate::program::{Running, welcomed};
 
 /// A server with these arguments, and its address.
-fn served(data: &std::path::Path, more: &[&str]) -> (Child, String, impl BufRead + use<>) {
+fn served(data: &std::path::Path, more: &[&str]) -> (Running, String, impl BufRead + use<>) {
     let (child, said, rest) = welcomed(data, more);
     let address = said.iter().find_map(|line| line.split_once("answers at http://"));
     let address = address.unwrap().1.trim_end_matches('/').to_owned();
@@ -25,7 +20,7 @@ fn served(data: &std::path::Path, more: &[&str]) -> (Child, String, impl BufRead
 /// Asks, and reads line by line what comes.
 fn ask(address: &str, prompt: &str) -> Lines<BufReader<TcpStream>> {
     let mut socket = TcpStream::connect(address).unwrap();
-    socket.set_read_timeout(Some(SILENCE)).unwrap();
+    socket.set_read_timeout(Some(HANG)).unwrap();
     let body = json!({ "prompt": prompt }).to_string();
     // HTTP/1.0 has no chunks: the body is what comes until the end.
     let request = format!(
@@ -41,20 +36,10 @@ fn ask(address: &str, prompt: &str) -> Lines<BufReader<TcpStream>> {
     lines
 }
 
-fn object(line: std::io::Result<String>) -> Value {
-    serde_json::from_str(&line.unwrap()).unwrap()
-}
-
-/// Waits until it has ended by itself.
-fn code(mut child: Child) -> Option<i32> {
-    for _ in 0..SILENCE.as_millis() / 20 {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill().unwrap();
-    panic!("it does not end");
+/// The frame of a line; an empty one only says that the server lives.
+fn frame(line: std::io::Result<String>) -> Option<Value> {
+    let line = line.unwrap();
+    (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
 }
 
 /// A model with room for all evidence, whose tokens are letters, and which takes some milliseconds for each.
@@ -92,7 +77,7 @@ fn an_answer_is_written_by_the_model_and_names_it() {
     }
     let (child, address, _rest) = served(folder.path(), &more);
     let frames: Vec<Value> = ask(&address, "What happens when a turn fails after the commit?")
-        .map(object)
+        .filter_map(frame)
         .collect();
     let model: Vec<&Value> = frames
         .iter()
@@ -106,8 +91,8 @@ fn an_answer_is_written_by_the_model_and_names_it() {
         frames.iter().any(|frame| frame["text"].is_string()),
         "{frames:#?}"
     );
-    signal(&child, "TERM");
-    assert_eq!(code(child), Some(0));
+    child.signal("TERM");
+    assert_eq!(child.code(), Some(0));
 }
 
 #[test]
@@ -118,17 +103,17 @@ fn a_signal_ends_an_answer_that_a_model_writes_and_the_server() {
         folder.path(),
         &["--llm", llm.to_str().unwrap(), "--llm-slots", "2"],
     );
-    let mut lines = ask(&address, "What happens when a turn fails after the commit?").map(object);
+    let mut lines = ask(&address, "What happens when a turn fails after the commit?").filter_map(frame);
     let begun = lines.by_ref().find(|frame| frame["event"] == "generation_start");
     assert_eq!(begun.unwrap()["model"], "tiny");
-    signal(&child, "TERM");
+    child.signal("TERM");
     let end = lines.last().unwrap();
     assert_eq!(
         (&end["end"], &end["error"]["code"]),
         (&json!("failed"), &json!("shutting_down")),
         "{end:#}"
     );
-    assert_eq!(code(child), Some(0));
+    assert_eq!(child.code(), Some(0));
     let mut said = String::new();
     rest.read_to_string(&mut said).unwrap();
     assert!(!said.contains("ERROR") && !said.contains("did not end"), "{said}");
