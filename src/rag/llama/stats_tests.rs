@@ -44,7 +44,7 @@ impl GaugeFn for One {
         self.set(|before| before - less);
     }
     fn set(&self, value: f64) {
-        One::set(self, |_| value);
+        Self::set(self, |_| value);
     }
 }
 
