@@ -219,6 +219,11 @@ fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
             &[],
             "qdrant-url is for store qdrant, which is not set",
         ),
+        (
+            &["--graph-model"],
+            &[],
+            "graph-model is for llm or llm-url, none of which is set",
+        ),
         (&["--llm", "hf:owner/repo"], &[], "write hf:owner/repo/file.gguf"),
         (&["--llm-gpu-layers", "many"], &[], "is no number of layers"),
     ];

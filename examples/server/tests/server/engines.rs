@@ -9,18 +9,22 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use ragwire::rag::graph::{Graph, GraphTraverse};
 use ragwire::rag::model::Prompt;
 use ragwire::rag::store::{Filter, Search};
-use ragwire::rag::{Level, Library};
+use ragwire::rag::{Level, Library, parse};
+use ragwire::{Frame, Status};
 use ragwire_server::cli::engines::{Label, Secret, Speaks};
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::Room;
 use ragwire_server::engines::{Engines, follow};
+use ragwire_server::graph;
+use ragwire_server::orchestrator::Reference;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::support::{start, start_on};
+use crate::support::{JSON, in_lines, start, start_on, start_with};
 
 const LLAMA: bool = cfg!(feature = "llama");
 
@@ -123,18 +127,22 @@ async fn a_library_that_was_there_before_is_in_the_store() {
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A server of a language model that says one thing, and keeps what it was asked.
-async fn double() -> (String, Asked, JoinSet<()>) {
+async fn double(says: &str) -> (String, Asked, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     let asked = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&asked);
+    let told = json!({"choices": [{"index": 0, "delta": {"content": says}}]});
+    let events = format!(
+        "data: {told}\n\ndata: {{\"choices\":[{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}\n\ndata: [DONE]\n\n"
+    );
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((socket, _)) = listener.accept().await {
-            let seen = Arc::clone(&seen);
+            let (seen, events) = (Arc::clone(&seen), events.clone());
             let service = service_fn(move |request: http::Request<Incoming>| {
-                let seen = Arc::clone(&seen);
+                let (seen, events) = (Arc::clone(&seen), events.clone());
                 async move {
                     let (head, body) = request.into_parts();
                     let key = head.headers["authorization"].to_str().unwrap().to_owned();
@@ -142,11 +150,9 @@ async fn double() -> (String, Asked, JoinSet<()>) {
                     seen.lock()
                         .unwrap()
                         .push((key, serde_json::from_slice(&body).unwrap()));
-                    let events = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Forty-two.\"}}]}\n\n\
-                                  data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
                     let response = http::Response::builder()
                         .header("content-type", "text/event-stream")
-                        .body(Full::new(Bytes::from_static(events.as_bytes())));
+                        .body(Full::new(Bytes::from(events)));
                     Ok::<_, Infallible>(response.unwrap())
                 }
             });
@@ -157,16 +163,23 @@ async fn double() -> (String, Asked, JoinSet<()>) {
     (url, asked, tasks)
 }
 
-#[tokio::test]
-async fn a_language_model_behind_a_server_is_told_and_asked() {
-    let (url, asked, _serving) = double().await;
-    let settings = Settings {
+/// Settings that name it.
+fn asking(url: &str) -> Settings {
+    Settings {
         llm_url: url.parse().unwrap(),
         llm_model: Label(Some("qwen3:8b".into())),
         llm_key: Secret(Some("s3cret".into())),
         llm_dialect: "llama.cpp".parse::<Speaks>().unwrap(),
-        llm_context: Room(32_768),
         ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_language_model_behind_a_server_is_told_and_asked() {
+    let (url, asked, _serving) = double("Forty-two.").await;
+    let settings = Settings {
+        llm_context: Room(32_768),
+        ..asking(&url)
     };
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let engines = Engines::start(&settings, &library).await.unwrap();
@@ -197,4 +210,96 @@ async fn a_language_model_behind_a_server_is_told_and_asked() {
     };
     let engines = Engines::start(&settings, &library).await.unwrap();
     assert_eq!(engines.llm.as_ref().unwrap().context_tokens(), 8_192);
+}
+
+const OWL: &str = "The owl hunts at night.";
+
+fn owl() -> Arc<Library> {
+    let library = Arc::new(Library::in_memory(Default::default()).unwrap());
+    let parsed = parse("owl.md", OWL.as_bytes(), &Default::default()).unwrap();
+    library.add("owl.md", &parsed).unwrap();
+    library
+}
+
+#[tokio::test]
+async fn a_whole_answer_is_the_model_s_and_is_told_again_to_the_same_owner() {
+    let (url, asked, _serving) = double("The owl hunts at night [1].").await;
+    let library = owl();
+    let engines = Engines::start(&asking(&url), &library).await.unwrap();
+    let reference = Arc::new(Reference::new(&library, None, &engines));
+    let running = start_with(library, Some(reference), |settings| {
+        settings.owner_header = "x-owner".parse().unwrap();
+    });
+    let ask = async |owner: &str| {
+        let body = json!({"prompt": "When does the owl hunt?"}).to_string();
+        let headers = [JSON, ("accept", "application/x-ndjson"), ("x-owner", owner)];
+        let reply = running
+            .call(http::Method::POST, "/v1/turns", &headers, body)
+            .await;
+        assert_eq!(reply.status, 200);
+        let (mut names, mut text) = (Vec::new(), String::new());
+        for frame in in_lines(&reply.body) {
+            match frame {
+                Frame::Event { event, .. } => names.push(event.name().to_owned()),
+                Frame::Text(piece) => text.push_str(&piece),
+                Frame::End(end) => assert_eq!(end.status, Status::Completed),
+                Frame::Snapshot(_) => panic!("nothing was dropped"),
+            }
+        }
+        (names, text)
+    };
+    let first = [
+        "query_analysis",
+        "cache_miss",
+        "search",
+        "retrieval_start",
+        "retrieval_result",
+        "search",
+        "retrieval_start",
+        "retrieval_result",
+        "crag_evaluation",
+        "rerank_result",
+        "sources",
+        "generation_start",
+        "verification",
+    ];
+    let again = ["query_analysis", "cache_hit", "sources"];
+    for (owner, told) in [("alice", &first[..]), ("alice", &again), ("bob", &first)] {
+        let (names, text) = ask(owner).await;
+        assert_eq!(names, told, "{owner}");
+        assert_eq!(text, "The owl hunts at night [1].");
+    }
+    assert!(
+        asked
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|(key, _)| key == "Bearer s3cret")
+    );
+    engines.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_graph_is_read_by_the_model_where_that_is_wanted() {
+    let triple = json!({"subject": "owl", "predicate": "sleeps_before", "object": "night"});
+    let (url, _asked, _serving) = double(&json!({ "triples": [triple] }).to_string()).await;
+    for (graph_model, wanted) in [(true, true), (false, false)] {
+        let (library, settings) = (
+            owl(),
+            Settings {
+                graph_model,
+                ..asking(&url)
+            },
+        );
+        let engines = Engines::start(&settings, &library).await.unwrap();
+        let graph = Arc::new(Graph::in_memory(Default::default()).unwrap());
+        let index = graph::index(&settings, &library, Arc::clone(&graph), &engines);
+        index.sync().await.unwrap();
+        let found = GraphTraverse::new(graph, library)
+            .explore("owl", Default::default())
+            .await
+            .unwrap();
+        let said = found.edges.iter().any(|edge| edge.predicate == "sleeps_before");
+        assert_eq!(said, wanted, "{:?}", found.edges);
+    }
 }
