@@ -50,7 +50,7 @@ export const CLIENTS = [
     name: `ragwire-server ask --wire ${wire}`,
     wire,
     ask: program.ask(wire),
-    shows: program.shows,
+    shows: program.shows(wire),
     ours: true,
     spawns: true,
   })),

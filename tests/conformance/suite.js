@@ -17,6 +17,8 @@ export async function truth(url, kase, wire) {
     ...kase,
     text: answer,
     events: agent_events.map(({ type }) => type),
+    // Where nobody asked for a review this route has no answer checked; those that have a place for it after the text do.
+    late: ["verification"],
     citations: citations.length,
     sources: sources.sources.length,
   };
@@ -50,7 +52,7 @@ export function expected(client, kase, name = kase.name) {
     Object.assign(seen, { outcome: "failed", status: null });
     WIRES[client.wire].shows(seen, kase);
   } else if (outcome !== "http-error") WIRES[client.wire].shows(seen, kase);
-  client.shows?.(seen);
+  client.shows?.(seen, kase);
   const { why, ...differs } = client.differs?.[name] ?? {};
   return Object.assign(seen, differs);
 }

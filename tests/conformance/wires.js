@@ -13,6 +13,8 @@ const lines = (mark, tail) => {
   const told = (body) => body.split("\n").some(isEnd);
   return { told, whole: (body) => told(body) && body.endsWith(tail) };
 };
+/** Events that come after the text. */
+const late = (seen, kase) => seen.events.push(...(kase.late ?? []));
 const framedIsWhole = (body) => body.includes("\x1e") && isJson(body.slice(body.indexOf("\x1e") + 1));
 
 /**
@@ -29,10 +31,14 @@ export const WIRES = {
     told: framedIsWhole,
     whole: framedIsWhole,
   },
-  sse: { shows() {}, ...lines(/^data: \{"end":/, "\n\n") },
-  ndjson: { shows() {}, ...lines(/^\{"index":\d+,"end":/, "\n") },
+  sse: { shows: late, ...lines(/^data: \{"end":/, "\n\n") },
+  ndjson: { shows: late, ...lines(/^\{"index":\d+,"end":/, "\n") },
   forge: {
-    shows(seen, { sources }) {
+    shows(seen, { sources, late = [] }) {
+      if (late.length > 0) {
+        // As in the seed, the passages are told once the answer is written.
+        seen.events = [...seen.events.filter((name) => name !== "sources"), ...late, "sources"];
+      }
       if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "LLM_ERROR" : seen.error.code.toUpperCase();
       // Of citations it tells only as sources, and not where the orchestrator told of its sources before.
       if (sources !== undefined) seen.citations = sources;
@@ -42,7 +48,8 @@ export const WIRES = {
     ...lines(/^data: \{"type":"done"/, "\n\n"),
   },
   session_chat: {
-    shows(seen) {
+    shows(seen, kase) {
+      late(seen, kase);
       // The answer comes whole, with the end; of a failure the reader is told in words alone.
       if (seen.outcome === "failed") {
         seen.text = "";
@@ -53,10 +60,11 @@ export const WIRES = {
     },
     ...lines(/^data: \{"type":"complete"/, "\n\n"),
   },
-  ai_sdk: { shows() {}, ...lines(/^data: \{"type":"finish"/, "data: [DONE]\n\n") },
-  ag_ui: { shows() {}, ...lines(/^data: \{"type":"RUN_FINISHED"/, "\n\n") },
+  ai_sdk: { shows: late, ...lines(/^data: \{"type":"finish"/, "data: [DONE]\n\n") },
+  ag_ui: { shows: late, ...lines(/^data: \{"type":"RUN_FINISHED"/, "\n\n") },
   openai: {
-    shows(seen) {
+    shows(seen, kase) {
+      late(seen, kase);
       // A failure is the error object alone.
       if (seen.outcome === "failed") seen.citations = null;
     },
@@ -73,7 +81,7 @@ export const WIRES = {
     told: isJson,
     whole: isJson,
   },
-  eve: { shows() {}, ...lines(/^\{"type":"session\.waiting"/, "\n") },
+  eve: { shows: late, ...lines(/^\{"type":"session\.waiting"/, "\n") },
   trustgraph: {
     shows(seen) {
       // T-08: of events the clients show nothing.

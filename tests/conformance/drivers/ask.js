@@ -32,12 +32,13 @@ export const ask = (wire) => async (url, prompt) => {
   return seen;
 };
 
-/** What it shows of a turn, however its wire says it. */
-export function shows(seen) {
+/** What it shows of a turn, however its wire says it: also the events of a framed trailer. */
+export const shows = (wire) => (seen, { late = [] }) => {
+  if (wire === "framed") seen.events.push(...late);
   const picture = (letter) => String.fromCodePoint(letter === "\x7f" ? 0x2421 : 0x2400 + letter.codePointAt(0));
   if (seen.outcome === "failed" && !seen.text.endsWith(seen.error.message)) {
     seen.text += (seen.text && "\n\n") + seen.error.message;
   }
   seen.text = seen.text.replace(/[\0-\x08\x0b-\x1f\x7f]/g, picture).replace(/[\x80-\x9f]/g, "\ufffd");
   seen.events = seen.events.map(() => "step");
-}
+};
