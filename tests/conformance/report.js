@@ -7,8 +7,10 @@ export function cell(seen, kase) {
   if (kase.error && !error) words.push("no error");
   else if (kase.error && !error.code) words.push("no code");
   if (text !== kase.text) words.push(textIs(text, kase));
-  const more = events.length - kase.events.length;
-  if (more < 0) words.push(`${events.length} of ${kase.events.length} events`);
+  // A route need not tell what comes after the text.
+  const missing = kase.events.length - events.length;
+  const more = -missing - (kase.late?.length ?? 0);
+  if (missing > 0) words.push(`${events.length} of ${kase.events.length} events`);
   if (more > 0) words.push(`${events.slice(-more).map((name) => `\`${name}\``).join(", ")} too`);
   if (kase.citations && citations !== kase.citations) words.push(citations === null ? "no citations" : `${citations} sources`);
   return words.join(", ");

@@ -20,7 +20,7 @@ pub struct Model(pub Option<ModelFile>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label(pub Option<String>);
 
-/// The address of a server, or none. As with Redis, it is kept out of everything that is printed, and [`check`] says whether it is one.
+/// The address of a server, or none. As with Redis, it is kept out of everything that is printed, and whether it is one is looked at with the other settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Address(pub Option<String>);
 
