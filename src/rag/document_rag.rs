@@ -3,16 +3,21 @@
 //! One round of searches within the request's limits, and nothing is judged. It does not know TrustGraph's messages.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::error::AnswerError;
 use super::figures::{count, milliseconds};
 use super::graph::DocumentLimits;
 use super::model::Rank;
 use super::plan::Plan;
-use super::steps::{HITS_PER_QUERY, answer_from, checked, fuse_and_tell, search};
+use super::retrieve::{RetrieveRequest, fuse};
+use super::steps::{answer_from, checked};
 use super::{Extractive, Generate, Hit, Lexical, Library, Retrieve, rank};
-use crate::event::{Mode, QueryAnalysis, RerankResult};
-use crate::{Metadata, Sink};
+use crate::event::{Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search};
+use crate::{Metadata, SendError, Sink};
+
+/// Hits taken from each search.
+const HITS_PER_QUERY: usize = 10;
 
 /// A question, and how many chunks may answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl DocumentRag {
         } = question.limits;
         let fetched = fetch_limit.max(doc_limit).max(HITS_PER_QUERY);
         let mut lists = Vec::new();
-        search(&*self.retriever, &plan.queries, fetched, 1, &mut lists, sink).await?;
+        search(&*self.retriever, &plan.queries, fetched, &mut lists, sink).await?;
         let kept = if self.ranker.is_some() { fetched } else { doc_limit };
         let mut context = fuse_and_tell(&lists, kept, sink).await?;
         let mut ranked = None;
@@ -153,7 +158,7 @@ async fn order(
     limit: usize,
     sink: &Sink,
 ) -> Result<bool, AnswerError> {
-    let (start, found) = (std::time::Instant::now(), hits.len());
+    let (start, found) = (Instant::now(), hits.len());
     let passages = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
     let scores = match ranker.rank(prompt, passages).await {
         Ok(scores) if scores.len() == found => Some(scores),
@@ -186,6 +191,45 @@ async fn order(
     }
     sink.send(result).await?;
     Ok(true)
+}
+
+/// Searches for each query, one after the other, so that each is seen when it happens.
+async fn search(
+    retriever: &dyn Retrieve,
+    queries: &[String],
+    hits_per_query: usize,
+    lists: &mut Vec<Vec<Hit>>,
+    sink: &Sink,
+) -> Result<(), AnswerError> {
+    let tool = retriever.tool();
+    for query in queries {
+        sink.send(Search::new(tool).query(query).page(1u32)).await?;
+        sink.send(RetrievalStart::new(tool, query, 1u32)).await?;
+        let start = Instant::now();
+        let hits = retriever
+            .retrieve(RetrieveRequest::new(query, hits_per_query))
+            .await?;
+        let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
+        if let Some(best) = hits.first() {
+            result = result.top_score(f64::from(best.score));
+        }
+        sink.send(result).await?;
+        lists.push(hits);
+    }
+    Ok(())
+}
+
+/// The best of all lists.
+async fn fuse_and_tell(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<Vec<Hit>, SendError> {
+    let start = Instant::now();
+    let context = fuse(lists, limit);
+    let found = lists.iter().map(Vec::len).sum();
+    let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
+    if let Some(best) = context.first() {
+        result = result.top_score(f64::from(best.score));
+    }
+    sink.send(result).await?;
+    Ok(context)
 }
 
 #[cfg(test)]

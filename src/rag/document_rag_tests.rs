@@ -240,7 +240,7 @@ async fn readers_are_told_of_each_failure_by_a_code_of_the_seed() {
         }
         fn retrieve<'a>(
             &'a self,
-            _: crate::rag::RetrieveRequest,
+            _: RetrieveRequest,
         ) -> Boxed<'a, Result<Vec<Hit>, crate::rag::RetrieveError>> {
             let error = crate::rag::RetrieveError::new("10.0.0.1 refused");
             Box::pin(std::future::ready(Err(error)))

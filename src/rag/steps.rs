@@ -1,17 +1,11 @@
-//! The steps that the ways of answering share, each told to a sink while it happens. Which of them follow one another is theirs.
-
-use std::time::Instant;
+//! What the ways of answering share: the question checked, a passage as a source, and the last steps of those that judge nothing.
 
 use super::Hit;
 use super::error::{AnswerError, MAX_QUESTION_BYTES};
-use super::figures::{count, milliseconds};
+use super::figures::count;
 use super::generate::{Generate, GenerateRequest};
-use super::retrieve::{Retrieve, RetrieveRequest, fuse};
-use crate::event::{GenerationStart, RerankResult, RetrievalResult, RetrievalStart, Search, Source, Sources};
-use crate::{Metadata, SendError, Sink};
-
-/// Hits taken from each search.
-pub(super) const HITS_PER_QUERY: usize = 10;
+use crate::event::{GenerationStart, Source, Sources};
+use crate::{Metadata, Sink};
 
 /// The question without the space around it, if it is one.
 pub(super) fn checked(prompt: &str) -> Result<&str, AnswerError> {
@@ -23,33 +17,6 @@ pub(super) fn checked(prompt: &str) -> Result<&str, AnswerError> {
         return Err(AnswerError::QuestionTooLong);
     }
     Ok(prompt)
-}
-
-/// Searches for each query, one after the other, so that each is seen when it happens.
-pub(super) async fn search(
-    retriever: &dyn Retrieve,
-    queries: &[String],
-    hits_per_query: usize,
-    iteration: u32,
-    lists: &mut Vec<Vec<Hit>>,
-    sink: &Sink,
-) -> Result<(), AnswerError> {
-    let tool = retriever.tool();
-    for query in queries {
-        sink.send(Search::new(tool).query(query).page(1u32)).await?;
-        sink.send(RetrievalStart::new(tool, query, iteration)).await?;
-        let start = Instant::now();
-        let hits = retriever
-            .retrieve(RetrieveRequest::new(query, hits_per_query))
-            .await?;
-        let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
-        if let Some(best) = hits.first() {
-            result = result.top_score(f64::from(best.score));
-        }
-        sink.send(result).await?;
-        lists.push(hits);
-    }
-    Ok(())
 }
 
 /// Tells the sources, has the answer written from them, and says what closes the turn.
@@ -79,22 +46,7 @@ pub(super) async fn answer_from(
     Ok(metadata)
 }
 
-pub(super) async fn fuse_and_tell(
-    lists: &[Vec<Hit>],
-    limit: usize,
-    sink: &Sink,
-) -> Result<Vec<Hit>, SendError> {
-    let start = Instant::now();
-    let context = fuse(lists, limit);
-    let found = lists.iter().map(Vec::len).sum();
-    let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
-    if let Some(best) = context.first() {
-        result = result.top_score(f64::from(best.score));
-    }
-    sink.send(result).await?;
-    Ok(context)
-}
-
+/// A passage, as it is told.
 pub(super) fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
     let pages = chunk.pages().collect();
