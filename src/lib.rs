@@ -11,13 +11,14 @@
 //! function sends while it runs. After the response has begun nothing can fail any more: an error, a panic or a time-out ends in
 //! a complete stream.
 //!
-//! Four layers, each knowing only those before it:
+//! Three layers, each knowing only those before it:
 //!
 //! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
 //!    `default-features = false`.
 //! 2. `turn` and `session` (feature `turn`): sink, queue, producer task, commit, completion; what is remembered from turn to turn.
 //! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket gateway.
-//! 4. `rag` (feature `rag`, off by default): the reference pipeline. It uses the public API only.
+//!
+//! The crate `ragwire-rag` is the reference pipeline on top of them, and uses their public API only.
 //!
 //! The bytes are specified in `PROTOCOL.md`, the design in `ARCHITECTURE.md`.
 
@@ -34,8 +35,6 @@ pub mod wire;
 
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(feature = "rag")]
-pub mod rag;
 #[cfg(feature = "turn")]
 pub mod session;
 #[cfg(feature = "turn")]

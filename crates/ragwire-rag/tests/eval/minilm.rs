@@ -1,0 +1,121 @@
+//! The real embedder, all-MiniLM-L6-v2 (`scripts/minilm`), where it can be had. What it computed of a text is remembered, so that every way of
+//! searching reads the library by one pass of the model.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use ragwire_rag::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
+use ragwire_rag::model::{Boxed, Embed, ModelError, Side};
+use ragwire_test_support::minilm;
+
+/// Tokens of a text that the model was trained for, with the two around it; it takes twice as many.
+pub(crate) const TRAINED_TOKENS: u32 = 256;
+
+type Seen<T> = Mutex<HashMap<(bool, String), T>>;
+
+#[derive(Debug)]
+pub(crate) struct MiniLm {
+    /// Two with a thread each, since the threads of one wait for each other where cores are busy.
+    models: [LlamaEmbedder; 2],
+    whole: Seen<Vec<f32>>,
+    tokens: Seen<Vec<Vec<f32>>>,
+}
+
+impl MiniLm {
+    /// Nothing where the model cannot be had, which is said. Longer texts lose their end.
+    pub(crate) async fn load(test: &str, max_text_tokens: u32) -> Option<Arc<Self>> {
+        let Some(folder) = minilm::folder() else {
+            minilm::tell_skipped(test);
+            return None;
+        };
+        let file = LlamaFile::new(folder.join("minilm-f16.gguf")).threads(1);
+        let options =
+            EmbedderOptions::default().batching(Batching::default().max_text_tokens(max_text_tokens));
+        let load = || LlamaEmbedder::load(file.clone(), options.clone());
+        Some(Arc::new(Self {
+            models: [load().await.unwrap(), load().await.unwrap()],
+            whole: Mutex::default(),
+            tokens: Mutex::default(),
+        }))
+    }
+}
+
+/// Those of `texts` that `seen` has no value of, each once.
+fn unseen<T>(seen: &Seen<T>, query: bool, texts: &[String]) -> Vec<String> {
+    let seen = seen.lock().unwrap();
+    let mut missing: Vec<String> = Vec::new();
+    for text in texts {
+        if !seen.contains_key(&(query, text.clone())) && !missing.contains(text) {
+            missing.push(text.clone());
+        }
+    }
+    missing
+}
+
+/// Every other text, and the others.
+fn halves(texts: &[String]) -> (Vec<String>, Vec<String>) {
+    let every_other = |from| texts.iter().skip(from).step_by(2).cloned().collect();
+    (every_other(0), every_other(1))
+}
+
+/// What was found for the halves, in the order of the whole.
+fn joined<T>(one: Vec<T>, other: Vec<T>) -> Vec<T> {
+    let mut other = other.into_iter();
+    one.into_iter()
+        .flat_map(|found| std::iter::once(found).chain(other.next()))
+        .collect()
+}
+
+fn remember<T: Clone>(
+    seen: &Seen<T>,
+    query: bool,
+    texts: &[String],
+    missing: Vec<String>,
+    found: Vec<T>,
+) -> Vec<T> {
+    let mut seen = seen.lock().unwrap();
+    assert_eq!(missing.len(), found.len());
+    seen.extend(missing.into_iter().map(|text| (query, text)).zip(found));
+    texts
+        .iter()
+        .map(|text| seen[&(query, text.clone())].clone())
+        .collect()
+}
+
+impl Embed for MiniLm {
+    fn name(&self) -> &str {
+        self.models[0].name()
+    }
+
+    fn dimensions(&self) -> usize {
+        self.models[0].dimensions()
+    }
+
+    fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
+        Box::pin(async move {
+            let query = side == Side::Query;
+            let missing = unseen(&self.whole, query, &texts);
+            let [a, b] = &self.models;
+            let (one, other) = halves(&missing);
+            let (one, other) = tokio::try_join!(a.embed(side, one), b.embed(side, other))?;
+            let found = joined(one, other);
+            Ok(remember(&self.whole, query, &texts, missing, found))
+        })
+    }
+
+    fn embed_tokens(
+        &self,
+        side: Side,
+        texts: Vec<String>,
+    ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
+        Box::pin(async move {
+            let query = side == Side::Query;
+            let missing = unseen(&self.tokens, query, &texts);
+            let [a, b] = &self.models;
+            let (one, other) = halves(&missing);
+            let (one, other) = tokio::try_join!(a.embed_tokens(side, one), b.embed_tokens(side, other))?;
+            let found = joined(one, other);
+            Ok(remember(&self.tokens, query, &texts, missing, found))
+        })
+    }
+}

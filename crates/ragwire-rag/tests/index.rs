@@ -1,0 +1,206 @@
+//! A library, its store and the tools as a server uses them, over restarts; on each store that runs in this process.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+#[path = "eval/hashed.rs"]
+mod hashed;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use hashed::HashedWords;
+use ragwire_rag::model::{Boxed, Embed, ModelError, Side};
+use ragwire_rag::store::{MemoryStore, Store, Vectors};
+use ragwire_rag::{Indexer, Library, LibraryLimits, ParseLimits, Parsed, SearchTools, Tool, parse};
+
+fn parsed(name: &str, text: &str) -> Parsed {
+    parse(name, text.as_bytes(), &ParseLimits::default()).unwrap()
+}
+
+fn library(folder: &Path) -> Arc<Library> {
+    Arc::new(Library::open(&folder.join("documents"), LibraryLimits::default()).unwrap())
+}
+
+fn vectors() -> Vectors {
+    Vectors::dense(HashedWords.dimensions()).with_tokens()
+}
+
+async fn reconcile(index: &Indexer) -> (usize, usize) {
+    let report = index.reconcile(|_| ControlFlow::Continue(())).await.unwrap();
+    assert!(report.failed.is_empty() && report.untried == 0, "{report:?}");
+    assert!(index.behind().await.is_empty());
+    (report.indexed, report.removed)
+}
+
+/// Which documents each tool finds for a query.
+async fn finds(library: &Arc<Library>, store: &Arc<dyn Store>, query: &str) -> Vec<Vec<String>> {
+    let embedder: Arc<dyn Embed> = Arc::new(HashedWords);
+    let tools = SearchTools::new(Arc::clone(library), Arc::clone(store), Some(embedder)).unwrap();
+    let late = tools.clone().late_interaction().unwrap();
+    let mut all = Vec::new();
+    for (tools, tool) in [
+        (&tools, Tool::Semantic),
+        (&tools, Tool::Hybrid),
+        (&late, Tool::Hybrid),
+        (&tools, Tool::Proposition),
+        (&tools, Tool::Section),
+        (&tools, Tool::Hyde),
+    ] {
+        let found = tools
+            .search(tool, &[query.to_owned()], 1)
+            .await
+            .unwrap()
+            .remove(0);
+        for hit in &found.hits {
+            let opened = library.chunk(&hit.chunk.id).unwrap();
+            assert_eq!(opened.as_ref(), Some(&hit.chunk), "what was found opens as it is");
+        }
+        all.push(
+            found
+                .hits
+                .into_iter()
+                .map(|hit| hit.chunk.document_name)
+                .collect(),
+        );
+    }
+    all
+}
+
+const BIRDS: &str =
+    "# Birds\n\nA robin sings at dawn every single morning. An owl hunts at night, unseen by anybody.";
+const FISH: &str =
+    "# Fish\n\nA carp eats plants all day long. Sharks never sleep, and they hunt seals in winter.";
+
+/// Everything that a server does with a store in a day.
+async fn a_day(folder: &Path, store: Arc<dyn Store>) {
+    let library = library(folder);
+    let birds = library.add("birds.md", &parsed("birds.md", BIRDS)).unwrap();
+    let index = Indexer::new(
+        Arc::clone(&library),
+        Arc::clone(&store),
+        Some(Arc::new(HashedWords)),
+    )
+    .unwrap();
+    assert_eq!(reconcile(&index).await, (1, 0));
+    let go_on = |_| ControlFlow::Continue(());
+    let fish = index
+        .add("fish.md", parsed("fish.md", FISH), go_on)
+        .await
+        .unwrap();
+    assert_eq!(
+        finds(&library, &store, "robin morning").await,
+        vec![["birds.md"]; 6]
+    );
+    assert_eq!(
+        finds(&library, &store, "sharks hunt seals").await,
+        vec![["fish.md"]; 6]
+    );
+
+    // Gone from the library is gone from every search, before the store knows.
+    library.remove(&fish.id).unwrap();
+    assert_eq!(
+        finds(&library, &store, "sharks hunt seals").await,
+        vec![["birds.md"]; 6]
+    );
+    let fish = index
+        .add(
+            "fish.md",
+            parsed("fish.md", &FISH.replace("seals", "penguins")),
+            go_on,
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        finds(&library, &store, "sharks hunt penguins").await,
+        vec![["fish.md"]; 6]
+    );
+    assert!(index.remove(&birds.id).await.unwrap());
+    let documents: Vec<String> = store.documents().await.unwrap().into_iter().collect();
+    assert_eq!(documents.len(), 2, "the fish and the mark: {documents:?}");
+    assert!(documents.contains(&fish.id));
+    assert_eq!(index.revision(), library.revision());
+}
+
+#[tokio::test]
+async fn a_day_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    a_day(folder.path(), Arc::new(MemoryStore::new(vectors()))).await;
+}
+
+/// Another embedder of the same length.
+#[derive(Debug)]
+struct Other;
+
+impl Embed for Other {
+    fn name(&self) -> &str {
+        "other"
+    }
+
+    fn dimensions(&self) -> usize {
+        HashedWords.dimensions()
+    }
+
+    fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
+        HashedWords.embed(side, texts)
+    }
+
+    fn embed_tokens(
+        &self,
+        side: Side,
+        texts: Vec<String>,
+    ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
+        HashedWords.embed_tokens(side, texts)
+    }
+}
+
+#[cfg(feature = "qdrant-edge")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn days_in_a_file() {
+    use ragwire_rag::store::{EdgeOptions, EdgeStore};
+
+    let folder = tempfile::tempdir().unwrap();
+    let open = async || {
+        let options = EdgeOptions::new(vectors());
+        let store = EdgeStore::open(folder.path().join("vectors"), options).await;
+        Arc::new(store.unwrap()) as Arc<dyn Store>
+    };
+    a_day(folder.path(), open().await).await;
+
+    // The next day everything is there.
+    let (library, store) = (library(folder.path()), open().await);
+    let index = |embedder: Arc<dyn Embed>| {
+        Indexer::new(Arc::clone(&library), Arc::clone(&store), Some(embedder)).unwrap()
+    };
+    assert_eq!(reconcile(&index(Arc::new(HashedWords))).await, (0, 0));
+    assert_eq!(
+        finds(&library, &store, "sharks hunt penguins").await,
+        vec![["fish.md"]; 6]
+    );
+    // What changed while the store was away is brought in.
+    let fish = library.list().remove(0);
+    library.remove(&fish.id).unwrap();
+    library.add("birds.md", &parsed("birds.md", BIRDS)).unwrap();
+    assert_eq!(reconcile(&index(Arc::new(HashedWords))).await, (1, 1));
+    assert_eq!(
+        finds(&library, &store, "robin morning").await,
+        vec![["birds.md"]; 6]
+    );
+    // Another embedder's vectors are none of ours, though they are as long.
+    assert_eq!(reconcile(&index(Arc::new(Other))).await, (1, 1));
+    assert_eq!(reconcile(&index(Arc::new(Other))).await, (0, 0));
+}
+
+#[tokio::test]
+async fn another_embedder_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(vectors()));
+    let library = library(folder.path());
+    library.add("birds.md", &parsed("birds.md", BIRDS)).unwrap();
+    let index = |embedder: Arc<dyn Embed>| {
+        Indexer::new(Arc::clone(&library), Arc::clone(&store), Some(embedder)).unwrap()
+    };
+    assert_eq!(reconcile(&index(Arc::new(HashedWords))).await, (1, 0));
+    assert_eq!(reconcile(&index(Arc::new(HashedWords))).await, (0, 0));
+    assert_eq!(reconcile(&index(Arc::new(Other))).await, (1, 1));
+    assert_eq!(store.documents().await.unwrap().len(), 2);
+}

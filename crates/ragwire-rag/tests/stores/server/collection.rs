@@ -1,0 +1,168 @@
+//! The collection: made where there is none, checked where there is one, made again where it is gone.
+
+use std::collections::HashMap;
+
+use prost::Message;
+use qdrant_client::qdrant::vectors_config::Config;
+use qdrant_client::qdrant::{
+    CollectionOperationResponse, CreateCollection, CreateFieldIndexCollection, Distance, FieldType, Value,
+    VectorParams, VectorsConfig,
+};
+use ragwire_rag::store::{Filter, QdrantStore, Store};
+
+use super::double::Reply;
+use super::{KEY, collection, methods, options, started};
+
+#[tokio::test]
+async fn the_first_call_makes_the_collection() {
+    let (double, store) = started().await;
+    assert!(double.asked().is_empty(), "nothing is asked before");
+    store.count(Filter::default()).await.unwrap();
+    let asked = double.asked();
+    assert!(asked.iter().all(|asked| asked.headers["api-key"] == KEY));
+    let first: Vec<_> = asked.iter().map(|asked| asked.method.as_str()).collect();
+    let made = [
+        "Collections/Get",
+        "Collections/Create",
+        "Collections/Get",
+        "Points/CreateFieldIndex",
+        "Points/CreateFieldIndex",
+        "Points/Count",
+    ];
+    assert_eq!(first, made);
+    assert_eq!(double.collection().unwrap(), collection());
+    for (asked, name) in asked[3..5].iter().zip(["document_id", "level"]) {
+        let index = CreateFieldIndexCollection {
+            collection_name: "papers".to_owned(),
+            wait: Some(true),
+            field_name: name.to_owned(),
+            field_type: Some(FieldType::Keyword.into()),
+            ..CreateFieldIndexCollection::default()
+        };
+        assert_eq!(
+            CreateFieldIndexCollection::decode(asked.message.clone()).unwrap(),
+            index
+        );
+    }
+    // Once, also for many at the same time.
+    let other = QdrantStore::new(options(&double.url)).unwrap();
+    let (one, two) = tokio::join!(other.count(Filter::default()), other.documents());
+    assert!(one.is_ok() && two.is_ok());
+    let methods = methods(&double);
+    assert_eq!(
+        methods
+            .iter()
+            .filter(|method| *method == "Collections/Get")
+            .count(),
+        1
+    );
+    assert!(!methods.contains(&"Collections/Create".to_owned()));
+}
+
+#[tokio::test]
+async fn another_may_make_the_collection_first() {
+    let (double, store) = started().await;
+    // Not there when looked for, there when made.
+    double.holds(Some(collection()));
+    double.next("Collections/Get", [Reply::Status(5)]);
+    store.ready().await.unwrap();
+    // Made, but the answer was lost.
+    let (double, store) = started().await;
+    double.next(
+        "Collections/Create",
+        [Reply::Message(
+            CollectionOperationResponse::default().encode_to_vec(),
+        )],
+    );
+    assert_eq!(store.ready().await.unwrap_err().code(), "store_failed");
+    store.ready().await.unwrap();
+    // Gone later: the next call makes it again.
+    double.holds(None);
+    double.next("Points/Count", [Reply::Status(5)]);
+    assert_eq!(
+        store.count(Filter::default()).await.unwrap_err().code(),
+        "store_failed"
+    );
+    assert_eq!(store.count(Filter::default()).await.unwrap(), 0);
+    assert_eq!(double.collection().unwrap(), collection());
+}
+
+type Change = fn(&mut CreateCollection);
+
+#[tokio::test]
+async fn another_collection_is_refused() {
+    fn params(collection: &mut CreateCollection) -> &mut HashMap<String, VectorParams> {
+        match collection
+            .vectors_config
+            .as_mut()
+            .unwrap()
+            .config
+            .as_mut()
+            .unwrap()
+        {
+            Config::ParamsMap(vectors) => &mut vectors.map,
+            Config::Params(_) => unreachable!(),
+        }
+    }
+    let wanted = r#"{"dense": "2 Cosine", "tokens": "2 Cosine each", "words": "sparse Idf"}"#;
+    let cases: [(Change, &str); 6] = [
+        (
+            |it| params(it).get_mut("dense").unwrap().size = 3,
+            r#"{"dense": "3 Cosine", "tokens": "2 Cosine each", "words": "sparse Idf"}"#,
+        ),
+        (
+            |it| params(it).get_mut("tokens").unwrap().distance = Distance::Dot.into(),
+            r#"{"dense": "2 Cosine", "tokens": "2 Dot each", "words": "sparse Idf"}"#,
+        ),
+        (
+            |it| params(it).get_mut("tokens").unwrap().multivector_config = None,
+            r#"{"dense": "2 Cosine", "tokens": "2 Cosine", "words": "sparse Idf"}"#,
+        ),
+        (
+            |it| {
+                params(it).remove("tokens");
+            },
+            r#"{"dense": "2 Cosine", "words": "sparse Idf"}"#,
+        ),
+        (
+            |it| it.sparse_vectors_config = None,
+            r#"{"dense": "2 Cosine", "tokens": "2 Cosine each"}"#,
+        ),
+        (
+            |it| {
+                let alone = params(it).remove("dense").unwrap();
+                it.vectors_config = Some(VectorsConfig {
+                    config: Some(Config::Params(alone)),
+                });
+                it.sparse_vectors_config = None;
+            },
+            r#"{"": "2 Cosine"}"#,
+        ),
+    ];
+    for (change, found) in cases {
+        let (double, store) = started().await;
+        let mut other = collection();
+        change(&mut other);
+        double.holds(Some(other));
+        let refused = store.count(Filter::default()).await.unwrap_err();
+        assert_eq!(refused.code(), "store_mismatch");
+        assert_eq!(
+            refused.to_string(),
+            format!("the store in use was made for other vectors: {found} and not {wanted}")
+        );
+        assert_eq!(methods(&double), ["Collections/Get"], "nothing is changed");
+    }
+    let (double, store) = started().await;
+    let mut other = collection();
+    other.metadata = [("ragwire_embedder".to_owned(), Value::from("maxi"))].into();
+    double.holds(Some(other.clone()));
+    let refused = store.ready().await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the store in use was made for other vectors: embedder maxi and not mini"
+    );
+    // A server that keeps no metadata.
+    other.metadata.clear();
+    double.holds(Some(other));
+    store.ready().await.unwrap();
+}

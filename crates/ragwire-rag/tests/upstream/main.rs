@@ -1,0 +1,70 @@
+//! `Upstream` against servers on real sockets that play scripts of literal bytes, and against the crate's own OpenAI wire.
+#![allow(clippy::disallowed_methods, reason = "servers here are tasks")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+
+mod clock;
+mod double;
+mod embedder;
+mod outside;
+mod requests;
+mod retries;
+mod scripts;
+mod times;
+mod tls;
+#[cfg(feature = "http")]
+mod wire;
+
+use std::error::Error;
+use std::time::Duration;
+
+use ragwire_rag::model::{Finished, Generation, LanguageModel, ModelError, Prompt};
+use ragwire_rag::upstream::{Retry, Upstream, UpstreamError, UpstreamOptions};
+
+/// Longest time of a test: only what hangs takes it.
+async fn within<T>(test: impl Future<Output = T>) -> T {
+    let limit = Duration::from_secs(120);
+    tokio::time::timeout(limit, test).await.expect("it hangs")
+}
+
+/// A model of a server that is asked once.
+fn once(base: &str) -> UpstreamOptions {
+    let mut retry = Retry::default();
+    retry.attempts = 1;
+    UpstreamOptions::new(base, "m").unwrap().retry(retry)
+}
+
+fn model(options: UpstreamOptions) -> Upstream {
+    Upstream::new(options).unwrap()
+}
+
+fn ask(base: &str) -> Generation {
+    model(once(base)).generate(Prompt::user("Why?"))
+}
+
+/// All pieces of an answer and how it ends.
+async fn read(mut generation: Generation) -> (Vec<String>, Result<Finished, ModelError>) {
+    let mut pieces = Vec::new();
+    while let Some(piece) = generation.next().await {
+        match piece {
+            Ok(piece) => pieces.push(piece),
+            Err(error) => return (pieces, Err(error)),
+        }
+    }
+    (pieces, Ok(generation.finished().unwrap()))
+}
+
+/// `stop`, `length`, or the codes of an error and of its source.
+fn told(end: &Result<Finished, ModelError>) -> String {
+    match end {
+        Ok(finished) => format!("{:?}", finished.reason).to_lowercase(),
+        Err(error) => {
+            let source = error
+                .source()
+                .and_then(|source| source.downcast_ref::<UpstreamError>());
+            match source {
+                Some(source) => format!("{} {}", error.code(), source.code()),
+                None => error.code().to_owned(),
+            }
+        }
+    }
+}

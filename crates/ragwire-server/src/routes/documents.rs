@@ -1,0 +1,350 @@
+//! Documents: adding, listing, removing, and opening what a citation points at.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, StatusCode};
+use ragwire_rag::{Document, Library};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::body;
+use super::refusal::Refusal;
+use super::shapes;
+use crate::app::App;
+use crate::engines;
+use crate::graph;
+use crate::ingest::{AddError, add};
+
+/// What a client is told to wait while all places for uploads are taken.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// What stands around the files in a multipart body, for each: boundary and headers.
+const PART_BYTES: usize = 1024;
+
+/// `?name=` of an upload that is one file.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Named {
+    name: Option<String>,
+}
+
+/// What became of an upload.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Uploaded)]
+struct Uploaded {
+    #[schema(value_type = Vec<shapes::Document>)]
+    documents: Vec<Document>,
+    /// Files that were not taken. The others were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    failed: Vec<Failed>,
+}
+
+/// A file that was not taken.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = FailedFile)]
+struct Failed {
+    name: String,
+    code: String,
+    message: String,
+}
+
+/// Lists the documents.
+#[utoipa::path(
+    get,
+    path = "/v1/documents",
+    tag = "documents",
+    operation_id = "documents",
+    responses((status = 200, description = "All documents", body = shapes::Documents)),
+)]
+pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
+    Json(serde_json::json!({ "documents": app.library.list() })).into_response()
+}
+
+/// Removes a document.
+#[utoipa::path(
+    delete,
+    path = "/v1/documents/{document_id}",
+    tag = "documents",
+    operation_id = "removeDocument",
+    params(("document_id" = String, Path, description = "The document")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is no such document", body = shapes::Refused),
+        (status = 500, description = "The library cannot be written", body = shapes::Refused),
+    ),
+)]
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    ids: Result<Path<String>, PathRejection>,
+) -> Result<StatusCode, Refusal> {
+    let Path(document_id) = ids.map_err(|_| no_document())?;
+    let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
+    match removed.map_err(|error| Refusal::internal(&error))? {
+        true => {
+            graph::keep_in_step(app.graph.as_deref()).await;
+            Ok(StatusCode::NO_CONTENT)
+        }
+        false => Err(no_document()),
+    }
+}
+
+/// Opens the passage behind a citation.
+#[utoipa::path(
+    get,
+    path = "/v1/documents/{document_id}/chunks/{chunk_id}",
+    tag = "documents",
+    operation_id = "chunk",
+    params(
+        ("document_id" = String, Path, description = "The document"),
+        ("chunk_id" = String, Path, description = "The passage, section or sentence"),
+    ),
+    responses(
+        (status = 200, description = "The passage", body = shapes::Chunk),
+        (status = 404, description = "There is no such document or passage", body = shapes::Refused),
+        (status = 500, description = "The library cannot be read", body = shapes::Refused),
+    ),
+)]
+pub(super) async fn chunk(
+    State(app): State<Arc<App>>,
+    ids: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Refusal> {
+    let Path((document_id, chunk_id)) = ids.map_err(|_| no_document())?;
+    let found = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
+    match found.map_err(|error| Refusal::internal(&error))? {
+        Some(chunk) if chunk.document_id == document_id => Ok(Json(chunk).into_response()),
+        _ => Err(no_document()),
+    }
+}
+
+/// Adds documents. One of a name that is there already takes its place.
+#[utoipa::path(
+    post,
+    path = "/v1/documents",
+    tag = "documents",
+    operation_id = "addDocuments",
+    params(
+        ("name" = Option<String>, Query, description = "The name of the one file that is the body"),
+        ("x-filename" = Option<String>, Header, description = "The same, percent-encoded"),
+    ),
+    request_body(description = "A form of files, or one file", content(
+        (shapes::UploadForm = "multipart/form-data"),
+        (String = "text/markdown"),
+        (String = "text/plain"),
+        (String = "text/html"),
+        (String = "application/xhtml+xml"),
+        (String = "application/pdf"),
+        (String = "application/octet-stream"),
+    )),
+    responses(
+        (status = 201, description = "What was taken, and what was not", body = Uploaded),
+        (status = 400, description = "The body broke off, or the form is not well-formed", body = shapes::Refused),
+        (status = 408, description = "The body did not arrive in time", body = shapes::Refused),
+        (status = 413, description = "The body or what is in it is too large", body = shapes::Refused),
+        (status = 415, description = "No such kind of file is read", body = shapes::Refused),
+        (status = 422, description = "The file cannot be read, or has no name", body = shapes::Refused),
+        (status = 500, description = "The library cannot be written, or the file not be read", body = shapes::Refused),
+        (status = 503, description = "Too many uploads are being taken; `retry-after` says when to ask again", body = shapes::Refused),
+        (status = 507, description = "The library is full", body = shapes::Refused),
+    ),
+)]
+pub(super) async fn upload(
+    State(app): State<Arc<App>>,
+    query: Result<Query<Named>, QueryRejection>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let Ok(_place) = Arc::clone(&app.uploads).try_acquire_owned() else {
+        body::linger(&head.headers, body).await;
+        return Err(Refusal::passing(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "busy",
+            "Too many uploads are being taken. Please retry in a moment.",
+        )
+        .retry_after(RETRY_AFTER));
+    };
+    let media_type = body::media_type(&head.headers);
+    let multipart = media_type.as_deref() == Some("multipart/form-data");
+    let around = if multipart {
+        PART_BYTES * (app.settings.max_upload_files.0 + 1)
+    } else {
+        0
+    };
+    if !multipart && !is_document(media_type.as_deref()) {
+        body::linger(&head.headers, body).await;
+        return Err(Refusal::permanent(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "Send multipart/form-data, or one file as text/markdown, text/plain, text/html, application/pdf or \
+             application/octet-stream.",
+        ));
+    }
+    let max_bytes = app.settings.max_upload_size.0 + around;
+    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let files = if multipart {
+        parts(&head.headers, bytes, app.settings.max_upload_files.0).await?
+    } else {
+        let Query(Named { name }) = query.unwrap_or_default();
+        vec![(name_of(name, &head.headers)?, bytes)]
+    };
+    let (mut documents, mut failed) = (Vec::new(), Vec::new());
+    for (name, bytes) in files {
+        match add(&app.library, &app.extractor, &name, bytes).await {
+            Ok(added) => documents.push(added.document),
+            Err(error) => failed.push((name, error)),
+        }
+    }
+    if !documents.is_empty() {
+        tokio::join!(
+            graph::keep_in_step(app.graph.as_deref()),
+            engines::keep_in_step(app.engines.as_deref()),
+        );
+    }
+    // What was taken stays, whatever became of the rest.
+    if documents.is_empty()
+        && let Some((name, error)) = failed.first()
+    {
+        return Err(refusal_of(name, error));
+    }
+    let failed = failed.into_iter().map(|(name, error)| Failed {
+        name,
+        code: error.code().to_owned(),
+        message: error.to_string(),
+    });
+    let failed = failed.collect();
+    Ok((StatusCode::CREATED, Json(Uploaded { documents, failed })).into_response())
+}
+
+fn refusal_of(name: &str, error: &AddError) -> Refusal {
+    let status = match error.code() {
+        "unsupported_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "file_too_large" | "too_much_text" | "too_many_blocks" | "too_many_pages" => {
+            StatusCode::PAYLOAD_TOO_LARGE
+        }
+        "library_full" => StatusCode::INSUFFICIENT_STORAGE,
+        "extract_failed" | "library_storage" | "library_damaged" => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    let mut refusal = Refusal::permanent(status, "", format!("{name}: {error}."));
+    refusal.failure.code = error.code().to_owned().into();
+    refusal.failure.recoverable = status == StatusCode::INTERNAL_SERVER_ERROR;
+    refusal
+}
+
+/// A browser and curl say what they think of the name; what the file is, its content decides.
+fn is_document(media_type: Option<&str>) -> bool {
+    matches!(
+        media_type,
+        None | Some(
+            "text/markdown"
+                | "text/x-markdown"
+                | "text/plain"
+                | "text/html"
+                | "application/xhtml+xml"
+                | "application/pdf"
+                | "application/octet-stream"
+        )
+    )
+}
+
+async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Vec<(String, Bytes)>, Refusal> {
+    let bad = |message: &str| Refusal::permanent(StatusCode::BAD_REQUEST, "bad_multipart", message);
+    let content_type = headers
+        .get(http::header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let boundary = multer::parse_boundary(content_type).map_err(|_| bad("The boundary is missing."))?;
+    let whole = stream::iter([Ok::<_, std::convert::Infallible>(bytes)]);
+    let mut multipart = multer::Multipart::new(whole, boundary);
+    let mut files = Vec::new();
+    let broken = |_| bad("The multipart body is not well-formed.");
+    while let Some(field) = multipart.next_field().await.map_err(broken)? {
+        // A form may have other fields; a file is what has a file name.
+        let Some(name) = field.file_name().map(str::to_owned) else {
+            continue;
+        };
+        if files.len() == max_files {
+            return Err(Refusal::permanent(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_many_files",
+                format!("An upload has at most {max_files} files."),
+            ));
+        }
+        files.push((clean_name(&name)?, field.bytes().await.map_err(broken)?));
+    }
+    if files.is_empty() {
+        return Err(bad("The upload holds no file."));
+    }
+    Ok(files)
+}
+
+fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal> {
+    let header = || {
+        let value = headers.get("x-filename")?.to_str().ok()?;
+        Some(
+            percent_encoding::percent_decode_str(value)
+                .decode_utf8_lossy()
+                .into_owned(),
+        )
+    };
+    clean_name(&query.or_else(header).unwrap_or_default())
+}
+
+/// The last part of a path, since some clients send all of it; nothing that could disturb a line of a log or a list.
+fn clean_name(name: &str) -> Result<String, Refusal> {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
+    if name.trim().is_empty() || name.len() > ragwire_rag::library::MAX_NAME_BYTES {
+        return Err(Refusal::permanent(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "bad_name",
+            "The file needs a name of 1 to 255 bytes: in ?name=, in the header x-filename, or in its part.",
+        ));
+    }
+    Ok(name)
+}
+
+fn no_document() -> Refusal {
+    Refusal::permanent(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "There is no such document or passage; it may have been removed.",
+    )
+}
+
+/// The library reads and writes a file, which does not belong on the threads that serve.
+async fn with_library<T: Send + 'static>(
+    app: &App,
+    work: impl FnOnce(&Library) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let library = Arc::clone(&app.library);
+    tokio::task::spawn_blocking(move || work(&library))
+        .await
+        .map_err(|error| Refusal::internal(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::clean_name;
+
+    #[test]
+    fn names_are_file_names() {
+        for (name, clean) in [
+            ("a.md", "a.md"),
+            ("../../etc/passwd", "passwd"),
+            ("C:\\docs\\a b.pdf", "a b.pdf"),
+            ("a\r\nb\0.md", "ab.md"),
+            ("é.md", "é.md"),
+        ] {
+            assert_eq!(clean_name(name).unwrap(), clean);
+        }
+        for name in ["", " ", "a/", "\n", &"x".repeat(256)] {
+            assert!(clean_name(name).is_err(), "{name:?}");
+        }
+    }
+}

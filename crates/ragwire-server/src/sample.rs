@@ -1,0 +1,92 @@
+//! The documents that come with the server, so that the first question can be asked before anything is set up.
+//!
+//! They are about streamed answers themselves. Their names begin with `sample/`, which no upload can, so they can be taken out
+//! as soon as the user names documents of their own.
+
+use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
+
+/// What the names of these documents begin with.
+const PREFIX: &str = "sample/";
+
+/// A question that they answer.
+pub const QUESTION: &str = "What happens when a turn fails after the commit?";
+
+macro_rules! documents {
+    ($($name:literal)*) => {
+        [$((concat!("sample/", $name), include_bytes!(concat!("../library/", $name)).as_slice())),*]
+    };
+}
+
+const DOCUMENTS: [(&str, &[u8]); 9] = documents! {
+    "back-pressure.md"
+    "chunking.md"
+    "citations.md"
+    "commit-rule.md"
+    "framed-wire.md"
+    "glossary.pdf"
+    "operations.md"
+    "retrieval.md"
+    "time-outs.html"
+};
+
+/// Adds them. They are our own, so they are read in this process.
+///
+/// # Errors
+///
+/// Where the library cannot be written.
+pub fn add(library: &Library) -> Result<(), LibraryError> {
+    for (name, bytes) in DOCUMENTS {
+        match parse(name, bytes, &ParseLimits::default()) {
+            Ok(parsed) => {
+                library.add(name, &parsed)?;
+            }
+            Err(error) => tracing::error!(%error, name, "a sample document cannot be read"),
+        }
+    }
+    Ok(())
+}
+
+/// Takes them out.
+///
+/// # Errors
+///
+/// Where the library cannot be written.
+pub fn remove(library: &Library) -> Result<(), LibraryError> {
+    for document in library.list() {
+        if document.name.starts_with(PREFIX) && DOCUMENTS.iter().any(|(name, _)| *name == document.name) {
+            library.remove(&document.id)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is nothing else.
+pub fn is_all_of(library: &Library) -> bool {
+    let documents = library.list();
+    !documents.is_empty() && documents.iter().all(|document| document.name.starts_with(PREFIX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_document_is_read_and_its_question_finds_something() {
+        let library = Library::in_memory(Default::default()).unwrap();
+        add(&library).unwrap();
+        assert_eq!(library.list().len(), DOCUMENTS.len());
+        assert!(is_all_of(&library));
+        let hits = library.search(QUESTION, 3).unwrap();
+        assert!(
+            hits.iter()
+                .any(|hit| hit.chunk.document_name == "sample/commit-rule.md")
+        );
+        let hits = library.search("What is truncation?", 1).unwrap();
+        assert_eq!(
+            (hits[0].chunk.document_name.as_str(), hits[0].chunk.page),
+            ("sample/glossary.pdf", Some(2))
+        );
+        remove(&library).unwrap();
+        assert!(library.list().is_empty());
+    }
+}

@@ -1,0 +1,378 @@
+//! What the commands do: open the library, index, serve.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ragwire_rag::graph::GraphIndex;
+use ragwire_rag::{Library, LibraryError};
+use ragwire::session::{SessionError, Sessions};
+use ragwire::turn::{Journal, RedisError};
+
+use crate::app::{App, library_limits, session_limits};
+use crate::cli::settings::Settings;
+use crate::engines::{self, Engines, EnginesError};
+use crate::extract::Extractor;
+use crate::graph::{self, GraphStartError};
+use crate::ingest::{Summary, ingest as ingest_files};
+use crate::journal;
+use crate::orchestrator::Reference;
+use crate::sample;
+use crate::serve::{Ended, Server};
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The library could not be opened or filled.
+    #[error("library in {}: {source}{}", folder.display(), hint(source))]
+    Library {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why.
+        source: LibraryError,
+    },
+    /// The sessions could not be opened.
+    #[error("sessions in {}: {source}{}", file.display(), session_hint(source))]
+    Sessions {
+        /// Their file.
+        file: PathBuf,
+        /// Why.
+        source: SessionError,
+    },
+    /// The graph could not be opened or brought in step.
+    #[error(transparent)]
+    Graph(#[from] GraphStartError),
+    /// A model or the store does not run.
+    #[error(transparent)]
+    Engines(#[from] EnginesError),
+    /// The address cannot be used.
+    #[error("cannot listen on {address}: {source}; choose another with --listen")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The program cannot find itself.
+    #[error("cannot start the process that reads documents: {0}")]
+    Extractor(#[source] std::io::Error),
+    /// The journal's server is not there, or is none that turns can be trusted to.
+    #[error("--redis: {0}")]
+    Redis(#[from] RedisError),
+    /// The system gives no signals.
+    #[error("cannot listen to signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// A path that the user named is not there: a mistake in the name, not one bad file among many.
+    #[error("{}: {reason}", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// `ingest` without anything to do.
+    #[error("nothing to index; name files or folders")]
+    NoPaths,
+}
+
+fn hint(error: &LibraryError) -> &'static str {
+    match error {
+        LibraryError::InUse => "; stop it, or choose another folder with --data",
+        _ => "",
+    }
+}
+
+/// The sessions' file, beside the library's.
+const SESSIONS_FILE: &str = "sessions.redb";
+
+fn session_hint(error: &SessionError) -> &'static str {
+    match error {
+        SessionError::InUse => "; stop the other server, or choose another folder with --data",
+        SessionError::Damaged(_) | SessionError::Version { .. } => {
+            "; move the file away, and sessions begin anew"
+        }
+        _ => "",
+    }
+}
+
+/// Opens the sessions where the turns are shared with other servers, else those of the data folder, which is there by now. Says how many
+/// there are, and where.
+async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
+    let limits = session_limits(settings);
+    let (sessions, file) = match journal::redis_options(settings)? {
+        Some(options) => (Sessions::redis(&options, limits).await, PathBuf::from("Redis")),
+        None => {
+            let file = settings.data.join(SESSIONS_FILE);
+            let opened = Sessions::open(&file, limits).await;
+            (opened, std::path::absolute(&file).unwrap_or(file))
+        }
+    };
+    let failed = |source| StartError::Sessions {
+        file: file.clone(),
+        source,
+    };
+    let sessions = sessions.map_err(failed)?;
+    let kept = sessions.sweep().await.map_err(failed)?;
+    Ok((sessions, format!("{kept}, in {}", file.display())))
+}
+
+/// Opens the library. Nothing is indexed yet.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub async fn open_library(settings: &Settings) -> Result<Arc<Library>, StartError> {
+    for path in &settings.docs {
+        std::fs::metadata(path).map_err(|reason| StartError::Path {
+            path: path.clone(),
+            reason,
+        })?;
+    }
+    let folder = settings.data.clone();
+    let limits = library_limits(settings);
+    let opening = tokio::task::spawn_blocking(move || Library::open(&folder, limits));
+    match opening.await {
+        Ok(Ok(library)) => Ok(Arc::new(library)),
+        Ok(Err(error)) => Err(library_failed(settings, error)),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+    }
+}
+
+fn library_failed(settings: &Settings, source: LibraryError) -> StartError {
+    StartError::Library {
+        folder: settings.data.clone(),
+        source,
+    }
+}
+
+/// Indexes what the settings name, and the sample documents where there is nothing else.
+///
+/// # Errors
+///
+/// [`StartError`].
+pub async fn fill_library(
+    settings: &Settings,
+    library: &Arc<Library>,
+    extractor: &Extractor,
+) -> Result<(), StartError> {
+    let failed = |source| library_failed(settings, source);
+    if settings.docs.is_empty() {
+        if library.chunk_count() == 0 {
+            sample::add(library).map_err(failed)?;
+            eprintln!("no documents yet: indexed the sample library; name your own with --docs PATH");
+        }
+    } else {
+        let started = Instant::now();
+        index(settings, library, extractor).await.print();
+        eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
+        // The sample stands in for documents of the user's own, not among them.
+        sample::remove(library).map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extractor) -> Summary {
+    ingest_files(library, extractor, &settings.docs, settings.max_upload_size.0).await
+}
+
+/// The command `ingest`. It fails where files were named and none of them is in the library then.
+pub async fn ingest(settings: Settings) -> ExitCode {
+    if settings.docs.is_empty() {
+        return fail(&StartError::NoPaths);
+    }
+    let extractor = match Extractor::this_program(&settings) {
+        Ok(extractor) => extractor,
+        Err(error) => return fail(&StartError::Extractor(error)),
+    };
+    match try_ingest(&settings, &extractor).await {
+        Ok(library) if library.chunk_count() == 0 => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+async fn try_ingest(settings: &Settings, extractor: &Extractor) -> Result<Arc<Library>, StartError> {
+    let library = open_library(settings).await?;
+    let engines = Engines::start_indexing(settings, &library).await?;
+    let indexed = fill_all(settings, &library, extractor, engines.as_ref()).await;
+    if let Some(engines) = engines {
+        engines.shutdown().await;
+    }
+    indexed.map(|()| library)
+}
+
+async fn fill_all(
+    settings: &Settings,
+    library: &Arc<Library>,
+    extractor: &Extractor,
+    engines: Option<&Engines>,
+) -> Result<(), StartError> {
+    fill_library(settings, library, extractor).await?;
+    if let Some(engines) = engines {
+        engines.reconcile().await?;
+    }
+    // What a model reads, or names by their meaning, is left to the server, which has the models.
+    if !settings.graph_model {
+        graph::open(settings, library, &Engines::embedded(library)).await?;
+    }
+    Ok(())
+}
+
+/// The command `serve`.
+pub async fn serve(settings: Settings) -> ExitCode {
+    match try_serve(settings).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &StartError) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
+async fn try_serve(settings: Settings) -> Result<(), StartError> {
+    let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
+    // Before the library: that may take minutes to index.
+    let journal = journal::open(&settings).await?;
+    let library = open_library(&settings).await?;
+    let engines = Arc::new(Engines::start(&settings, &library).await?);
+    let served = serve_with(settings, extractor, journal, library, &engines).await;
+    // What still computes at the end of the process would do so with memory that is gone. Whoever asks once more has it at once.
+    let mut again = Signals::new().map_err(StartError::Signals)?;
+    tokio::select! {
+        () = engines.shutdown() => {}
+        () = again.next() => {}
+    }
+    served
+}
+
+async fn serve_with(
+    settings: Settings,
+    extractor: Extractor,
+    journal: Journal,
+    library: Arc<Library>,
+    engines: &Arc<Engines>,
+) -> Result<(), StartError> {
+    fill_library(&settings, &library, &extractor).await?;
+    let (sessions, kept) = open_sessions(&settings).await?;
+    engines.reconcile().await?;
+    let graph = graph::open(&settings, &library, engines).await?;
+    let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
+    let address = settings.listen;
+    let data = settings.data.clone();
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "everybody who reaches this address can read and change the library");
+    }
+    if settings.test_faults {
+        tracing::warn!("test faults are on: questions that begin with `fault:` fail on purpose");
+    }
+    let app = App::new(
+        settings,
+        sessions,
+        Arc::clone(&library),
+        pipeline,
+        extractor,
+        journal,
+    );
+    let app = Arc::new(app.graph(graph.clone()).engines(Arc::clone(engines)));
+    let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
+    let mut first = Signals::new().map_err(StartError::Signals)?;
+    let mut second = Signals::new().map_err(StartError::Signals)?;
+    welcome(
+        &library,
+        graph.as_deref(),
+        engines,
+        &kept,
+        &data,
+        server.address(),
+    );
+    let kill = async {
+        // Each listener hears every signal: the first one it hears is the other's.
+        second.next().await;
+        second.next().await;
+    };
+    let serving = server.run(first.next(), kill);
+    let following = graph::follow(graph.as_deref());
+    let ended = tokio::select! {
+        ended = serving => ended,
+        never = following => match never {},
+        never = engines::follow(engines) => match never {},
+    };
+    match ended {
+        Ended::Drained => tracing::info!("all connections were done"),
+        Ended::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
+    }
+    Ok(())
+}
+
+/// What a newcomer needs next. On stderr, like everything that is not an answer.
+fn welcome(
+    library: &Library,
+    graph: Option<&GraphIndex>,
+    engines: &Engines,
+    sessions: &str,
+    data: &std::path::Path,
+    address: std::net::SocketAddr,
+) {
+    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let question = if sample::is_all_of(library) {
+        sample::QUESTION
+    } else {
+        "What is this about?"
+    };
+    let graph = graph.map_or_else(
+        || "none (--graph=false)".to_owned(),
+        |index| {
+            let size = index.graph().size();
+            format!("{} entities, {} triples", size.entities, size.triples)
+        },
+    );
+    eprintln!(
+        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
+         graph: {graph}\n  sessions: {sessions}\n  {}\n\n  \
+         curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
+         -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
+        library.list().len(),
+        library.chunk_count(),
+        data.display(),
+        engines.told().join("\n  "),
+    );
+}
+
+/// Ctrl-C and, on unix, SIGTERM: the first asks the server to end, the second ends it at once.
+struct Signals {
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    #[expect(clippy::unnecessary_wraps, reason = "the unix one can fail")]
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

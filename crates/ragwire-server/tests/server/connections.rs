@@ -1,0 +1,257 @@
+//! Connections: limits, stalled readers, shutdown, strangers in the browser.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use ragwire::event::Search;
+use ragwire_rag::Library;
+use ragwire::{Frame, Metadata, Sink, Status};
+use ragwire_server::cli::settings::Settings;
+use ragwire_server::cli::values::{Count, Span};
+use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
+use ragwire_server::serve::Ended;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{JSON, Running, STREAM, WHOLE, decode, no_grace, start, start_with};
+
+#[tokio::test]
+async fn shutdown_completes_open_turns_and_refuses_new_ones() {
+    let mut server = start(|_| {}).await;
+    let body = server.open("fault:silent").await;
+    let mut kept = TcpStream::connect(server.address()).await.unwrap();
+    server.stop.take().unwrap().send(()).unwrap();
+    let rest = body.collect().await.unwrap().to_bytes();
+    let Some(Frame::End(end)) = decode(&rest).pop() else {
+        panic!("no end: {rest:?}")
+    };
+    assert!(matches!(end.status, Status::Failed(failure) if failure.code == "shutting_down"));
+    assert!(server.said("s1").await[1].1.contains("restarting"));
+
+    // A connection that was open gets an answer or its end, never silence.
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    let _ = kept.write_all(request.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(Duration::from_secs(5), kept.read_to_end(&mut answer))
+        .await
+        .unwrap();
+    assert!(
+        answer.is_empty() || answer.starts_with(b"HTTP/1.1 503"),
+        "{answer:?}"
+    );
+    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Drained);
+}
+
+/// Text without end, as fast as a reader can take it; what nobody takes is kept up to a limit, so speed alone would outrun any reader.
+#[derive(Debug)]
+struct Flood;
+
+impl Orchestrator for Flood {
+    fn answer(&self, _question: Question, sink: Sink) -> Answering {
+        Box::pin(async move {
+            sink.send(Search::new("flood")).await?;
+            loop {
+                sink.send("x".repeat(8000)).await?;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            #[expect(unreachable_code, reason = "it names the type")]
+            Ok(Metadata::default())
+        })
+    }
+}
+
+async fn flooded(change: impl FnOnce(&mut Settings)) -> (Running, TcpStream) {
+    let library = Arc::new(Library::in_memory(Default::default()).unwrap());
+    let server = start_with(library, Some(Arc::new(Flood)), change);
+    let mut socket = TcpStream::connect(server.address()).await.unwrap();
+    let body = r#"{"prompt":"flood"}"#;
+    let request = format!(
+        "POST {STREAM} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        server.address(),
+        body.len()
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    socket.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    // Several megabytes later nothing more fits between the two.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    (server, socket)
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_is_cut() {
+    let (server, mut socket) = flooded(|settings| {
+        settings.write_timeout = Span(Duration::from_millis(300));
+        no_grace(settings);
+    })
+    .await;
+    server.until_idle().await;
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "the connection is closed");
+    assert!(!rest.contains(&0x1e), "what was cut does not look complete");
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_does_not_hold_up_shutdown() {
+    let (server, _socket) = flooded(|settings| settings.drain = Span(Duration::from_millis(500))).await;
+    let started = Instant::now();
+    assert_eq!(server.stop().await, Ended::Cut(1));
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn the_second_signal_ends_it_at_once() {
+    let (mut server, _socket) = flooded(|_| {}).await;
+    server.stop.take().unwrap().send(()).unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let started = Instant::now();
+    server.kill.take().unwrap().send(()).unwrap();
+    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Cut(1));
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn connections_are_limited_and_silent_ones_are_closed() {
+    let server = start(|settings| {
+        settings.max_connections = Count(1);
+        settings.header_timeout = Span(Duration::from_millis(300));
+    })
+    .await;
+    let whole = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    let openings = [&b""[..], b"P", b"GET / HTTP/1.1\r\nhost:", whole.as_bytes()];
+    for opening in openings {
+        let mut silent = TcpStream::connect(server.address()).await.unwrap();
+        silent.write_all(opening).await.unwrap();
+        // There is one place, and the silent one has it; this waits, and then is served.
+        let healthy = tokio::time::timeout(Duration::from_secs(5), server.get("/healthz")).await;
+        assert_eq!(healthy.unwrap().status, 200);
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(Duration::from_secs(5), silent.read_to_end(&mut rest)).await;
+        assert!(closed.is_ok(), "{opening:?}");
+    }
+}
+
+#[tokio::test]
+async fn strangers_in_the_browser_are_refused() {
+    let server = start(|settings| {
+        settings.allow_host = vec!["docs.example.org".into()];
+        settings.allow_origin = vec!["https://app.example.org".into()];
+    })
+    .await;
+    let own = server.address().to_owned();
+    let own_origin = format!("http://{own}");
+    let port = own.rsplit(':').next().unwrap();
+    let localhost = format!("localhost:{port}");
+    let cases: &[(&[(&str, &str)], u16)] = &[
+        (&[], 200),
+        (&[("host", &own)], 200),
+        (&[("host", &localhost)], 200),
+        (&[("host", "docs.example.org")], 200),
+        (&[("host", "evil.example")], 421),
+        (&[("host", "127.0.0.1.evil.example")], 421),
+        (&[("host", "a@127.0.0.1")], 400),
+        (&[("host", "")], 400),
+        (&[("origin", &own_origin)], 200),
+        (&[("origin", "https://app.example.org")], 200),
+        (&[("origin", "https://evil.example")], 403),
+        (&[("origin", "null")], 403),
+    ];
+    for (headers, status) in cases {
+        let mut headers = headers.to_vec();
+        headers.push(JSON);
+        let reply = server
+            .call(Method::POST, WHOLE, &headers, r#"{"prompt":"commit?"}"#)
+            .await;
+        assert_eq!(reply.status.as_u16(), *status, "{headers:?} {:?}", reply.body);
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff");
+    }
+    let allowed = [("origin", "https://app.example.org"), JSON];
+    let reply = server
+        .call(Method::POST, WHOLE, &allowed, r#"{"prompt":"commit?"}"#)
+        .await;
+    assert_eq!(
+        reply.headers["access-control-allow-origin"],
+        "https://app.example.org"
+    );
+    let foreign = [("origin", "https://evil.example")];
+    let reply = server.call(Method::GET, "/v1/documents", &foreign, "").await;
+    assert!(!reply.headers.contains_key("access-control-allow-origin"));
+
+    // What a browser asks before OpenAI's SDK may send its own headers.
+    for (origin, headers) in [
+        (
+            "https://app.example.org",
+            Some("authorization,content-type,x-stainless-os"),
+        ),
+        ("https://evil.example", None),
+    ] {
+        let preflight = [
+            ("origin", origin),
+            ("access-control-request-method", "POST"),
+            (
+                "access-control-request-headers",
+                "authorization,content-type,x-stainless-os",
+            ),
+        ];
+        let reply = server
+            .call(Method::OPTIONS, "/v1/chat/completions", &preflight, "")
+            .await;
+        let told = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
+        assert_eq!(told("access-control-allow-origin"), headers.map(|_| origin));
+        if headers.is_some() {
+            assert_eq!(told("access-control-allow-headers"), headers);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_is_served_with_its_policy() {
+    let server = start(|_| {}).await;
+    for (path, media_type, holds) in [
+        ("/", "text/html", "id=\"prompt\""),
+        ("/page.js", "text/javascript", "decodeStream"),
+        ("/page.css", "text/css", "#answer"),
+        ("/client/framed.js", "text/javascript", "class FramedDecoder"),
+        ("/client/indexed.js", "text/javascript", "class IndexedDecoder"),
+        ("/client/ndjson.js", "text/javascript", "class NdjsonDecoder"),
+        ("/client/stream.js", "text/javascript", "decodeFramed"),
+    ] {
+        let reply = server.get(path).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(
+            reply.headers["content-type"]
+                .to_str()
+                .unwrap()
+                .starts_with(media_type)
+        );
+        let policy = reply.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.starts_with("default-src 'self'"));
+        assert!(
+            std::str::from_utf8(&reply.body).unwrap().contains(holds),
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn http_2_without_tls_works_too() {
+    let server = start(|_| {}).await;
+    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build_http();
+    let request = Request::post(format!("{}{STREAM}", server.base))
+        .header(JSON.0, JSON.1)
+        .body(Full::from(r#"{"prompt":"commit?"}"#))
+        .unwrap();
+    let response = client.request(request).await.unwrap();
+    assert_eq!(response.version(), http::Version::HTTP_2);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(matches!(decode(&body).last(), Some(Frame::End(_))));
+}
