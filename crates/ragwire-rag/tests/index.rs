@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hashed::HashedWords;
-use ragwire_rag::model::{Boxed, Embed, ModelError, Side};
-use ragwire_rag::store::{MemoryStore, Store, Vectors};
+use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
+use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, LibraryLimits, ParseLimits, Parsed, SearchTools, Tool, parse};
 
 fn parsed(name: &str, text: &str) -> Parsed {
@@ -156,7 +156,7 @@ impl Embed for Other {
 #[cfg(feature = "qdrant-edge")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn days_in_a_file() {
-    use ragwire_rag::store::{EdgeOptions, EdgeStore};
+    use ragwire_rag::search::store::{EdgeOptions, EdgeStore};
 
     let folder = tempfile::tempdir().unwrap();
     let open = async || {

@@ -4,7 +4,7 @@
 use std::alloc::System;
 
 use ragwire_rag::Chunk;
-use ragwire_rag::store::{MemoryStore, Point, Store, Vectors};
+use ragwire_rag::search::store::{MemoryStore, Point, Store, Vectors};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]

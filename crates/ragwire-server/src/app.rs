@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use ragwire_rag::graph::GraphIndex;
-use ragwire_rag::{Library, LibraryLimits};
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
+use ragwire_rag::graph::GraphIndex;
+use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
 use crate::cli::settings::Settings;

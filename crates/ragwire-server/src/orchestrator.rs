@@ -8,17 +8,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ragwire::event::Mode;
-use ragwire_rag::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
+use ragwire::session::{Message, Role as Spoke};
+use ragwire::turn::BoxError;
+use ragwire::{Citation, Failure, Metadata, Sink};
+use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
+use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
 use ragwire_rag::graph::{DocumentLimits, GraphIndex, GraphLimits, GraphQuestion, GraphRag, GraphTraverse};
-use ragwire_rag::judge::{JudgeOptions, ModelJudge};
-use ragwire_rag::model::{ChatMessage, Role};
+use ragwire_rag::models::{ChatMessage, Role};
 use ragwire_rag::{
     Agent, AgentQuestion, AnswerError, DocumentQuestion, DocumentRag, Extractive, Generate, Library,
     SemanticCache, Tool, Writer,
 };
-use ragwire::session::{Message, Role as Spoke};
-use ragwire::turn::BoxError;
-use ragwire::{Citation, Failure, Metadata, Sink};
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ragwire_rag::graph::GraphIndex;
-use ragwire_rag::{Library, LibraryError};
 use ragwire::session::{SessionError, Sessions};
 use ragwire::turn::{Journal, RedisError};
+use ragwire_rag::graph::GraphIndex;
+use ragwire_rag::{Library, LibraryError};
 
 use crate::app::{App, library_limits, session_limits};
 use crate::cli::settings::Settings;

@@ -33,6 +33,7 @@ pub fn folder() -> Option<&'static Path> {
 
 /// Says that `test` goes without the model. Not by `println!`, which the test harness keeps to itself where a test passes.
 pub fn tell_skipped(test: &str) {
-    let line = format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");
+    let line =
+        format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }

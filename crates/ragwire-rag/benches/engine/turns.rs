@@ -13,12 +13,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use ragwire::event::Search;
 use ragwire::http::TurnBody;
-use ragwire_rag::llama::{LlamaEngine, LlamaFile, LlamaOptions, Step};
-use ragwire_rag::model::{Boxed, FinishReason, Generation, LanguageModel, ModelError, Prompt};
-use ragwire_rag::write::{Writer, WriterOptions};
-use ragwire_rag::{Chunk, Generate, GenerateError, GenerateRequest, Hit};
 use ragwire::wire::Decode;
 use ragwire::{Frame, Framed, Metadata, Sink, Status, Turn};
+use ragwire_rag::answer::write::{Writer, WriterOptions};
+use ragwire_rag::models::llama::{LlamaEngine, LlamaFile, LlamaOptions, Step};
+use ragwire_rag::models::{Boxed, FinishReason, Generation, LanguageModel, ModelError, Prompt};
+use ragwire_rag::{Chunk, Generate, GenerateError, GenerateRequest, Hit};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::shapes::PROSE;

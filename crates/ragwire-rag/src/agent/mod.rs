@@ -5,7 +5,7 @@
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //! use ragwire::Turn;
-//! use ragwire::rag::{Agent, AgentQuestion, Library, LibraryLimits};
+//! use ragwire_rag::{Agent, AgentQuestion, Library, LibraryLimits};
 //!
 //! let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
 //! let agent = Agent::lexical(library);
@@ -26,13 +26,13 @@ mod run;
 
 use std::sync::Arc;
 
-use super::error::AnswerError;
-use super::generate::{Extractive, Generate};
 use super::graph::GraphTraverse;
-use super::judge::{Judge, LexicalJudge};
-use super::model::{ChatMessage, Rank};
-use super::store::{MemoryStore, Vectors};
 use super::{Library, SearchTools, SemanticCache};
+use crate::answer::error::AnswerError;
+use crate::answer::generate::{Extractive, Generate};
+use crate::answer::judge::{Judge, LexicalJudge};
+use crate::models::{ChatMessage, Rank};
+use crate::search::store::{MemoryStore, Vectors};
 use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
 

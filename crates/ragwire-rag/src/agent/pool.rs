@@ -3,11 +3,11 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+use crate::Hit;
+use crate::answer::judge::Grade;
+use crate::search::retrieve::fuse;
 use ragwire::Citation;
 use ragwire::event::CragClass;
-use crate::Hit;
-use crate::judge::Grade;
-use crate::retrieve::fuse;
 
 /// The evidence of one question.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::Thresholds;
+    use crate::answer::judge::Thresholds;
     use crate::{Chunk, Level};
 
     fn hits(ordinals: &[u32]) -> Vec<Hit> {

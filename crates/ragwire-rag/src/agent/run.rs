@@ -8,23 +8,23 @@ use std::time::Instant;
 use self::traverse::Explained;
 use super::pool::Pool;
 use super::{AgentQuestion, Parts};
+use crate::answer::cache::Lookup;
+use crate::answer::error::AnswerError;
+use crate::answer::figures::{count, milliseconds};
+use crate::answer::generate::GenerateRequest;
+use crate::answer::judge::{
+    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
+    lexical,
+};
+use crate::answer::steps::{checked, source};
+use crate::graph::GraphTraverse;
+use crate::search::plan::Plan;
+use crate::search::tools::{Found, Tool};
+use crate::{Generated, Hit, Level, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
     Source, Sources, ToolCall, ToolResult, Verdict,
 };
-use crate::cache::Lookup;
-use crate::error::AnswerError;
-use crate::figures::{count, milliseconds};
-use crate::generate::GenerateRequest;
-use crate::graph::GraphTraverse;
-use crate::judge::{
-    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
-    lexical,
-};
-use crate::plan::Plan;
-use crate::steps::{checked, source};
-use crate::tools::{Found, Tool};
-use crate::{Generated, Hit, Level, rank};
 use ragwire::{Metadata, Sink, Usage};
 
 /// The name of the tool that takes a question apart.

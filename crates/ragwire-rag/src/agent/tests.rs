@@ -5,15 +5,15 @@ mod usage;
 mod words;
 
 use super::*;
-use ragwire::event::{CragAction, CragClass};
-use crate::cache::{CacheLimits, LibraryCorpus};
-use crate::error::MAX_QUESTION_BYTES;
-use crate::judge::{JudgeOptions, ModelJudge};
-use crate::model::{LanguageModel, ModelError, Role};
-use crate::scripted::{Reply, Scripted};
-use crate::store::{Store, StoreError};
-use crate::test_models::Words;
+use crate::answer::cache::{CacheLimits, LibraryCorpus};
+use crate::answer::error::MAX_QUESTION_BYTES;
+use crate::answer::judge::{JudgeOptions, ModelJudge};
+use crate::models::scripted::{Reply, Scripted};
+use crate::models::test_models::Words;
+use crate::models::{LanguageModel, ModelError, Role};
+use crate::search::store::{Store, StoreError};
 use crate::{Indexer, LexicalRank, LibraryLimits, MaxSimRank, ParseLimits, Writer, parse};
+use ragwire::event::{CragAction, CragClass};
 use ragwire::turn::Collected;
 use ragwire::{Event, Status, Turn};
 
@@ -67,7 +67,7 @@ fn told<'a, T>(collected: &'a Collected, pick: impl Fn(&'a Event) -> Option<T>) 
 async fn tools(library: &Arc<Library>) -> SearchTools {
     let embedder = Arc::new(Words::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Vectors::dense(
-        crate::test_models::DIMENSIONS,
+        crate::models::test_models::DIMENSIONS,
     )));
     let indexer = Indexer::new(Arc::clone(library), Arc::clone(&store), Some(embedder.clone())).unwrap();
     let report = indexer.reconcile(|_| std::ops::ControlFlow::Continue(())).await;
@@ -341,25 +341,23 @@ impl Store for NoStore {
     }
     fn upsert(
         &self,
-        _: Vec<crate::store::Point>,
-    ) -> crate::model::Boxed<'_, Result<(), StoreError>> {
+        _: Vec<crate::search::store::Point>,
+    ) -> crate::models::Boxed<'_, Result<(), StoreError>> {
         Box::pin(async { Err(StoreError::Unavailable("away".into())) })
     }
     fn search(
         &self,
-        _: crate::store::Search,
-    ) -> crate::model::Boxed<'_, Result<Vec<crate::Hit>, StoreError>> {
+        _: crate::search::store::Search,
+    ) -> crate::models::Boxed<'_, Result<Vec<crate::Hit>, StoreError>> {
         Box::pin(async { Err(StoreError::Unavailable("away".into())) })
     }
-    fn remove_document<'a>(&'a self, _: &'a str) -> crate::model::Boxed<'a, Result<(), StoreError>> {
+    fn remove_document<'a>(&'a self, _: &'a str) -> crate::models::Boxed<'a, Result<(), StoreError>> {
         Box::pin(async { Err(StoreError::Unavailable("away".into())) })
     }
-    fn documents(
-        &self,
-    ) -> crate::model::Boxed<'_, Result<std::collections::BTreeSet<String>, StoreError>> {
+    fn documents(&self) -> crate::models::Boxed<'_, Result<std::collections::BTreeSet<String>, StoreError>> {
         Box::pin(async { Err(StoreError::Unavailable("away".into())) })
     }
-    fn count(&self, _: crate::store::Filter) -> crate::model::Boxed<'_, Result<u64, StoreError>> {
+    fn count(&self, _: crate::search::store::Filter) -> crate::models::Boxed<'_, Result<u64, StoreError>> {
         Box::pin(async { Err(StoreError::Unavailable("away".into())) })
     }
 }

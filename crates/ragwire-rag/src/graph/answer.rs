@@ -16,19 +16,19 @@ use super::prompt::{Fact, fitting, prompt as prompt_of};
 use super::search::Followed;
 use super::store::Graph;
 use super::traverse::{GraphTraverse, MODE, TOOL, Traversal};
+use crate::answer::cite::CitationFilter;
+use crate::answer::error::AnswerError;
+use crate::answer::figures::{count, milliseconds};
+use crate::answer::generate::{GenerateError, NO_ANSWER, citation};
+use crate::answer::steps::{answer_from, checked, source};
+use crate::answer::write::MAX_ANSWER_BYTES;
+use crate::models::{LanguageModel, ModelError, Rank};
+use crate::search::plan::Plan;
+use crate::{Extractive, Generate, Hit, Library};
 use ragwire::event::{
     GenerationStart, GraphExplanation, Mode, QueryAnalysis, RetrievalResult, RetrievalStart, Search, Sources,
     Triple,
 };
-use crate::cite::CitationFilter;
-use crate::error::AnswerError;
-use crate::figures::{count, milliseconds};
-use crate::generate::{GenerateError, NO_ANSWER, citation};
-use crate::model::{LanguageModel, ModelError, Rank};
-use crate::plan::Plan;
-use crate::steps::{answer_from, checked, source};
-use crate::write::MAX_ANSWER_BYTES;
-use crate::{Extractive, Generate, Hit, Library};
 use ragwire::{Metadata, SendError, Sink};
 
 /// The graph that explanations name: TrustGraph's, of what a retrieval did.
@@ -71,8 +71,8 @@ impl GraphQuestion {
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
 /// use ragwire::Turn;
-/// use ragwire::rag::graph::{Graph, GraphIndex, GraphQuestion, GraphRag, GraphRoom, Patterns};
-/// use ragwire::rag::{Library, LibraryLimits, parse};
+/// use ragwire_rag::graph::{Graph, GraphIndex, GraphQuestion, GraphRag, GraphRoom, Patterns};
+/// use ragwire_rag::{Library, LibraryLimits, parse};
 ///
 /// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
 /// library.add("turns.md", &parse("turns.md", b"A turn uses a bounded queue.", &Default::default())?)?;

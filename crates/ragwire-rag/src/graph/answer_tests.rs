@@ -1,10 +1,10 @@
 //! Whole turns of GraphRAG: what is sent, in which order, and what closes it.
 
 use super::*;
-use crate::generate::NO_DOCUMENTS;
+use crate::answer::generate::NO_DOCUMENTS;
 use crate::graph::{GraphIndex, GraphRoom, Patterns};
-use crate::model::{Boxed, Embed, ModelError, Side, normalize};
-use crate::scripted::{Reply, Scripted, tokens};
+use crate::models::scripted::{Reply, Scripted, tokens};
+use crate::models::{Boxed, Embed, ModelError, Side, normalize};
 use crate::{LibraryLimits, ParseLimits, parse};
 use ragwire::turn::Collected;
 use ragwire::{Event, Status, Turn};

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::lexical::Analyzer;
+use crate::search::lexical::Analyzer;
 
 /// Longest name of an entity, in bytes. More than any term; a model that returns a sentence is not believed.
 pub const MAX_NAME_BYTES: usize = 80;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::extract::{ExtractGraph, Extraction};
 use super::names::EntityNames;
 use super::store::{Graph, GraphError};
-use crate::model::ModelError;
+use crate::models::ModelError;
 use crate::{Chunk, Library, LibraryError};
 
 /// Passages given to an extractor at a time.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::graph::{GraphDocument, GraphRoom, Patterns, Relation};
-use crate::model::Boxed;
+use crate::models::Boxed;
 use crate::{LibraryLimits, ParseLimits, parse};
 
 fn library() -> Arc<Library> {

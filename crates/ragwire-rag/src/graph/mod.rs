@@ -20,8 +20,8 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use ragwire::rag::Chunk;
-//! use ragwire::rag::graph::{Graph, GraphLimits, GraphRoom, Patterns};
+//! use ragwire_rag::Chunk;
+//! use ragwire_rag::graph::{Graph, GraphLimits, GraphRoom, Patterns};
 //!
 //! let graph = Graph::in_memory(GraphRoom::default())?;
 //! let chunk = Chunk::new("d1", "turns.md", 0, "A turn uses a bounded queue.");

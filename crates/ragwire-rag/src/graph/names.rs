@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::store::Graph;
-use crate::model::{Embed, ModelError, Side, dot};
+use crate::models::{Embed, ModelError, Side, dot};
 
 /// Names embedded in one call.
 const BATCH: usize = 64;

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use super::entity::Normal;
 use super::search::Followed;
 use crate::Hit;
-use crate::cite::{in_parentheses, supporting_quote};
-use crate::fence::{Fence, plain};
-use crate::generate::NO_ANSWER;
-use crate::model::{ChatMessage, LanguageModel, ModelError, Prompt, Role};
+use crate::answer::cite::{in_parentheses, supporting_quote};
+use crate::answer::fence::{Fence, plain};
+use crate::answer::generate::NO_ANSWER;
+use crate::models::{ChatMessage, LanguageModel, ModelError, Prompt, Role};
 
 /// Tokens of an answer.
 const ANSWER_TOKENS: u32 = 512;
@@ -77,7 +77,7 @@ pub(super) fn prompt(question: &str, facts: &[Fact]) -> Prompt {
             object,
             ..
         } = &fact.edge;
-        let cut = crate::sentence::floor(&fact.quote, MAX_QUOTE_BYTES);
+        let cut = crate::documents::sentence::floor(&fact.quote, MAX_QUOTE_BYTES);
         let text = format!(
             "{subject} | {} | {object}\n{}",
             predicate.replace('_', " "),

@@ -15,9 +15,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::limits::{GraphLimits, LimitError};
 use super::store::{Edge, Graph, Shared};
 use crate::Chunk;
-use crate::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
-use crate::retrieve::reciprocal_ranks;
-use crate::sentence::floor;
+use crate::documents::sentence::floor;
+use crate::search::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
+use crate::search::retrieve::reciprocal_ranks;
 
 /// What a triple without any word of the question is worth, as a share of one with all.
 const BASE: f32 = 0.1;

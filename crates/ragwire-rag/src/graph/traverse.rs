@@ -7,7 +7,7 @@ use super::limits::{GraphLimits, LimitError};
 use super::names::EntityNames;
 use super::search::{Followed, Subgraph};
 use super::store::Graph;
-use crate::model::{Boxed, Rank};
+use crate::models::{Boxed, Rank};
 use crate::{Chunk, Hit, Library, LibraryError, Retrieve, RetrieveError, RetrieveRequest};
 
 /// The tool's name in events and citations.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ragwire_rag::llama::{EmbedderOptions, LlamaEmbedder, LlamaFile};
+use ragwire_rag::models::llama::{EmbedderOptions, LlamaEmbedder, LlamaFile};
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 use tempfile::TempDir;
 

@@ -1,9 +1,9 @@
 //! A model for chat as an embedder: only where somebody says how, and then like any other.
 
-use ragwire_rag::llama::{
+use ragwire_rag::models::llama::{
     Batching, EmbedderOptions, LlamaEmbedder, LlamaFile, LlamaRanker, Pooling, RankerOptions,
 };
-use ragwire_rag::model::{Embed, Side};
+use ragwire_rag::models::{Embed, Side};
 use ragwire_test_support::gguf::{Gguf, Value};
 use ragwire_test_support::seed::Seed;
 use tempfile::TempDir;

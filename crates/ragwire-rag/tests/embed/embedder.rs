@@ -1,7 +1,7 @@
 //! What vectors are: those of the model, whatever they shared a batch with.
 
-use ragwire_rag::llama::{Batching, EmbedderOptions, LlamaEmbedder, Pooling};
-use ragwire_rag::model::{Embed, Side};
+use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, Pooling};
+use ragwire_rag::models::{Embed, Side};
 use ragwire_test_support::tiny_bert::{CONTEXT, DIMENSIONS, Pooling as Said, TinyBert};
 
 use crate::cosine::{Made, assert_like, mean, soon, texts, tiny, wide};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ragwire_rag::llama::{
+use ragwire_rag::models::llama::{
     Batching, EmbedderOptions, LlamaEmbedder, LlamaFile, LlamaRanker, LoadError, RankerOptions,
 };
 use ragwire_test_support::gguf::{Gguf, Value};
@@ -63,7 +63,7 @@ async fn a_model_that_does_not_say_how_it_pools() {
         (error.code(), error.to_string().as_str()),
         ("model_no_pooling", "the model does not pool its vectors")
     );
-    let options = EmbedderOptions::default().pooling(ragwire_rag::llama::Pooling::Mean);
+    let options = EmbedderOptions::default().pooling(ragwire_rag::models::llama::Pooling::Mean);
     LlamaEmbedder::load(made.file(), options).await.unwrap();
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use metrics::{Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
-use ragwire_rag::llama::{EmbedderOptions, LlamaRanker, RankerOptions};
-use ragwire_rag::model::{Embed, Rank, Side};
+use ragwire_rag::models::llama::{EmbedderOptions, LlamaRanker, RankerOptions};
+use ragwire_rag::models::{Embed, Rank, Side};
 use ragwire_test_support::tiny_bert::TinyBert;
 
 use crate::cosine::{Made, soon, tiny};

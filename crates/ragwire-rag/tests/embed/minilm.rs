@@ -6,8 +6,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ragwire_rag::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
-use ragwire_rag::model::{Embed, Side, max_sim};
+use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
+use ragwire_rag::models::{Embed, Side, max_sim};
 use ragwire_test_support::minilm::{folder, tell_skipped};
 use serde_json::Value;
 
@@ -122,7 +122,7 @@ async fn both_ways_of_comparing_find_what_answers() {
     let whole = soon(embedder.embed(Side::Passage, passages)).await.unwrap();
     let scores = whole
         .iter()
-        .map(|vector| ragwire_rag::model::dot(&query[0], vector))
+        .map(|vector| ragwire_rag::models::dot(&query[0], vector))
         .collect::<Vec<_>>();
     println!("cosine: {scores:.2?}");
     assert_eq!(best(&scores), [0, 1]);

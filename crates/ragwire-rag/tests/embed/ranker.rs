@@ -1,7 +1,7 @@
 //! Scores of a cross-encoder: those of a plain computation, and none from a model that has no head.
 
-use ragwire_rag::llama::{Batching, LlamaRanker, RankerOptions};
-use ragwire_rag::model::Rank;
+use ragwire_rag::models::Rank;
+use ragwire_rag::models::llama::{Batching, LlamaRanker, RankerOptions};
 use ragwire_test_support::gguf::Value;
 use ragwire_test_support::tiny_bert::{CLS, CONTEXT, Pooling, SEP, TinyBert};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::Poll;
 
-use ragwire_rag::llama::{Batching, EmbedderOptions, LlamaEmbedder};
-use ragwire_rag::model::{Embed, Side};
+use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder};
+use ragwire_rag::models::{Embed, Side};
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 
 use crate::cosine::{Made, assert_like, soon, texts, tiny, wide};

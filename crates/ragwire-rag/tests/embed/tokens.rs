@@ -1,7 +1,7 @@
 //! Vectors of tokens, for late interaction.
 
-use ragwire_rag::llama::{Batching, EmbedderOptions};
-use ragwire_rag::model::{Embed, Side, max_sim};
+use ragwire_rag::models::llama::{Batching, EmbedderOptions};
+use ragwire_rag::models::{Embed, Side, max_sim};
 use ragwire_test_support::tiny_bert::CONTEXT;
 
 use crate::cosine::{assert_like, soon, texts, tiny, wide};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use ragwire::event::Mode;
-use ragwire_rag::model::Rank;
-use ragwire_rag::{Agent, AgentQuestion, Hit, SearchTools, Tool};
 use ragwire::{Status, Turn};
+use ragwire_rag::models::Rank;
+use ragwire_rag::{Agent, AgentQuestion, Hit, SearchTools, Tool};
 
 use crate::corpus::{Answerable, Corpus, Questions};
 

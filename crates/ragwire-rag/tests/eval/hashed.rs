@@ -1,7 +1,7 @@
 //! An embedder without a model: each word is a direction, and rare letters count more than common words. It is there so that the way through
 //! vectors is measured on every machine.
 
-use ragwire_rag::model::{Boxed, Embed, ModelError, Side, normalize};
+use ragwire_rag::models::{Boxed, Embed, ModelError, Side, normalize};
 
 const DIMENSIONS: usize = 512;
 /// Shorter words are mostly function words.

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use corpus::{Corpus, Questions};
 use figures::{Way, answers, ranking};
 use hashed::HashedWords;
-use ragwire_rag::model::Embed;
-use ragwire_rag::store::{MemoryStore, Store, Vectors};
+use ragwire_rag::models::Embed;
+use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Agent, Indexer, LexicalRank, MaxSimRank, SearchTools, Tool};
 use table::{Row, Table};
 

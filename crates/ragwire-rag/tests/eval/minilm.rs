@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use ragwire_rag::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
-use ragwire_rag::model::{Boxed, Embed, ModelError, Side};
+use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
+use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
 use ragwire_test_support::minilm;
 
 /// Tokens of a text that the model was trained for, with the two around it; it takes twice as many.

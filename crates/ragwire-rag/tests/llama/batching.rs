@@ -1,6 +1,6 @@
 //! Many at once: the same answers as alone, and nobody waits for another's reader, prompt or end.
 
-use ragwire_rag::model::{FinishReason, LanguageModel, Prompt, Sampling};
+use ragwire_rag::models::{FinishReason, LanguageModel, Prompt, Sampling};
 
 use crate::gate::Gate;
 use crate::models::{drawn, engine, load, model, options, pieces, prepared, text, whole, within};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use ragwire_rag::llama::{LlamaOptions, Step};
+use ragwire_rag::models::llama::{LlamaOptions, Step};
 
 /// Longest that a step may take before a test says that it hangs.
 const HANG: Duration = Duration::from_secs(120);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ragwire_rag::llama::{LlamaEngine, LlamaOptions};
-use ragwire_rag::model::{LanguageModel, ModelError, Prompt};
+use ragwire_rag::models::llama::{LlamaEngine, LlamaOptions};
+use ragwire_rag::models::{LanguageModel, ModelError, Prompt};
 
 use crate::gate::Gate;
 use crate::models::{code, load, model, options, pieces, text, whole, within};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ragwire_rag::llama::{
+use ragwire_rag::models::llama::{
     Cells, LlamaEngine, LlamaFile, LlamaOptions, LoadError, MAX_PREFIXES, MAX_SLOTS, MAX_STEP_TOKENS,
     MAX_WAITING,
 };
@@ -115,7 +115,7 @@ async fn models_that_are_too_big() {
     assert_eq!(code(options).await, "model_too_big");
     let engine = load(limited(64 << 20, 2_048)).await;
     assert!(
-        !text(&engine, ragwire_rag::model::Prompt::user("?").max_tokens(4))
+        !text(&engine, ragwire_rag::models::Prompt::user("?").max_tokens(4))
             .await
             .is_empty()
     );

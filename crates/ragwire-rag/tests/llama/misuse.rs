@@ -1,7 +1,7 @@
 //! What makes llama.cpp abort the process, asked for in every way that the public API has.
 
-use ragwire_rag::llama::MAX_SLOTS;
-use ragwire_rag::model::{LanguageModel, Prompt, Sampling, Shape};
+use ragwire_rag::models::llama::MAX_SLOTS;
+use ragwire_rag::models::{LanguageModel, Prompt, Sampling, Shape};
 use ragwire_test_support::seed::Seed;
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 

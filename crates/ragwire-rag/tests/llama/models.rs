@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
-use ragwire_rag::llama::{Cells, LlamaEngine, LlamaFile, LlamaOptions};
-use ragwire_rag::model::{Finished, Generation, LanguageModel, ModelError, Prompt, Sampling, Shape};
+use ragwire_rag::models::llama::{Cells, LlamaEngine, LlamaFile, LlamaOptions};
+use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Prompt, Sampling, Shape};
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Prompts that begin alike are decoded once, and answered the same.
 
-use ragwire_rag::model::{ChatMessage, LanguageModel, Prompt, Role};
+use ragwire_rag::models::{ChatMessage, LanguageModel, Prompt, Role};
 
 use crate::gate::Gate;
 use crate::models::{load, model, options, prepared, text, whole, within};

@@ -1,12 +1,14 @@
 //! Prompts: how many tokens they have, what does not fit, what is refused, and that what messages say stays text.
 
-use ragwire_rag::llama::{MAX_MESSAGES, MAX_REPEAT_PENALTY, MAX_STOP_BYTES, MAX_STOPS, MAX_TEMPERATURE};
-use ragwire_rag::model::{ChatMessage, LanguageModel, ModelError, Prompt, Role, Sampling};
+use ragwire_rag::models::llama::{
+    MAX_MESSAGES, MAX_REPEAT_PENALTY, MAX_STOP_BYTES, MAX_STOPS, MAX_TEMPERATURE,
+};
+use ragwire_rag::models::{ChatMessage, LanguageModel, ModelError, Prompt, Role, Sampling};
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 
 use crate::models::{code, engine, load, model, options, text, whole, within, written};
 
-async fn count(engine: &ragwire_rag::llama::LlamaEngine, content: &str) -> u32 {
+async fn count(engine: &ragwire_rag::models::llama::LlamaEngine, content: &str) -> u32 {
     within(engine.count_tokens(&Prompt::user(content))).await.unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What an answer has to look like: grammars, schemas, stop texts, whole characters.
 
-use ragwire_rag::llama::{MAX_GRAMMAR_BYTES, MAX_SCHEMA_BYTES, MAX_SHAPE_DEPTH};
-use ragwire_rag::model::{FinishReason, LanguageModel, Prompt, Shape};
+use ragwire_rag::models::llama::{MAX_GRAMMAR_BYTES, MAX_SCHEMA_BYTES, MAX_SHAPE_DEPTH};
+use ragwire_rag::models::{FinishReason, LanguageModel, Prompt, Shape};
 use serde_json::{Value, json};
 
 use crate::models::{code, drawn, engine, pieces, says, text, whole};
@@ -161,7 +161,7 @@ async fn a_repeat_penalty_holds_repetition_down() {
     let plain = Prompt::user("?").shape(shape.clone());
     let held = plain
         .clone()
-        .sampling(ragwire_rag::model::Sampling::GREEDY.repeat_penalty(10.0));
+        .sampling(ragwire_rag::models::Sampling::GREEDY.repeat_penalty(10.0));
     let runs = |text: String| {
         let letters = text.into_bytes();
         letters.windows(2).filter(|pair| pair[0] == pair[1]).count()

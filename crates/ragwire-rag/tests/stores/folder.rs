@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ragwire_rag::store::{EdgeOptions, EdgeStore, Filter, Point, Search, Store, StoreError, Vectors};
+use ragwire_rag::search::store::{EdgeOptions, EdgeStore, Filter, Point, Search, Store, StoreError, Vectors};
 
 use crate::points::{Numbers, by_cosine, find, find_ids, ids, point};
 

@@ -1,7 +1,7 @@
 //! How much a word tells on one level is nothing to the others, in memory.
 
 use ragwire_rag::Level;
-use ragwire_rag::store::{Filter, MemoryStore, Point, Search, Store, Vectors};
+use ragwire_rag::search::store::{Filter, MemoryStore, Point, Search, Store, Vectors};
 
 use crate::points::{at, chunk, find, point};
 

@@ -13,7 +13,7 @@ mod suite;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ragwire_rag::store::{MemoryStore, Store, Vectors};
+use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 
 type Behaviour = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -23,7 +23,7 @@ async fn on_memory(vectors: Vectors, behaviour: Behaviour) {
 
 #[cfg(feature = "qdrant-edge")]
 async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
-    use ragwire_rag::store::{EdgeOptions, EdgeStore};
+    use ragwire_rag::search::store::{EdgeOptions, EdgeStore};
 
     let folder = tempfile::tempdir().unwrap();
     let store = EdgeStore::open(folder.path(), EdgeOptions::new(vectors))
@@ -37,7 +37,7 @@ async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
 async fn on_qdrant(vectors: Vectors, behaviour: Behaviour) {
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use ragwire_rag::store::{QdrantOptions, QdrantStore};
+    use ragwire_rag::search::store::{QdrantOptions, QdrantStore};
 
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let Ok(url) = std::env::var("QDRANT_URL") else {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ragwire_rag::store::{Point, Search, Store};
+use ragwire_rag::search::store::{Point, Search, Store};
 use ragwire_rag::{Chunk, Hit, Level};
 
 pub(crate) fn chunk(document: &str, ordinal: u32, text: &str) -> Chunk {
@@ -40,7 +40,7 @@ impl Numbers {
         let mut vector: Vec<f32> = (0..dimensions)
             .map(|_| self.below(2_000_001) as f32 / 1e6 - 1.0)
             .collect();
-        ragwire_rag::model::normalize(&mut vector);
+        ragwire_rag::models::normalize(&mut vector);
         vector
     }
 }

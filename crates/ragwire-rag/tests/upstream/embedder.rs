@@ -1,7 +1,7 @@
 //! Vectors: what is sent, in what order they come back, and which are none.
 
-use ragwire_rag::model::{Embed, Side};
-use ragwire_rag::upstream::{EmbeddingOptions, UpstreamEmbedder};
+use ragwire_rag::models::upstream::{EmbeddingOptions, UpstreamEmbedder};
+use ragwire_rag::models::{Embed, Side};
 use serde_json::{Value, json};
 
 use crate::double::{Double, Reply};
@@ -175,7 +175,7 @@ async fn vectors_that_cannot_be_used() {
 #[tokio::test]
 async fn a_request_is_whole_or_tried_again() {
     within(async {
-        let mut retry = ragwire_rag::upstream::Retry::default();
+        let mut retry = ragwire_rag::models::upstream::Retry::default();
         retry.pause = std::time::Duration::from_millis(1);
         let cut = Reply::new(200, "application/json", "{\"data\":[").then(crate::double::Then::Cut);
         let double = Double::new([cut, Reply::json(503, &json!({})), probe()]).await;

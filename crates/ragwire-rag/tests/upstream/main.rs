@@ -11,14 +11,13 @@ mod retries;
 mod scripts;
 mod times;
 mod tls;
-#[cfg(feature = "http")]
 mod wire;
 
 use std::error::Error;
 use std::time::Duration;
 
-use ragwire_rag::model::{Finished, Generation, LanguageModel, ModelError, Prompt};
-use ragwire_rag::upstream::{Retry, Upstream, UpstreamError, UpstreamOptions};
+use ragwire_rag::models::upstream::{Retry, Upstream, UpstreamError, UpstreamOptions};
+use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Prompt};
 
 /// Longest time of a test: only what hangs takes it.
 async fn within<T>(test: impl Future<Output = T>) -> T {

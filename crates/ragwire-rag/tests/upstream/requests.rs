@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use ragwire_rag::model::{ChatMessage, LanguageModel, Prompt, Role, Sampling, Shape};
-use ragwire_rag::upstream::{ApiKey, Dialect, Upstream, UpstreamOptions};
+use ragwire_rag::models::upstream::{ApiKey, Dialect, Upstream, UpstreamOptions};
+use ragwire_rag::models::{ChatMessage, LanguageModel, Prompt, Role, Sampling, Shape};
 use serde_json::{Value, json};
 
 use crate::double::{Double, Reply};

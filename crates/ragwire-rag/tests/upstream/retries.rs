@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ragwire_rag::model::{LanguageModel, ModelError, Prompt};
-use ragwire_rag::upstream::{Retry, UpstreamOptions};
+use ragwire_rag::models::upstream::{Retry, UpstreamOptions};
+use ragwire_rag::models::{LanguageModel, ModelError, Prompt};
 use serde_json::json;
 use tokio::net::TcpListener;
 

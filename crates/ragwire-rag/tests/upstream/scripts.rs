@@ -1,12 +1,12 @@
 //! What comes out of which bytes, whole, in pieces, and cut.
 
-use ragwire_rag::model::Finished;
-use ragwire_rag::upstream::UpstreamLimits;
+use ragwire_rag::models::Finished;
+use ragwire_rag::models::upstream::UpstreamLimits;
 use serde_json::json;
 
 use crate::double::{Double, EVENTS, Reply, Then};
 use crate::{ask, model, once, read, told, within};
-use ragwire_rag::model::{LanguageModel, Prompt};
+use ragwire_rag::models::{LanguageModel, Prompt};
 
 /// As llama.cpp's server and OpenAI write it, with a comment, thoughts, CRLF, a prompt filter (Azure), and numbers.
 const SHORT: &str = ": ok\n\n\

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ragwire_rag::model::{LanguageModel, Prompt};
-use ragwire_rag::upstream::{Upstream, UpstreamOptions, UpstreamTimeouts};
+use ragwire_rag::models::upstream::{Upstream, UpstreamOptions, UpstreamTimeouts};
+use ragwire_rag::models::{LanguageModel, Prompt};
 
 use crate::clock::freeze;
 use crate::double::{Double, Reply, Then};

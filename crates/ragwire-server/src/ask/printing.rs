@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use ragwire::event::{Event, Source, Triple};
-use ragwire_rag::graph::entity::name_of;
 use ragwire::{Citation, Snapshot};
+use ragwire_rag::graph::entity::name_of;
 
 /// Where Unicode has the pictures of the control characters, in their order.
 const PICTURES: u32 = 0x2400;

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ragwire_rag::upstream::{ApiKey, Dialect, UpstreamOptions};
+use ragwire_rag::models::upstream::{ApiKey, Dialect, UpstreamOptions};
 
 use super::settings::{
     Contradiction, LLM_CONTEXT, LLM_GPU_LAYERS, LLM_SLOTS, LLM_THREADS, QDRANT_COLLECTION, Settings,

@@ -6,9 +6,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ragwire_rag::error::MAX_QUESTION_BYTES;
-use ragwire_rag::upstream::Dialect;
 use ragwire::turn::{Durability, JournalLimits, RedisOptions, Timeouts, TurnGroup};
+use ragwire_rag::answer::error::MAX_QUESTION_BYTES;
+use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 
 use super::engines::{self, Address, Label, Layers, Model, Secret, Speaks, StoreKind};

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ragwire_rag::MaxSimRank;
-use ragwire_rag::llama::{
+use ragwire_rag::models::llama::{
     EmbedderOptions, LlamaEmbedder, LlamaEngine, LlamaFile, LlamaOptions, LlamaRanker, LoadError,
     RankerOptions,
 };
-use ragwire_rag::model::{Boxed, Embed, LanguageModel, ModelError, Side};
+use ragwire_rag::models::{Boxed, Embed, LanguageModel, ModelError, Side};
 
 use super::error::EnginesError;
 use super::{Part, Started, Work};

@@ -24,9 +24,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ragwire_rag::model::{Boxed, Embed, LanguageModel, Rank};
-use ragwire_rag::store::{MemoryStore, Store, Vectors};
-use ragwire_rag::upstream::Upstream;
+use ragwire_rag::models::upstream::Upstream;
+use ragwire_rag::models::{Boxed, Embed, LanguageModel, Rank};
+use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, SearchTools};
 
 use crate::cli::engines::upstream_options;

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ragwire_rag::library::Progress;
+use ragwire_rag::Progress;
 
 /// Between two lines where there is no terminal: enough to see that it goes on.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use ragwire_rag::index::{IndexError, Report};
-use ragwire_rag::store::StoreError;
+use ragwire_rag::search::store::StoreError;
+use ragwire_rag::{IndexError, Report};
 
 use super::error::{EnginesError, chain};
 use super::progress::Shown;

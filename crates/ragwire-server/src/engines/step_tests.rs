@@ -5,8 +5,8 @@ use std::future::pending;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ragwire_rag::model::Boxed;
-use ragwire_rag::store::{Filter, MemoryStore, Point, Search, Store, Vectors};
+use ragwire_rag::models::Boxed;
+use ragwire_rag::search::store::{Filter, MemoryStore, Point, Search, Store, Vectors};
 use ragwire_rag::{Hit, Library, LibraryLimits, ParseLimits, parse};
 use tokio::time::{Instant as At, timeout};
 

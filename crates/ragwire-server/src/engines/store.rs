@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ragwire_rag::model::Embed;
-use ragwire_rag::store::{MemoryStore, Store, StoreError, Vectors};
+use ragwire_rag::models::Embed;
+use ragwire_rag::search::store::{MemoryStore, Store, StoreError, Vectors};
 
 use super::Part;
 use super::error::EnginesError;
@@ -63,7 +63,7 @@ pub(super) async fn open(
         StoreKind::Memory => Ok((Arc::new(MemoryStore::new(vectors)), Place::Memory, None)),
         #[cfg(feature = "qdrant-edge")]
         StoreKind::QdrantEdge => {
-            use ragwire_rag::store::{EdgeOptions, EdgeStore};
+            use ragwire_rag::search::store::{EdgeOptions, EdgeStore};
 
             let folder = settings.data.join(FOLDER);
             let mut options = EdgeOptions::new(vectors);
@@ -77,7 +77,7 @@ pub(super) async fn open(
         }
         #[cfg(feature = "qdrant")]
         StoreKind::Qdrant => {
-            use ragwire_rag::store::{QdrantOptions, QdrantStore};
+            use ragwire_rag::search::store::{QdrantOptions, QdrantStore};
 
             let url = settings.qdrant_url.0.clone().unwrap_or_default();
             let collection = settings.qdrant_collection.0.clone();
@@ -102,8 +102,8 @@ pub(super) async fn open(
 
 #[cfg(feature = "qdrant-edge")]
 mod edge {
-    use ragwire_rag::model::Boxed;
-    use ragwire_rag::store::EdgeStore;
+    use ragwire_rag::models::Boxed;
+    use ragwire_rag::search::store::EdgeStore;
 
     use super::Part;
 

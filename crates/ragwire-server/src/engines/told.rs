@@ -1,8 +1,8 @@
 //! What runs and what stands in for the rest: a line for each part, for whoever started the server. It names no address and no key.
 
 #[cfg(feature = "llama")]
-use ragwire_rag::model::Embed;
-use ragwire_rag::model::LanguageModel;
+use ragwire_rag::models::Embed;
+use ragwire_rag::models::LanguageModel;
 
 use super::Place;
 

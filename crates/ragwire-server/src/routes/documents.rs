@@ -299,7 +299,7 @@ fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal
 fn clean_name(name: &str) -> Result<String, Refusal> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
-    if name.trim().is_empty() || name.len() > ragwire_rag::library::MAX_NAME_BYTES {
+    if name.trim().is_empty() || name.len() > ragwire_rag::MAX_NAME_BYTES {
         return Err(Refusal::permanent(
             StatusCode::UNPROCESSABLE_ENTITY,
             "bad_name",

@@ -13,8 +13,8 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::http::gateway::{Call, Gateway, GatewayLimits, GatewayTimeouts, ServiceKind};
-use ragwire_rag::graph::{DocumentLimits, GraphLimits, LimitError};
 use ragwire::{End, Failure, Rejected, TrustGraph, Turn};
+use ragwire_rag::graph::{DocumentLimits, GraphLimits, LimitError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use ragwire_rag::model::{ModelError, Prompt, Side};
-use ragwire_rag::store::{Filter, Search};
+use ragwire_rag::models::{ModelError, Prompt, Side};
+use ragwire_rag::search::store::{Filter, Search};
 use ragwire_rag::{Level, Library};
 use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::engines::{Engines, follow, keep_in_step};

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use ragwire_rag::store::{EdgeOptions, EdgeStore, Vectors};
+use ragwire_rag::search::store::{EdgeOptions, EdgeStore, Vectors};
 use ragwire_server::cli::engines::StoreKind;
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::engines::Engines;

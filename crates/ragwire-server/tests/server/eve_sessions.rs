@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::Method;
 use http_body_util::BodyExt;
-use ragwire_rag::Library;
 use ragwire::session::Sessions;
+use ragwire_rag::Library;
 use ragwire_server::app::session_limits;
 use ragwire_server::cli::settings::Settings;
 use ragwire_server::cli::values::{Count, Header, Room};

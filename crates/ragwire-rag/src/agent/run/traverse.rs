@@ -7,14 +7,14 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::Run;
-use ragwire::event::{Levels, Mode, RetrievalResult, RetrievalStart, Search, ToolCall, ToolResult};
 use crate::Hit;
-use crate::error::AnswerError;
-use crate::figures::{count, milliseconds};
+use crate::answer::error::AnswerError;
+use crate::answer::figures::{count, milliseconds};
+use crate::answer::judge::{Analysis, Judged, Searched, ToolSpec, lexical};
 use crate::graph::answer::explain;
 use crate::graph::traverse::TOOL;
 use crate::graph::{GraphTraverse, Traversal};
-use crate::judge::{Analysis, Judged, Searched, ToolSpec, lexical};
+use ragwire::event::{Levels, Mode, RetrievalResult, RetrievalStart, Search, ToolCall, ToolResult};
 
 /// Entities, and triples, in the tool's result: what a reader looks over. The explanations have all of them.
 const MAX_TOLD: usize = 10;

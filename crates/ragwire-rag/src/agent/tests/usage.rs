@@ -1,8 +1,8 @@
 //! What an answer is told to have cost: the sums over all models that took part, and the speed of the one that wrote it.
 
 use super::*;
+use crate::models::scripted::tokens;
 use ragwire::Usage;
-use crate::scripted::tokens;
 
 const JUDGED: [&str; 3] = [
     r#"{"complexity":"simple","mode":"direct","sub_queries":[]}"#,

@@ -1,9 +1,9 @@
 //! Whole turns without any model: what is answered, what is refused in words, and what a review tells.
 
 use super::*;
-use ragwire::event::Verdict;
-use crate::generate::NO_ANSWER;
+use crate::answer::generate::NO_ANSWER;
 use crate::test_data;
+use ragwire::event::Verdict;
 
 async fn said(agent: &Agent, question: &str) -> Collected {
     ask(agent, AgentQuestion::new(question)).await

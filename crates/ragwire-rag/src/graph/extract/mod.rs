@@ -14,7 +14,7 @@ pub use model::ModelExtractor;
 pub use patterns::Patterns;
 
 use crate::Chunk;
-use crate::model::Boxed;
+use crate::models::Boxed;
 
 /// Most triples of one passage. A passage has about ten sentences; more is a list, or an attack.
 pub const MAX_TRIPLES: usize = 32;

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::super::entity::{MAX_NAME_BYTES, Normal};
 use super::{ExtractGraph, Extraction, MAX_PREDICATE_BYTES, MAX_TRIPLES, Patterns, Relation};
 use crate::Chunk;
-use crate::fence::Fence;
-use crate::model::{Boxed, ChatMessage, Generation, LanguageModel, ModelError, Prompt, Role, Shape};
+use crate::answer::fence::Fence;
+use crate::models::{Boxed, ChatMessage, Generation, LanguageModel, ModelError, Prompt, Role, Shape};
 
 /// Passages that the model has at a time: it batches them, and more would only wait.
 const AT_A_TIME: usize = 4;

@@ -1,7 +1,7 @@
 //! A model that says what it is told to: what is taken of it, and when the patterns read instead.
 
 use super::*;
-use crate::scripted::{Reply, Scripted};
+use crate::models::scripted::{Reply, Scripted};
 
 const TEXT: &str = "A turn uses a bounded queue. The queue holds frames.";
 

@@ -8,7 +8,7 @@ use qdrant_client::qdrant::{
     CollectionOperationResponse, CreateCollection, CreateFieldIndexCollection, Distance, FieldType, Value,
     VectorParams, VectorsConfig,
 };
-use ragwire_rag::store::{Filter, QdrantStore, Store};
+use ragwire_rag::search::store::{Filter, QdrantStore, Store};
 
 use super::double::Reply;
 use super::{KEY, collection, methods, options, started};

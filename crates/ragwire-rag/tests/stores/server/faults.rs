@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ragwire_rag::store::{Filter, QdrantStore, Search, Store};
+use ragwire_rag::search::store::{Filter, QdrantStore, Search, Store};
 use tokio::net::TcpListener;
 
 use super::double::{Double, Reply};

@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
     CreateCollection, Distance, HnswConfigDiff, Modifier, MultiVectorComparator, MultiVectorConfig,
     SparseVectorConfig, SparseVectorParams, Value, VectorParams, VectorParamsMap, VectorsConfig,
 };
-use ragwire_rag::store::{QdrantOptions, QdrantStore, StoreError, Vectors};
+use ragwire_rag::search::store::{QdrantOptions, QdrantStore, StoreError, Vectors};
 
 use double::Double;
 

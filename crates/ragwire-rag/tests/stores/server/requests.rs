@@ -10,7 +10,7 @@ use qdrant_client::qdrant::{
     Vector, VectorInput, WithPayloadSelector, WithVectorsSelector, facet_value, query, vector, vector_input,
     with_payload_selector, with_vectors_selector,
 };
-use ragwire_rag::store::{Filter, Point, Search, Store};
+use ragwire_rag::search::store::{Filter, Point, Search, Store};
 use ragwire_rag::{Chunk, Hit, Level};
 
 use super::double::{Double, Reply};

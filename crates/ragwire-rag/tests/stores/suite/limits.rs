@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ragwire_rag::store::{Filter, MAX_HITS, Point, Search, StoreError};
+use ragwire_rag::search::store::{Filter, MAX_HITS, Point, Search, StoreError};
 
 use super::{Any, X, Y, set};
 use crate::points::{Numbers, assert_first, by_cosine, chunk, chunks, find, find_ids, ids, point};

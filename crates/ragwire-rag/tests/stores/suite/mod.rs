@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ragwire_rag::Level;
-use ragwire_rag::model::max_sim;
-use ragwire_rag::store::{CANDIDATES_PER_HIT, Filter, Point, Search, Store};
+use ragwire_rag::models::max_sim;
+use ragwire_rag::search::store::{CANDIDATES_PER_HIT, Filter, Point, Search, Store};
 
 use crate::points::{
     Numbers, assert_first, at, by_cosine, by_rank, chunk, chunks, find, find_ids, ids, point,

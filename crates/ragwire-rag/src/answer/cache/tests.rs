@@ -1,0 +1,597 @@
+//! What is said again and what is not: questions, documents that come and go, scopes, bounds, clocks.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+use crate::models::{Boxed, ModelError, Side};
+use crate::search::store::{Point, Search, Store, StoreError, Vectors};
+use crate::{Chunk, Hit, LibraryLimits, ParseLimits, parse};
+use ragwire::{Event, Turn};
+
+const BIRDS: &str =
+    "# Birds\n\nA robin sings at dawn. An owl hunts at night.\n\n# Fish\n\nA carp eats plants all day.";
+
+fn library() -> Arc<Library> {
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    add(&library, "birds.md", BIRDS);
+    Arc::new(library)
+}
+
+fn add(library: &Library, name: &str, text: &str) -> String {
+    let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+    library.add(name, &parsed).unwrap().id
+}
+
+fn lexical(library: &Arc<Library>, limits: CacheLimits) -> SemanticCache {
+    let corpus = Arc::new(LibraryCorpus::new(Arc::clone(library)));
+    SemanticCache::lexical(Arc::clone(library), corpus, limits)
+}
+
+fn answer(text: &str, document_id: &str) -> (Generated, Vec<Source>) {
+    let chunk = Chunk::id_of(document_id, 0);
+    let citation =
+        Citation::new(document_id, &chunk, "A robin sings at dawn.", "bm25_search").heading("Birds");
+    let source = Source::new(&chunk, document_id, "A robin sings at dawn.", vec![1]).title("birds.md");
+    (Generated::answered(vec![citation]).text(text), vec![source])
+}
+
+/// Asks, and stores this answer where there is none.
+async fn ask(
+    cache: &SemanticCache,
+    scope: &str,
+    question: &str,
+    text: &str,
+    document_id: &str,
+) -> Option<String> {
+    match cache.lookup(scope, question).await {
+        Lookup::Hit(hit) => Some(hit.answer.text.clone()),
+        Lookup::Miss(ticket) => {
+            let (generated, sources) = answer(text, document_id);
+            assert!(cache.store(ticket, &generated, sources, "lexical"));
+            None
+        }
+    }
+}
+
+async fn found(cache: &SemanticCache, scope: &str, question: &str) -> Option<f64> {
+    match cache.lookup(scope, question).await {
+        Lookup::Hit(hit) => Some((hit.similarity * 100.0).round() / 100.0),
+        Lookup::Miss(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_said_again_with_its_sources() {
+    let library = library();
+    let document = library.list()[0].id.clone();
+    let cache = Arc::new(lexical(&library, CacheLimits::default()));
+    let before = SystemTime::now();
+    assert_eq!(
+        ask(
+            &cache,
+            "s",
+            "When does the robin sing?",
+            "At dawn. [1]",
+            &document
+        )
+        .await,
+        None
+    );
+    let Lookup::Hit(hit) = cache.lookup("s", "when do Robins  sing").await else {
+        panic!("a miss")
+    };
+    let shared = hit.clone();
+    let turn = Turn::start(async move |sink: Sink| Ok::<_, Infallible>(shared.replay(&sink).await.unwrap()));
+    let collected = turn.commit().await.unwrap().collect().await.unwrap();
+    let (generated, sources) = answer("At dawn. [1]", &document);
+    let cached_at = hit.cached_at.to_string();
+    let events: Vec<Event> = collected.events.into_iter().map(|(event, _)| event).collect();
+    let cache_hit = CacheHit::new("When does the robin sing?", &cached_at).similarity(1.0);
+    let wanted: Vec<Event> = vec![cache_hit.into(), Sources::new(sources).into()];
+    assert_eq!(events, wanted);
+    assert_eq!(collected.text, "At dawn. [1]");
+    let metadata = Metadata::default()
+        .citations(generated.citations)
+        .mode("lexical")
+        .with("answered", true);
+    assert_eq!(collected.end.metadata, metadata);
+    let parsed = Timestamp::parse(&cached_at).unwrap();
+    assert!(
+        parsed >= before.into() && parsed <= SystemTime::now().into(),
+        "{cached_at}"
+    );
+}
+
+#[tokio::test]
+async fn questions_that_differ_in_what_matters_are_not_the_same() {
+    let library = library();
+    let document = library.list()[0].id.clone();
+    for (stored, asked, similarity) in [
+        (
+            "When does the robin sing?",
+            "When does the robin sing?",
+            Some(1.0),
+        ),
+        (
+            "When does the robin sing?",
+            "  when DOES the\nrobin sing?",
+            Some(1.0),
+        ),
+        ("When does the robin sing?", "When do robins sing", Some(1.0)),
+        ("When does the robin sing?", "Where does the robin sing?", None),
+        ("When does the robin sing?", "When does the owl sing?", None),
+        ("When does the robin sing?", "When does the robin not sing?", None),
+        ("When does the robin sing?", "When doesn't the robin sing?", None),
+        ("How many robins sing?", "How long do robins sing?", None),
+        ("Did robins sing in 2019?", "Did robins sing in 2020?", None),
+        ("Did robins sing in 2019?", "Did robins sing?", None),
+        (
+            "Does the owl hunt the robin?",
+            "Does the robin hunt the owl?",
+            None,
+        ),
+        ("Do robins sing before dawn?", "Do robins sing after dawn?", None),
+        (
+            "Does the robin eat plants all day?",
+            "Does the robin eat plants?",
+            None,
+        ),
+        ("Who are you?", "Who are you?", Some(1.0)),
+        ("Who are you?", "Who am I?", None),
+        ("???", "???", Some(1.0)),
+        ("???", "!!!", None),
+        ("", "", Some(1.0)),
+    ] {
+        let cache = lexical(&library, CacheLimits::default());
+        assert_eq!(ask(&cache, "s", stored, "x [1]", &document).await, None);
+        assert_eq!(found(&cache, "s", asked).await, similarity, "{stored} {asked}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_the_answers_of_another_scope() {
+    let library = library();
+    let document = library.list()[0].id.clone();
+    let cache = lexical(&library, CacheLimits::default());
+    let question = "When does the robin sing?";
+    assert_eq!(ask(&cache, "ann", question, "for Ann [1]", &document).await, None);
+    for scope in ["bob", "", "ann ", "Ann", "annbob"] {
+        assert_eq!(found(&cache, scope, question).await, None, "{scope:?}");
+    }
+    assert_eq!(ask(&cache, "bob", question, "for Bob [1]", &document).await, None);
+    assert_eq!(
+        ask(&cache, "ann", question, "", "").await.as_deref(),
+        Some("for Ann [1]")
+    );
+    assert_eq!(
+        ask(&cache, "bob", question, "", "").await.as_deref(),
+        Some("for Bob [1]")
+    );
+    cache.forget("ann");
+    assert_eq!((found(&cache, "ann", question).await, cache.len()), (None, 1));
+}
+
+#[tokio::test]
+async fn only_answers_that_were_given_to_the_end_are_stored() {
+    let library = library();
+    let document = library.list()[0].id.clone();
+    let cache = lexical(&library, CacheLimits::default());
+    let (good, sources) = answer("At dawn. [1]", &document);
+    let mut cut = good.clone();
+    cut.cut_short = true;
+    let mut unanswered = good.clone();
+    unanswered.answered = false;
+    let empty = good.clone().text(" \n");
+    let large = good.clone().text("x".repeat(MAX_BYTES / 8));
+    for generated in [
+        cut,
+        unanswered,
+        empty,
+        large,
+        Generated::not_answered().text("No."),
+    ] {
+        let Lookup::Miss(ticket) = cache.lookup("s", "When does the robin sing?").await else {
+            panic!("{generated:?}")
+        };
+        assert!(!cache.store(ticket, &generated, sources.clone(), "lexical"));
+        assert!(cache.is_empty());
+    }
+    let none = CacheLimits {
+        max_entries: 0,
+        ..CacheLimits::default()
+    };
+    let cache = lexical(&library, none);
+    let Lookup::Miss(ticket) = cache.lookup("s", "q").await else {
+        panic!()
+    };
+    assert!(!cache.store(ticket, &good, sources, "lexical"));
+}
+
+#[tokio::test]
+async fn a_document_that_goes_takes_its_answers_along() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let fish = add(&library, "fish.md", "# Sharks\n\nA shark swims.");
+    let cache = lexical(&library, CacheLimits::default());
+    let (robin, shark) = ("When does the robin sing?", "Where does the shark swim?");
+    // Given a document without citing it counts as well.
+    let Lookup::Miss(ticket) = cache.lookup("s", robin).await else {
+        panic!()
+    };
+    let (mut generated, sources) = answer("At dawn.", &birds);
+    generated.citations.clear();
+    assert!(cache.store(ticket, &generated, sources, "lexical"));
+    assert_eq!(ask(&cache, "s", shark, "In the sea. [1]", &fish).await, None);
+    assert_eq!(cache.len(), 2);
+    assert!(library.remove(&birds).unwrap());
+    assert_eq!(found(&cache, "s", shark).await, Some(1.0));
+    assert_eq!(cache.len(), 1, "what was given the document is not kept");
+    assert_eq!(found(&cache, "s", robin).await, None);
+    // Replaced: another content under the same name.
+    let newer = add(&library, "fish.md", "# Sharks\n\nA whale dives.");
+    assert_ne!(newer, fish);
+    assert_eq!((found(&cache, "s", shark).await, cache.len()), (None, 0));
+}
+
+#[tokio::test]
+async fn a_document_that_comes_takes_along_what_it_would_answer() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let cache = lexical(&library, CacheLimits::default());
+    let (robin, carp) = ("When does the robin sing?", "What does the carp eat?");
+    ask(&cache, "s", robin, "At dawn. [1]", &birds).await;
+    ask(&cache, "s", carp, "Plants. [1]", &birds).await;
+    add(&library, "trains.md", "# Trains\n\nA train runs on rails.");
+    assert_eq!(found(&cache, "s", robin).await, Some(1.0));
+    assert_eq!(found(&cache, "s", carp).await, Some(1.0));
+    add(&library, "songs.md", "# Songs\n\nThe robin was heard at noon.");
+    assert_eq!((found(&cache, "s", robin).await, cache.len()), (None, 1));
+    assert_eq!(found(&cache, "s", carp).await, Some(1.0));
+    // Gone again before anybody asked: it brings nothing.
+    let eaters = add(&library, "eaters.md", "# Eaters\n\nThe carp eats worms.");
+    assert!(library.remove(&eaters).unwrap());
+    assert_eq!(found(&cache, "s", carp).await, Some(1.0));
+    // More than are looked into.
+    for n in 0..=MAX_LOOKED_INTO {
+        add(
+            &library,
+            &format!("{n}.md"),
+            &format!("# Train\n\nTrain number {n} runs."),
+        );
+    }
+    assert_eq!((found(&cache, "s", carp).await, cache.len()), (None, 0));
+}
+
+#[tokio::test]
+async fn an_answer_from_before_a_change_is_not_taken_for_one_from_after() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let cache = lexical(&library, CacheLimits::default());
+    let question = "When does the robin sing?";
+    let (generated, sources) = answer("At dawn. [1]", &birds);
+    // The document comes while the answer is being given.
+    let Lookup::Miss(ticket) = cache.lookup("s", question).await else {
+        panic!()
+    };
+    add(&library, "songs.md", "# Songs\n\nThe robin was heard at noon.");
+    assert!(cache.store(ticket, &generated, sources.clone(), "lexical"));
+    assert_eq!((found(&cache, "s", question).await, cache.len()), (None, 0));
+    // The document goes while the answer is being given.
+    let Lookup::Miss(ticket) = cache.lookup("s", question).await else {
+        panic!()
+    };
+    assert!(library.remove(&birds).unwrap());
+    assert!(!cache.store(ticket, &generated, sources, "lexical"));
+    assert!(cache.is_empty());
+}
+
+#[tokio::test]
+async fn entries_and_bytes_are_bounded_and_the_least_used_goes_first() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let three = CacheLimits {
+        max_entries: 3,
+        ..CacheLimits::default()
+    };
+    let cache = lexical(&library, three);
+    let question = |name: &str| format!("Who is {name}?");
+    for name in ["ann", "bob", "cid"] {
+        ask(&cache, "s", &question(name), name, &birds).await;
+    }
+    assert_eq!(found(&cache, "s", &question("ann")).await, Some(1.0));
+    ask(&cache, "s", &question("dan"), "dan", &birds).await;
+    let mut held = Vec::new();
+    for name in ["ann", "bob", "cid", "dan"] {
+        held.push(found(&cache, "s", &question(name)).await.is_some());
+    }
+    assert_eq!((held, cache.len()), (vec![true, false, true, true], 3));
+    // Two that were looked for at once: the later answer stays, once.
+    let (Lookup::Miss(one), Lookup::Miss(two)) = (
+        cache.lookup("s", "Who is eve?").await,
+        cache.lookup("s", "Who is eve?").await,
+    ) else {
+        panic!()
+    };
+    for (ticket, text) in [(one, "first"), (two, "second")] {
+        let (generated, sources) = answer(text, &birds);
+        assert!(cache.store(ticket, &generated, sources, "lexical"));
+    }
+    assert_eq!(
+        ask(&cache, "s", "Who is eve?", "", "").await.as_deref(),
+        Some("second")
+    );
+    assert_eq!(cache.len(), 3);
+
+    let small = CacheLimits {
+        max_bytes: 64 * 1024,
+        ..CacheLimits::default()
+    };
+    let cache = lexical(&library, small);
+    for n in 0..100 {
+        ask(
+            &cache,
+            "s",
+            &format!("Who is number{n}?"),
+            &"x".repeat(4_000),
+            &birds,
+        )
+        .await;
+        let state = cache.state();
+        assert!(state.bytes <= small.max_bytes);
+        assert_eq!(
+            state.bytes,
+            state.entries.iter().map(|entry| entry.bytes).sum::<usize>()
+        );
+    }
+    assert!((8..16).contains(&cache.len()), "{}", cache.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_answers_are_forgotten() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let cache = lexical(&library, CacheLimits::default());
+    let question = "When does the robin sing?";
+    ask(&cache, "s", question, "At dawn. [1]", &birds).await;
+    tokio::time::advance(MAX_AGE - Duration::from_secs(1)).await;
+    assert_eq!(found(&cache, "s", question).await, Some(1.0));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert_eq!((found(&cache, "s", question).await, cache.len()), (None, 0));
+}
+
+/// Vectors by table: the angle of a question, in degrees.
+#[derive(Debug, Default)]
+struct Angles {
+    degrees: HashMap<&'static str, f32>,
+}
+
+impl Angles {
+    fn vector(degrees: f32) -> Vec<f32> {
+        let radians = degrees.to_radians();
+        vec![radians.cos(), radians.sin()]
+    }
+}
+
+impl Embed for Angles {
+    fn name(&self) -> &str {
+        "angles"
+    }
+
+    fn dimensions(&self) -> usize {
+        2
+    }
+
+    fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
+        assert_eq!(side, Side::Query);
+        Box::pin(async move {
+            let text = texts[0].as_str();
+            match self.degrees.get(text) {
+                Some(degrees) => Ok(vec![Self::vector(*degrees)]),
+                None if text.starts_with("hangs") => std::future::pending().await,
+                None if text.starts_with("odd") => Ok(vec![vec![f32::NAN, 1.0]]),
+                None => Err(ModelError::Busy),
+            }
+        })
+    }
+
+    fn embed_tokens(&self, _: Side, _: Vec<String>) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
+        Box::pin(std::future::ready(Err(ModelError::Unsupported("tokens"))))
+    }
+}
+
+fn dense(library: &Arc<Library>, degrees: &[(&'static str, f32)]) -> SemanticCache {
+    let embedder = Arc::new(Angles {
+        degrees: degrees.iter().copied().collect(),
+    });
+    let corpus = Arc::new(LibraryCorpus::new(Arc::clone(library)));
+    SemanticCache::dense(embedder, corpus, CacheLimits::default())
+}
+
+#[tokio::test]
+async fn vectors_find_paraphrases_and_what_matters_keeps_them_apart() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let stored = "When does the robin sing in 2019?";
+    let cases = [
+        (
+            "At what time of the day is robin song heard in 2019?",
+            20.0,
+            Some(0.94),
+        ),
+        ("At what time of the day is robin song heard in 2020?", 1.0, None),
+        ("At what time is no robin song heard in 2019?", 1.0, None),
+        ("Where does the robin sing in 2019?", 1.0, None),
+        ("What does the carp eat in 2019?", 30.0, None),
+    ];
+    let mut angles = vec![(stored, 0.0)];
+    angles.extend(cases.iter().map(|(question, degrees, _)| (*question, *degrees)));
+    for (question, _, similarity) in cases {
+        let cache = dense(&library, &angles);
+        ask(&cache, "s", stored, "At dawn. [1]", &birds).await;
+        assert_eq!(found(&cache, "s", question).await, similarity, "{question}");
+    }
+    // The nearest of several.
+    let cache = dense(
+        &library,
+        &[(stored, 0.0), ("far 2019", 30.0), ("near 2019", 20.0)],
+    );
+    for question in [stored, "far 2019"] {
+        assert_eq!(ask(&cache, "s", question, question, &birds).await, None);
+    }
+    assert_eq!(
+        ask(&cache, "s", "near 2019", "", "").await.as_deref(),
+        Some("far 2019")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_vector_only_the_very_words_count() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let cache = dense(&library, &[]);
+    for question in ["fails on robins", "hangs on robins", "odd vectors of robins"] {
+        let started = Instant::now();
+        assert_eq!(ask(&cache, "s", question, question, &birds).await, None);
+        assert_eq!(
+            ask(&cache, "s", question, "", "").await.as_deref(),
+            Some(question)
+        );
+        assert!(started.elapsed() <= Duration::from_secs(10));
+    }
+    assert_eq!(found(&cache, "s", "fails on the robins").await, None);
+}
+
+/// A store of one document's passages: words by containment, vectors by their product.
+#[derive(Debug)]
+struct OneDocument {
+    document_id: String,
+    text: &'static str,
+    degrees: f32,
+    broken: bool,
+}
+
+impl Store for OneDocument {
+    fn name(&self) -> &str {
+        "one document"
+    }
+
+    fn vectors(&self) -> Vectors {
+        Vectors::dense(2)
+    }
+
+    fn upsert(&self, _: Vec<Point>) -> Boxed<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>> {
+        let failed = || StoreError::Failed("broken".into());
+        let chunk = Chunk::new(&self.document_id, "d.md", 0, self.text);
+        let words = |text: String| {
+            text.split_whitespace()
+                .any(|word| self.text.contains(word))
+                .then_some(1.0)
+        };
+        let near = |vector: Vec<f32>| crate::models::dot(&vector, &Angles::vector(self.degrees));
+        let score = match (search.text, search.dense) {
+            (Some(text), None) => words(text),
+            (None, Some(vector)) => Some(near(vector)),
+            other => panic!("{other:?}"),
+        };
+        let hits = score
+            .filter(|_| search.filter.accepts(&chunk))
+            .map(|score| Hit::new(chunk, score));
+        let found = if self.broken {
+            Err(failed())
+        } else {
+            Ok(hits.into_iter().collect())
+        };
+        Box::pin(std::future::ready(found))
+    }
+
+    fn remove_document<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>> {
+        Box::pin(std::future::ready(Ok(BTreeSet::new())))
+    }
+
+    fn count(&self, _: crate::search::store::Filter) -> Boxed<'_, Result<u64, StoreError>> {
+        Box::pin(std::future::ready(Ok(1)))
+    }
+}
+
+#[tokio::test]
+async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
+    let question = "robins";
+    for (text, degrees, broken, holds) in [
+        ("trains", 90.0, false, true),
+        ("of robins", 90.0, false, false),
+        ("trains", 80.0, false, true),
+        ("redbreasts", 60.0, false, false),
+        ("trains", 90.0, true, false),
+    ] {
+        let library = library();
+        let birds = library.list()[0].id.clone();
+        let in_step = Arc::new(AtomicU64::new(library.revision()));
+        let new = "# New\n\nSomething new.";
+        // Its id is known before it is there: it follows from name and content.
+        let document_id = add(
+            &Library::in_memory(LibraryLimits::default()).unwrap(),
+            "new.md",
+            new,
+        );
+        let store = OneDocument {
+            document_id: document_id.clone(),
+            text,
+            degrees,
+            broken,
+        };
+        let revision = Arc::clone(&in_step);
+        let corpus = Arc::new(StoreCorpus::new(
+            Arc::clone(&library),
+            Arc::new(store),
+            move || revision.load(Ordering::SeqCst),
+        ));
+        let embedder = Arc::new(Angles {
+            degrees: HashMap::from([(question, 0.0)]),
+        });
+        let cache = SemanticCache::dense(embedder, corpus, CacheLimits::default());
+        assert_eq!(ask(&cache, "s", question, "At dawn. [1]", &birds).await, None);
+        assert_eq!(add(&library, "new.md", new), document_id);
+        // No search sees it yet.
+        assert_eq!(found(&cache, "s", question).await, Some(1.0));
+        in_step.store(library.revision(), Ordering::SeqCst);
+        assert_eq!(
+            found(&cache, "s", question).await.is_some(),
+            holds,
+            "{text} {degrees}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_ask_at_once() {
+    let library = library();
+    let birds = library.list()[0].id.clone();
+    let limits = CacheLimits {
+        max_entries: 8,
+        ..CacheLimits::default()
+    };
+    let cache = Arc::new(lexical(&library, limits));
+    let asked = (0..16).map(|n| {
+        let (cache, birds) = (Arc::clone(&cache), birds.clone());
+        async move {
+            for round in 0..20 {
+                let question = format!("Who is number{}?", (n * 7 + round) % 12);
+                if let Some(text) = ask(&cache, "s", &question, &question, &birds).await {
+                    assert_eq!(text, question);
+                }
+            }
+        }
+    });
+    futures_util::future::join_all(asked).await;
+    assert!(cache.len() <= 8);
+}

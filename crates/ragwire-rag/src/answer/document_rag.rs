@@ -1,0 +1,237 @@
+//! DocumentRAG: the answer from chunks, as many as the question allows. TrustGraph's `document-rag`.
+//!
+//! One round of searches within the request's limits, and nothing is judged. It does not know TrustGraph's messages.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::answer::error::AnswerError;
+use crate::answer::figures::{count, milliseconds};
+use crate::answer::steps::{answer_from, checked};
+use crate::graph::DocumentLimits;
+use crate::models::Rank;
+use crate::search::plan::Plan;
+use crate::search::retrieve::{RetrieveRequest, fuse};
+use crate::{Extractive, Generate, Hit, Lexical, Library, Retrieve, search::rank};
+use ragwire::event::{Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search};
+use ragwire::{Metadata, SendError, Sink};
+
+/// Hits taken from each search.
+const HITS_PER_QUERY: usize = 10;
+
+/// A question, and how many chunks may answer it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DocumentQuestion {
+    /// What is asked.
+    pub prompt: String,
+    /// How much is taken.
+    pub limits: DocumentLimits,
+}
+
+impl DocumentQuestion {
+    /// A question with the usual limits.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            limits: DocumentLimits::default(),
+        }
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: DocumentLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// The steps, each of them replaceable. Clones share them.
+///
+/// With an embedder, a model that writes and one that ranks:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use ragwire_rag::models::{Embed, LanguageModel};
+/// use ragwire_rag::{DocumentRag, MaxSimRank, SearchTools, Tool, Writer};
+///
+/// fn models(tools: &SearchTools, embedder: Arc<dyn Embed>, model: Arc<dyn LanguageModel>) -> DocumentRag {
+///     DocumentRag::new(Arc::new(tools.retriever(Tool::Hybrid)), Arc::new(Writer::new(model)))
+///         .ranker(Arc::new(MaxSimRank::new(embedder)))
+/// }
+/// ```
+#[derive(Clone)]
+pub struct DocumentRag {
+    retriever: Arc<dyn Retrieve>,
+    ranker: Option<Arc<dyn Rank>>,
+    generator: Arc<dyn Generate>,
+}
+
+impl std::fmt::Debug for DocumentRag {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut debug = f.debug_struct("DocumentRag");
+        debug
+            .field("tool", &self.retriever.tool())
+            .field("model", &self.generator.model())
+            .finish_non_exhaustive()
+    }
+}
+
+impl DocumentRag {
+    /// Of one's own parts.
+    pub fn new(retriever: Arc<dyn Retrieve>, generator: Arc<dyn Generate>) -> Self {
+        Self {
+            retriever,
+            ranker: None,
+            generator,
+        }
+    }
+
+    /// BM25 and quoted sentences: no model.
+    pub fn lexical(library: Arc<Library>) -> Self {
+        let retriever = Arc::new(Lexical::new(Arc::clone(&library)));
+        Self::new(retriever, Arc::new(Extractive::new(library)))
+    }
+
+    /// Ranks what was found before it is cut to `doc-limit`. Where the ranker fails, the order stays as it was, and no second `rerank_result`
+    /// is told.
+    #[must_use]
+    pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
+        self.ranker = Some(ranker);
+        self
+    }
+
+    /// Answers a question into a sink. The future owns all it needs.
+    ///
+    /// # Back-pressure
+    /// It waits with the sink.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the answer; nothing else changes.
+    ///
+    /// # Errors
+    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the metadata's member
+    /// `answered` is false.
+    pub fn answer(
+        &self,
+        question: DocumentQuestion,
+        sink: Sink,
+    ) -> impl Future<Output = Result<Metadata, AnswerError>> + Send + use<> {
+        let rag = self.clone();
+        async move { rag.run(&question, &sink).await }
+    }
+
+    async fn run(&self, question: &DocumentQuestion, sink: &Sink) -> Result<Metadata, AnswerError> {
+        let prompt = checked(&question.prompt)?;
+        question.limits.check()?;
+        let plan = Plan::of(prompt);
+        let analysis = QueryAnalysis::new(prompt, plan.complexity(), plan.parts.len() > 1, Mode::Direct);
+        sink.send(analysis).await?;
+
+        let DocumentLimits {
+            doc_limit,
+            fetch_limit,
+        } = question.limits;
+        let fetched = fetch_limit.max(doc_limit).max(HITS_PER_QUERY);
+        let mut lists = Vec::new();
+        search(&*self.retriever, &plan.queries, fetched, &mut lists, sink).await?;
+        let kept = if self.ranker.is_some() { fetched } else { doc_limit };
+        let mut context = fuse_and_tell(&lists, kept, sink).await?;
+        let mut ranked = None;
+        if let Some(ranker) = &self.ranker {
+            ranked = order(&**ranker, prompt, &mut context, doc_limit, sink)
+                .await?
+                .then(|| rank::tool(ranker.method()));
+        }
+        let (tool, mode) = (self.retriever.tool(), self.retriever.mode());
+        let mut metadata = answer_from(prompt, &context, tool, mode, &*self.generator, sink).await?;
+        metadata.tools_used.extend(ranked);
+        Ok(metadata)
+    }
+}
+
+/// Leaves the best of the hits, by a ranker where it does not fail. Whether it did not.
+async fn order(
+    ranker: &dyn Rank,
+    prompt: &str,
+    hits: &mut Vec<Hit>,
+    limit: usize,
+    sink: &Sink,
+) -> Result<bool, AnswerError> {
+    let (start, found) = (Instant::now(), hits.len());
+    let passages = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
+    let scores = match ranker.rank(prompt, passages).await {
+        Ok(scores) if scores.len() == found => Some(scores),
+        Ok(_) => {
+            tracing::warn!("a ranker gave another number of scores than there were passages");
+            None
+        }
+        Err(error) => {
+            tracing::warn!(code = error.code(), "the passages are not ranked");
+            None
+        }
+    };
+    let Some(scores) = scores else {
+        hits.truncate(limit);
+        return Ok(false);
+    };
+    hits.iter_mut()
+        .zip(scores)
+        .for_each(|(hit, score)| hit.score = score);
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    hits.truncate(limit);
+    let mut result = RerankResult::new(
+        ranker.method(),
+        count(found),
+        count(hits.len()),
+        milliseconds(start),
+    );
+    if let Some(best) = hits.first() {
+        result = result.top_score(f64::from(best.score));
+    }
+    sink.send(result).await?;
+    Ok(true)
+}
+
+/// Searches for each query, one after the other, so that each is seen when it happens.
+async fn search(
+    retriever: &dyn Retrieve,
+    queries: &[String],
+    hits_per_query: usize,
+    lists: &mut Vec<Vec<Hit>>,
+    sink: &Sink,
+) -> Result<(), AnswerError> {
+    let tool = retriever.tool();
+    for query in queries {
+        sink.send(Search::new(tool).query(query).page(1u32)).await?;
+        sink.send(RetrievalStart::new(tool, query, 1u32)).await?;
+        let start = Instant::now();
+        let hits = retriever
+            .retrieve(RetrieveRequest::new(query, hits_per_query))
+            .await?;
+        let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
+        if let Some(best) = hits.first() {
+            result = result.top_score(f64::from(best.score));
+        }
+        sink.send(result).await?;
+        lists.push(hits);
+    }
+    Ok(())
+}
+
+/// The best of all lists.
+async fn fuse_and_tell(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<Vec<Hit>, SendError> {
+    let start = Instant::now();
+    let context = fuse(lists, limit);
+    let found = lists.iter().map(Vec::len).sum();
+    let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
+    if let Some(best) = context.first() {
+        result = result.top_score(f64::from(best.score));
+    }
+    sink.send(result).await?;
+    Ok(context)
+}
+
+#[cfg(test)]
+#[path = "document_rag_tests.rs"]
+mod tests;

@@ -1,0 +1,204 @@
+//! Blocks to chunks: whole sentences of one section and one page, so that what is cited has one heading and one page.
+
+use crate::documents::parse::{Block, BlockKind, Parsed};
+use crate::documents::sentence::{MAX_SENTENCE_BYTES, floor, sentences};
+
+/// Where a chunk is full, in bytes. About 200 tokens: large enough to answer in, small enough to quote and to rank.
+pub(crate) const TARGET_BYTES: usize = 900;
+/// Longest chunk in bytes; above [`MAX_SENTENCE_BYTES`], so that every sentence fits.
+pub(crate) const MAX_BYTES: usize = 1_400;
+/// Longest sentence that is repeated at the start of the next chunk, in bytes: a question often needs both sides of a cut.
+pub(crate) const MAX_OVERLAP_BYTES: usize = 240;
+
+/// The text of a chunk and where it stands; it gets its ids from a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub(crate) struct Piece {
+    /// The headings above it, outermost first.
+    pub heading: Option<String>,
+    /// The page it stands on, counted from 1.
+    pub page: Option<u32>,
+    /// At most [`MAX_BYTES`] bytes.
+    pub text: String,
+    /// How many bytes at its start repeat a sentence of the piece before it; nothing where that was not written down.
+    pub repeated: Option<u32>,
+}
+
+/// Cuts a document. The same document is always cut the same way.
+pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let same_place = |a: &Block, b: &Block| a.heading == b.heading && a.page == b.page;
+    for blocks in parsed.blocks.chunk_by(same_place) {
+        let mut cutter = Cutter {
+            place: &blocks[0],
+            pieces: &mut pieces,
+            text: String::new(),
+            repeated: 0,
+            last: "",
+            fresh: false,
+        };
+        for block in blocks {
+            cutter.block(block);
+        }
+        cutter.close();
+    }
+    pieces
+}
+
+#[derive(Debug)]
+struct Cutter<'a> {
+    place: &'a Block,
+    pieces: &'a mut Vec<Piece>,
+    text: String,
+    /// How much of `text` was repeated.
+    repeated: usize,
+    /// The last sentence added, if it may be repeated.
+    last: &'a str,
+    /// `text` holds more than a repeated sentence.
+    fresh: bool,
+}
+
+impl<'a> Cutter<'a> {
+    fn block(&mut self, block: &'a Block) {
+        let mut between = "\n";
+        match block.kind {
+            BlockKind::Prose => {
+                for sentence in sentences(&block.text) {
+                    self.add(between, sentence);
+                    self.last = if sentence.len() <= MAX_OVERLAP_BYTES {
+                        sentence
+                    } else {
+                        ""
+                    };
+                    between = " ";
+                }
+            }
+            BlockKind::Listing => {
+                for line in block.text.split('\n') {
+                    let mut rest = line;
+                    loop {
+                        let (part, after) = rest.split_at(floor(rest, MAX_SENTENCE_BYTES));
+                        self.add(between, part);
+                        rest = after;
+                        if rest.is_empty() {
+                            break;
+                        }
+                    }
+                }
+                self.last = "";
+            }
+        }
+    }
+
+    fn add(&mut self, between: &str, sentence: &str) {
+        let length = self.text.len() + between.len() + sentence.len();
+        // A chunk may pass the target by its last sentence, never the maximum.
+        if self.fresh && (self.text.len() >= TARGET_BYTES || length > MAX_BYTES) {
+            let repeated = self.last;
+            self.close();
+            if repeated.len() + between.len() + sentence.len() <= MAX_BYTES {
+                self.text.push_str(repeated);
+                self.repeated = repeated.len();
+            }
+        }
+        if !self.text.is_empty() {
+            self.text.push_str(between);
+        }
+        self.text.push_str(sentence);
+        self.fresh = true;
+    }
+
+    fn close(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let repeated = std::mem::take(&mut self.repeated);
+        if self.fresh && !text.trim().is_empty() {
+            self.pieces.push(Piece {
+                heading: self.place.heading.clone(),
+                page: self.place.page,
+                text,
+                repeated: Some(repeated as u32),
+            });
+        }
+        self.fresh = false;
+        self.last = "";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ParseLimits, parse};
+
+    fn cut(name: &str, text: &str) -> Vec<Piece> {
+        chunks(&parse(name, text.as_bytes(), &ParseLimits::default()).unwrap())
+    }
+
+    #[test]
+    fn a_chunk_has_one_heading_and_whole_sentences() {
+        let section = |name: &str, sentence: &str| format!("# {name}\n\n{}\n\n", sentence.repeat(60));
+        let text = section("One", "Red birds sing early. ") + &section("Two", "Blue fish swim late. ");
+        let pieces = cut("a.md", &text);
+        assert_eq!(pieces.len(), 4, "{pieces:#?}");
+        for piece in &pieces {
+            let (starts, ends) = match piece.heading.as_deref() {
+                Some("One") => ("Red", "early."),
+                Some("Two") => ("Blue", "late."),
+                other => panic!("{other:?}"),
+            };
+            assert!(
+                piece.text.starts_with(starts) && piece.text.ends_with(ends),
+                "{piece:?}"
+            );
+            assert!(piece.text.len() <= MAX_BYTES);
+        }
+    }
+
+    #[test]
+    fn the_last_sentence_is_repeated_and_nothing_is_lost() {
+        let text: String = (0..100)
+            .map(|n| format!("Sentence number {n} stands here. "))
+            .collect();
+        let pieces = cut("a.txt", &text);
+        for pair in pieces.windows(2) {
+            let last = *sentences(&pair[0].text).last().unwrap();
+            assert!(pair[1].text.starts_with(last), "{pair:?}");
+            assert_eq!(pair[1].repeated, Some(last.len() as u32));
+        }
+        for n in 0..100 {
+            let sentence = format!("Sentence number {n} stands here.");
+            assert!(
+                pieces.iter().any(|piece| piece.text.contains(&sentence)),
+                "{sentence}"
+            );
+        }
+    }
+
+    #[test]
+    fn hostile_texts_stay_within_the_maximum() {
+        let cases = [
+            ("a.txt", "x".repeat(1_000_000)),
+            ("a.txt", "word ".repeat(200_000)),
+            ("a.txt", "a\n".repeat(100_000)),
+            ("a.txt", "a.\n\n".repeat(100_000)),
+            ("a.md", format!("```\n{}\n```", "é".repeat(100_000))),
+            ("a.md", format!("```\n{}```", "\n\nx".repeat(10_000))),
+        ];
+        for (name, text) in cases {
+            let pieces = cut(name, &text);
+            assert!(
+                pieces
+                    .iter()
+                    .all(|piece| piece.text.len() <= MAX_BYTES && !piece.text.trim().is_empty())
+            );
+            let marks = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).count();
+            let kept: usize = pieces.iter().map(|piece| marks(&piece.text)).sum();
+            assert!(kept >= marks(&text), "{name}: {kept}");
+        }
+    }
+
+    #[test]
+    fn listings_keep_their_lines() {
+        let pieces = cut("a.md", "Before.\n\n```\nfn a() {\n\n    b()\n}\n```\n");
+        assert_eq!(pieces[0].text, "Before.\nfn a() {\n\n    b()\n}");
+    }
+}

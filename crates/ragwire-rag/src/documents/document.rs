@@ -1,0 +1,337 @@
+//! What the layer talks about: documents and the chunks that they were cut into.
+//!
+//! Plain data, the same in memory, on disk and in a child process's answer. Nothing here reads a file or an index.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a document was read as. It follows the content first and the file name second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DocumentKind {
+    /// CommonMark with tables and footnotes.
+    Markdown,
+    /// Text without markup.
+    Text,
+    /// HTML, of any age.
+    Html,
+    /// PDF; its chunks have page numbers.
+    Pdf,
+}
+
+impl DocumentKind {
+    /// The name on the wire and on disk: `markdown`, `text`, `html`, `pdf`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Markdown => "markdown",
+            Self::Text => "text",
+            Self::Html => "html",
+            Self::Pdf => "pdf",
+        }
+    }
+}
+
+/// One document of a library, without its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Document {
+    /// 16 hexadecimal digits, from the name and the content: another content under the same name has another id, so
+    /// that a citation kept from before never points at changed text.
+    pub id: String,
+    /// The file's name, unique in a library.
+    pub name: String,
+    /// What it was read as.
+    pub kind: DocumentKind,
+    /// Its own title, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How many pages it has, where the kind has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<u32>,
+    /// How many chunks it was cut into; their ordinals are `0..chunks`.
+    pub chunks: u32,
+    /// Length of its text in bytes of UTF-8, after cleaning.
+    pub text_bytes: u64,
+    /// When it was added, in milliseconds since 1970-01-01T00:00:00Z.
+    pub added_ms: u64,
+}
+
+/// How much of a document a chunk is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// A section: everything under one heading.
+    #[serde(rename = "L1")]
+    Section,
+    /// A passage: whole sentences of one section and one page.
+    #[default]
+    #[serde(rename = "L2")]
+    Passage,
+    /// A sentence, or what it states.
+    #[serde(rename = "L3")]
+    Sentence,
+}
+
+impl Level {
+    /// The name on the wire and in stores: `L1`, `L2`, `L3`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Section => "L1",
+            Self::Passage => "L2",
+            Self::Sentence => "L3",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+    fn is_passage(&self) -> bool {
+        *self == Self::Passage
+    }
+}
+
+/// A piece of a document, in whole sentences.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Chunk {
+    /// `<document id>-<ordinal>` for a passage; `<document id>-s<ordinal>` for a section; `<passage id>.<n>` for a sentence.
+    pub id: String,
+    /// The id of its document.
+    pub document_id: String,
+    /// The name of its document.
+    pub document_name: String,
+    /// The headings above it, outermost first: `Guide > Install`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heading: Option<String>,
+    /// The page it begins on, counted from 1, where the document has pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// The page it ends on, where that is another one; only sections have more than one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_page: Option<u32>,
+    /// How much of the document it is.
+    #[serde(default, skip_serializing_if = "Level::is_passage")]
+    pub level: Level,
+    /// The id of the chunk of the level above that holds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its place among the chunks of its level in the document, counted from 0.
+    pub ordinal: u32,
+    /// The sentences: one space between two of a paragraph, a line feed between two paragraphs.
+    pub text: String,
+}
+
+impl Chunk {
+    /// A chunk of a store of one's own, without heading and page.
+    pub fn new(document_id: &str, document_name: &str, ordinal: u32, text: &str) -> Self {
+        Self {
+            id: Self::id_of(document_id, ordinal),
+            document_id: document_id.to_owned(),
+            document_name: document_name.to_owned(),
+            heading: None,
+            page: None,
+            last_page: None,
+            level: Level::Passage,
+            parent: None,
+            ordinal,
+            text: text.to_owned(),
+        }
+    }
+
+    /// The pages it stands on, in order; empty where the document has none.
+    pub fn pages(&self) -> impl Iterator<Item = u32> + use<> {
+        let first = self.page;
+        let last = self.last_page.or(first);
+        first.zip(last).into_iter().flat_map(|(first, last)| first..=last)
+    }
+
+    /// The id of the chunk at `ordinal` of a document.
+    pub fn id_of(document_id: &str, ordinal: u32) -> String {
+        format!("{document_id}-{ordinal}")
+    }
+
+    /// The two halves of a passage's id, or nothing for what is none.
+    pub fn split_id(chunk_id: &str) -> Option<(&str, u32)> {
+        match ChunkId::parse(chunk_id)? {
+            ChunkId::Passage { document_id, ordinal } => Some((document_id, ordinal)),
+            _ => None,
+        }
+    }
+
+    /// What it is found by in words: its headings, then its text. A question often names the section and not the words in it.
+    pub fn indexed_text(&self) -> String {
+        crate::search::lexical::indexed_text(self.heading.as_deref(), &self.text).into_owned()
+    }
+}
+
+/// What the id of a chunk says. Its [`Display`](fmt::Display) is the id: each has one spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChunkId<'a> {
+    /// `<document id>-s<ordinal>`
+    Section {
+        /// The document.
+        document_id: &'a str,
+        /// Its place among the sections.
+        ordinal: u32,
+    },
+    /// `<document id>-<ordinal>`
+    Passage {
+        /// The document.
+        document_id: &'a str,
+        /// Its place among the passages.
+        ordinal: u32,
+    },
+    /// `<document id>-<passage>.<place>`
+    Sentence {
+        /// The document.
+        document_id: &'a str,
+        /// The ordinal of its passage.
+        passage: u32,
+        /// Its place in the passage, counted from 0.
+        place: u32,
+    },
+}
+
+impl<'a> ChunkId<'a> {
+    /// Reads an id; nothing for what is none.
+    pub fn parse(chunk_id: &'a str) -> Option<Self> {
+        let (document_id, rest) = chunk_id.rsplit_once('-')?;
+        let id = if let Some(section) = rest.strip_prefix('s') {
+            let ordinal = section.parse().ok()?;
+            Self::Section { document_id, ordinal }
+        } else if let Some((passage, place)) = rest.split_once('.') {
+            Self::Sentence {
+                document_id,
+                passage: passage.parse().ok()?,
+                place: place.parse().ok()?,
+            }
+        } else {
+            let ordinal = rest.parse().ok()?;
+            Self::Passage { document_id, ordinal }
+        };
+        // `+3` and `03` parse as numbers but are no ordinals of ours: an id has one spelling.
+        (id.to_string() == chunk_id).then_some(id)
+    }
+
+    /// The document.
+    pub fn document_id(self) -> &'a str {
+        match self {
+            Self::Section { document_id, .. }
+            | Self::Passage { document_id, .. }
+            | Self::Sentence { document_id, .. } => document_id,
+        }
+    }
+
+    /// The level of the chunk.
+    pub fn level(self) -> Level {
+        match self {
+            Self::Section { .. } => Level::Section,
+            Self::Passage { .. } => Level::Passage,
+            Self::Sentence { .. } => Level::Sentence,
+        }
+    }
+}
+
+impl fmt::Display for ChunkId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Section { document_id, ordinal } => write!(f, "{document_id}-s{ordinal}"),
+            Self::Passage { document_id, ordinal } => write!(f, "{document_id}-{ordinal}"),
+            Self::Sentence {
+                document_id,
+                passage,
+                place,
+            } => write!(f, "{document_id}-{passage}.{place}"),
+        }
+    }
+}
+
+/// A chunk that was found.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Hit {
+    /// What was found.
+    pub chunk: Chunk,
+    /// How well it fits, more is better. Comparable within one search only.
+    pub score: f32,
+}
+
+impl Hit {
+    /// A hit of a retriever of one's own.
+    pub fn new(chunk: Chunk, score: f32) -> Self {
+        Self { chunk, score }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_ids_have_one_spelling() {
+        assert_eq!(Chunk::split_id(&Chunk::id_of("ab12", 7)), Some(("ab12", 7)));
+        let (ab12, max) = ("ab12", u32::MAX);
+        let good = [
+            (
+                "ab12-0",
+                ChunkId::Passage {
+                    document_id: ab12,
+                    ordinal: 0,
+                },
+            ),
+            (
+                "ab12-s4294967295",
+                ChunkId::Section {
+                    document_id: ab12,
+                    ordinal: max,
+                },
+            ),
+            (
+                "ab12-4294967295.10",
+                ChunkId::Sentence {
+                    document_id: ab12,
+                    passage: max,
+                    place: 10,
+                },
+            ),
+            (
+                "of-their-own-s3-7",
+                ChunkId::Passage {
+                    document_id: "of-their-own-s3",
+                    ordinal: 7,
+                },
+            ),
+        ];
+        for (text, id) in good {
+            assert_eq!(ChunkId::parse(text), Some(id), "{text}");
+            assert_eq!(id.to_string(), text);
+            let passage = id.level() == Level::Passage;
+            assert_eq!(Chunk::split_id(text).is_some(), passage, "{text}");
+        }
+        let bad = [
+            "",
+            "-",
+            "ab12",
+            "ab12-",
+            "ab12-+7",
+            "ab12-07",
+            "ab12-4294967296",
+            "ab12-s",
+            "ab12-s+7",
+            "ab12-s07",
+            "ab12-S7",
+            "ab12-7.",
+            "ab12-.7",
+            "ab12-7.+1",
+            "ab12-7.01",
+            "ab12-7.1.1",
+            "ab12-s7.1",
+            "ab12-7.4294967296",
+            "ab12-7 ",
+        ];
+        for bad in bad {
+            assert_eq!(ChunkId::parse(bad), None, "{bad}");
+            assert_eq!(Chunk::split_id(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Where every parser puts its text: headings become a path, text is cleaned, and the limits hold.
+
+use super::{Block, BlockKind, ParseError, ParseLimits};
+use crate::documents::sentence::floor;
+
+/// Longest heading kept, in bytes: it is repeated in every chunk below it.
+const MAX_HEADING_BYTES: usize = 160;
+/// Between two headings of a path.
+const SEPARATOR: &str = " > ";
+
+#[derive(Debug)]
+pub(super) struct Blocks {
+    limits: ParseLimits,
+    /// The open headings with their levels, levels strictly growing: at most one per level, so at most 6 or so.
+    headings: Vec<(u8, String)>,
+    first_level: Vec<String>,
+    blocks: Vec<Block>,
+    /// Sum of `blocks[..].text.len()`, at most `limits.max_text_bytes`.
+    text_bytes: usize,
+}
+
+impl Blocks {
+    pub(super) fn new(limits: &ParseLimits) -> Self {
+        Self {
+            limits: *limits,
+            headings: Vec::new(),
+            first_level: Vec::new(),
+            blocks: Vec::new(),
+            text_bytes: 0,
+        }
+    }
+
+    /// Opens a heading; what was open at its level or below is closed.
+    pub(super) fn heading(&mut self, level: u8, text: &str) {
+        let mut text = prose(text);
+        if text.is_empty() {
+            return;
+        }
+        text.truncate(floor(&text, MAX_HEADING_BYTES));
+        while self.headings.last().is_some_and(|(open, _)| *open >= level) {
+            self.headings.pop();
+        }
+        if level == 1 && self.first_level.len() < 2 {
+            self.first_level.push(text.clone());
+        }
+        self.headings.push((level, text));
+    }
+
+    /// Adds a block; one without text is left out.
+    pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
+        let text = match kind {
+            BlockKind::Prose => prose(text),
+            BlockKind::Listing => listing(text),
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.text_bytes += text.len();
+        if self.text_bytes > self.limits.max_text_bytes {
+            return Err(ParseError::TooMuchText {
+                limit: self.limits.max_text_bytes,
+            });
+        }
+        if self.blocks.len() == self.limits.max_blocks {
+            return Err(ParseError::TooManyBlocks {
+                limit: self.limits.max_blocks,
+            });
+        }
+        let path: Vec<&str> = self
+            .headings
+            .iter()
+            .map(|(_, heading)| heading.as_str())
+            .collect();
+        let heading = (!path.is_empty()).then(|| path.join(SEPARATOR));
+        self.blocks.push(Block {
+            heading,
+            page,
+            kind,
+            text,
+        });
+        Ok(())
+    }
+
+    /// The only heading of the first level, if there is exactly one, and the blocks.
+    pub(super) fn finish(mut self) -> (Option<String>, Vec<Block>) {
+        let title = if self.first_level.len() == 1 {
+            self.first_level.pop()
+        } else {
+            None
+        };
+        (title, self.blocks)
+    }
+}
+
+/// One line: white space runs become one space, what cannot be seen is dropped.
+pub(super) fn prose(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut gap = false;
+    for c in text.chars() {
+        if c.is_whitespace() || is_separator(c) {
+            gap = !clean.is_empty();
+        } else if !is_unseen(c) {
+            if gap {
+                clean.push(' ');
+                gap = false;
+            }
+            push_plain(&mut clean, c);
+        }
+    }
+    clean
+}
+
+/// Lines as they stand, without trailing space and without empty lines around them.
+fn listing(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    for line in text.lines() {
+        let start = clean.len();
+        for c in line.chars() {
+            if c == '\t' {
+                clean.push(c);
+            } else if !is_unseen(c) {
+                push_plain(&mut clean, c);
+            }
+        }
+        let end = start + clean[start..].trim_end().len();
+        clean.truncate(end);
+        clean.push('\n');
+    }
+    clean.trim_matches('\n').to_owned()
+}
+
+/// Ligatures are spelled out: a PDF's `ﬁ` must be found by a person's `fi`.
+fn push_plain(clean: &mut String, c: char) {
+    match c {
+        '\u{fb00}' => clean.push_str("ff"),
+        '\u{fb01}' => clean.push_str("fi"),
+        '\u{fb02}' => clean.push_str("fl"),
+        '\u{fb03}' => clean.push_str("ffi"),
+        '\u{fb04}' => clean.push_str("ffl"),
+        _ => clean.push(c),
+    }
+}
+
+/// Control characters that stood between words: the frame separators of the framed wire are among them.
+fn is_separator(c: char) -> bool {
+    matches!(c, '\u{1c}'..='\u{1f}')
+}
+
+/// Other control characters, soft hyphens, zero-width characters, the byte order mark, and the direction overrides with
+/// which a quote can be made to read backwards. Joiners (U+200C, U+200D) stay: Persian and emoji need them.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_one_clean_line() {
+        let cases = [
+            ("  a \r\n\t b\u{a0}c ", "a b c"),
+            ("a\u{1d}b\u{1e}c", "a b c"),
+            ("co\u{ad}operate\u{200b}d", "cooperated"),
+            ("\u{feff}e\u{fb03}cient\0", "efficient"),
+            ("\u{202e}txt.exe", "txt.exe"),
+            ("\u{1d}\u{0}", ""),
+        ];
+        for (given, wanted) in cases {
+            assert_eq!(prose(given), wanted, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn headings_form_a_path() {
+        let mut blocks = Blocks::new(&ParseLimits::default());
+        let headings: [(u8, &str, &str); 6] = [
+            (1, "Guide", "Guide"),
+            (3, "Deep", "Guide > Deep"),
+            (2, "Install", "Guide > Install"),
+            (3, "Linux", "Guide > Install > Linux"),
+            (2, "Use", "Guide > Use"),
+            (1, "Appendix", "Appendix"),
+        ];
+        for (level, heading, _) in headings {
+            blocks.heading(level, heading);
+            blocks.push(BlockKind::Prose, None, "x").unwrap();
+        }
+        let (title, blocks) = blocks.finish();
+        assert_eq!(title, None, "two headings of the first level are no title");
+        let paths: Vec<_> = blocks
+            .iter()
+            .map(|block| block.heading.as_deref().unwrap())
+            .collect();
+        assert_eq!(paths, headings.map(|(_, _, path)| path));
+    }
+
+    #[test]
+    fn listings_keep_their_lines() {
+        let mut blocks = Blocks::new(&ParseLimits::default());
+        blocks
+            .push(BlockKind::Listing, None, "\n\tfn a() {  \r\n\n  }\u{1e}\n\n")
+            .unwrap();
+        assert_eq!(blocks.finish().1[0].text, "\tfn a() {\n\n  }");
+    }
+}

@@ -1,0 +1,258 @@
+//! HTML through `scraper` (html5ever): what a reader would see, in blocks, with `h1` to `h6` as headings.
+//!
+//! The tree is walked, not recursed into. Its depth is limited while it is built, because the tree builder looks through all
+//! open elements for many a tag and so takes time in the square of the depth.
+
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{ParseOpts, parse_document};
+use scraper::node::Element;
+use scraper::{Html, HtmlTreeSink, Node};
+
+use super::blocks::{Blocks, prose};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use crate::documents::sentence::floor;
+
+/// Elements whose text a reader does not see, or that repeat on every page of a site.
+const SKIPPED: [&str; 16] = [
+    "script", "style", "nav", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
+    "video", "select", "textarea", "datalist", "head",
+];
+/// Elements that stand in a line of text; every other one ends the block before it.
+const INLINE: [&str; 35] = [
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
+    "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
+    "strike", "strong", "sub", "sup", "time", "u", "var",
+];
+/// How much is given to the tree builder between two looks at the tree, in bytes.
+const STEP_BYTES: usize = 1024;
+/// How many of the newest nodes are looked at: after `</body>` the newest alone may stand outside of a deep nest.
+const NODES_LOOKED_AT: usize = 16;
+
+pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let page = build(text, limits)?;
+    let mut reader = Reader::new(limits);
+    for edge in page.tree.root().traverse() {
+        match edge {
+            ego_tree::iter::Edge::Open(node) => reader.open(node.value())?,
+            ego_tree::iter::Edge::Close(node) => reader.close(node.value())?,
+        }
+    }
+    reader.flush()?;
+    let page_title = prose(&reader.page_title);
+    let (heading, blocks) = reader.blocks.finish();
+    let title = if page_title.is_empty() {
+        heading
+    } else {
+        Some(page_title)
+    };
+    Ok(Parsed {
+        kind: DocumentKind::Html,
+        title,
+        pages: None,
+        unread_pages: Vec::new(),
+        blocks,
+    })
+}
+
+/// Builds the tree step by step, so that a page whose tree is far larger than its text (a thousand open formatting elements
+/// are repeated in every paragraph) or too deep is given up in time.
+fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
+    let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (step, after) = rest.split_at(floor(rest, STEP_BYTES));
+        rest = after;
+        parser.process(StrTendril::from_slice(step));
+        let page = parser.tokenizer.sink.sink.0.borrow();
+        if page.tree.nodes().len() > limits.max_html_nodes {
+            return Err(ParseError::TooManyNodes {
+                limit: limits.max_html_nodes,
+            });
+        }
+        let mut newest = page.tree.nodes().rev().take(NODES_LOOKED_AT);
+        if newest.any(|node| node.ancestors().nth(limits.max_html_depth).is_some()) {
+            return Err(ParseError::TooDeep {
+                limit: limits.max_html_depth,
+            });
+        }
+    }
+    Ok(parser.finish())
+}
+
+#[derive(Debug)]
+struct Reader {
+    blocks: Blocks,
+    /// Text since the last block ended.
+    text: String,
+    page_title: String,
+    /// How many of the elements around are skipped; text counts only at 0.
+    skipped: usize,
+    /// How many `pre` are around.
+    listings: usize,
+    in_title: bool,
+}
+
+impl Reader {
+    fn new(limits: &ParseLimits) -> Self {
+        let blocks = Blocks::new(limits);
+        Self {
+            blocks,
+            text: String::new(),
+            page_title: String::new(),
+            skipped: 0,
+            listings: 0,
+            in_title: false,
+        }
+    }
+
+    fn open(&mut self, node: &Node) -> Result<(), ParseError> {
+        match node {
+            Node::Text(text) if self.in_title => self.page_title.push_str(text),
+            Node::Text(text) if self.skipped == 0 => self.text.push_str(text),
+            Node::Element(element) => {
+                let name = element.name();
+                self.in_title = name == "title" && self.page_title.is_empty();
+                if is_skipped(element) {
+                    self.skipped += 1;
+                } else if name == "br" {
+                    self.text.push('\n');
+                } else if (name == "td" || name == "th") && self.listings == 0 {
+                    if !self.text.trim().is_empty() {
+                        self.text.push_str(" | ");
+                    }
+                } else if !INLINE.contains(&name) {
+                    self.flush()?;
+                }
+                self.listings += usize::from(name == "pre");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, node: &Node) -> Result<(), ParseError> {
+        let Node::Element(element) = node else {
+            return Ok(());
+        };
+        let name = element.name();
+        self.in_title = false;
+        if is_skipped(element) {
+            self.skipped -= 1;
+        } else if let Some(level) = heading_level(name) {
+            if self.skipped == 0 {
+                self.blocks.heading(level, &self.text);
+            }
+            self.text.clear();
+        } else if !matches!(name, "td" | "th" | "br") && !INLINE.contains(&name) {
+            self.flush()?;
+        }
+        self.listings -= usize::from(name == "pre");
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), ParseError> {
+        let kind = if self.listings > 0 {
+            BlockKind::Listing
+        } else {
+            BlockKind::Prose
+        };
+        self.blocks.push(kind, None, &self.text)?;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+fn heading_level(name: &str) -> Option<u8> {
+    match name.as_bytes() {
+        [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
+        _ => None,
+    }
+}
+
+fn is_skipped(element: &Element) -> bool {
+    SKIPPED.contains(&element.name())
+        || element.attr("hidden").is_some()
+        || element.attr("aria-hidden") == Some("true")
+        || element.attr("style").is_some_and(hides)
+}
+
+fn hides(style: &str) -> bool {
+    let style: String = style
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .collect::<String>()
+        .to_ascii_lowercase();
+    style.contains("display:none") || style.contains("visibility:hidden")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_data::{check_blocks, check_returns_soon};
+    use std::time::Instant;
+
+    #[test]
+    fn what_a_reader_sees_is_kept() {
+        let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
+            <nav><a>Home</a></nav><h1>Guide <em>one</em></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
+            <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\
+            <template><p>secret</p></template><script>secret()</script>\
+            <h2>Install</h2><ul><li>first<li>second<ul><li>inner</ul></ul>\
+            <table><tr><th>a<th>b<tr><td>1<td>2</table><pre>fn a() {\n  x\n}</pre>tail</body></html>";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("The page"));
+        check_blocks(
+            &parsed,
+            &[
+                ("Guide one", "Hello there bold."),
+                ("Guide one", "Unclosed."),
+                ("Guide one > Install", "first"),
+                ("Guide one > Install", "second"),
+                ("Guide one > Install", "inner"),
+                ("Guide one > Install", "a | b"),
+                ("Guide one > Install", "1 | 2"),
+                ("Guide one > Install", "fn a() {\n  x\n}"),
+                ("Guide one > Install", "tail"),
+            ],
+        );
+    }
+
+    #[test]
+    fn hostile_pages_return_soon() {
+        let limits = ParseLimits::default();
+        let pieces = [
+            "<div>",
+            "<b>",
+            "<p>",
+            "<li>",
+            "<td>",
+            "<table>",
+            "<a href=x>",
+            "<svg>",
+            "<x",
+            "</p>",
+            "&lt",
+            "<!--",
+        ];
+        check_returns_soon(parse, &pieces);
+        let formatting: String = (0..400).map(|n| format!("<b id={n}>")).collect();
+        let formatting = format!("<p>{formatting}");
+        let cases = [
+            ("<div>".repeat(100_000), "too_deep"),
+            ("<div></x>".repeat(100_000), "too_deep"),
+            ("<div></body><!-- -->".repeat(100_000), "too_deep"),
+            (formatting + &"<p>x".repeat(100_000), "too_many_nodes"),
+        ];
+        for (page, code) in cases {
+            let start = Instant::now();
+            assert_eq!(parse(&page, &limits).unwrap_err().code(), code);
+            println!("{code} after {:?}", start.elapsed());
+        }
+    }
+
+    #[test]
+    fn a_long_flat_page_is_not_deep() {
+        let page = "<p>one<ul><li>two<li>three</ul><br><script>'<div>'.repeat(9)</script>".repeat(2_000);
+        assert!(parse(&page, &ParseLimits::default()).is_ok());
+    }
+}

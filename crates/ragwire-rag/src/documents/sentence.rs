@@ -1,0 +1,192 @@
+//! Where sentences end.
+//!
+//! Not the sentence bounds of `unicode-segmentation`: they break after `Fig.` and `et al.`, and their look-ahead over
+//! what is no letter is quadratic on a text such as `. . . .`, which anybody may upload. This is one pass, right for
+//! most prose, and it never loses a character other than white space at an end.
+
+/// Longest sentence in bytes; a longer one is cut at a space, or anywhere if it has none.
+pub(crate) const MAX_SENTENCE_BYTES: usize = 1_200;
+
+/// Abbreviations after which a sentence goes on whatever follows, lower-case, without the last full stop.
+const GOES_ON: [&str; 22] = [
+    "e.g", "i.e", "cf", "vs", "al", "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "approx", "resp",
+    "viz", "z.b", "d.h", "bzw", "ca", "vgl", "mt",
+];
+/// Abbreviations after which a number follows.
+const GOES_ON_BEFORE_NUMBER: [&str; 21] = [
+    "fig", "figs", "eq", "eqs", "sec", "secs", "tab", "ch", "chap", "no", "nos", "nr", "vol", "p", "pp",
+    "ref", "refs", "art", "app", "abb", "s",
+];
+
+/// The sentences of a text, trimmed, none empty. A line feed always ends one.
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    for line in text.split('\n') {
+        let mut rest = line.trim();
+        while !rest.is_empty() {
+            let (sentence, after) = rest.split_at(cut(rest));
+            if !sentence.trim_end().is_empty() {
+                found.push(sentence.trim_end());
+            }
+            rest = after.trim_start();
+        }
+    }
+    found
+}
+
+/// The last place at or before `at` where a text can be cut (std has it from Rust 1.91 on).
+pub(crate) fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Where the first sentence of a text ends, in bytes. More than 0 for a text that is not empty.
+fn cut(text: &str) -> usize {
+    let window = &text[..floor(text, MAX_SENTENCE_BYTES)];
+    let mut chars = window.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let wide = matches!(c, '。' | '！' | '？' | '｡');
+        if !wide && !matches!(c, '.' | '!' | '?' | '…') {
+            continue;
+        }
+        // Take further stops and what closes with the sentence.
+        let mut end = at + c.len_utf8();
+        while let Some((at, c)) = chars.next_if(|(_, c)| {
+            matches!(
+                c,
+                '.' | '!' | '?' | '…' | '"' | '”' | '’' | '\'' | ')' | ']' | '»' | '」'
+            )
+        }) {
+            end = at + c.len_utf8();
+        }
+        if wide || ends_sentence(&text[..at], c, &text[end..]) {
+            return end;
+        }
+    }
+    if window.len() == text.len() {
+        return text.len();
+    }
+    // Too long: a semicolon is better than a space, a space better than nothing.
+    let last = |separator: &str| {
+        window
+            .rfind(separator)
+            .filter(|at| *at > window.len() / 2)
+            .map(|at| at + separator.len())
+    };
+    last("; ").or_else(|| last(" ")).unwrap_or(window.len())
+}
+
+fn ends_sentence(before: &str, stop: char, after: &str) -> bool {
+    let Some(next) = after.chars().next() else {
+        return true;
+    };
+    if !next.is_whitespace() {
+        return false;
+    }
+    let opening = |c: char| matches!(c, '"' | '“' | '‘' | '\'' | '(' | '[' | '«' | '„');
+    let Some(next) = after.trim_start().chars().find(|c| !opening(*c)) else {
+        return true;
+    };
+    if next.is_lowercase() {
+        return false;
+    }
+    if stop != '.' {
+        return true;
+    }
+    let word = before
+        .rsplit(|c: char| c.is_whitespace() || opening(c))
+        .next()
+        .unwrap_or(before);
+    let lower = word.to_lowercase();
+    let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
+    // `I.` ends more sentences than it begins names; `1.` at the very start numbers a list.
+    let numbering =
+        before.len() == word.len() && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    !(GOES_ON.contains(&lower.as_str())
+        || (next.is_numeric() && GOES_ON_BEFORE_NUMBER.contains(&lower.as_str()))
+        || (initial && word != "I")
+        || numbering)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn sentences_end_where_a_reader_says() {
+        let cases: &[(&str, &[&str])] = &[
+            ("", &[]),
+            (" \n ", &[]),
+            ("One.", &["One."]),
+            ("One. Two! Three? Four", &["One.", "Two!", "Three?", "Four"]),
+            (
+                "See Fig. 3 and Sec. 4. Then go on.",
+                &["See Fig. 3 and Sec. 4.", "Then go on."],
+            ),
+            (
+                "Vaswani et al. [12] did. They won.",
+                &["Vaswani et al. [12] did.", "They won."],
+            ),
+            (
+                "Use tools, e.g. Rust. Or i.e. C.",
+                &["Use tools, e.g. Rust.", "Or i.e. C."],
+            ),
+            (
+                "It reached 28.4 BLEU. Version 1.2.3 too.",
+                &["It reached 28.4 BLEU.", "Version 1.2.3 too."],
+            ),
+            (
+                "He said \"Stop.\" Then he left.",
+                &["He said \"Stop.\"", "Then he left."],
+            ),
+            (
+                "J. R. R. Tolkien wrote. So did I. You too.",
+                &["J. R. R. Tolkien wrote.", "So did I.", "You too."],
+            ),
+            ("Wait... what? Really?!", &["Wait... what?", "Really?!"]),
+            ("1. First item. Second.", &["1. First item.", "Second."]),
+            (
+                "Visit example.com today. Ok.",
+                &["Visit example.com today.", "Ok."],
+            ),
+            ("一つ。二つ。", &["一つ。", "二つ。"]),
+            ("a line\nanother line", &["a line", "another line"]),
+            (
+                "Is it no. 5? No. It is six.",
+                &["Is it no. 5?", "No.", "It is six."],
+            ),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(sentences(text), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn long_and_odd_texts_are_cut_in_linear_time() {
+        for piece in [". ", ".", "a", "a ", "A. ", "é", ".)", "e.g. ", "。", "\n"] {
+            let text = piece.repeat(1_000_000);
+            let start = Instant::now();
+            let found = sentences(&text);
+            assert!(
+                found
+                    .iter()
+                    .all(|sentence| sentence.len() <= MAX_SENTENCE_BYTES && !sentence.is_empty())
+            );
+            let kept: usize = found
+                .iter()
+                .map(|sentence| sentence.chars().filter(|c| *c != ' ').count())
+                .sum();
+            assert_eq!(
+                kept,
+                text.chars().filter(|c| !c.is_whitespace()).count(),
+                "{piece:?}"
+            );
+            let took = start.elapsed();
+            assert!(took.as_secs() < 20, "{piece:?} took {took:?}");
+        }
+    }
+}

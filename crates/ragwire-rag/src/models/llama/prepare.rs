@@ -1,0 +1,128 @@
+//! Prompts made ready on a thread of their own: checked, tokenized, their grammar compiled. So that neither a long text nor a large grammar
+//! holds up the answers that run.
+//!
+//! It shares the model's weights and vocabulary, which do not change, and knows no context.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use llama_cpp_2::model::LlamaModel;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::engine::Stop;
+use super::outlet::Outlet;
+use super::sampling::{self, Chooser, Fault};
+use super::slot::Prepared;
+use super::template::Template;
+use super::text::Answer;
+use crate::models::{ChatMessage, ModelError, Piece, Prompt};
+
+/// What a handle asks for.
+pub(super) enum Request {
+    /// An answer.
+    Generate {
+        prompt: Box<Prompt>,
+        sender: mpsc::Sender<Piece>,
+        place: OwnedSemaphorePermit,
+    },
+    /// The number of a prompt's tokens.
+    Count {
+        messages: Vec<ChatMessage>,
+        reply: oneshot::Sender<Result<u32, ModelError>>,
+    },
+}
+
+/// Makes prompts ready until the handles are gone.
+pub(super) struct Preparer {
+    pub(super) model: Arc<LlamaModel>,
+    pub(super) template: Template,
+    /// Tokens that prompt and answer may have together.
+    pub(super) context_tokens: u32,
+    pub(super) stop: Arc<Stop>,
+}
+
+impl Preparer {
+    pub(super) fn serve(&self, requests: &mut mpsc::Receiver<Request>, ready: &mpsc::Sender<Prepared>) {
+        while let Some(request) = requests.blocking_recv() {
+            match request {
+                Request::Generate {
+                    prompt,
+                    sender,
+                    place,
+                } => self.generate(*prompt, sender, place, ready),
+                Request::Count { messages, reply } => {
+                    let count = caught(|| self.tokens(&messages, u32::MAX)).map(|tokens| tokens.len());
+                    // Whoever asked may have gone.
+                    let _ = reply.send(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)));
+                }
+            }
+        }
+    }
+
+    fn generate(
+        &self,
+        prompt: Prompt,
+        sender: mpsc::Sender<Piece>,
+        place: OwnedSemaphorePermit,
+        ready: &mpsc::Sender<Prepared>,
+    ) {
+        let Some(outlet) = Outlet::new(sender) else { return };
+        if self.stop.is_set() {
+            return outlet.fail(ModelError::Closed);
+        }
+        let made = caught(|| {
+            sampling::check(&prompt)?;
+            let limit = self.context_tokens.saturating_sub(prompt.max_tokens);
+            let tokens = self.tokens(&prompt.messages, limit)?;
+            let chooser = Chooser::new(&self.model, &prompt, &tokens)?;
+            Ok((tokens, chooser))
+        });
+        let (tokens, chooser) = match made {
+            Ok(made) => made,
+            Err(error) => return outlet.fail(error),
+        };
+        let prepared = Prepared {
+            tokens,
+            max_tokens: prompt.max_tokens,
+            chooser,
+            answer: Answer::new(prompt.stop),
+            outlet,
+            place,
+        };
+        // There is room for all that may run and wait; it fails only once the engine has ended.
+        if let Err(mpsc::error::SendError(prepared)) = ready.blocking_send(prepared) {
+            prepared.outlet.fail(ModelError::Closed);
+        }
+    }
+
+    /// The tokens of a prompt, at most `limit`.
+    fn tokens(
+        &self,
+        messages: &[ChatMessage],
+        limit: u32,
+    ) -> Result<Vec<llama_cpp_2::token::LlamaToken>, ModelError> {
+        let overflow = |prompt| ModelError::Overflow { prompt, limit };
+        let tokens = self
+            .template
+            .tokens(&self.model, messages, limit)?
+            .map_err(overflow)?;
+        match u32::try_from(tokens.len()) {
+            Ok(prompt) if prompt <= limit => Ok(tokens),
+            Ok(prompt) => Err(overflow(prompt)),
+            Err(_) => Err(overflow(u32::MAX)),
+        }
+    }
+}
+
+/// A panic as an error.
+fn caught<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, ModelError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fault::Panicked(message(&*panic)).into()))
+}
+
+/// What a panic says.
+pub(super) fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

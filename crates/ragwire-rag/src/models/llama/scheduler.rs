@@ -1,0 +1,500 @@
+//! Continuous batching: many generations, one batch a step.
+//!
+//! Each step decodes one token for every answer whose reader keeps up, and a slice of the prompts that are being fed. Between two steps new
+//! generations join and stopped ones leave.
+//!
+//! A generation is admitted once there are cells for its prompt and its longest answer, so that the context cannot run out while several
+//! run; what finished ones left behind is forgotten, the longest unused first, as far as a new one needs the cells. Who came first is
+//! admitted first: one that needs many cells is not overtaken.
+//!
+//! llama.cpp aborts the process on a batch larger than it was made for and on logits that were not asked for; this is the one place that
+//! builds batches and names logits.
+
+use std::collections::VecDeque;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use llama_cpp_2::context::LlamaContext;
+use llama_cpp_2::llama_batch::LlamaBatch;
+use llama_cpp_2::model::LlamaModel;
+use llama_cpp_2::token::data_array::LlamaTokenDataArray;
+use tokio::sync::mpsc;
+
+use super::engine::Stop;
+use super::prefixes::{self, MIN_SHARED_TOKENS, Prefixes};
+use super::sampling::{Choice, Fault, Never};
+use super::slot::{Ending, Farewell, Prepared, Slot};
+use super::stats::{self, Board, LlamaStats, Observer, Step};
+use crate::models::ModelError;
+
+/// What a scheduler is made of.
+pub(super) struct Parts<'model> {
+    pub(super) model: &'model LlamaModel,
+    pub(super) name: String,
+    pub(super) context: LlamaContext<'model>,
+    pub(super) slots: usize,
+    pub(super) prefixes: usize,
+    /// Most tokens of a batch.
+    pub(super) step: usize,
+    /// Tokens of prompts in a step that answers share.
+    pub(super) slice: usize,
+    pub(super) ready: mpsc::Receiver<Prepared>,
+    pub(super) stop: Arc<Stop>,
+    pub(super) board: Board,
+    pub(super) observer: Option<Observer>,
+}
+
+/// The generations, and the context that they share.
+pub(super) struct Scheduler<'model> {
+    parts: Parts<'model>,
+    batch: LlamaBatch<'static>,
+    /// Most tokens of a batch, and no more than the context was really made for.
+    batch_tokens: usize,
+    cells: usize,
+    never: Never,
+    candidates: LlamaTokenDataArray,
+    /// Oldest first.
+    slots: Vec<Slot>,
+    waiting: VecDeque<Prepared>,
+    /// Sequences that nobody holds; their cells are free.
+    free: Vec<i32>,
+    prefixes: Prefixes,
+    /// Whether more generations can come.
+    is_open: bool,
+    stats: LlamaStats,
+}
+
+/// What of the batch is whose.
+struct Planned {
+    slot: usize,
+    tokens: usize,
+    /// Where in the batch its logits are.
+    logits: Option<i32>,
+}
+
+/// What a generation finds when it looks for a beginning like its own.
+enum Found {
+    /// Nothing that is worth it, or it has it now.
+    Done,
+    /// Another one is decoding it right now.
+    SoonMore,
+}
+
+impl<'model> Scheduler<'model> {
+    pub(super) fn new(parts: Parts<'model>) -> Self {
+        let batch_tokens = parts.step.min(parts.context.n_batch() as usize);
+        let cells = parts.context.n_ctx();
+        let sequences = i32::try_from(parts.slots + parts.prefixes).unwrap_or(i32::MAX);
+        // A recurrent state cannot be cut: such a model shares nothing.
+        let cannot_share = parts.model.is_recurrent() || parts.model.is_hybrid();
+        Self {
+            batch: LlamaBatch::new(batch_tokens, 1),
+            batch_tokens,
+            cells: cells as usize,
+            never: Never::new(parts.model),
+            candidates: LlamaTokenDataArray::new(Vec::new(), false),
+            slots: Vec::new(),
+            waiting: VecDeque::new(),
+            free: (0..sequences).rev().collect(),
+            prefixes: Prefixes::new(if cannot_share { 0 } else { parts.prefixes }),
+            is_open: true,
+            stats: LlamaStats {
+                slots: u32::try_from(parts.slots).unwrap_or(u32::MAX),
+                cells,
+                ..LlamaStats::default()
+            },
+            parts,
+        }
+    }
+
+    /// Works until nothing is left and nothing more can come, or until it is stopped. `wait` blocks the thread on a future.
+    pub(super) fn serve(&mut self, wait: impl Fn(Pin<&mut dyn Future<Output = ()>>)) {
+        while !self.parts.stop.is_set() {
+            self.receive();
+            self.sweep();
+            self.admit();
+            let planned = self.plan();
+            self.publish();
+            if !planned.is_empty() {
+                self.step(&planned);
+            } else if self.is_open || !self.slots.is_empty() {
+                wait(pin!(self.woken()));
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Ends everything that runs or waits, each with an error of its own.
+    pub(super) fn end_all(&mut self, error: impl Fn() -> ModelError) {
+        let mut farewells = Vec::new();
+        for slot in std::mem::take(&mut self.slots) {
+            farewells.extend(slot.end(Ending::Failed(error()), self.stats.slots).1);
+            self.stats.failed += 1;
+        }
+        self.parts.ready.close();
+        while let Ok(prepared) = self.parts.ready.try_recv() {
+            self.waiting.push_back(prepared);
+        }
+        let waiting = std::mem::take(&mut self.waiting);
+        self.publish();
+        farewells.into_iter().for_each(Farewell::send);
+        for prepared in waiting {
+            prepared.outlet.fail(error());
+        }
+    }
+
+    fn receive(&mut self) {
+        while self.is_open {
+            match self.parts.ready.try_recv() {
+                Ok(prepared) => self.waiting.push_back(prepared),
+                Err(mpsc::error::TryRecvError::Empty) => return,
+                Err(mpsc::error::TryRecvError::Disconnected) => self.is_open = false,
+            }
+        }
+    }
+
+    /// Waits for a new generation, a reader that caught up or went away, or the stop.
+    async fn woken(&mut self) {
+        let mut stopped = pin!(self.parts.stop.notified());
+        let mut readers: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
+        for slot in &self.slots {
+            readers.push(Box::pin(slot.outlet.ready()));
+        }
+        for prepared in &self.waiting {
+            readers.push(Box::pin(prepared.outlet.gone()));
+        }
+        let ready = &mut self.parts.ready;
+        let is_open = &mut self.is_open;
+        let come = std::future::poll_fn(|cx| {
+            if *is_open && let Poll::Ready(come) = ready.poll_recv(cx) {
+                *is_open = come.is_some();
+                return Poll::Ready(come);
+            }
+            let is_reader = readers
+                .iter_mut()
+                .any(|reader| reader.as_mut().poll(cx).is_ready());
+            if is_reader || stopped.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        })
+        .await;
+        drop(readers);
+        self.waiting.extend(come);
+    }
+
+    /// Lets go of whatever nobody reads.
+    fn sweep(&mut self) {
+        for index in (0..self.slots.len()).rev() {
+            if self.slots[index].outlet.is_gone() {
+                self.end(index, Ending::Gone);
+            }
+        }
+        self.waiting.retain(|prepared| !prepared.outlet.is_gone());
+    }
+
+    fn reserved(&self) -> usize {
+        self.slots.iter().map(Slot::cells).sum()
+    }
+
+    /// Gives slots to those that wait, in order, as long as there are slots and cells.
+    fn admit(&mut self) {
+        while self.slots.len() < self.parts.slots {
+            let Some(first) = self.waiting.front() else { return };
+            let room = self.cells.saturating_sub(self.reserved() + first.cells());
+            if self.reserved() + first.cells() > self.cells {
+                return;
+            }
+            let shareable = &first.tokens[..first.tokens.len() - 1];
+            let like = self.prefixes.longest(shareable);
+            if let Some((sequence, _)) = like {
+                self.prefixes.touch(sequence);
+            }
+            // What begins like it goes last, and becomes its own then.
+            let mut own = None;
+            while self.prefixes.cells() > room {
+                let Some(oldest) = self.prefixes.forget_oldest() else {
+                    break;
+                };
+                match like {
+                    Some((sequence, shared))
+                        if sequence == oldest.sequence && self.reaches(sequence, shared) =>
+                    {
+                        own = self.cut(sequence, shared).then_some((sequence, shared));
+                        if own.is_none() {
+                            self.release(sequence);
+                        }
+                    }
+                    _ => self.release(oldest.sequence),
+                }
+            }
+            let sequence = own.map(|(sequence, _)| sequence).or_else(|| self.free.pop());
+            let (Some(sequence), Some(prepared)) = (sequence, self.waiting.pop_front()) else {
+                return;
+            };
+            let mut slot = Slot::new(prepared, sequence);
+            if let Some((_, shared)) = own {
+                slot.share(shared);
+                self.stats.cached_tokens += shared as u64;
+            }
+            self.slots.push(slot);
+        }
+    }
+
+    /// Whether the first `tokens` of a sequence are all still there: a sliding window may have let go of some.
+    fn reaches(&self, sequence: i32, tokens: usize) -> bool {
+        let context = &self.parts.context;
+        let last = usize::try_from(context.kv_cache_seq_pos_max(sequence));
+        context.kv_cache_seq_pos_min(sequence) == 0 && last.is_ok_and(|last| last + 1 >= tokens)
+    }
+
+    /// Takes everything after the first `tokens` out of a sequence.
+    fn cut(&mut self, sequence: i32, tokens: usize) -> bool {
+        let from = u32::try_from(tokens).ok();
+        self.parts.context.kv_cache_seq_rm(sequence, from, None).is_ok()
+    }
+
+    /// Gives a sequence and its cells back.
+    fn release(&mut self, sequence: i32) {
+        // A whole sequence can always be taken out.
+        let _ = self.parts.context.kv_cache_seq_rm(sequence, None, None);
+        self.free.push(sequence);
+    }
+
+    /// Shares what another sequence has decoded of the same beginning.
+    fn look(&mut self, index: usize) -> Found {
+        let slot = &self.slots[index];
+        let wanted = slot.shareable();
+        let mut best = self.prefixes.longest(wanted).unwrap_or((slot.sequence, 0));
+        if self.prefixes_are_kept() {
+            for (other, running) in self.slots.iter().enumerate().filter(|&(other, _)| other != index) {
+                let now = prefixes::shared(running.done(), wanted);
+                if now > best.1 && now >= MIN_SHARED_TOKENS {
+                    best = (running.sequence, now);
+                }
+                let soon = prefixes::shared(running.coming(), wanted);
+                if other < index && running.is_feeding() && soon >= best.1 + MIN_SHARED_TOKENS {
+                    return Found::SoonMore;
+                }
+            }
+        }
+        let (source, shared) = best;
+        let sequence = slot.sequence;
+        let is_shared = shared > 0 && self.reaches(source, shared) && {
+            let to = u32::try_from(shared).ok();
+            self.parts
+                .context
+                .kv_cache_seq_cp(source, sequence, Some(0), to)
+                .is_ok()
+        };
+        if is_shared {
+            self.prefixes.touch(source);
+            self.stats.cached_tokens += shared as u64;
+        }
+        self.slots[index].share(if is_shared { shared } else { 0 });
+        Found::Done
+    }
+
+    fn prefixes_are_kept(&self) -> bool {
+        self.parts.prefixes > 0 && !self.parts.model.is_recurrent() && !self.parts.model.is_hybrid()
+    }
+
+    /// Fills the batch: first what is answering, then prompts, oldest first.
+    fn plan(&mut self) -> Vec<Planned> {
+        self.batch.clear();
+        let mut planned = Vec::new();
+        let mut paused = 0;
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            if slot.is_feeding() {
+                continue;
+            }
+            if slot.outlet.is_behind() {
+                paused += 1;
+            } else {
+                self.put(index, 1, &mut planned);
+            }
+        }
+        self.stats.paused = paused;
+        let room = self.batch_tokens.saturating_sub(planned.len());
+        // Nobody waits for a step that only feeds.
+        let mut most = if planned.is_empty() {
+            room
+        } else {
+            room.min(self.parts.slice)
+        };
+        for index in 0..self.slots.len() {
+            if most == 0 {
+                break;
+            }
+            let slot = &self.slots[index];
+            if !slot.is_feeding() || (!slot.looked && matches!(self.look(index), Found::SoonMore)) {
+                continue;
+            }
+            most -= self.put(index, most, &mut planned);
+        }
+        planned
+    }
+
+    /// Puts the next tokens of a slot into the batch. How many there were.
+    fn put(&mut self, index: usize, most: usize, planned: &mut Vec<Planned>) -> usize {
+        let slot = &mut self.slots[index];
+        let sequence = slot.sequence;
+        let (tokens, from, is_last) = slot.next(most);
+        let mut put = 0;
+        for (offset, &token) in tokens.iter().enumerate() {
+            let wants_logits = is_last && offset + 1 == tokens.len();
+            let position = i32::try_from(from + offset).unwrap_or(i32::MAX);
+            if self
+                .batch
+                .add(token, position, &[sequence], wants_logits)
+                .is_err()
+            {
+                break;
+            }
+            put += 1;
+        }
+        let logits = (is_last && put == tokens.len()).then(|| self.batch.n_tokens() - 1);
+        planned.push(Planned {
+            slot: index,
+            tokens: put,
+            logits,
+        });
+        put
+    }
+
+    fn step(&mut self, planned: &[Planned]) {
+        let mut endings = Vec::new();
+        let mut step = Step {
+            number: self.stats.steps + 1,
+            answer_tokens: 0,
+            prompt_tokens: 0,
+            running: 0,
+            paused: 0,
+        };
+        match self.parts.context.decode(&mut self.batch) {
+            Ok(()) => {
+                let busy = u32::try_from(planned.len()).unwrap_or(u32::MAX);
+                for planned in planned {
+                    let slot = &mut self.slots[planned.slot];
+                    let tokens = u32::try_from(planned.tokens).unwrap_or(u32::MAX);
+                    if slot.is_feeding() {
+                        step.prompt_tokens += tokens;
+                    } else {
+                        step.answer_tokens += tokens;
+                    }
+                    slot.advance(planned.tokens, busy);
+                    if let Some(index) = planned.logits
+                        && let Some(ending) = self.choose(planned.slot, index)
+                    {
+                        endings.push((planned.slot, ending));
+                    }
+                }
+                self.stats.prompt_tokens += u64::from(step.prompt_tokens);
+            }
+            Err(error) => {
+                // What llama.cpp took of the batch is not known: none of these sequences can go on.
+                tracing::error!(%error, "llama.cpp could not decode a batch");
+                let error = Arc::new(error);
+                endings.extend(planned.iter().map(|planned| {
+                    (
+                        planned.slot,
+                        Ending::Failed(Fault::Decode(Arc::clone(&error)).into()),
+                    )
+                }));
+            }
+        }
+        self.stats.steps = step.number;
+        // From the back, so that the indices before stay what they are.
+        endings.sort_by_key(|&(slot, _)| std::cmp::Reverse(slot));
+        let farewells = endings
+            .into_iter()
+            .filter_map(|(slot, ending)| self.end(slot, ending))
+            .collect::<Vec<_>>();
+        self.stats.paused = 0;
+        for slot in &mut self.slots {
+            self.stats.paused += u32::from(slot.outlet.is_behind());
+        }
+        self.publish();
+        farewells.into_iter().for_each(Farewell::send);
+        if let Some(Observer(observer)) = &self.parts.observer {
+            step.running = self.stats.running;
+            step.paused = self.stats.paused;
+            observer(&step);
+        }
+    }
+
+    /// Chooses the next token of a slot; `None` while its answer goes on.
+    fn choose(&mut self, index: usize, logits: i32) -> Option<Ending> {
+        let slot = &mut self.slots[index];
+        let model = self.parts.model;
+        match slot.chooser.choose(
+            model,
+            &self.parts.context,
+            logits,
+            &self.never,
+            &mut self.candidates,
+        ) {
+            Ok(choice) => {
+                let bytes = match choice {
+                    Choice::Token(token) => {
+                        self.stats.answer_tokens += 1;
+                        model.vocab().token_to_piece(token, false, None)
+                    }
+                    Choice::End => Vec::new(),
+                };
+                slot.take(choice, &bytes).map(Ending::Finished)
+            }
+            Err(fault) => {
+                tracing::warn!(error = %fault, "a generation broke off");
+                Some(Ending::Failed(fault.into()))
+            }
+        }
+    }
+
+    /// Takes a generation out of its slot.
+    fn end(&mut self, index: usize, ending: Ending) -> Option<Farewell> {
+        let slot = self.slots.remove(index);
+        let sequence = slot.sequence;
+        let is_lost = matches!(ending, Ending::Failed(_));
+        match &ending {
+            Ending::Finished(_) => self.stats.finished += 1,
+            Ending::Gone => {
+                self.stats.cancelled += 1;
+                stats::outcome(&self.parts.name, "cancelled");
+            }
+            Ending::Failed(_) => {
+                self.stats.failed += 1;
+                stats::outcome(&self.parts.name, "failed");
+            }
+        }
+        let (decoded, farewell) = slot.end(ending, self.stats.slots);
+        if let Some(Ok(finished)) = farewell.as_ref().map(|farewell| &farewell.end) {
+            stats::finished(&self.parts.name, finished);
+        }
+        let free = if is_lost {
+            vec![sequence]
+        } else {
+            self.prefixes.keep(sequence, decoded)
+        };
+        for sequence in free {
+            self.release(sequence);
+        }
+        farewell
+    }
+
+    fn publish(&mut self) {
+        let before = self.parts.board.read();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        self.stats.running = count(self.slots.len());
+        self.stats.waiting = count(self.waiting.len());
+        self.stats.cells_reserved = count(self.reserved());
+        self.stats.cells_cached = count(self.prefixes.cells());
+        if before != self.stats {
+            self.parts.board.write(self.stats);
+            stats::changed(&self.parts.name, &before, &self.stats);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How many tokens a prompt has: asked of a server that counts, or estimated.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::client::Client;
+use super::error::UpstreamError;
+use super::options::Dialect;
+use super::request::messages;
+use super::retry::Retry;
+use crate::models::Prompt;
+
+/// Tokens that a template puts around a message, and around all of them: four or five in those that there are.
+const TEMPLATE_TOKENS: u64 = 8;
+/// Longest wait for a count: it takes the server milliseconds, and there is an estimate.
+const COUNT: Duration = Duration::from_secs(5);
+/// Whoever does not count at once is not asked again.
+const ONCE: Retry = Retry {
+    attempts: 1,
+    pause: Duration::ZERO,
+    max_pause: Duration::ZERO,
+};
+
+/// Exact where the server counts, else estimated.
+pub(super) async fn tokens(client: &Client, prompt: &Prompt) -> u32 {
+    let counted = tokio::time::timeout(COUNT, async {
+        match client.options.dialect {
+            Dialect::LlamaCpp => llama(client, prompt).await.map(Some),
+            Dialect::Vllm | Dialect::VllmGuided => vllm(client, prompt).await.map(Some),
+            _ => Ok(None),
+        }
+    })
+    .await;
+    match counted {
+        Ok(Ok(Some(tokens))) => return tokens,
+        Ok(Ok(None)) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "the model server does not count"),
+        Err(_) => tracing::debug!("the model server does not count in time"),
+    }
+    estimate(prompt, client.options.bytes_per_token)
+}
+
+/// Too many rather than too few, as long as no token has fewer bytes than that.
+pub(super) fn estimate(prompt: &Prompt, bytes_per_token: u32) -> u32 {
+    let message = |text: &String| (text.len() as u64).div_ceil(bytes_per_token.into()) + TEMPLATE_TOKENS;
+    let tokens: u64 = prompt.messages.iter().map(|said| message(&said.content)).sum();
+    u32::try_from(tokens + TEMPLATE_TOKENS).unwrap_or(u32::MAX)
+}
+
+async fn llama(client: &Client, prompt: &Prompt) -> Result<u32, UpstreamError> {
+    #[derive(Deserialize)]
+    struct Applied {
+        prompt: String,
+    }
+    #[derive(Deserialize)]
+    struct Tokenized {
+        tokens: Vec<IgnoredAny>,
+    }
+    let applied: Applied = ask(client, "/apply-template", &json!({"messages": messages(prompt)})).await?;
+    let text = json!({"content": applied.prompt, "add_special": true, "parse_special": true});
+    let tokenized: Tokenized = ask(client, "/tokenize", &text).await?;
+    Ok(u32::try_from(tokenized.tokens.len()).unwrap_or(u32::MAX))
+}
+
+async fn vllm(client: &Client, prompt: &Prompt) -> Result<u32, UpstreamError> {
+    #[derive(Deserialize)]
+    struct Counted {
+        count: u32,
+    }
+    let request = json!({"model": client.options.model, "messages": messages(prompt)});
+    let counted: Counted = ask(client, "/tokenize", &request).await?;
+    Ok(counted.count)
+}
+
+async fn ask<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    path: &str,
+    request: &serde_json::Value,
+) -> Result<T, UpstreamError> {
+    let uri = client.options.base.beside(path)?;
+    let body = Bytes::from(request.to_string());
+    let answer = client.exchange(&uri, &body, ONCE).await?;
+    serde_json::from_slice(&answer).map_err(|_| UpstreamError::Unreadable("it is no count of tokens"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{ChatMessage, Role};
+
+    #[test]
+    fn an_estimate_counts_every_message() {
+        for (texts, bytes_per_token, tokens) in [
+            (&[""][..], 2, 16),
+            (&["a"], 2, 17),
+            (&["ab", "abc"], 2, 27),
+            (&["\u{e9}\u{e9}"], 1, 20),
+        ] {
+            let messages = texts.iter().map(|text| ChatMessage::new(Role::User, *text));
+            assert_eq!(
+                estimate(&Prompt::new(messages.collect()), bytes_per_token),
+                tokens,
+                "{texts:?}"
+            );
+        }
+    }
+}

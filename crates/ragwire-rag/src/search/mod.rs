@@ -1,0 +1,10 @@
+//! Search: the lexical index, stores of vectors, query planning, ranking and fusion.
+
+pub(crate) mod index;
+pub(crate) mod lexical;
+pub(crate) mod plan;
+pub(crate) mod rank;
+pub(crate) mod retrieve;
+pub mod store;
+pub(crate) mod terms;
+pub mod tools;

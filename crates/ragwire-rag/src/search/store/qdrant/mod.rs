@@ -1,0 +1,360 @@
+//! [`QdrantStore`]: a collection on a Qdrant server, over gRPC.
+//!
+//! Nothing is asked of the server until the first call, which makes the collection where there is none and checks it where there is one.
+//! Every request may be sent again without harm: chunks are put in by id and taken out by document. So a request that found no server,
+//! or lost it on the way, is sent again, at most [`ATTEMPTS`] times; one that the server was too slow for is not.
+//!
+//! ```no_run
+//! # use ragwire_rag::search::store::{QdrantOptions, QdrantStore, Search, Store, StoreError, Vectors};
+//! # async fn example() -> Result<(), StoreError> {
+//! let options = QdrantOptions::new("http://127.0.0.1:6334", "papers", Vectors::dense(384))
+//!     .embedder("all-MiniLM-L6-v2")
+//!     .api_key(std::env::var("QDRANT_API_KEY").ok());
+//! let store = QdrantStore::new(options)?;
+//! let hits = store.search(Search::text("Which robins sing?", 5)).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod collection;
+mod failure;
+mod request;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use qdrant_client::qdrant::facet_value::Variant;
+use qdrant_client::qdrant::{DeletePoints, PointId, PointsSelector, UpsertPoints};
+use qdrant_client::{Payload, Qdrant, QdrantError};
+use tokio::sync::Mutex;
+
+use self::failure::{Failure, NOT_FOUND};
+use super::checks::{Checked, check_points};
+use super::kept;
+use super::{Filter, Point, Search, Store, StoreError, Vectors};
+use crate::Hit;
+use crate::models::Boxed;
+
+/// How often a request is sent, where the server was not there or lost on the way. (The client in use sends what a connection broke under
+/// once more by itself, at once.)
+pub const ATTEMPTS: u32 = 3;
+/// How long a request waits before it is sent again, the first time; then four times as long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long it waits at most where the server says for how long.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// How long the server has for one request, where the options do not say: a batch of chunks with the vectors of their tokens takes a busy
+/// server seconds.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Chunks of one request.
+const POINTS_PER_REQUEST: usize = 256;
+/// Bytes of one request, about: far below the 32 MiB that a server takes by itself.
+const BYTES_PER_REQUEST: usize = 4 * 1024 * 1024;
+
+/// Which server and collection, and how to reach it.
+#[derive(Clone)]
+pub struct QdrantOptions {
+    url: String,
+    collection: String,
+    vectors: Vectors,
+    embedder: Option<String>,
+    api_key: Option<String>,
+    timeout: Duration,
+}
+
+impl std::fmt::Debug for QdrantOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QdrantOptions")
+            .field("url", &self.url)
+            .field("collection", &self.collection)
+            .field("vectors", &self.vectors)
+            .field("embedder", &self.embedder)
+            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
+            .field("timeout", &self.timeout)
+            .finish()
+    }
+}
+
+impl QdrantOptions {
+    /// A collection that keeps these vectors, on the server with this gRPC address: `http://127.0.0.1:6334`.
+    pub fn new(url: impl Into<String>, collection: impl Into<String>, vectors: Vectors) -> Self {
+        Self {
+            url: url.into(),
+            collection: collection.into(),
+            vectors,
+            embedder: None,
+            api_key: None,
+            timeout: TIMEOUT,
+        }
+    }
+
+    /// The name of the model that makes the vectors. It is recorded: a collection of another model's vectors is a `store_mismatch`.
+    #[must_use]
+    pub fn embedder(mut self, name: impl Into<String>) -> Self {
+        self.embedder = Some(name.into());
+        self
+    }
+
+    /// The key that the server asks for. It stands in no message and no log of this crate; send it over `https` only.
+    #[must_use]
+    pub fn api_key(mut self, key: Option<String>) -> Self {
+        self.api_key = key;
+        self
+    }
+
+    /// How long the server has for one request; see [`TIMEOUT`].
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+}
+
+/// Chunks in a collection of a Qdrant server.
+///
+/// How much a word tells is counted over all levels. Chunks that score the same come in the order of their ids; which of them come, where
+/// not all do, the server says. A search sees what was put in before, since the server is waited for.
+///
+/// Dropping it closes the connections.
+pub struct QdrantStore {
+    client: Qdrant,
+    options: QdrantOptions,
+    /// Whether the collection is there and the right one.
+    ready: AtomicBool,
+    /// Held while it is seen to.
+    preparing: Mutex<()>,
+}
+
+impl std::fmt::Debug for QdrantStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QdrantStore")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl QdrantStore {
+    /// A store that connects with its first call. It neither blocks nor waits.
+    ///
+    /// # Errors
+    /// `store_failed` for an address that is none or has a password in it (errors would tell it), and for a key that no header can hold.
+    pub fn new(options: QdrantOptions) -> Result<Self, StoreError> {
+        let address = options.url.split_once("://");
+        let host = match address {
+            Some(("http" | "https", rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
+            _ => return Err(failed("the address of Qdrant begins with http:// or https://")),
+        };
+        if host.contains('@') {
+            return Err(failed(
+                "the address of Qdrant holds a user; give the key as an option",
+            ));
+        }
+        let printable = |key: &String| key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
+        if !options.api_key.as_ref().is_none_or(printable) {
+            return Err(failed("the key of Qdrant holds what no header can hold"));
+        }
+        let client = Qdrant::from_url(&options.url)
+            .skip_compatibility_check()
+            .api_key(options.api_key.clone())
+            .timeout(options.timeout)
+            .connect_timeout(CONNECT_TIMEOUT.min(options.timeout))
+            .build()
+            .map_err(|_| failed("the address of Qdrant is none"))?;
+        Ok(Self {
+            client,
+            options,
+            ready: AtomicBool::new(false),
+            preparing: Mutex::new(()),
+        })
+    }
+
+    /// Makes the collection, or checks it. Every other call does so first where it has not been done.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave the collection half made; the next call makes the rest.
+    ///
+    /// # Errors
+    /// `store_mismatch`, `store_unavailable`, `store_failed`.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        if self.ready.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let _preparing = self.preparing.lock().await;
+        if !self.ready.load(Ordering::SeqCst) {
+            collection::prepare(self).await?;
+            self.ready.store(true, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Sends a request, and again where that may help.
+    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, QdrantError>>,
+    {
+        let mut pause = PAUSE;
+        for attempt in 1.. {
+            // The client's own time-out is one for each time that it sends, and none for its connecting.
+            let answer = tokio::time::timeout(self.options.timeout, request()).await;
+            let failure = match answer {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => Failure::of(error),
+                Err(_) => Failure::timed_out(),
+            };
+            if !failure.again || attempt >= ATTEMPTS {
+                return Err(failure);
+            }
+            tokio::time::sleep(failure.pause.unwrap_or(pause).min(MAX_PAUSE)).await;
+            pause *= 4;
+        }
+        Err(Failure::timed_out())
+    }
+
+    /// A request to the collection. One that is gone is made again by the next call.
+    async fn ask<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, QdrantError>>,
+    {
+        self.ready().await?;
+        self.send(request).await.map_err(|failure| {
+            if failure.code == Some(NOT_FOUND) {
+                self.ready.store(false, Ordering::SeqCst);
+            }
+            failure.into()
+        })
+    }
+
+    async fn delete(&self, points: PointsSelector) -> Result<(), StoreError> {
+        let request = DeletePoints {
+            collection_name: self.options.collection.clone(),
+            wait: Some(true),
+            points: Some(points),
+            ..DeletePoints::default()
+        };
+        self.ask(|| self.client.delete_points(request.clone())).await?;
+        Ok(())
+    }
+}
+
+impl Store for QdrantStore {
+    fn name(&self) -> &str {
+        "qdrant"
+    }
+
+    fn vectors(&self) -> Vectors {
+        self.options.vectors
+    }
+
+    fn upsert(&self, points: Vec<Point>) -> Boxed<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let vectors = self.options.vectors;
+            check_points(vectors, &points)?;
+            let mut points = points.as_slice();
+            while !points.is_empty() {
+                let (batch, rest) = points.split_at(batch(points));
+                points = rest;
+                // A point that moves to another segment keeps the vectors that it is not given; so it has to go first.
+                let lacks = |point: &&Point| {
+                    let tokens = vectors.tokens && point.tokens.is_empty();
+                    tokens || vectors.dimensions > 0 && point.dense.is_none()
+                };
+                let ids: Vec<PointId> = batch
+                    .iter()
+                    .filter(lacks)
+                    .map(|point| request::point_id(&point.chunk.id))
+                    .collect();
+                if !ids.is_empty() {
+                    self.delete(ids.into()).await?;
+                }
+                let request = UpsertPoints {
+                    collection_name: self.options.collection.clone(),
+                    wait: Some(true),
+                    points: batch.iter().map(request::point).collect::<Result<_, _>>()?,
+                    ..UpsertPoints::default()
+                };
+                self.ask(|| self.client.upsert_points(request.clone())).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>> {
+        Box::pin(async move {
+            let search = Checked::new(self.options.vectors, search)?;
+            if search.limit == 0 {
+                return Ok(Vec::new());
+            }
+            let request = request::query(&self.options.collection, search);
+            let found = self.ask(|| self.client.query(request.clone())).await?;
+            let mut hits: Vec<Hit> = found
+                .result
+                .into_iter()
+                .map(|found| {
+                    Ok(Hit::new(
+                        kept::chunk(Payload::from(found.payload).into())?,
+                        found.score,
+                    ))
+                })
+                .collect::<Result<_, StoreError>>()?;
+            hits.sort_by(|a, b| {
+                b.score
+                    .total_cmp(&a.score)
+                    .then_with(|| a.chunk.id.cmp(&b.chunk.id))
+            });
+            Ok(hits)
+        })
+    }
+
+    fn remove_document<'a>(&'a self, document_id: &'a str) -> Boxed<'a, Result<(), StoreError>> {
+        let filter = request::conditions(&Filter::default().document(document_id));
+        Box::pin(self.delete(filter.into()))
+    }
+
+    fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>> {
+        Box::pin(async move {
+            let request = request::documents(&self.options.collection);
+            let found = self.ask(|| self.client.facet(request.clone())).await?;
+            let id = |value| match value {
+                Variant::StringValue(id) => Some(id),
+                Variant::IntegerValue(_) | Variant::BoolValue(_) => None,
+            };
+            let hits = found.hits.into_iter().filter(|hit| hit.count > 0);
+            Ok(hits.filter_map(|hit| id(hit.value?.variant?)).collect())
+        })
+    }
+
+    fn count(&self, filter: Filter) -> Boxed<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            let request = request::count(&self.options.collection, &filter);
+            let found = self.ask(|| self.client.count(request.clone())).await?;
+            found
+                .result
+                .map(|result| result.count)
+                .ok_or_else(|| failed("Qdrant counted nothing"))
+        })
+    }
+}
+
+/// How many of these go into one request: at least one.
+fn batch(points: &[Point]) -> usize {
+    let mut bytes = 0;
+    let fits = |point: &&Point| {
+        let numbers =
+            point.dense.as_ref().map_or(0, Vec::len) + point.tokens.iter().map(Vec::len).sum::<usize>();
+        // The text stands in the payload and, for its terms, beside it.
+        bytes += 4 * numbers + 2 * point.chunk.text.len();
+        bytes <= BYTES_PER_REQUEST
+    };
+    points
+        .iter()
+        .take(POINTS_PER_REQUEST)
+        .take_while(fits)
+        .count()
+        .max(1)
+}
+
+fn failed(error: &'static str) -> StoreError {
+    StoreError::Failed(error.into())
+}

@@ -1,0 +1,456 @@
+//! The retrieval tools: one way of searching each, over a library, its store and an embedder.
+//!
+//! ```
+//! # async fn ask(tools: &ragwire_rag::SearchTools, sink: &ragwire::Sink) -> Result<(), Box<dyn std::error::Error>> {
+//! use ragwire_rag::Tool;
+//!
+//! let start = std::time::Instant::now();
+//! let queries = ["How do robins sing?".to_owned(), "robins dawn".to_owned()];
+//! for found in tools.search(Tool::Hybrid, &queries, 10).await? {
+//!     sink.send(found.event(tools.name(Tool::Hybrid), start.elapsed())).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A hit is always of a document that the library has when the search ends: whatever else the store holds is left out. The tools know no
+//! pipeline: who asks, what is done with the hits and whether a language model wrote the query is not theirs.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::documents::library::LibraryError;
+use crate::models::{Embed, ModelError, Side};
+use crate::search::index::other_vectors;
+use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
+use crate::search::store::{Filter, MAX_HITS, Search, Store, StoreError};
+use crate::{Hit, Level, Library};
+use ragwire::event::{Levels, RetrievalResult};
+
+/// Most queries of one call: all are embedded at once.
+pub const MAX_QUERIES: usize = 32;
+/// Sentences searched for each passage wanted: several of one passage are often found together.
+const SENTENCES_PER_PASSAGE: usize = 3;
+
+/// A way of searching.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Tool {
+    /// Passages by their meaning: `semantic_search`.
+    Semantic,
+    /// Passages by their words and their meaning, fused: `hybrid_search`; by their words alone where there is no embedder: `bm25_search`.
+    Hybrid,
+    /// Sentences, by what there is; the hits are their passages: `proposition_search`.
+    Proposition,
+    /// Sections, by what there is: `section_search`.
+    Section,
+    /// Passages near to a passage that does not exist: the query is what an answer might look like, as a language model imagines it (HyDE,
+    /// Gao et al., 2022): `hyde_search`.
+    Hyde,
+}
+
+impl Tool {
+    fn level(self) -> Level {
+        match self {
+            Self::Semantic | Self::Hybrid | Self::Hyde => Level::Passage,
+            Self::Proposition => Level::Sentence,
+            Self::Section => Level::Section,
+        }
+    }
+
+    /// Whether the words of the query are searched for as well.
+    fn reads_words(self) -> bool {
+        !matches!(self, Self::Semantic | Self::Hyde)
+    }
+
+    /// An imagined passage is embedded like the passages that it is to be near to.
+    fn side(self) -> Side {
+        if self == Self::Hyde {
+            Side::Passage
+        } else {
+            Side::Query
+        }
+    }
+}
+
+/// Why a search found nothing to give.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The embedder makes vectors of another length than the store takes.
+    #[error("the embedder makes vectors of {found} numbers and the store takes {wanted}")]
+    OtherVectors {
+        /// The embedder's.
+        found: usize,
+        /// The store's.
+        wanted: usize,
+    },
+    /// The tool searches by meaning, and there is no embedder, or the store keeps no vectors of that kind.
+    #[error("there are no vectors to search")]
+    NoVectors,
+    /// More queries than [`MAX_QUERIES`].
+    #[error("a search has at most {MAX_QUERIES} queries and not {0}")]
+    TooManyQueries(usize),
+    /// The query could not be embedded.
+    #[error("the query could not be embedded")]
+    Embed(#[from] ModelError),
+    /// The store failed.
+    #[error("the store could not be searched")]
+    Store(#[from] StoreError),
+    /// The library failed.
+    #[error("the library could not be searched")]
+    Library(#[from] LibraryError),
+    /// A thread was lost.
+    #[error("a thread was lost while searching")]
+    Lost(#[from] JoinError),
+}
+
+impl ToolError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::OtherVectors { .. } => "other_vectors",
+            Self::NoVectors => "no_vectors",
+            Self::TooManyQueries(_) => "too_many_queries",
+            Self::Embed(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Library(error) => error.code(),
+            Self::Lost(_) => "retrieval_failed",
+        }
+    }
+}
+
+/// What one query found.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Found {
+    /// The hits, best first, each chunk once.
+    pub hits: Vec<Hit>,
+    /// For each hit the sentence that was found, where sentences were searched; else empty.
+    pub sentences: Vec<Hit>,
+    /// On which level each hit was found; they sum up to the hits.
+    pub levels: Levels,
+    /// The score of the best hit. Of which kind follows from the tool, and no two tools' scores compare.
+    pub top_score: Option<f32>,
+}
+
+impl Found {
+    fn new(level: Level, hits: Vec<Hit>, sentences: Vec<Hit>) -> Self {
+        let count = u32::try_from(hits.len()).unwrap_or(u32::MAX);
+        let levels = match level {
+            Level::Section => Levels::new(count, 0, 0),
+            Level::Passage => Levels::new(0, count, 0),
+            Level::Sentence => Levels::new(0, 0, count),
+        };
+        let top_score = hits.first().map(|hit| hit.score);
+        Self {
+            hits,
+            sentences,
+            levels,
+            top_score,
+        }
+    }
+
+    /// The event that tells of it.
+    pub fn event(&self, tool: &str, took: Duration) -> RetrievalResult {
+        let count = u32::try_from(self.hits.len()).unwrap_or(u32::MAX);
+        let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let event = RetrievalResult::new(tool, count, milliseconds).levels(self.levels.clone());
+        match self.top_score {
+            Some(score) => event.top_score(f64::from(score)),
+            None => event,
+        }
+    }
+}
+
+/// All tools over one library and its store. Clones share them.
+#[derive(Debug, Clone)]
+pub struct SearchTools {
+    library: Arc<Library>,
+    store: Arc<dyn Store>,
+    embedder: Option<Arc<dyn Embed>>,
+    late: bool,
+}
+
+impl SearchTools {
+    /// Searches `store`, which an [`Indexer`](crate::Indexer) keeps in step with `library` by the same embedder.
+    ///
+    /// # Errors
+    /// `other_vectors` where embedder and store do not fit. A store without vectors needs no embedder and uses none.
+    pub fn new(
+        library: Arc<Library>,
+        store: Arc<dyn Store>,
+        embedder: Option<Arc<dyn Embed>>,
+    ) -> Result<Self, ToolError> {
+        let embedder = embedder.filter(|_| store.vectors().dimensions > 0);
+        if let Some((found, wanted)) = other_vectors(embedder.as_deref(), store.as_ref()) {
+            return Err(ToolError::OtherVectors { found, wanted });
+        }
+        Ok(Self {
+            library,
+            store,
+            embedder,
+            late: false,
+        })
+    }
+
+    /// Searches by words alone: passages of `library`, and what `store` keeps of its other levels.
+    pub fn words(library: Arc<Library>, store: Arc<dyn Store>) -> Self {
+        Self {
+            library,
+            store,
+            embedder: None,
+            late: false,
+        }
+    }
+
+    /// Lets the store put what [`Tool::Hybrid`] found into the order of its MaxSim, which becomes the score.
+    ///
+    /// # Errors
+    /// `no_vectors` where the store keeps no vectors of tokens.
+    pub fn late_interaction(mut self) -> Result<Self, ToolError> {
+        if self.embedder.is_none() || !self.store.vectors().tokens {
+            return Err(ToolError::NoVectors);
+        }
+        self.late = true;
+        Ok(self)
+    }
+
+    /// The tool's name in events and citations.
+    pub fn name(&self, tool: Tool) -> &'static str {
+        match tool {
+            Tool::Semantic => "semantic_search",
+            Tool::Hybrid if self.embedder.is_none() => "bm25_search",
+            Tool::Hybrid => "hybrid_search",
+            Tool::Proposition => "proposition_search",
+            Tool::Section => "section_search",
+            Tool::Hyde => "hyde_search",
+        }
+    }
+
+    /// How it finds, for the metadata: `lexical`, `dense`, `hybrid`.
+    pub fn mode(&self, tool: Tool) -> &'static str {
+        match (tool.reads_words(), &self.embedder) {
+            (false, _) => "dense",
+            (true, None) => "lexical",
+            (true, Some(_)) => "hybrid",
+        }
+    }
+
+    /// Whether it can search here.
+    pub fn has(&self, tool: Tool) -> bool {
+        tool.reads_words() || self.embedder.is_some()
+    }
+
+    /// Searches for each query, in order; all are embedded at once. A blank query finds nothing.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the search up; it changes nothing.
+    ///
+    /// # Errors
+    /// [`ToolError`]; bad input before anything is spent.
+    pub async fn search(
+        &self,
+        tool: Tool,
+        queries: &[String],
+        limit: usize,
+    ) -> Result<Vec<Found>, ToolError> {
+        if queries.len() > MAX_QUERIES {
+            return Err(ToolError::TooManyQueries(queries.len()));
+        }
+        if !self.has(tool) {
+            return Err(ToolError::NoVectors);
+        }
+        let limit = limit.min(MAX_HITS);
+        let asked: Vec<String> = queries
+            .iter()
+            .filter(|query| !query.trim().is_empty())
+            .cloned()
+            .collect();
+        let mut searches = if limit == 0 || asked.is_empty() {
+            Vec::new()
+        } else {
+            self.searches(tool, asked).await?
+        }
+        .into_iter();
+        let mut found = Vec::with_capacity(queries.len());
+        for query in queries {
+            let search = if query.trim().is_empty() {
+                None
+            } else {
+                searches.next()
+            };
+            found.push(match search {
+                Some(search) => self.find(tool, search, limit).await?,
+                None => Found::new(tool.level(), Vec::new(), Vec::new()),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The tool for what takes any retriever, as [`DocumentRag`](crate::DocumentRag) does.
+    pub fn retriever(&self, tool: Tool) -> ToolRetriever {
+        ToolRetriever {
+            tools: self.clone(),
+            tool,
+        }
+    }
+
+    /// What the store is asked for each query.
+    async fn searches(&self, tool: Tool, queries: Vec<String>) -> Result<Vec<Search>, ToolError> {
+        let filter = Filter::level(tool.level());
+        let Some(embedder) = &self.embedder else {
+            let search = |query| Search::text(query, 0).filter(filter.clone());
+            return Ok(queries.into_iter().map(search).collect());
+        };
+        let wanted = queries.len();
+        let vectors = embedder.embed(tool.side(), queries.clone()).await?;
+        let mut tokens = if self.late && tool == Tool::Hybrid {
+            embedder.embed_tokens(tool.side(), queries.clone()).await?
+        } else {
+            vec![Vec::new(); wanted]
+        };
+        if vectors.len() != wanted || tokens.len() != wanted {
+            return Err(ModelError::Failed("another number of vectors than texts".into()).into());
+        }
+        let search = |((query, vector), tokens)| {
+            let search = if tool.reads_words() {
+                Search::hybrid(query, vector, 0)
+            } else {
+                Search::dense(vector, 0)
+            };
+            search.tokens(tokens).filter(filter.clone())
+        };
+        Ok(queries
+            .into_iter()
+            .zip(vectors)
+            .zip(tokens.drain(..))
+            .map(search)
+            .collect())
+    }
+
+    async fn find(&self, tool: Tool, search: Search, limit: usize) -> Result<Found, ToolError> {
+        if tool == Tool::Proposition {
+            let per_passage = SENTENCES_PER_PASSAGE;
+            let sentences = self
+                .live(search, limit, limit.saturating_mul(per_passage), parent_of)
+                .await?;
+            let (sentences, hits) = self.passages_of(sentences).await?;
+            return Ok(Found::new(tool.level(), hits, sentences));
+        }
+        let hits = match (tool, search) {
+            // The library's own index has the passages' words already, and they are never behind.
+            (
+                Tool::Hybrid,
+                Search {
+                    text: Some(query),
+                    dense: None,
+                    ..
+                },
+            ) => {
+                let library = Arc::clone(&self.library);
+                spawn_blocking(move || library.search(&query, limit)).await??
+            }
+            (_, search) => {
+                self.live(search, limit, limit, |hit| hit.chunk.id.as_str())
+                    .await?
+            }
+        };
+        Ok(Found::new(tool.level(), hits, Vec::new()))
+    }
+
+    /// The best hits of live documents, of those with the same key the first. It asks for more as long as too few are left.
+    async fn live(
+        &self,
+        mut search: Search,
+        limit: usize,
+        first: usize,
+        key: fn(&Hit) -> &str,
+    ) -> Result<Vec<Hit>, ToolError> {
+        search.limit = first.clamp(1, MAX_HITS);
+        loop {
+            let hits = self.store.search(search.clone()).await?;
+            let all = hits.len() < search.limit || search.limit == MAX_HITS;
+            let live = self.library.document_ids();
+            let mut seen = HashSet::new();
+            let wanted: Vec<usize> = hits
+                .iter()
+                .enumerate()
+                .filter(|(_, hit)| live.contains(&hit.chunk.document_id) && seen.insert(key(hit)))
+                .map(|(at, _)| at)
+                .take(limit)
+                .collect();
+            if all || wanted.len() == limit {
+                let mut wanted = wanted.into_iter().peekable();
+                let kept = hits.into_iter().enumerate();
+                return Ok(kept
+                    .filter(|(at, _)| wanted.next_if_eq(at).is_some())
+                    .map(|(_, hit)| hit)
+                    .collect());
+            }
+            search.limit = search.limit.saturating_mul(2).min(MAX_HITS);
+        }
+    }
+
+    /// The passages of sentences, with the sentences' scores. Where one is gone by now, its sentence goes too.
+    async fn passages_of(&self, sentences: Vec<Hit>) -> Result<(Vec<Hit>, Vec<Hit>), ToolError> {
+        let library = Arc::clone(&self.library);
+        let passages = move || {
+            let passage = |sentence: Hit| {
+                let passage = library.parent(&sentence.chunk).transpose()?;
+                Some(passage.map(|passage| {
+                    let hit = Hit::new(passage, sentence.score);
+                    (sentence, hit)
+                }))
+            };
+            sentences
+                .into_iter()
+                .filter_map(passage)
+                .collect::<Result<_, LibraryError>>()
+        };
+        Ok(spawn_blocking(passages).await??)
+    }
+}
+
+fn parent_of(hit: &Hit) -> &str {
+    hit.chunk.parent.as_deref().unwrap_or(&hit.chunk.id)
+}
+
+/// One tool as a retriever.
+#[derive(Debug, Clone)]
+pub struct ToolRetriever {
+    tools: SearchTools,
+    tool: Tool,
+}
+
+impl Retrieve for ToolRetriever {
+    fn tool(&self) -> &str {
+        self.tools.name(self.tool)
+    }
+
+    fn mode(&self) -> &str {
+        self.tools.mode(self.tool)
+    }
+
+    fn retrieve<'a>(
+        &'a self,
+        request: RetrieveRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
+        Box::pin(async move {
+            let found = self
+                .tools
+                .search(self.tool, &[request.query], request.limit)
+                .await;
+            let mut found = found.map_err(RetrieveError::new)?;
+            Ok(found.pop().map(|found| found.hits).unwrap_or_default())
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "tools_tests.rs"]
+mod tests;
