@@ -128,7 +128,7 @@ impl LibraryError {
 /// How far adding a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Progress {
+pub struct IndexingProgress {
     /// Chunks that are ready.
     pub done_chunks: usize,
     /// Chunks of the document.
@@ -235,7 +235,7 @@ impl Library {
         &self,
         name: &str,
         parsed: &Parsed,
-        mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+        mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()>,
     ) -> Result<Document, LibraryError> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
             return Err(LibraryError::BadName);
@@ -254,7 +254,7 @@ impl Library {
         let mut prepared = Vec::with_capacity(total_chunks);
         for (done_chunks, piece) in pieces.iter().enumerate() {
             if done_chunks % CHUNKS_PER_PROGRESS == 0
-                && progress(Progress {
+                && progress(IndexingProgress {
                     done_chunks,
                     total_chunks,
                 })
@@ -293,7 +293,7 @@ impl Library {
             self.clear_index(number, old.document.chunks);
         }
         // The document is in, whatever the caller now says.
-        let _ = progress(Progress {
+        let _ = progress(IndexingProgress {
             done_chunks: total_chunks,
             total_chunks,
         });

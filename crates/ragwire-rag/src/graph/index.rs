@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::extract::{ExtractGraph, Extraction};
 use super::names::EntityNames;
 use super::store::{Graph, GraphError};
-use crate::models::ModelError;
-use crate::{Chunk, Library, LibraryError};
+use crate::models::{Boxed, ModelError};
+use crate::{Chunk, FollowError, FollowReport, Library, LibraryError, LibraryFollower};
 
 /// Passages given to an extractor at a time.
 const BATCH: usize = 64;
@@ -235,6 +235,30 @@ impl GraphIndex {
         let (library, graph) = (Arc::clone(&self.library), Arc::clone(&self.graph));
         let working = tokio::task::spawn_blocking(move || work(&library, &graph));
         working.await.map_err(GraphIndexError::Lost)
+    }
+}
+
+impl LibraryFollower for GraphIndex {
+    fn name(&self) -> &str {
+        "graph"
+    }
+
+    fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    fn reconcile(&self) -> Boxed<'_, Result<FollowReport, FollowError>> {
+        Box::pin(async move { Ok(self.sync().await?.into()) })
+    }
+}
+
+impl From<Synced> for FollowReport {
+    fn from(synced: Synced) -> Self {
+        let mut report = Self::default();
+        report.added = synced.added;
+        report.removed = synced.removed;
+        report.no_room = synced.no_room;
+        report
     }
 }
 

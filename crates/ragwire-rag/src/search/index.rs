@@ -32,8 +32,9 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 use tokio::task::{JoinError, spawn_blocking};
 
-use crate::documents::library::{Library, LibraryError, Progress};
-use crate::models::{Embed, ModelError, Side};
+use crate::documents::follower::{FollowError, FollowFailure, FollowReport, LibraryFollower};
+use crate::documents::library::{IndexingProgress, Library, LibraryError};
+use crate::models::{Boxed, Embed, ModelError, Side};
 use crate::search::store::{Filter, Point, Store, StoreError};
 use crate::{Chunk, Document, Level, Parsed, documents::levels};
 
@@ -141,13 +142,13 @@ impl AddError {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 #[must_use = "documents that failed are told here only"]
-pub struct Report {
+pub struct IndexReport {
     /// Documents put in, or repaired.
     pub indexed: usize,
     /// Documents taken out that the library has not.
     pub removed: usize,
     /// Documents that failed; they stay in the library, and the next [`Indexer::reconcile`] tries them again.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<IndexFailure>,
     /// Documents that were not tried, because they would have failed as the last of `failed` did, or [`MAX_FAILURES`] had failed in a row.
     pub untried: usize,
 }
@@ -155,7 +156,7 @@ pub struct Report {
 /// A document that is not in step.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Failed {
+pub struct IndexFailure {
     /// The document.
     pub document_id: String,
     /// Why.
@@ -235,11 +236,11 @@ impl Indexer {
     /// What kept it from comparing, or `cancelled`. A document that fails is in the report.
     pub async fn reconcile(
         &self,
-        mut progress: impl FnMut(Progress) -> ControlFlow<()> + Send,
-    ) -> Result<Report, IndexError> {
+        mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()> + Send,
+    ) -> Result<IndexReport, IndexError> {
         let mut known = self.known.lock().await;
         known.compared = false;
-        let mut report = Report::default();
+        let mut report = IndexReport::default();
         self.compare(&mut known, &mut report).await?;
         let (revision, live) = (self.library.revision(), self.library.document_ids());
         self.take_out(&mut known, &live, &mut report).await?;
@@ -262,7 +263,7 @@ impl Indexer {
         &self,
         name: &str,
         parsed: Parsed,
-        mut progress: impl FnMut(Progress) -> ControlFlow<()> + Send,
+        mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()> + Send,
     ) -> Result<Document, AddError> {
         let (library, name) = (Arc::clone(&self.library), name.to_owned());
         let document = spawn_blocking(move || library.add(&name, &parsed))
@@ -321,10 +322,10 @@ impl Indexer {
     async fn follow(
         &self,
         document_id: Option<&str>,
-        progress: &mut (impl FnMut(Progress) -> ControlFlow<()> + Send),
+        progress: &mut (impl FnMut(IndexingProgress) -> ControlFlow<()> + Send),
     ) -> Result<(), IndexError> {
         let mut known = self.known.lock().await;
-        let mut report = Report::default();
+        let mut report = IndexReport::default();
         self.compare(&mut known, &mut report).await?;
         let (revision, live) = (self.library.revision(), self.library.document_ids());
         self.take_out(&mut known, &live, &mut report).await?;
@@ -336,7 +337,7 @@ impl Indexer {
     }
 
     /// Finds out what the store holds, once.
-    async fn compare(&self, known: &mut Known, report: &mut Report) -> Result<(), IndexError> {
+    async fn compare(&self, known: &mut Known, report: &mut IndexReport) -> Result<(), IndexError> {
         if known.compared {
             return Ok(());
         }
@@ -383,7 +384,7 @@ impl Indexer {
         &self,
         known: &mut Known,
         live: &BTreeSet<String>,
-        report: &mut Report,
+        report: &mut IndexReport,
     ) -> Result<(), IndexError> {
         let gone: Vec<String> = known
             .documents
@@ -403,8 +404,8 @@ impl Indexer {
         &self,
         known: &mut Known,
         documents: Vec<String>,
-        report: &mut Report,
-        progress: &mut (impl FnMut(Progress) -> ControlFlow<()> + Send),
+        report: &mut IndexReport,
+        progress: &mut (impl FnMut(IndexingProgress) -> ControlFlow<()> + Send),
     ) -> Result<(), IndexError> {
         let chunks = |id: &String| self.library.levels(id).map_or(0, |counts| total(&counts));
         let mut progress = Counted {
@@ -434,7 +435,7 @@ impl Indexer {
                 Err(error) => {
                     failures += 1;
                     let stop = error.is_of_all() || failures == MAX_FAILURES;
-                    report.failed.push(Failed { document_id, error });
+                    report.failed.push(IndexFailure { document_id, error });
                     if stop {
                         report.untried = documents.len();
                         break;
@@ -448,7 +449,7 @@ impl Indexer {
     /// Puts all chunks of a document in, batch by batch; false if the document is gone.
     async fn put<F>(&self, document_id: &str, progress: &mut Counted<'_, F>) -> Result<bool, IndexError>
     where
-        F: FnMut(Progress) -> ControlFlow<()> + Send,
+        F: FnMut(IndexingProgress) -> ControlFlow<()> + Send,
     {
         let mut reader = Reader::new(Arc::clone(&self.library), document_id);
         loop {
@@ -502,6 +503,36 @@ impl Indexer {
     }
 }
 
+impl LibraryFollower for Indexer {
+    fn name(&self) -> &str {
+        "store"
+    }
+
+    fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    fn reconcile(&self) -> Boxed<'_, Result<FollowReport, FollowError>> {
+        Box::pin(async move {
+            let report = Indexer::reconcile(self, |_| ControlFlow::Continue(())).await?;
+            Ok(report.into())
+        })
+    }
+}
+
+impl From<IndexReport> for FollowReport {
+    fn from(report: IndexReport) -> Self {
+        let failure = |failure: IndexFailure| FollowFailure::new(failure.document_id, failure.error);
+        Self {
+            added: report.indexed,
+            removed: report.removed,
+            failed: report.failed.into_iter().map(failure).collect(),
+            untried: report.untried,
+            no_room: Vec::new(),
+        }
+    }
+}
+
 /// The document that marks a store which is filled in this way: by this embedder, cut like this.
 fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     let vectors = store.vectors();
@@ -535,10 +566,10 @@ struct Counted<'a, F> {
     tell: &'a mut F,
 }
 
-impl<F: FnMut(Progress) -> ControlFlow<()>> Counted<'_, F> {
+impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> Counted<'_, F> {
     fn add(&mut self, chunks: usize) -> Result<(), IndexError> {
         self.done += chunks;
-        let progress = Progress {
+        let progress = IndexingProgress {
             done_chunks: self.done,
             total_chunks: usize::try_from(self.total).unwrap_or(usize::MAX),
         };

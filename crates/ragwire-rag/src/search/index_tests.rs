@@ -147,7 +147,7 @@ fn indexer(library: &Arc<Library>, shelf: &Arc<Shelf>, words: Words) -> Indexer 
     Indexer::new(Arc::clone(library), store, Some(Arc::new(words))).unwrap()
 }
 
-fn go_on(_: Progress) -> ControlFlow<()> {
+fn go_on(_: IndexingProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
@@ -311,7 +311,7 @@ async fn a_crash_between_any_two_steps_is_repaired() {
     }
 }
 
-fn is_done(outcome: &Result<Report, IndexError>) -> bool {
+fn is_done(outcome: &Result<IndexReport, IndexError>) -> bool {
     outcome.as_ref().is_ok_and(|report| report.failed.is_empty())
 }
 
@@ -415,7 +415,7 @@ async fn one_bad_document_holds_up_no_other_and_many_stop() {
 async fn cancelling_stops_after_a_batch_and_is_repaired() {
     let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
     let index = indexer(&library, &shelf, Words::default());
-    let stop = |progress: Progress| {
+    let stop = |progress: IndexingProgress| {
         if progress.done_chunks > 0 {
             ControlFlow::Break(())
         } else {
@@ -434,7 +434,7 @@ async fn cancelling_stops_after_a_batch_and_is_repaired() {
     let never = |_| ControlFlow::Break(());
     assert_eq!(index.reconcile(never).await.unwrap_err().code(), "cancelled");
     // The last word is too late.
-    let last = |progress: Progress| {
+    let last = |progress: IndexingProgress| {
         if progress.done_chunks == progress.total_chunks {
             ControlFlow::Break(())
         } else {

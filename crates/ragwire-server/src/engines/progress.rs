@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ragwire_rag::Progress;
+use ragwire_rag::IndexingProgress;
 
 /// Between two lines where there is no terminal: enough to see that it goes on.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -30,8 +30,8 @@ impl Shown {
         }
     }
 
-    pub(super) fn at(&mut self, progress: Progress) {
-        let Progress {
+    pub(super) fn at(&mut self, progress: IndexingProgress) {
+        let IndexingProgress {
             done_chunks,
             total_chunks,
             ..

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use ragwire_rag::search::store::StoreError;
-use ragwire_rag::{IndexError, Report};
+use ragwire_rag::{IndexError, IndexReport};
 
 use super::error::{EnginesError, chain};
 use super::progress::Shown;
@@ -117,7 +117,7 @@ impl Engines {
         }
     }
 
-    fn name_failures(&self, report: &Report) {
+    fn name_failures(&self, report: &IndexReport) {
         if report.failed.is_empty() {
             return;
         }
