@@ -53,7 +53,7 @@ fn lexical_ways(corpus: &Corpus, tools: &SearchTools) -> Vec<Way> {
     };
     let lexical = way("lexical (the default)", Tool::Hybrid);
     let ranked = Way {
-        name: "lexical, ranked anew by the words that they cover".to_owned(),
+        name: "lexical, reranked by the words that they cover".to_owned(),
         rank: Some(Arc::new(LexicalRank::new(Arc::clone(&corpus.library)))),
         ..lexical.clone()
     };

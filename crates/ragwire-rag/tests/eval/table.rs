@@ -97,7 +97,7 @@ pub(crate) const MODEL: &str = "MiniLM";
 pub(crate) fn page(has_paper: bool) -> String {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let name = if has_paper {
-        "../../README.md"
+        "../../docs/evaluation.md"
     } else {
         "tests/eval/without-paper.md"
     };
