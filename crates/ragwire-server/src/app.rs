@@ -8,12 +8,12 @@ use ragwire_rag::graph::GraphIndex;
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
-use crate::cli::settings::Settings;
 use crate::engines::Engines;
 use crate::eve::EveSessions;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::orchestrator::Orchestrator;
+use crate::settings::Settings;
 
 /// One server: its library, what answers from it, and its limits.
 #[derive(Debug)]
@@ -60,14 +60,14 @@ impl App {
         Self {
             eve: EveSessions::new(sessions.clone(), journal.clone()),
             turns: TurnGroup::builder()
-                .max_active(settings.max_turns.0)
-                .max_queued(settings.max_queued.0)
-                .queue_timeout(settings.queue_timeout.0)
+                .max_active(*settings.max_turns)
+                .max_queued(*settings.max_queued)
+                .queue_timeout(*settings.queue_timeout)
                 .max_per_owner(1)
                 .build(),
             journal,
             sessions,
-            uploads: Arc::new(Semaphore::new(settings.max_uploads.0)),
+            uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
             settings,
             library,
             graph: None,
@@ -93,33 +93,33 @@ impl App {
 
     /// What becomes of a turn whose readers can come back, when the last one has gone.
     pub fn grace(&self) -> Disconnect {
-        Disconnect::grace(self.settings.disconnect_grace.0)
+        Disconnect::grace(*self.settings.disconnect_grace)
     }
 
     /// The limits of a turn in time.
     pub fn timeouts(&self) -> Timeouts {
         Timeouts::default()
-            .keep_alive(self.settings.keep_alive.0)
-            .idle(self.settings.idle_timeout.0)
-            .total(self.settings.turn_timeout.0)
-            .write_stall(self.settings.write_timeout.0)
+            .keep_alive(*self.settings.keep_alive)
+            .idle(*self.settings.idle_timeout)
+            .total(*self.settings.turn_timeout)
+            .write_stall(*self.settings.write_timeout)
     }
 }
 
 /// How much is remembered of sessions.
 pub fn session_limits(settings: &Settings) -> SessionLimits {
     SessionLimits::default()
-        .max_sessions(settings.max_sessions.0)
-        .max_messages(settings.session_turns.0)
-        .max_bytes(settings.session_size.0)
-        .max_age(settings.session_age.0)
-        .max_state_bytes(EveSessions::max_state_bytes(settings.max_question.0))
+        .max_sessions(*settings.max_sessions)
+        .max_messages(*settings.session_turns)
+        .max_bytes(*settings.session_size)
+        .max_age(*settings.session_age)
+        .max_state_bytes(EveSessions::max_state_bytes(*settings.max_question))
 }
 
 /// The limits of the library.
 pub fn library_limits(settings: &Settings) -> LibraryLimits {
     let mut limits = LibraryLimits::default();
-    limits.max_documents = settings.max_documents.0;
-    limits.max_chunks = settings.max_chunks.0;
+    limits.max_documents = *settings.max_documents;
+    limits.max_chunks = *settings.max_chunks;
     limits
 }

@@ -18,8 +18,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 
-use crate::cli::settings::Settings;
-use crate::cli::values::Size;
+use crate::settings::Settings;
+use crate::settings::values::Size;
 
 /// Most bytes of output: the parser's 16 MiB of text, with headings and JSON around it.
 const MAX_OUTPUT_BYTES: u64 = 128 << 20;
@@ -75,7 +75,7 @@ impl Extractor {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             program,
-            time: settings.extract_timeout.0,
+            time: *settings.extract_timeout,
             memory: settings.extract_memory,
             max_file: settings.max_upload_size,
             places: Arc::new(Semaphore::new(cores)),

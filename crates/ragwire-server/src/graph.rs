@@ -16,8 +16,8 @@ use ragwire_rag::graph::{
     Patterns, Synced,
 };
 
-use crate::cli::settings::Settings;
 use crate::engines::Engines;
+use crate::settings::Settings;
 
 /// Why there is no graph.
 #[derive(Debug, thiserror::Error)]

@@ -16,8 +16,8 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::cli::settings::Settings;
 use crate::routes::refusal::Refusal;
+use crate::settings::Settings;
 
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 

@@ -37,4 +37,5 @@ pub mod orchestrator;
 pub mod routes;
 pub mod sample;
 pub mod serve;
+pub mod settings;
 pub mod start;

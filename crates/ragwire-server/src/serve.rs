@@ -65,7 +65,7 @@ pub struct Server {
 
 /// How the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum Shutdown {
     /// Every connection was done.
     Drained,
     /// The time was over, or the second signal came: this many connections were cut.
@@ -107,15 +107,15 @@ impl Server {
 
     /// Serves until `stop`; then ends open turns with their completion, refuses new ones, and waits for the connections as long
     /// as the settings say or until `kill`.
-    pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Ended {
+    pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Shutdown {
         let settings = &self.app.settings;
         let (closing, _) = watch::channel(false);
         let connections = Connections {
             router: routes::router(&self.app, &self.gateway, self.address),
-            http: Arc::new(http(settings.header_timeout.0)),
-            first_request: settings.header_timeout.0,
-            write_timeout: settings.write_timeout.0,
-            places: Arc::new(Semaphore::new(settings.max_connections.0)),
+            http: Arc::new(http(*settings.header_timeout)),
+            first_request: *settings.header_timeout,
+            write_timeout: *settings.write_timeout,
+            places: Arc::new(Semaphore::new(*settings.max_connections)),
             closing,
         };
         let mut tasks = JoinSet::new();
@@ -135,13 +135,13 @@ impl Server {
             }
         }
 
-        let drain = settings.drain.0;
+        let drain = *settings.drain;
         tracing::info!(turns = self.app.turns.active(), ?drain, "going down");
         self.app.turns.shut_down();
         self.gateway.shut_down();
         let deadline = Instant::now() + drain;
         // Still accepting: whoever comes now is told 503 and when to retry, until the open turns are over.
-        let all_uploads = u32::try_from(settings.max_uploads.0).unwrap_or(u32::MAX);
+        let all_uploads = u32::try_from(*settings.max_uploads).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
             self.app.turns.drained().await;
             self.app.eve.settled().await;
@@ -173,13 +173,13 @@ impl Server {
                 }
             };
             tokio::select! {
-                () = finish => return Ended::Drained,
+                () = finish => return Shutdown::Drained,
                 () = &mut out_of_time => {}
             }
         }
         let cut = tasks.len();
         tasks.shutdown().await;
-        Ended::Cut(cut)
+        Shutdown::Cut(cut)
     }
 }
 

@@ -11,7 +11,6 @@ use ragwire_rag::graph::GraphIndex;
 use ragwire_rag::{Library, LibraryError};
 
 use crate::app::{App, library_limits, session_limits};
-use crate::cli::settings::Settings;
 use crate::engines::{self, Engines, EnginesError};
 use crate::extract::Extractor;
 use crate::graph::{self, GraphStartError};
@@ -19,7 +18,8 @@ use crate::ingest::{Summary, ingest as ingest_files};
 use crate::journal;
 use crate::orchestrator::Reference;
 use crate::sample;
-use crate::serve::{Ended, Server};
+use crate::serve::{Server, Shutdown};
+use crate::settings::Settings;
 
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ fn session_hint(error: &SessionError) -> &'static str {
 /// there are, and where.
 async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
     let limits = session_limits(settings);
-    let (sessions, file) = match journal::redis_options(settings)? {
+    let (sessions, file) = match settings.redis_options()? {
         Some(options) => (Sessions::redis(&options, limits).await, PathBuf::from("Redis")),
         None => {
             let file = settings.data.join(SESSIONS_FILE);
@@ -174,7 +174,7 @@ pub async fn fill_library(
 }
 
 async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extractor) -> Summary {
-    ingest_files(library, extractor, &settings.docs, settings.max_upload_size.0).await
+    ingest_files(library, extractor, &settings.docs, *settings.max_upload_size).await
 }
 
 /// The command `ingest`. It fails where files were named and none of them is in the library then.
@@ -302,8 +302,8 @@ async fn serve_with(
         never = engines::follow(engines) => match never {},
     };
     match ended {
-        Ended::Drained => tracing::info!("all connections were done"),
-        Ended::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
+        Shutdown::Drained => tracing::info!("all connections were done"),
+        Shutdown::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
     }
     Ok(())
 }

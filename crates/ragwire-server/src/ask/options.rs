@@ -8,8 +8,8 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Framed, Ndjson, Sse};
 
 use super::AskError;
-use crate::cli::settings::Settings;
-use crate::cli::values::BadValue;
+use crate::settings::Settings;
+use crate::settings::values::BadValue;
 
 /// The session of who names none.
 const SESSION: &str = "cli";

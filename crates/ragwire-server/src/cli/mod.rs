@@ -1,17 +1,12 @@
-//! The command line: `serve` (what runs without a command), `ingest`, `ask`.
+//! The command line: `serve` (the default command), `ingest`, `ask`.
 //!
 //! | status | meaning |
 //! |---|---|
 //! | 0 | done; `ask`: the turn completed |
 //! | 1 | failed; `ask`: the turn failed |
-//! | 2 | wrong usage or settings; `ask`: refused by the server, or it was not reached |
+//! | 2 | wrong usage or settings; `ask`: the server refused the question or was not reached |
 //! | 3 | `ask`: the turn was stopped |
-//! | 4 | `ask`: the answer broke off, or cannot be read |
-
-pub mod engines;
-pub mod layers;
-pub mod settings;
-pub mod values;
+//! | 4 | `ask`: the answer is incomplete or cannot be read |
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -22,11 +17,11 @@ use tracing_subscriber::EnvFilter;
 
 use crate::ask::{self, AskOptions};
 use crate::extract::{self, ChildOptions};
+use crate::settings::layers::{self, SettingsError};
+use crate::settings::{Options, Settings};
 use crate::start;
-use layers::SettingsError;
-use settings::{Options, Settings};
 
-/// Wrong usage, as clap's own errors.
+/// The status of wrong usage, the same as for clap's own errors.
 const USAGE: u8 = 2;
 
 /// Answers questions about your documents, live, with citations
@@ -47,17 +42,17 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
-    /// Serve questions and uploads over HTTP; the same as no command
+    /// Serve questions and uploads over HTTP (default)
     Serve(ServeArgs),
     /// Index documents into --data and exit
     Ingest(IngestArgs),
     /// Ask a running server; steps go to stderr, the answer to stdout
     #[command(
-        after_help = "Exit status: 0 the turn completed, 1 it failed, 2 the question was refused or the server not \
-                      reached, 3 the turn was stopped, 4 the answer broke off or cannot be read."
+        after_help = "Exit status: 0 the turn completed, 1 it failed, 2 the server refused the question or was not \
+                      reached, 3 the turn was stopped, 4 the answer is incomplete or cannot be read."
     )]
     Ask(AskOptions),
-    /// Read one document from stdin; how the server starts itself
+    /// Read one document from stdin; the server starts itself this way
     #[command(hide = true)]
     Extract(ChildOptions),
 }
@@ -73,7 +68,7 @@ struct ServeArgs {
 
 #[derive(Debug, Args)]
 struct IngestArgs {
-    /// Files and folders, as --docs
+    /// Files and folders, like --docs
     paths: Vec<PathBuf>,
     #[command(flatten)]
     serve: ServeArgs,
@@ -96,10 +91,10 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// The command line with the defaults in its help.
+/// Builds the command line, with the defaults in its help.
 fn command() -> clap::Command {
     let with_defaults = |command: clap::Command| {
-        Settings::shown()
+        Settings::defaults_for_help()
             .into_iter()
             .fold(command, |command, (name, kind, default)| {
                 command.mut_arg(name, |argument| {
@@ -144,21 +139,21 @@ fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => {
             let code = runtime.block_on(work);
-            // A parser or an index that still computes must not hold up the end of the program.
+            // A parser or an index that still runs must not delay the exit.
             runtime.shutdown_background();
             code
         }
         Err(error) => {
-            eprintln!("error: no runtime: {error}");
+            eprintln!("error: cannot start the async runtime: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What matters. llama.cpp tells a hundred lines of each model, and warns of what is meant.
+/// The default log filter. llama.cpp logs a hundred lines per model and warns about intended behaviour.
 const LOG: &str = "info,llama-cpp-2=error,llama_cpp_2=error";
 
-/// Logs to stderr: `RUST_LOG`, or what matters.
+/// Logs to stderr, filtered by `RUST_LOG` or [`LOG`].
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     tracing_subscriber::fmt()

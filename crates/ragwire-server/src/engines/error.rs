@@ -9,9 +9,9 @@ use ragwire_rag::search::store::StoreError;
 use ragwire_rag::search::tools::ToolError;
 
 use super::Place;
-use crate::cli::settings::Contradiction;
 #[cfg(feature = "llama")]
 use crate::models::{HubError, ModelFile};
+use crate::settings::Contradiction;
 
 /// Why the models and the store that the settings name do not run.
 #[derive(Debug, thiserror::Error)]

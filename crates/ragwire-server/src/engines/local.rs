@@ -12,9 +12,9 @@ use ragwire_rag::models::{Boxed, Embed, LanguageModel, ModelError, Side};
 
 use super::error::EnginesError;
 use super::{Part, Started, Work};
-use crate::cli::engines::Model;
-use crate::cli::settings::Settings;
 use crate::models::{Hub, ModelFile};
+use crate::settings::Settings;
+use crate::settings::engines::Model;
 
 impl Part for LlamaEngine {
     fn end(&self) -> Boxed<'_, ()> {
@@ -77,10 +77,10 @@ impl Found {
     /// With what the settings say of all models.
     fn file(&self, settings: &Settings) -> LlamaFile {
         let mut file = LlamaFile::new(&self.path);
-        if let Some(layers) = settings.llm_gpu_layers.0 {
+        if let Some(layers) = *settings.llm_gpu_layers {
             file = file.gpu_layers(layers);
         }
-        match settings.llm_threads.0 {
+        match *settings.llm_threads {
             0 => file,
             threads => file.threads(narrow(threads)),
         }
@@ -162,12 +162,12 @@ pub(super) async fn start_writer(
     let Some(found) = &files.llm else {
         return Ok(());
     };
-    let slots = narrow(settings.llm_slots.0);
+    let slots = narrow(*settings.llm_slots);
     let mut options = LlamaOptions::new(found.file(settings)).slots(slots);
-    if settings.llm_context.0 > 0 {
-        options = options.context_tokens(narrow(settings.llm_context.0));
+    if *settings.llm_context > 0 {
+        options = options.context_tokens(narrow(*settings.llm_context));
     }
-    if let Some(template) = &settings.llm_template.0 {
+    if let Some(template) = &*settings.llm_template {
         options = options.template(template);
     }
     let threads = options.file.threads;

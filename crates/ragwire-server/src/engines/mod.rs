@@ -29,8 +29,7 @@ use ragwire_rag::models::{Boxed, Embed, LanguageModel, Rank};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, SearchTools};
 
-use crate::cli::engines::upstream_options;
-use crate::cli::settings::Settings;
+use crate::settings::Settings;
 
 pub use error::EnginesError;
 pub use step::{follow, keep_in_step};
@@ -235,7 +234,7 @@ impl Started {
         settings: &Settings,
     ) -> Result<(Arc<dyn Store>, Place), EnginesError> {
         if work == Work::Answering
-            && let Some(options) = upstream_options(settings)?
+            && let Some(options) = settings.upstream_options()?
         {
             self.written_by(Arc::new(Upstream::new(options)?));
         }

@@ -8,10 +8,10 @@ use ragwire_rag::search::store::{MemoryStore, Store, StoreError, Vectors};
 
 use super::Part;
 use super::error::EnginesError;
-use crate::cli::engines::StoreKind;
+use crate::settings::Settings;
+use crate::settings::engines::StoreKind;
 #[cfg(not(all(feature = "qdrant", feature = "qdrant-edge")))]
-use crate::cli::engines::not_built;
-use crate::cli::settings::Settings;
+use crate::settings::engines::not_built;
 
 /// The folder of the store beside the library.
 #[cfg(feature = "qdrant-edge")]

@@ -20,7 +20,7 @@ use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Holds, Reader, invalid};
+use super::start::{self, Holds, Reader, invalid};
 use crate::app::App;
 
 /// Longest id of a thread or a run. They come back in every object of the stream, so that a long one would be sent a thousand
@@ -120,7 +120,7 @@ pub(super) async fn run(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let run: Run = turn::read_answers(&app, Holds::Conversation, request).await?;
+    let run: Run = start::read_answers(&app, Holds::Conversation, request).await?;
     for (name, id) in [("threadId", &run.thread_id), ("runId", &run.run_id)] {
         if id.is_empty() || id.len() > MAX_ID_BYTES {
             return Err(invalid(format!("`{name}` has 1 to {MAX_ID_BYTES} bytes.")));
@@ -131,7 +131,7 @@ pub(super) async fn run(
     let resume = run.resume.unwrap_or_default();
     let (turn, wire) = if resume.is_empty() {
         // `abortRun` closes the connection and says nothing else, and the protocol has no way back to a run.
-        let turn = turn::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?;
+        let turn = start::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?;
         let wire = wire(turn.id());
         (turn, wire)
     } else {

@@ -31,7 +31,7 @@ use super::owner::Owner;
 use super::refusal::Refusal;
 use super::resume::{Stopped, refused};
 use super::shapes;
-use super::turn::{self, Asked, Holds, Reader, invalid};
+use super::start::{self, Asked, Holds, Reader, invalid};
 use crate::app::App;
 
 /// Longest id of a chat; those that `useChat` makes have 16 bytes.
@@ -88,9 +88,9 @@ pub(super) async fn chat(
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
     let wire = negotiate(request.headers(), offered)?;
     let chat: Chat = if knows_approvals {
-        turn::read_answers(&app, Holds::Conversation, request).await?
+        start::read_answers(&app, Holds::Conversation, request).await?
     } else {
-        turn::read(&app, Holds::Conversation, request).await?
+        start::read(&app, Holds::Conversation, request).await?
     };
     let continued = chat.messages.last().and_then(continued);
     let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
@@ -114,7 +114,7 @@ pub(super) async fn chat(
         ..messages::asked(chat.messages)?
     };
     // A page with `resume` comes back by the chat's id. Its `stop()` only closes the connection: the page has to call the route for that.
-    let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
+    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
     let response = if is_ui {
         let id = continued.unwrap_or_else(|| turn.id().to_string());
         turn.respond(ui_stream(knows_approvals).message_id(id))
@@ -141,7 +141,7 @@ fn answers(messages: &[UiMessage]) -> Vec<Given> {
 
 /// The newest turn of a conversation.
 async fn newest(app: &App, owner: &Owner, chat: &str) -> Result<Option<TurnId>, Refusal> {
-    let lane = turn::chat_lane(owner, chat);
+    let lane = start::chat_lane(owner, chat);
     let newest = app.journal.latest(&lane, owner.as_str()).await;
     Ok(newest.map_err(Rejected::from)?)
 }
@@ -218,7 +218,7 @@ pub(super) async fn stop(
     chat: ChatId,
 ) -> Result<Json<Stopped>, Refusal> {
     let stopped = match chat {
-        Ok(Path(chat)) => turn::stop_newest(&app, &owner, &turn::chat_lane(&owner, &chat)).await?,
+        Ok(Path(chat)) => start::stop_newest(&app, &owner, &start::chat_lane(&owner, &chat)).await?,
         Err(_) => false,
     };
     Ok(Json(Stopped { stopped }))

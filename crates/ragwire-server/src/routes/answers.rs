@@ -19,7 +19,7 @@ use super::body;
 use super::openapi::BodyRefusals;
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::turn::{self, Holds};
+use super::start::{self, Holds};
 use super::{resume, shapes};
 use crate::app::App;
 
@@ -68,8 +68,8 @@ pub(super) async fn answer(
     let id = turn.ok().and_then(|Path(id)| TurnId::parse(&id));
     // A server that is full still takes answers: it is they that make room.
     let (head, body) = request.into_parts();
-    let max_bytes = turn::max_bytes(&app, Holds::Answer);
-    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let max_bytes = start::max_bytes(&app, Holds::Answer);
+    let bytes = body::read(&head.headers, body, max_bytes, *app.settings.body_timeout).await?;
     let posted: Posted = body::json(&head.headers, &bytes)?;
     let answered = match id {
         Some(id) => {

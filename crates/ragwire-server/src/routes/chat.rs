@@ -17,7 +17,7 @@ use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, Reader};
+use super::start::{self, Asked, Holds, Memory, Reader};
 use crate::app::App;
 use crate::orchestrator::{Effort, MODE, as_in_the_adr};
 
@@ -130,8 +130,8 @@ async fn start(
     id: SessionId,
     request: Request,
 ) -> Result<(String, Turn), Refusal> {
-    let message: Message = turn::read(app, Holds::Question, request).await?;
-    let session_id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    let message: Message = start::read(app, Holds::Question, request).await?;
+    let session_id = start::session_id(id.map(|Path(id)| id).ok())?;
     let asked = Asked {
         effort: message.reasoning_effort,
         review: message.review_enabled,
@@ -141,5 +141,5 @@ async fn start(
         shape: as_in_the_adr,
         ..Asked::new(message.prompt).memory(Memory::Session(session_id.clone()))
     };
-    Ok((session_id, turn::start(app, owner, reader, asked).await?))
+    Ok((session_id, start::start(app, owner, reader, asked).await?))
 }

@@ -171,7 +171,7 @@ pub(super) async fn upload(
     let media_type = body::media_type(&head.headers);
     let multipart = media_type.as_deref() == Some("multipart/form-data");
     let around = if multipart {
-        PART_BYTES * (app.settings.max_upload_files.0 + 1)
+        PART_BYTES * (*app.settings.max_upload_files + 1)
     } else {
         0
     };
@@ -184,10 +184,10 @@ pub(super) async fn upload(
              application/octet-stream.",
         ));
     }
-    let max_bytes = app.settings.max_upload_size.0 + around;
-    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let max_bytes = *app.settings.max_upload_size + around;
+    let bytes = body::read(&head.headers, body, max_bytes, *app.settings.body_timeout).await?;
     let files = if multipart {
-        parts(&head.headers, bytes, app.settings.max_upload_files.0).await?
+        parts(&head.headers, bytes, *app.settings.max_upload_files).await?
     } else {
         let Query(Named { name }) = query.unwrap_or_default();
         vec![(name_of(name, &head.headers)?, bytes)]

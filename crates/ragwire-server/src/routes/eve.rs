@@ -31,7 +31,7 @@ use super::openapi::{EveRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, invalid};
+use super::start::{self, Asked, Holds, Memory, invalid};
 use super::{answers, body};
 use crate::app::App;
 use crate::eve::{AnswerRefused, EveError, EveSession, Reader, Taken};
@@ -305,7 +305,7 @@ pub(super) async fn create(
     let Ok(Query(creation)) = creation else {
         return Err(bad_request("vocabulary", "The vocabulary is `shipped` or `documented`.").into());
     };
-    let posted: Posted = turn::read(&app, Holds::Question, request).await?;
+    let posted: Posted = start::read(&app, Holds::Question, request).await?;
     let prompt = posted.prompt()?;
     let documented = matches!(creation.vocabulary, Vocabulary::Documented);
     let created = app.eve.create(owner.as_str(), documented).await?;
@@ -352,7 +352,7 @@ pub(super) async fn go_on(
 ) -> Result<Response, Refused> {
     let owner = owner?;
     let session = find(&app, &owner, id).await?;
-    let posted: Posted = turn::read_answers(&app, Holds::Question, request).await?;
+    let posted: Posted = start::read_answers(&app, Holds::Question, request).await?;
     let token = posted.continuation_token.clone().unwrap_or_default();
     if !posted.input_responses.is_empty() {
         let answers = posted.answers()?;
@@ -413,7 +413,7 @@ async fn start(app: &App, owner: &Owner, taken: Taken, prompt: String) -> Result
     let asked = Asked::new(prompt.as_str()).memory(Memory::Apart { space, id });
     // An agent answers whether somebody looks or not; its stream is the session's.
     match taken
-        .hold(turn::start(app, owner, turn::Reader::Absent, asked))
+        .hold(start::start(app, owner, start::Reader::Absent, asked))
         .await
     {
         Ok(turn) => Ok(taken.began(turn, prompt).await?),
@@ -458,7 +458,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Refused> {
     let owner = owner?;
     let (head, body) = request.into_parts();
-    let bytes = body::read(&head.headers, body, MAX_CANCEL_BYTES, app.settings.body_timeout.0).await?;
+    let bytes = body::read(&head.headers, body, MAX_CANCEL_BYTES, *app.settings.body_timeout).await?;
     let cancel: Option<Cancel> = if bytes.is_empty() {
         None
     } else {
@@ -532,7 +532,7 @@ pub(super) async fn stream(
         return Err(bad_request("start_index", "startIndex is the number of lines that were read.").into());
     };
     // Refused here or, where the journal drops lines under a slow reader, cut below.
-    let keep_alive = app.settings.keep_alive.0;
+    let keep_alive = *app.settings.keep_alive;
     let reader = Reader::open(&app.eve, &session, from.start_index, keep_alive).await?;
     let lines = futures_util::stream::try_unfold(reader, |mut reader| async move {
         let lines = reader.next().await?;

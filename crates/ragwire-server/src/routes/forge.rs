@@ -14,7 +14,7 @@ use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Reader};
+use super::start::{self, Asked, Holds, Reader};
 use crate::app::App;
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -45,13 +45,13 @@ pub(super) async fn stream(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let query: Query = turn::read(&app, Holds::Question, request).await?;
+    let query: Query = start::read(&app, Holds::Question, request).await?;
     let asked = Asked {
         // As its page expects them.
         sources_last: true,
         ..Asked::new(query.query).mode(query.mode)
     };
     // Its page reconnects, and does so by the turn's id.
-    let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
+    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))
 }

@@ -17,7 +17,7 @@ use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema,
 
 use super::answers::{Given, Verdict};
 use super::refusal::Refusal;
-use super::turn::{Asked, Memory, invalid};
+use super::start::{Asked, Memory, invalid};
 
 /// Longest type of a part that a refusal quotes.
 const MAX_QUOTED_BYTES: usize = 64;

@@ -3,7 +3,7 @@
 //! | route | file |
 //! |---|---|
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
-//! | `POST /v1/turns` | `turns.rs` |
+//! | `POST /v1/turns` | `native.rs` |
 //! | `GET /v1/turns/{turn_id}/stream`, `POST …/stop` | `resume.rs`, with the place to go on from `cursor.rs` |
 //! | `POST /v1/turns/{turn_id}/answer` | `answers.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
@@ -18,7 +18,7 @@
 //! | `GET /openapi.json` | `openapi.rs`, with the shapes of `shapes.rs` |
 //! | `GET /healthz` | here |
 //!
-//! Every route that answers a question goes through `turn.rs`; those whose clients send all messages along read them with
+//! Every route that answers a question goes through `start.rs`; those whose clients send all messages along read them with
 //! `messages.rs`. Whose a request is, `owner.rs` says.
 
 mod ag_ui;
@@ -31,6 +31,7 @@ mod documents;
 mod eve;
 mod forge;
 mod messages;
+mod native;
 mod openai;
 mod openapi;
 mod owner;
@@ -39,9 +40,8 @@ pub mod refusal;
 mod resume;
 mod session_chat;
 mod shapes;
+mod start;
 pub mod trustgraph;
-mod turn;
-mod turns;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(chat::stream))
         .routes(routes!(chat::whole))
-        .routes(routes!(turns::stream))
+        .routes(routes!(native::stream))
         .routes(routes!(resume::stream))
         .routes(routes!(resume::stop))
         .routes(routes!(answers::answer))

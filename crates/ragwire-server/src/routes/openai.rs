@@ -23,7 +23,7 @@ use super::openapi::{OpenAiRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Holds, Reader};
+use super::start::{self, Holds, Reader};
 use crate::app::App;
 
 /// The only model there is: the pipeline.
@@ -77,7 +77,7 @@ pub(super) async fn completions(
     request: Request,
 ) -> Result<Response, OpenAiRefusal> {
     let owner = owner?;
-    let asked: Completion = turn::read(&app, Holds::Conversation, request).await?;
+    let asked: Completion = start::read(&app, Holds::Conversation, request).await?;
     if asked.model != MODEL {
         return Err(no_model().into());
     }
@@ -86,7 +86,7 @@ pub(super) async fn completions(
         Some(true) => (Reader::Leaving, true),
         _ => (Reader::Whole, false),
     };
-    let turn = turn::start(&app, &owner, reader, messages::asked(asked.messages)?).await?;
+    let turn = start::start(&app, &owner, reader, messages::asked(asked.messages)?).await?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut wire = OpenAi::new(format!("chatcmpl-{}", turn.id()), created.as_secs(), MODEL);
     if asked.stream_options.and_then(|options| options.include_usage) == Some(true) {
@@ -95,7 +95,7 @@ pub(super) async fn completions(
     if streams {
         return Ok(turn.respond(wire).map(Body::new));
     }
-    let whole = turn::collect(turn).await?;
+    let whole = start::collect(turn).await?;
     Ok(Json(wire.completion(&whole.text, &whole.end)).into_response())
 }
 

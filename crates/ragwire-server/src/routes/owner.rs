@@ -51,7 +51,7 @@ impl FromRequestParts<Arc<App>> for Owner {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
-        match &app.settings.owner_header.0 {
+        match &*app.settings.owner_header {
             None => Ok(Self(String::new())),
             Some(header) => Self::of(&parts.headers, header).ok_or_else(|| {
                 Refusal::permanent(

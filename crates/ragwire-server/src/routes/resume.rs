@@ -1,6 +1,6 @@
 //! `/v1/turns/{turn_id}/stream` and `…/stop`: a turn is read again, by whoever lost it or by another reader, and it is stopped.
 //!
-//! Going away is not stopping. What a turn does when its last reader has gone is said where it is asked, in [`turn::Reader`].
+//! Going away is not stopping. What a turn does when its last reader has gone is said where it is asked, in [`start::Reader`].
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::cursor::cursor;
+use super::native;
 use super::openapi::example;
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turns;
 use crate::app::App;
 
 type Turn = Result<Path<String>, PathRejection>;
@@ -65,7 +65,7 @@ pub(super) async fn stream(
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let wire = negotiate(&headers, turns::wires())?;
+    let wire = negotiate(&headers, native::wires())?;
     let query = query.map(|Query(query)| query).unwrap_or_default();
     let from = cursor(&query, &headers)?;
     let id = find(turn);

@@ -24,7 +24,7 @@ use super::openapi::{BodyRefusals, TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, Reader, invalid};
+use super::start::{self, Asked, Holds, Memory, Reader, invalid};
 use crate::app::App;
 use crate::orchestrator::Effort;
 
@@ -148,7 +148,7 @@ pub(super) async fn begin(
     request: Request,
 ) -> Result<(StatusCode, Json<Session>), Refusal> {
     let (head, body) = request.into_parts();
-    let bytes = body::read(&head.headers, body, MAX_BEGIN_BYTES, app.settings.body_timeout.0).await?;
+    let bytes = body::read(&head.headers, body, MAX_BEGIN_BYTES, *app.settings.body_timeout).await?;
     let begin = if bytes.is_empty() {
         Begin::default()
     } else {
@@ -192,7 +192,7 @@ pub(super) async fn show(
     owner: Owner,
     id: SessionId,
 ) -> Result<Json<Session>, Refusal> {
-    let id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    let id = start::session_id(id.map(|Path(id)| id).ok())?;
     Ok(Json(find(&app, &owner, &id).await?))
 }
 
@@ -243,7 +243,7 @@ pub(super) async fn whole(
     request: Request,
 ) -> Result<Json<Value>, Refusal> {
     let (turn, wire) = start(&app, &owner, Reader::Whole, id, request).await?;
-    let whole = turn::collect(turn).await?;
+    let whole = start::collect(turn).await?;
     Ok(Json(wire.complete(&whole.events, &whole.text, &whole.end)))
 }
 
@@ -262,7 +262,7 @@ pub(super) async fn status(State(app): State<Arc<App>>, owner: Owner) -> Json<St
     let lanes = app.turns.owners();
     // The other lanes are chats, and sessions of others, whose ids are nobody else's business.
     let sessions = |lanes: &[String]| -> Vec<String> {
-        let own = lanes.iter().filter_map(|lane| turn::session_of(&owner, lane));
+        let own = lanes.iter().filter_map(|lane| start::session_of(&owner, lane));
         own.map(str::to_owned).collect()
     };
     Json(Status {
@@ -279,8 +279,8 @@ async fn start(
     id: SessionId,
     request: Request,
 ) -> Result<(Turn, SessionChat), Refusal> {
-    let message: Message = turn::read(app, Holds::Question, request).await?;
-    let id = turn::session_id(id.map(|Path(id)| id).ok())?;
+    let message: Message = start::read(app, Holds::Question, request).await?;
+    let id = start::session_id(id.map(|Path(id)| id).ok())?;
     // Who asks for a session that is not there does not wait for it.
     find(app, owner, &id).await?;
     let asked = Asked {
@@ -295,7 +295,7 @@ async fn start(
         }
     };
     Ok((
-        turn::start_in_session(app, owner, reader, asked, tell).await?,
+        start::start_in_session(app, owner, reader, asked, tell).await?,
         wire,
     ))
 }
@@ -308,7 +308,7 @@ async fn find(app: &App, owner: &Owner, id: &str) -> Result<Session, Refusal> {
 /// Unknown, another's and forgotten are the same.
 fn refused(error: SessionError) -> Refusal {
     match error {
-        SessionError::Unknown => Rejected::new(turn::no_session()).into(),
+        SessionError::Unknown => Rejected::new(start::no_session()).into(),
         other => Refusal::internal(&other),
     }
 }

@@ -22,7 +22,7 @@ use super::openapi::{BodyRefusals, HandshakeRefusals};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Reader};
+use super::start::{self, Asked, Holds, Reader};
 use crate::app::App;
 use crate::orchestrator::Service;
 use crate::serve::Upgrade;
@@ -93,7 +93,7 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
             async move { answer(&app, kind, &call).await }
         }
     };
-    let max_message = turn::max_bytes(app, Holds::Question);
+    let max_message = start::max_bytes(app, Holds::Question);
     Gateway::builder()
         .service(GRAPH_RAG, ServiceKind::GraphRag, service(ServiceKind::GraphRag))
         .service(
@@ -105,11 +105,11 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
         .allow_any_origin()
         .limits(
             GatewayLimits::default()
-                .max_sockets(app.settings.max_connections.0)
+                .max_sockets(*app.settings.max_connections)
                 .max_message_bytes(max_message)
                 .max_frame_bytes(max_message),
         )
-        .timeouts(GatewayTimeouts::default().write(app.settings.write_timeout.0))
+        .timeouts(GatewayTimeouts::default().write(*app.settings.write_timeout))
         .build()
 }
 
@@ -118,9 +118,9 @@ async fn answer(app: &App, kind: ServiceKind, call: &Call) -> Result<Turn, Rejec
         // The envelope has no place for a turn's id, so nobody could come back; a socket that closes cancels all that it asked.
         Ok(service) => {
             let asked = Asked::new(call.query()).service(service);
-            turn::start(app, &Owner::nobody(), Reader::Whole, asked).await
+            start::start(app, &Owner::nobody(), Reader::Whole, asked).await
         }
-        Err(message) => Err(turn::invalid(message)),
+        Err(message) => Err(start::invalid(message)),
     };
     started.map_err(|refusal| {
         refusal.log();
@@ -204,7 +204,7 @@ pub(super) async fn whole(
             ));
         }
     };
-    let query: Query = turn::read(&app, Holds::Question, request).await?;
+    let query: Query = start::read(&app, Holds::Question, request).await?;
     let refused = |message: String| {
         let failure = Failure::new(REQUEST_ERROR, message).permanent();
         Json(wire.response([], "", &End::failed(failure))).into_response()
@@ -219,7 +219,7 @@ pub(super) async fn whole(
         Ok(service) => Asked::new(query.query).service(service),
         Err(message) => return Ok(refused(message)),
     };
-    let response = match turn::start(&app, &owner, Reader::Whole, asked).await {
+    let response = match start::start(&app, &owner, Reader::Whole, asked).await {
         Ok(turn) => match turn.collect().await {
             Ok(collected) => wire.response(&collected.events, &collected.text, &collected.end),
             Err(error) => return Err(Refusal::internal(&error)),

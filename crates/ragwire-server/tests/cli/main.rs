@@ -14,9 +14,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use ragwire_server::ask::AskFlags;
-use ragwire_server::cli::layers::{self, SettingsError, Variables};
-use ragwire_server::cli::settings::Options;
-use ragwire_server::cli::values::{Count, Span};
+use ragwire_server::settings::Options;
+use ragwire_server::settings::layers::{self, SettingsError, Variables};
+use ragwire_server::settings::values::{Count, Span};
 
 use served::{Served, program};
 
@@ -109,7 +109,7 @@ fn wrong_settings_are_refused_at_start_in_words() {
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
     let cases: &[Case<'_>] = &[
         (&["--config", &unknown_key], &[], "unknown field `max-turn`"),
-        (&["--config", &zero], &[], "`0` is no count"),
+        (&["--config", &zero], &[], "`0` is not a whole number"),
         (&["--config", &twice], &[], "duplicate key"),
         (&["--config", &negative], &[], "out of range"),
         (&["--config", "/nowhere.toml"], &[], "No such file"),
@@ -138,8 +138,12 @@ fn wrong_settings_are_refused_at_start_in_words() {
             &[("RAGWIRE_LISTEN", "here")],
             "RAGWIRE_LISTEN: invalid value",
         ),
-        (&["--max-turns", "0"], &[], "`0` is no count"),
-        (&["--max-turns", "9223372036854775808"], &[], "is no count"),
+        (&["--max-turns", "0"], &[], "`0` is not a whole number"),
+        (
+            &["--max-turns", "9223372036854775808"],
+            &[],
+            "is not a whole number",
+        ),
         (&["--drain", "0s"], &[], "out of range"),
         (
             &["--keep-alive", "3m"],
@@ -195,9 +199,9 @@ fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
             "set RAGWIRE_QDRANT_API_KEY",
         ),
         (&["ingest", "x", "--llm-key=s3cret"], &[], "set RAGWIRE_LLM_KEY"),
-        (&[], &[("RAGWIRE_LLM_KEY", "s3cret")], "llm-key is for llm-url"),
+        (&[], &[("RAGWIRE_LLM_KEY", "s3cret")], "llm-key requires llm-url"),
         (&["--config", &unquoted], &[], "line 2"),
-        (&["--config", &lonely], &[], "llm-key is for llm-url"),
+        (&["--config", &lonely], &[], "llm-key requires llm-url"),
         (&["--config", &spaced], &[], "llm-key: the api key is not valid"),
         (
             &["--config", &traversal],
@@ -212,20 +216,20 @@ fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
         (
             &["--store", "sqlite"],
             &[],
-            "`sqlite` is none of memory, qdrant-edge, qdrant",
+            "unknown value `sqlite`: write one of memory, qdrant-edge, qdrant",
         ),
         (
             &["--qdrant-url", "http://:s3cret@127.0.0.1"],
             &[],
-            "qdrant-url is for store qdrant, which is not set",
+            "qdrant-url requires store qdrant, which is not set",
         ),
         (
             &["--graph-model"],
             &[],
-            "graph-model is for llm or llm-url, none of which is set",
+            "graph-model requires llm or llm-url, none of which is set",
         ),
         (&["--llm", "hf:owner/repo"], &[], "write hf:owner/repo/file.gguf"),
-        (&["--llm-gpu-layers", "many"], &[], "is no number of layers"),
+        (&["--llm-gpu-layers", "many"], &[], "is not a number of layers"),
     ];
     for (arguments, environment, said) in cases {
         let mut command = program(arguments);

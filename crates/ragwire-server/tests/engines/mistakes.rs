@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use ragwire_server::cli::engines::Label;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Room};
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::engines::Label;
+use ragwire_server::settings::values::{Count, CountOrZero};
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 use ragwire_test_support::tiny_llama::CHATML;
 
@@ -92,7 +92,7 @@ async fn settings_that_the_model_does_not_take() {
     let see = "see --llm-context, --llm-slots and --llm-threads";
     for (change, words) in [
         (
-            (|settings| settings.llm_context = Room(5_000)) as fn(&mut Settings),
+            (|settings| settings.llm_context = CountOrZero(5_000)) as fn(&mut Settings),
             "context_tokens must be 2 to 4096",
         ),
         (|settings| settings.llm_slots = Count(65), "slots must be 1 to 64"),
@@ -105,7 +105,7 @@ async fn settings_that_the_model_does_not_take() {
         assert_eq!(error.await, (words, "model_options"));
     }
     let (mut many, _folder) = settings(|settings| settings.embedder = model(embedder()));
-    many.llm_threads = Room(513);
+    many.llm_threads = CountOrZero(513);
     let error = start(&many, &library()).await.unwrap_err();
     let words = "embedder.gguf: the options cannot be used: threads must be 1 to 512; see --llm-threads";
     assert!(error.to_string().ends_with(words), "{error}");
@@ -129,7 +129,7 @@ async fn settings_that_the_model_does_not_take() {
     });
     let (words, code) = told(|settings| {
         settings.llm = model(&wide);
-        settings.llm_context = Room(1_000_000);
+        settings.llm_context = CountOrZero(1_000_000);
         settings.llm_slots = Count(64);
     })
     .await;
@@ -149,16 +149,16 @@ async fn a_mistake_leaves_nothing_running() {
         settings.reranker = model(ranker());
         #[cfg(feature = "qdrant-edge")]
         {
-            settings.store = ragwire_server::cli::engines::StoreKind::QdrantEdge;
+            settings.store = ragwire_server::settings::engines::StoreKind::QdrantEdge;
         }
         settings.llm = model(Path::new(writer()));
-        settings.llm_context = Room(5_000);
+        settings.llm_context = CountOrZero(5_000);
     };
     let (mut settings, _folder) = settings(late);
     let library = library();
     let error = start(&settings, &library).await.unwrap_err();
     assert_eq!(error.code(), "model_options");
-    settings.llm_context = Room(0);
+    settings.llm_context = CountOrZero(0);
     let engines = start(&settings, &library).await.unwrap();
     within(engines.reconcile()).await.unwrap();
     within(engines.shutdown()).await;
@@ -172,14 +172,14 @@ async fn settings_that_contradict_each_other_start_nothing() {
         settings.llm_url = "http://127.0.0.1:1/v1".parse().unwrap();
         settings.llm_model = Label(Some("m".into()));
     });
-    let words = "llm and llm-url name two language models; one writes";
+    let words = "llm and llm-url each name a language model; set only one of them";
     assert_eq!(error.await, (words.to_owned(), "bad_settings"));
 }
 
 #[cfg(feature = "qdrant")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_qdrant_that_is_not_there() {
-    use ragwire_server::cli::engines::{Secret, StoreKind};
+    use ragwire_server::settings::engines::{Secret, StoreKind};
 
     // Nobody listens there any more.
     let port = std::net::TcpListener::bind("127.0.0.1:0")

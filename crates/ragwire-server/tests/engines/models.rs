@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use ragwire_rag::{Library, LibraryLimits, ParseLimits, parse};
-use ragwire_server::cli::engines::Model;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::Room;
 use ragwire_server::engines::{Engines, EnginesError};
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::engines::Model;
+use ragwire_server::settings::values::CountOrZero;
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use tempfile::TempDir;
@@ -76,7 +76,7 @@ pub(crate) fn settings(change: impl FnOnce(&mut Settings)) -> (Settings, TempDir
         .iter()
         .any(|model| model.0.is_some())
     {
-        settings.llm_threads = Room(1);
+        settings.llm_threads = CountOrZero(1);
     }
     (settings, folder)
 }

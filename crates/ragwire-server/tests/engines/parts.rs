@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ragwire_rag::models::{ModelError, Prompt, Side};
 use ragwire_rag::search::store::{Filter, Search};
 use ragwire_rag::{Level, Library};
-use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::engines::{Engines, follow, keep_in_step};
+use ragwire_server::settings::values::{Count, CountOrZero};
 
 use crate::models::{add, embedder, library, model, ranker, settings, start, within, writer};
 
@@ -45,7 +45,7 @@ async fn every_part_runs_and_is_told() {
         settings.llm = model(writer());
         settings.embedder = model(embedder());
         settings.reranker = model(ranker());
-        settings.llm_context = Room(512);
+        settings.llm_context = CountOrZero(512);
         settings.llm_slots = Count(2);
     });
     let library = library();

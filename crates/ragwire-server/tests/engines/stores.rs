@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use ragwire_rag::search::store::{EdgeOptions, EdgeStore, Vectors};
-use ragwire_server::cli::engines::StoreKind;
-use ragwire_server::cli::settings::Settings;
 use ragwire_server::engines::Engines;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::engines::StoreKind;
 
 use crate::models::{add, embedder, library, model, settings, start, within, writer};
 

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ragwire_server::cli::layers;
+use ragwire_server::settings::layers;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_ragwire-server");
 

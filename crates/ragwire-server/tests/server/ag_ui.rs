@@ -1,8 +1,8 @@
 //! The route of AG-UI.
 
 use ragwire::AgUi;
-use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
+use ragwire_server::settings::values::Size;
 use serde_json::{Value, json};
 
 use crate::support::{Running, at_once, bad_messages, keys, no_json, spelled, start, steady};

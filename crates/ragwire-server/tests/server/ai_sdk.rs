@@ -4,8 +4,8 @@ use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use ragwire::{AiSdk, Frame, Framed, Status};
-use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
+use ragwire_server::settings::values::Size;
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, at_once, bad_messages, keys, no_json, spelled, start, steady};

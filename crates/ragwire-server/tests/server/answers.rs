@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use ragwire::turn::{Ask, BoxError};
 use ragwire::{Frame, Metadata, Sink};
 use ragwire_rag::Library;
-use ragwire_server::cli::values::{Count, Room};
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
+use ragwire_server::settings::values::{Count, CountOrZero};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -208,7 +208,7 @@ async fn the_request_is_checked() {
 async fn a_full_server_takes_answers() {
     let server = start(|settings| {
         settings.max_turns = Count(1);
-        settings.max_queued = Room(0);
+        settings.max_queued = CountOrZero(0);
     })
     .await;
     let (turn, mut body) = begin(&server, "fault:ask").await;

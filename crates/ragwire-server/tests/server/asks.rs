@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::Method;
-use ragwire_server::cli::values::{Count, Header, Room};
+use ragwire_server::settings::values::{Count, CountOrZero, Header};
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, start, steady};
@@ -228,7 +228,8 @@ async fn wrong_answers_of_a_chat_are_told_apart() {
 
 #[tokio::test]
 async fn a_full_server_takes_answers() {
-    let server = start(|settings| (settings.max_turns, settings.max_queued) = (Count(1), Room(0))).await;
+    let server =
+        start(|settings| (settings.max_turns, settings.max_queued) = (Count(1), CountOrZero(0))).await;
     let reply = ask_in(&server, "c", "fault:ask").await;
     let turn = turn(&reply);
     let refused = ask_in(&server, "d", "fault:ask").await;

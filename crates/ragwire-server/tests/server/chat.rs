@@ -5,8 +5,8 @@ use std::time::Duration;
 use http::Method;
 use ragwire::session::Role;
 use ragwire::{Frame, Status};
-use ragwire_server::cli::values::{Size, Span};
 use ragwire_server::sample;
+use ragwire_server::settings::values::{Size, Span};
 use serde_json::{Value, json};
 
 use crate::support::{JSON, STREAM, WHOLE, decode, full_of_one, keys, no_grace, start};

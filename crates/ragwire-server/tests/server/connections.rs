@@ -11,10 +11,10 @@ use hyper_util::rt::TokioExecutor;
 use ragwire::event::Search;
 use ragwire::{Frame, Metadata, Sink, Status};
 use ragwire_rag::Library;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Span};
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
-use ragwire_server::serve::Ended;
+use ragwire_server::serve::Shutdown;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Count, Span};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -44,7 +44,10 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
         answer.is_empty() || answer.starts_with(b"HTTP/1.1 503"),
         "{answer:?}"
     );
-    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Drained);
+    assert_eq!(
+        server.tasks.join_next().await.unwrap().unwrap(),
+        Shutdown::Drained
+    );
 }
 
 /// Text without end, as fast as a reader can take it; what nobody takes is kept up to a limit, so speed alone would outrun any reader.
@@ -102,7 +105,7 @@ async fn a_reader_that_stalls_is_cut() {
 async fn a_reader_that_stalls_does_not_hold_up_shutdown() {
     let (server, _socket) = flooded(|settings| settings.drain = Span(Duration::from_millis(500))).await;
     let started = Instant::now();
-    assert_eq!(server.stop().await, Ended::Cut(1));
+    assert_eq!(server.stop().await, Shutdown::Cut(1));
     assert!(started.elapsed() < Duration::from_secs(3));
 }
 
@@ -113,7 +116,7 @@ async fn the_second_signal_ends_it_at_once() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     let started = Instant::now();
     server.kill.take().unwrap().send(()).unwrap();
-    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Cut(1));
+    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Shutdown::Cut(1));
     assert!(started.elapsed() < Duration::from_secs(1));
 }
 

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use http::Method;
 use ragwire_rag::Library;
 use ragwire_server::app::library_limits;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Size, Span};
-use ragwire_server::serve::Ended;
+use ragwire_server::serve::Shutdown;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Count, Size, Span};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -303,7 +303,7 @@ async fn what_was_added_survives_a_restart() {
             .status,
         201
     );
-    assert_eq!(server.stop().await, Ended::Drained);
+    assert_eq!(server.stop().await, Shutdown::Drained);
     let server = start_with(open(folder.path()), None, |_| {});
     let answer = server
         .ask(WHOLE, "How far does the owl turn its head?")

@@ -14,12 +14,12 @@ use ragwire_rag::graph::{Graph, GraphTraverse};
 use ragwire_rag::models::Prompt;
 use ragwire_rag::search::store::{Filter, Search};
 use ragwire_rag::{Level, Library, parse};
-use ragwire_server::cli::engines::{Label, Secret, Speaks};
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::Room;
 use ragwire_server::engines::{Engines, follow};
 use ragwire_server::graph;
 use ragwire_server::orchestrator::Reference;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::engines::{Label, LlmDialect, Secret};
+use ragwire_server::settings::values::CountOrZero;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -169,7 +169,7 @@ fn asking(url: &str) -> Settings {
         llm_url: url.parse().unwrap(),
         llm_model: Label(Some("qwen3:8b".into())),
         llm_key: Secret(Some("s3cret".into())),
-        llm_dialect: "llama.cpp".parse::<Speaks>().unwrap(),
+        llm_dialect: "llama.cpp".parse::<LlmDialect>().unwrap(),
         ..Settings::default()
     }
 }
@@ -178,7 +178,7 @@ fn asking(url: &str) -> Settings {
 async fn a_language_model_behind_a_server_is_told_and_asked() {
     let (url, asked, _serving) = double("Forty-two.").await;
     let settings = Settings {
-        llm_context: Room(32_768),
+        llm_context: CountOrZero(32_768),
         ..asking(&url)
     };
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
@@ -205,7 +205,7 @@ async fn a_language_model_behind_a_server_is_told_and_asked() {
 
     // Without a word of the context, that of the protocol's servers.
     let settings = Settings {
-        llm_context: Room(0),
+        llm_context: CountOrZero(0),
         ..settings
     };
     let engines = Engines::start(&settings, &library).await.unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use http::Method;
 use http_body_util::BodyExt;
 use ragwire::session::Role;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Size, Span};
 use ragwire_server::sample;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Count, Size, Span};
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, full_of_one, keys, start};

@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use ragwire::session::Sessions;
 use ragwire_rag::Library;
 use ragwire_server::app::session_limits;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Header, Room};
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Count, CountOrZero, Header};
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, start, start_over};
@@ -131,8 +131,8 @@ async fn of_many_messages_at_once_one_is_taken() {
 #[tokio::test]
 async fn who_leaves_before_the_turn_began_leaves_the_session() {
     let server = start(|settings| {
-        (settings.max_turns, settings.max_queued) = (Count(1), Room(4));
-        settings.disconnect_grace = ragwire_server::cli::values::Grace(Duration::ZERO);
+        (settings.max_turns, settings.max_queued) = (Count(1), CountOrZero(4));
+        settings.disconnect_grace = ragwire_server::settings::values::Grace(Duration::ZERO);
     })
     .await;
     let session = create(&server, "fault:empty").await;
@@ -171,7 +171,7 @@ async fn who_leaves_before_the_turn_began_leaves_the_session() {
 async fn foreign_unknown_and_expired_sessions_are_the_same() {
     let server = start(|settings| {
         owned(settings);
-        settings.session_age = ragwire_server::cli::values::Span(Duration::from_millis(400));
+        settings.session_age = ragwire_server::settings::values::Span(Duration::from_millis(400));
     })
     .await;
     let as_user = |user: &'static str| [JSON, ("x-user", user)];

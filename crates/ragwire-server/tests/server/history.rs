@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ragwire::Metadata;
 use ragwire_rag::Library;
-use ragwire_server::cli::values::Count;
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
+use ragwire_server::settings::values::Count;
 use serde_json::{Value, json};
 
 use crate::support::{events, start_with};

@@ -2,8 +2,8 @@
 
 use http::Method;
 use ragwire::OpenAi;
-use ragwire_server::cli::values::Size;
 use ragwire_server::sample;
+use ragwire_server::settings::values::Size;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -12,9 +12,9 @@ use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Finish};
 use ragwire::{Frame, Framed, Metadata, Sink};
 use ragwire_rag::Library;
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Header, Size};
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Header, Size};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 

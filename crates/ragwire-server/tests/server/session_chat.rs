@@ -6,8 +6,8 @@ use http::Method;
 use http_body_util::BodyExt;
 use ragwire::session::Role;
 use ragwire::{Frame, SessionChat};
-use ragwire_server::cli::values::{Room, Size, Span};
 use ragwire_server::sample;
+use ragwire_server::settings::values::{CountOrZero, Size, Span};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -381,7 +381,7 @@ async fn who_waits_too_long_is_told() {
 #[tokio::test]
 async fn a_session_has_its_share_of_those_who_wait() {
     let server = start(|settings| {
-        settings.max_queued = Room(1);
+        settings.max_queued = CountOrZero(1);
         no_grace(settings);
     })
     .await;

@@ -17,15 +17,15 @@ use ragwire::{Frame, Framed, Ndjson};
 use ragwire_rag::Library;
 use ragwire_rag::graph::{Graph, GraphRoom};
 use ragwire_server::app::{App, session_limits};
-use ragwire_server::cli::settings::Settings;
-use ragwire_server::cli::values::{Count, Grace, Room};
 use ragwire_server::engines::Engines;
 use ragwire_server::extract::Extractor;
 use ragwire_server::graph;
 use ragwire_server::journal;
 use ragwire_server::orchestrator::{Orchestrator, Reference};
 use ragwire_server::sample;
-use ragwire_server::serve::{Ended, Server};
+use ragwire_server::serve::{Server, Shutdown};
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::{Count, CountOrZero, Grace};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -39,7 +39,7 @@ pub(crate) struct Running {
     pub(crate) app: Arc<App>,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     pub(crate) kill: Option<oneshot::Sender<()>>,
-    pub(crate) tasks: JoinSet<Ended>,
+    pub(crate) tasks: JoinSet<Shutdown>,
     pub(crate) client: Client<HttpConnector, Full<Bytes>>,
 }
 
@@ -206,7 +206,7 @@ impl Running {
             .unwrap();
     }
 
-    pub(crate) async fn stop(mut self) -> Ended {
+    pub(crate) async fn stop(mut self) -> Shutdown {
         self.stop.take().unwrap().send(()).unwrap();
         let ended = self.tasks.join_next();
         tokio::time::timeout(Duration::from_secs(20), ended)
@@ -392,7 +392,7 @@ pub(crate) fn no_grace(settings: &mut Settings) {
 
 /// One question at a time, and none that waits.
 pub(crate) fn full_of_one(settings: &mut Settings) {
-    (settings.max_turns, settings.max_queued) = (Count(1), Room(0));
+    (settings.max_turns, settings.max_queued) = (Count(1), CountOrZero(0));
 }
 
 /// A turn as `wire` spells it.

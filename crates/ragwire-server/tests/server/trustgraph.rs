@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use http::{Method, StatusCode};
-use ragwire_server::cli::values::{Count, Room};
-use ragwire_server::serve::Ended;
+use ragwire_server::serve::Shutdown;
+use ragwire_server::settings::values::{Count, CountOrZero};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -176,7 +176,7 @@ async fn many_questions_at_once_on_one_socket() {
     }
     drop(socket);
     server.until_idle().await;
-    assert_eq!(server.stop().await, Ended::Drained);
+    assert_eq!(server.stop().await, Shutdown::Drained);
 }
 
 async fn post(server: &Running, service: &str, body: &str) -> Reply {
@@ -227,7 +227,7 @@ async fn one_json_answer_over_http() {
             "{body}"
         );
     }
-    let full = start(|settings| (settings.max_turns, settings.max_queued) = (Count(0), Room(0))).await;
+    let full = start(|settings| (settings.max_turns, settings.max_queued) = (Count(0), CountOrZero(0))).await;
     let reply = post(&full, "graph-rag", question).await;
     assert_eq!((reply.status.as_u16(), reply.code().as_str()), (503, "busy"));
 }
@@ -299,5 +299,8 @@ async fn a_socket_is_told_when_the_server_goes_down() {
     // The first answers the close frame when it reads on, the idle one when it is dropped at the latest.
     while socket.0.next().await.is_some() {}
     drop(idle);
-    assert_eq!(server.tasks.join_next().await.unwrap().unwrap(), Ended::Drained);
+    assert_eq!(
+        server.tasks.join_next().await.unwrap().unwrap(),
+        Shutdown::Drained
+    );
 }

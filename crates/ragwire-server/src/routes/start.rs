@@ -135,11 +135,11 @@ pub(super) enum Holds {
 
 /// The longest request that holds so much, in bytes.
 pub(super) fn max_bytes(app: &App, holds: Holds) -> usize {
-    let max_question = app.settings.max_question.0;
+    let max_question = *app.settings.max_question;
     match holds {
         Holds::Question => max_question * ESCAPE_BYTES + ENVELOPE_BYTES,
         Holds::Conversation => {
-            (max_question + app.settings.session_size.0) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
+            (max_question + *app.settings.session_size) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
         }
         Holds::Answer => Ask::MAX_ANSWER_BYTES * ESCAPE_BYTES + ENVELOPE_BYTES,
     }
@@ -154,7 +154,7 @@ pub(super) async fn read_answers<T: DeserializeOwned>(
 ) -> Result<T, Refusal> {
     let (head, body) = request.into_parts();
     let max_bytes = max_bytes(app, holds);
-    let bytes = body::read(&head.headers, body, max_bytes, app.settings.body_timeout.0).await?;
+    let bytes = body::read(&head.headers, body, max_bytes, *app.settings.body_timeout).await?;
     body::json(&head.headers, &bytes)
 }
 
@@ -204,7 +204,7 @@ pub(super) async fn start_in_session<F>(
 where
     F: FnOnce(Session) + Send + 'static,
 {
-    let max_question = app.settings.max_question.0;
+    let max_question = *app.settings.max_question;
     if asked.prompt.trim().is_empty() {
         return Err(invalid("The prompt is empty."));
     }

@@ -20,7 +20,7 @@ use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
 use super::shapes;
-use super::turn::{self, Asked, Holds, Memory, Reader};
+use super::start::{self, Asked, Holds, Memory, Reader};
 use crate::app::App;
 use crate::orchestrator::Effort;
 
@@ -88,15 +88,15 @@ pub(super) async fn stream(
     request: Request,
 ) -> Result<Response, Refusal> {
     // A turn that nobody reads yet has to outlive that.
-    let responds_async = prefers_async(request.headers()) && !app.settings.disconnect_grace.0.is_zero();
+    let responds_async = prefers_async(request.headers()) && !app.settings.disconnect_grace.is_zero();
     let wire = if responds_async {
         None
     } else {
         Some(negotiate(request.headers(), wires())?)
     };
-    let message: Message = turn::read(&app, Holds::Question, request).await?;
+    let message: Message = start::read(&app, Holds::Question, request).await?;
     let memory = match message.session_id {
-        Some(id) => Memory::Session(turn::session_id(Some(id))?),
+        Some(id) => Memory::Session(start::session_id(Some(id))?),
         None => Memory::Nothing,
     };
     let asked = Asked {
@@ -106,7 +106,7 @@ pub(super) async fn stream(
     }
     .mode(message.mode);
     // Its readers come back by the turn's id.
-    let turn = turn::start(&app, &owner, Reader::Returning, asked).await?;
+    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
     Ok(match wire {
         Some(wire) => turn.respond(wire).map(Body::new),
         None => begun(&turn),

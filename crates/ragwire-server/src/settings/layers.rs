@@ -1,33 +1,34 @@
-//! Lays the sources of settings over each other: flag, environment, file, default, in this order.
+//! Merges the sources of settings. A flag wins over the environment, the environment over the file,
+//! and the file over the default.
 //!
-//! The environment is read with the same parser as the flags: `RAGWIRE_MAX_TURNS=8` is `--max-turns=8`. So every flag is also a
-//! variable, and a value means the same in both.
+//! The environment is parsed like flags: `RAGWIRE_MAX_TURNS=8` is `--max-turns=8`. So every flag has
+//! a variable, and a value means the same in both.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, FromArgMatches};
 
-use super::settings::{Contradiction, Options, Settings};
+use super::{Contradiction, Options, Settings};
 
-/// What the environment variables of this program begin with.
+/// Prefix of the environment variables of this program.
 pub const PREFIX: &str = "RAGWIRE_";
 
-/// Why the settings cannot be used. The program ends with status 2 then.
+/// Settings that cannot be used. The program exits with status 2.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A variable that no flag goes by.
+    /// A variable that does not match a flag.
     #[error(
-        "unknown environment variable {0}; `ragwire-server --help` lists the flags, and each is a variable"
+        "unknown environment variable {0}; each variable is a flag, and `ragwire-server --help` lists them"
     )]
     UnknownVariable(String),
-    /// A variable with a value that its flag would refuse.
+    /// A variable whose value does not parse.
     #[error("environment variable {name}: {reason}")]
     BadVariable {
         /// The variable.
         name: String,
-        /// Why its value was refused.
+        /// Why its value does not parse.
         reason: String,
     },
     /// The file could not be read.
@@ -35,35 +36,35 @@ pub enum SettingsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why: unreadable, no TOML, an unknown key, a bad value.
+        /// Unreadable, not TOML, an unknown key, or a bad value.
         reason: String,
     },
-    /// A key as a flag.
+    /// An API key given as a flag.
     #[error(
-        "--{name} shows to everybody on this machine; set {variable}, or the key `{name}` of the settings file"
+        "every user of this machine can see --{name}; set {variable}, or the key `{name}` in the settings file"
     )]
-    Shown {
+    SecretInFlag {
         /// The flag.
         name: &'static str,
         /// The variable to set instead.
         variable: String,
     },
-    /// Values that cannot hold together.
+    /// Settings that contradict each other.
     #[error(transparent)]
     Contradiction(#[from] Contradiction),
 }
 
-/// The variables of this program, as they stand in an environment.
+/// Environment variables of this program.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// The variables of the process that are ours.
+/// Returns the variables of this process that start with [`PREFIX`].
 pub fn variables() -> Variables {
     std::env::vars_os()
         .filter(|(name, _)| name.to_string_lossy().starts_with(PREFIX))
         .collect()
 }
 
-/// Settings from all their sources.
+/// Merges the settings of all sources and checks them.
 ///
 /// # Errors
 ///
@@ -79,24 +80,24 @@ pub fn settle(
     Ok(settings)
 }
 
-/// Keys that come from a variable or the file, never from a flag.
+/// API keys, which come from a variable or the file, never from a flag.
 pub const SECRETS: [&str; 2] = ["llm-key", "qdrant-api-key"];
 
-/// Looks for keys among the flags.
+/// Rejects API keys among the flags.
 ///
 /// # Errors
 ///
-/// [`SettingsError::Shown`]
+/// [`SettingsError::SecretInFlag`]
 pub fn no_secrets(flags: &Options) -> Result<(), SettingsError> {
-    let given = [&flags.llm_key, &flags.qdrant_api_key];
-    let shown = SECRETS.into_iter().zip(given).find(|(_, given)| given.is_some());
-    shown.map_or(Ok(()), |(name, _)| {
+    let values = [&flags.llm_key, &flags.qdrant_api_key];
+    let secret = SECRETS.into_iter().zip(values).find(|(_, value)| value.is_some());
+    secret.map_or(Ok(()), |(name, _)| {
         let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());
-        Err(SettingsError::Shown { name, variable })
+        Err(SettingsError::SecretInFlag { name, variable })
     })
 }
 
-/// What the settings file says.
+/// Reads the settings file.
 ///
 /// # Errors
 ///
@@ -107,13 +108,14 @@ pub fn from_file(path: &Path) -> Result<Options, SettingsError> {
         reason,
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| failed(without_address(&error, &text)))
+    toml::from_str(&text).map_err(|error| failed(redacted(&error, &text)))
 }
 
-/// What the parser says, which shows the line: but not one with an address, where a password may stand, or with a key.
-fn without_address(error: &toml::de::Error, text: &str) -> String {
+/// Returns the parser's message, which quotes the line, unless the line has a URL, which may contain
+/// a password, or an API key.
+fn redacted(error: &toml::de::Error, text: &str) -> String {
     let shown = error.to_string();
-    // An unknown key is told with all that there are.
+    // The message for an unknown key lists all keys, including the secrets.
     let excerpt = shown.replace(error.message(), "");
     if !shown.contains("://") && !SECRETS.iter().any(|name| excerpt.contains(name)) {
         return shown;
@@ -126,7 +128,7 @@ fn without_address(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// What the environment says for the arguments `A`. Variables in `others` belong to other commands and are passed over.
+/// Parses the arguments `A` from the environment. Variables of the commands in `others` are ignored.
 ///
 /// # Errors
 ///
@@ -140,10 +142,10 @@ pub fn from_environment<A: Args + FromArgMatches>(
     for (name, value) in variables {
         let shown = name.to_string_lossy().into_owned();
         let flag = shown[PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
-        // Windows has no lower case in names of variables; elsewhere a name in lower case is a mistake.
-        let spelled = cfg!(windows) || !shown.contains(|letter: char| letter.is_ascii_lowercase());
-        let Some(argument) = find(&command, &flag).filter(|_| spelled) else {
-            if spelled && find_anywhere(others, &flag) {
+        // Windows ignores case in variable names; elsewhere a lower-case name is a mistake.
+        let is_upper = cfg!(windows) || !shown.contains(|letter: char| letter.is_ascii_lowercase());
+        let Some(argument) = find(&command, &flag).filter(|_| is_upper) else {
+            if is_upper && find_anywhere(others, &flag) {
                 continue;
             }
             return Err(SettingsError::UnknownVariable(shown));
@@ -156,15 +158,15 @@ pub fn from_environment<A: Args + FromArgMatches>(
         } else {
             vec![value.clone()]
         };
-        let own: Vec<_> = values.iter().map(|value| assignment(&flag, value)).collect();
-        // Each by itself first, so that the error can name the variable.
-        if let Err(error) = command.clone().try_get_matches_from(&own) {
+        let assigned: Vec<_> = values.iter().map(|value| assignment(&flag, value)).collect();
+        // Each variable alone first, so that the error can name it.
+        if let Err(error) = command.clone().try_get_matches_from(&assigned) {
             return Err(SettingsError::BadVariable {
                 name: shown,
                 reason: reason_of(&error),
             });
         }
-        arguments.extend(own);
+        arguments.extend(assigned);
     }
     let matches = command.try_get_matches_from(arguments);
     matches
@@ -188,7 +190,7 @@ fn find_anywhere(command: &Command, flag: &str) -> bool {
             .any(|command| find_anywhere(command, flag))
 }
 
-/// A list in one variable: paths as in `PATH`, the rest with commas.
+/// Splits a list in one variable: paths as in `PATH`, other lists at commas.
 fn split(flag: &str, value: &OsStr) -> Vec<OsString> {
     if flag == "docs" {
         return std::env::split_paths(value)
@@ -205,7 +207,7 @@ fn assignment(flag: &str, value: &OsStr) -> OsString {
     argument
 }
 
-/// What clap says, without its own `error:` and usage.
+/// Returns the first line of clap's message, without its `error:` and usage.
 fn reason_of(error: &clap::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -186,5 +186,4 @@ pub async fn follow(engines: &Engines) -> Infallible {
 }
 
 #[cfg(test)]
-#[path = "step_tests.rs"]
 mod tests;

@@ -1,5 +1,8 @@
-//! The kinds of values that settings have. Each is read from the same text on the command line, in the environment and in the
-//! file, and none can be so large that arithmetic with it overflows; only a [`Room`] and a [`Grace`] can be zero.
+//! The types of setting values.
+//!
+//! Each type parses the same text on the command line, in the environment and in the settings file,
+//! and dereferences to the plain value. Upper bounds keep later arithmetic from overflowing. Only
+//! [`CountOrZero`] and [`Grace`] accept zero.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,60 +12,61 @@ use http::HeaderName;
 use ragwire::turn::Durability;
 use serde::de::{Error, Visitor};
 
-/// Longest time that may be configured: a year.
+/// Upper bound of a [`Span`]: a leap year.
 const MAX_SPAN: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Largest count: tokio's semaphores and our tables are far from their limits there.
+/// Upper bound of a [`Count`], far below the limits of tokio's semaphores and of our tables.
 const MAX_COUNT: usize = 1_000_000;
-/// Largest size in bytes: 1 TiB.
+/// Upper bound of a [`Size`]: 1 TiB.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// A length of time: `10s`, `500ms`, `2m`, `24h`.
+/// A duration longer than zero: `10s`, `500ms`, `2m`, `24h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
-/// A length of time, or none: `30s`, `0`.
+/// A duration that may be zero: `30s`, `0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grace(pub Duration);
 
-/// The name of a header, or none.
+/// An optional header name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header(pub Option<HeaderName>);
 
-/// The address of a Redis server, or none. It is kept out of everything that is printed, since a password may stand in it; and so it takes
-/// any text and leaves it to [`Settings::check`](super::settings::Settings::check) whether it is an address: who reads flags and files
-/// repeats what it refuses.
+/// An optional Redis URL, which is never printed because it may contain a password.
+///
+/// Parsing accepts any text, because parse errors of flags and files quote the value.
+/// [`Settings::check`](super::Settings::check) validates the URL instead.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct RedisUrl(pub Option<String>);
 
-/// How much of what is in a Redis server has to survive its crash: `none`, `every-second`, `always`.
+/// The durability required of a Redis server: `none`, `every-second`, `always`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Survives(pub Durability);
+pub struct RedisDurability(pub Durability);
 
-/// A name.
+/// A free-form name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(pub String);
 
-/// A number of things, at least one.
+/// A whole number from 1 to 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(pub usize);
 
-/// A number of things, or none.
+/// A whole number from 0 to 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Room(pub usize);
+pub struct CountOrZero(pub usize);
 
-/// A number of bytes: `8KiB`, `32MiB`, `4096`.
+/// A number of bytes from 1 to 1 TiB: `8KiB`, `32MiB`, `4096`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
 
-/// Why a value was refused, in words for whoever wrote it.
+/// A value that does not parse. The message is written for the user who set the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadValue(String);
 
 impl BadValue {
-    /// With these words.
-    pub fn new(words: String) -> Self {
-        Self(words)
+    /// Creates an error with this message.
+    pub fn new(message: String) -> Self {
+        Self(message)
     }
 }
 
@@ -70,15 +74,14 @@ impl FromStr for Span {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
-        let signed: jiff::SignedDuration = text.trim().parse().map_err(|_| {
-            BadValue(format!(
-                "`{text}` is no length of time; write 10s, 500ms, 2m or 24h"
-            ))
-        })?;
+        let signed: jiff::SignedDuration = text
+            .trim()
+            .parse()
+            .map_err(|_| BadValue(format!("`{text}` is not a duration; write 10s, 500ms, 2m or 24h")))?;
         match Duration::try_from(signed) {
             Ok(span) if !span.is_zero() && span <= MAX_SPAN => Ok(Self(span)),
             _ => Err(BadValue(format!(
-                "`{text}` is out of range: more than zero, at most a year"
+                "`{text}` is out of range: write more than zero and at most a year"
             ))),
         }
     }
@@ -101,15 +104,17 @@ impl FromStr for Header {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         HeaderName::try_from(text.trim())
             .map(|name| Self(Some(name)))
-            .map_err(|_| BadValue(format!("`{text}` is no name of a header; write x-user")))
+            .map_err(|_| BadValue(format!("`{text}` is not a header name; write x-user")))
     }
 }
 
-/// A text that is kept out of everything that is printed, or none. It takes any text: who reads flags and files repeats what it refuses.
+/// Implements parsing and printing for an optional text that must not be printed.
+///
+/// Parsing accepts any text, because parse errors of flags and files quote the value.
 macro_rules! hidden {
     ($($Name:ident)*) => { $(
         impl std::str::FromStr for $Name {
-            type Err = $crate::cli::values::BadValue;
+            type Err = $crate::settings::values::BadValue;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 Ok(Self(Some(text.trim().to_owned())))
@@ -133,7 +138,7 @@ pub(super) use hidden;
 
 hidden! { RedisUrl }
 
-impl FromStr for Survives {
+impl FromStr for RedisDurability {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
@@ -143,7 +148,7 @@ impl FromStr for Survives {
             "always" => Durability::Always,
             _ => {
                 return Err(BadValue(format!(
-                    "`{text}` is none of none, every-second, always"
+                    "unknown durability `{text}`: write none, every-second or always"
                 )));
             }
         }))
@@ -165,20 +170,20 @@ impl FromStr for Count {
         match text.trim().parse() {
             Ok(count) if (1..=MAX_COUNT).contains(&count) => Ok(Self(count)),
             _ => Err(BadValue(format!(
-                "`{text}` is no count: a whole number from 1 to {MAX_COUNT}"
+                "`{text}` is not a whole number from 1 to {MAX_COUNT}"
             ))),
         }
     }
 }
 
-impl FromStr for Room {
+impl FromStr for CountOrZero {
     type Err = BadValue;
 
     fn from_str(text: &str) -> Result<Self, BadValue> {
         match text.trim().parse() {
-            Ok(room) if room <= MAX_COUNT => Ok(Self(room)),
+            Ok(count) if count <= MAX_COUNT => Ok(Self(count)),
             _ => Err(BadValue(format!(
-                "`{text}` is no count: a whole number from 0 to {MAX_COUNT}"
+                "`{text}` is not a whole number from 0 to {MAX_COUNT}"
             ))),
         }
     }
@@ -190,13 +195,13 @@ impl FromStr for Size {
     fn from_str(text: &str) -> Result<Self, BadValue> {
         let size: bytesize::ByteSize = text.trim().parse().map_err(|_| {
             BadValue(format!(
-                "`{text}` is no number of bytes; write 4096, 8KiB or 32MiB"
+                "`{text}` is not a size in bytes; write 4096, 8KiB or 32MiB"
             ))
         })?;
         match usize::try_from(size.as_u64()) {
             Ok(bytes) if (1..=MAX_BYTES).contains(&size.as_u64()) => Ok(Self(bytes)),
             _ => Err(BadValue(format!(
-                "`{text}` is out of range: more than zero, at most 1 TiB"
+                "`{text}` is out of range: write more than zero and at most 1 TiB"
             ))),
         }
     }
@@ -228,7 +233,7 @@ impl fmt::Display for Header {
     }
 }
 
-impl fmt::Display for Survives {
+impl fmt::Display for RedisDurability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Durability::Always => "always",
@@ -251,7 +256,7 @@ impl fmt::Display for Count {
     }
 }
 
-impl fmt::Display for Room {
+impl fmt::Display for CountOrZero {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -267,10 +272,10 @@ impl fmt::Display for Size {
     }
 }
 
-/// In a file a value may be a number or a string; both are read as their text is.
-pub(super) struct AsText<T>(pub(super) std::marker::PhantomData<T>);
+/// Reads a value of the settings file, a number or a string, by parsing its text.
+pub(super) struct TextVisitor<T>(pub(super) std::marker::PhantomData<T>);
 
-impl<T: FromStr<Err = BadValue>> Visitor<'_> for AsText<T> {
+impl<T: FromStr<Err = BadValue>> Visitor<'_> for TextVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -290,26 +295,45 @@ impl<T: FromStr<Err = BadValue>> Visitor<'_> for AsText<T> {
     }
 }
 
-macro_rules! deserialize {
-    ($($Name:ident)*) => { $(
+/// Lets values be read from the settings file, and dereferenced to what they wrap.
+macro_rules! values {
+    ($($Name:ident($Inner:ty))*) => { $(
         impl<'de> serde::Deserialize<'de> for $Name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any($crate::cli::values::AsText(std::marker::PhantomData))
+                let visitor = $crate::settings::values::TextVisitor(std::marker::PhantomData);
+                deserializer.deserialize_any(visitor)
+            }
+        }
+
+        impl std::ops::Deref for $Name {
+            type Target = $Inner;
+
+            fn deref(&self) -> &$Inner {
+                &self.0
             }
         }
     )* };
 }
+pub(super) use values;
 
-pub(super) use deserialize;
-
-deserialize! { Span Grace Count Room Size Header RedisUrl Survives Name }
+values! {
+    Span(Duration)
+    Grace(Duration)
+    Count(usize)
+    CountOrZero(usize)
+    Size(usize)
+    Header(Option<HeaderName>)
+    RedisUrl(Option<String>)
+    RedisDurability(Durability)
+    Name(String)
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_and_shown_alike() {
+    fn values_print_as_they_parse() {
         for text in ["10s", "500ms", "2m", "24h", "90s"] {
             assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
         }
@@ -323,29 +347,30 @@ mod tests {
             assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
         }
         for text in ["none", "every-second", "always"] {
-            assert_eq!(text.parse::<Survives>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<RedisDurability>().unwrap().to_string(), text);
         }
         assert_eq!("7".parse::<Count>().unwrap(), Count(7));
-        for room in [0, 7] {
-            assert_eq!(room.to_string().parse::<Room>().unwrap(), Room(room));
+        for count in [0, 7] {
+            let parsed = count.to_string().parse::<CountOrZero>();
+            assert_eq!(parsed.unwrap(), CountOrZero(count));
         }
     }
 
     #[test]
-    fn an_address_is_never_shown() {
+    fn a_redis_url_is_never_printed() {
         let url: RedisUrl = "redis://:s3cret@127.0.0.1".parse().unwrap();
         assert_eq!(format!("{url} {url:?}"), "(not shown) (not shown)");
         assert_eq!(RedisUrl::default().to_string(), "none");
     }
 
     #[test]
-    fn zero_negative_and_huge_values_are_refused() {
+    fn zero_negative_and_huge_values_do_not_parse() {
         for text in ["0s", "-1s", "10", "", "soon", "9223372036854775807h", "1e400s"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
             assert_eq!(text.parse::<Grace>().is_ok(), text == "0s", "{text}");
         }
         for text in ["", "everysec", "Always", "unknown"] {
-            assert!(text.parse::<Survives>().is_err(), "{text}");
+            assert!(text.parse::<RedisDurability>().is_err(), "{text}");
         }
         for text in ["", "x user", "x:user", "\u{e9}"] {
             assert!(text.parse::<Header>().is_err(), "{text}");
@@ -359,7 +384,7 @@ mod tests {
             "9223372036854775808",
         ] {
             assert!(text.parse::<Count>().is_err(), "{text}");
-            assert_eq!(text.parse::<Room>().is_ok(), text == "0", "{text}");
+            assert_eq!(text.parse::<CountOrZero>().is_ok(), text == "0", "{text}");
         }
         for text in ["0", "-1", "", "many", "2TiB", "18446744073709551616"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

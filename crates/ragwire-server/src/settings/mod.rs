@@ -1,0 +1,463 @@
+//! The settings of the server, in one table.
+//!
+//! Each row defines the flag, the environment variable, the key in the settings file, the default and
+//! the help text. `layers.rs` merges these sources, `values.rs` and `engines.rs` hold the value types.
+
+pub mod engines;
+pub mod layers;
+pub mod values;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ragwire::turn::{Durability, JournalLimits, RedisError, RedisOptions, Timeouts, TurnGroup};
+use ragwire_rag::answer::error::MAX_QUESTION_BYTES;
+use ragwire_rag::models::upstream::Dialect;
+use serde::Deserialize;
+
+use engines::{Address, Label, Layers, LlmDialect, Model, Secret, StoreKind};
+use values::{Count, CountOrZero, Grace, Header, Name, RedisDurability, RedisUrl, Size, Span};
+
+macro_rules! settings {
+    (
+        values { $($(#[doc = $doc:literal])+ $(#[arg($($arg:tt)*)])? $name:ident : $Type:ident = $default:expr;)* }
+        lists { $($(#[doc = $list_doc:literal])+ $(#[arg($($list_arg:tt)*)])? $list:ident : $Item:ident;)* }
+    ) => {
+        /// The settings given by one source: flags, environment or file.
+        #[derive(Clone, Debug, Default, Deserialize, clap::Args)]
+        #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+        pub struct Options {
+            $($(#[doc = $list_doc])+ #[arg(long, num_args = 1.. $(, $($list_arg)*)?)] pub $list: Option<Vec<$Item>>,)*
+            $($(#[doc = $doc])+ #[arg(long $(, $($arg)*)?)] pub $name: Option<$Type>,)*
+        }
+
+        impl Options {
+            /// Fills settings that are missing here from `lower`. A list replaces the lower one.
+            #[must_use]
+            pub fn over(self, lower: Self) -> Self {
+                Self {
+                    $($list: self.$list.or(lower.$list),)*
+                    $($name: self.$name.or(lower.$name),)*
+                }
+            }
+        }
+
+        /// The settings of a running server.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $($(#[doc = $list_doc])+ pub $list: Vec<$Item>,)*
+            $($(#[doc = $doc])+ pub $name: $Type,)*
+        }
+
+        impl From<Options> for Settings {
+            fn from(options: Options) -> Self {
+                Self {
+                    $($list: options.$list.unwrap_or_default(),)*
+                    $($name: options.$name.unwrap_or_else(|| $default),)*
+                }
+            }
+        }
+
+        impl Settings {
+            /// Returns the name, the kind and the default of each value, as `--help` prints them.
+            pub fn defaults_for_help() -> Vec<(&'static str, &'static str, String)> {
+                let defaults = Self::default();
+                vec![$((stringify!($name), $Type::KIND, HelpText::help_text(&defaults.$name))),*]
+            }
+        }
+    };
+}
+
+settings! {
+    values {
+        /// Address and port to listen on; port 0 picks a free port
+        listen: SocketAddr = LISTEN;
+        /// Folder for the indexed documents
+        data: PathBuf = PathBuf::from(DATA);
+        /// How long running answers may take to end after Ctrl-C or SIGTERM
+        drain: Span = DRAIN;
+        /// Maximum number of questions answered concurrently
+        max_turns: Count = MAX_TURNS;
+        /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start at once
+        max_queued: CountOrZero = MAX_QUEUED;
+        /// Maximum time a question stays on the waiting list
+        queue_timeout: Span = Span(TurnGroup::QUEUE_TIMEOUT);
+        /// How long an answer continues without readers if its client can reconnect; 0 stops it at once
+        disconnect_grace: Grace = DISCONNECT_GRACE;
+        /// How long a finished answer can be read again
+        journal_keep: Span = Span(JournalLimits::KEEP);
+        /// Maximum size of all answers that can be read again
+        journal_size: Size = Size(JournalLimits::MAX_BYTES);
+        /// Maximum number of answers, running and finished, that can be read again
+        journal_turns: Count = Count(JournalLimits::MAX_TURNS);
+        /// Maximum size of one answer that can be read again; the beginning of a longer one is dropped
+        journal_turn_size: Size = Size(JournalLimits::MAX_TURN_BYTES);
+        /// Redis server for answers and sessions, shared by several servers; set it with a variable or in the file
+        redis: RedisUrl = RedisUrl::default();
+        /// Prefix of all keys in Redis
+        redis_prefix: Name = Name(RedisOptions::PREFIX.to_owned());
+        /// How long a server may be silent before another server ends its answers
+        redis_lease: Span = Span(RedisOptions::LEASE);
+        /// How long Redis may be unreachable before answers fail
+        redis_retry: Span = Span(RedisOptions::RETRY);
+        /// Durability that Redis must provide: none, every-second or always; the server does not start with less
+        redis_durability: RedisDurability = RedisDurability(Durability::None);
+        /// Language model that writes answers: a GGUF file, or hf:owner/repo/file on the Hugging Face hub
+        llm: Model = Model::default();
+        /// Embedding model, named like --llm
+        embedder: Model = Model::default();
+        /// Reranker for search results, named like --llm
+        reranker: Model = Model::default();
+        /// OpenAI-compatible server of a language model, as http://127.0.0.1:8000/v1; set its key as RAGWIRE_LLM_KEY
+        llm_url: Address = Address::default();
+        /// Name of the model on the server of --llm-url
+        llm_model: Label = Label::default();
+        /// Key for the server of --llm-url
+        #[arg(hide = true)]
+        llm_key: Secret = Secret::default();
+        /// Request fields that the server of --llm-url understands: plain, openai, openai-reasoning, llama.cpp, vllm or vllm-guided
+        llm_dialect: LlmDialect = LlmDialect(Dialect::Plain);
+        /// Context size in tokens, prompt and answer together; 0 uses the size the model was trained on, at most 8,192
+        llm_context: CountOrZero = LLM_CONTEXT;
+        /// Answers that --llm writes concurrently
+        llm_slots: Count = LLM_SLOTS;
+        /// Chat template for --llm instead of its own: a name that llama.cpp knows, such as chatml or llama3
+        llm_template: Label = Label::default();
+        /// Layers of each local model to offload to the GPU, if the build supports one: all, or a number
+        llm_gpu_layers: Layers = LLM_GPU_LAYERS;
+        /// Threads for each local model; 0 uses half of the cores, at most 16
+        llm_threads: CountOrZero = LLM_THREADS;
+        /// Store for chunks and vectors: memory, qdrant-edge or qdrant
+        store: StoreKind = StoreKind::Memory;
+        /// Qdrant server, as http://127.0.0.1:6334; set its key as RAGWIRE_QDRANT_API_KEY
+        qdrant_url: Address = Address::default();
+        /// Qdrant collection; each ragwire-server needs its own
+        qdrant_collection: Name = Name(QDRANT_COLLECTION.to_owned());
+        /// Key for the server of --qdrant-url
+        #[arg(hide = true)]
+        qdrant_api_key: Secret = Secret::default();
+        /// Header in which a trusted proxy names the user; only that user can read, stop and answer their turns
+        owner_header: Header = Header(None);
+        /// Maximum number of concurrent uploads
+        max_uploads: Count = MAX_UPLOADS;
+        /// Maximum number of open connections; further ones wait
+        max_connections: Count = MAX_CONNECTIONS;
+        /// Maximum size of a file and of an upload
+        max_upload_size: Size = MAX_UPLOAD_SIZE;
+        /// Maximum number of files in one upload
+        max_upload_files: Count = MAX_UPLOAD_FILES;
+        /// Maximum length of a question, in bytes of UTF-8
+        max_question: Size = MAX_QUESTION;
+        /// Maximum number of documents in the library
+        max_documents: Count = MAX_DOCUMENTS;
+        /// Maximum number of chunks in the library
+        max_chunks: Count = MAX_CHUNKS;
+        /// Build a graph of the entities in the documents, for `graph-rag`
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        graph: bool = true;
+        /// Let the language model, instead of patterns, extract the graph from each passage
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        graph_model: bool = false;
+        /// Maximum number of stored sessions; beyond it, the least recently used one is dropped
+        max_sessions: Count = MAX_SESSIONS;
+        /// Maximum number of stored messages per session; questions and answers count separately
+        session_turns: Count = SESSION_TURNS;
+        /// Maximum size of the stored text of a session
+        session_size: Size = SESSION_SIZE;
+        /// How long an unused session is stored
+        session_age: Span = SESSION_AGE;
+        /// Maximum wait for the head of a request
+        header_timeout: Span = HEADER_TIMEOUT;
+        /// Maximum silence while the body of a request arrives
+        body_timeout: Span = BODY_TIMEOUT;
+        /// How long a client may read nothing before its connection is closed
+        write_timeout: Span = WRITE_TIMEOUT;
+        /// Silence after which a stream gets a keep-alive
+        keep_alive: Span = Span(Timeouts::KEEP_ALIVE);
+        /// Maximum silence of the pipeline before a turn fails
+        idle_timeout: Span = Span(Timeouts::IDLE);
+        /// Maximum duration of a turn
+        turn_timeout: Span = Span(Timeouts::TOTAL);
+        /// Maximum time to read one document
+        extract_timeout: Span = EXTRACT_TIMEOUT;
+        /// Maximum memory of the process that reads a document (unix only)
+        extract_memory: Size = EXTRACT_MEMORY;
+        /// Fail on purpose on questions such as `fault:text`, for tests
+        #[arg(hide = true, num_args = 0..=1, default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+        test_faults: bool = false;
+    }
+    lists {
+        /// Files and folders to index at start: Markdown, text, HTML, PDF
+        #[arg(value_name = "PATH")]
+        docs: PathBuf;
+        /// Host names that requests may use besides the address listened on
+        #[arg(value_name = "HOST")]
+        allow_host: String;
+        /// Web origins whose pages may call this server
+        #[arg(value_name = "ORIGIN")]
+        allow_origin: String;
+    }
+}
+
+/// Loopback, because a server without a login must not be open to the network by default. No
+/// service that commonly runs beside this one is registered for port 8787.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
+/// A folder in the working directory, printed at start, is easy to find and to delete.
+const DATA: &str = "data";
+/// Kubernetes kills after 30 seconds; ending an answer takes far less.
+const DRAIN: Span = Span(Duration::from_secs(10));
+/// The pipeline computes for each of them; more at a time would make all of them slower.
+const MAX_TURNS: Count = Count(TurnGroup::MAX_ACTIVE);
+/// Each holds a connection and its question in memory. As many as are answered concurrently, so
+/// that the last one waits for one answer.
+const MAX_QUEUED: CountOrZero = CountOrZero(64);
+/// Reloading a page or changing the network of a phone takes seconds. After that the answer is
+/// abandoned and should not use the CPU.
+const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
+/// With a shorter lease or retry a loaded machine looks dead; no user waits longer.
+const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+/// The model reports its context size, and caps it at what evidence for one answer needs.
+const LLM_CONTEXT: CountOrZero = CountOrZero(0);
+/// One GPU or CPU writes four answers nearly as fast as one; each further slot costs context memory.
+const LLM_SLOTS: Count = Count(4);
+/// A build with GPU support should use it. A build without one ignores this setting.
+const LLM_GPU_LAYERS: Layers = Layers(None);
+/// The other half of the cores serves requests; often they are hyperthreads and not real cores.
+const LLM_THREADS: CountOrZero = CountOrZero(0);
+const QDRANT_COLLECTION: &str = "ragwire";
+/// Each holds one body in memory and one process that reads it.
+const MAX_UPLOADS: Count = Count(4);
+/// The usual soft limit on open files is 1,024; the rest of the server needs some of them.
+const MAX_CONNECTIONS: Count = Count(900);
+/// A book with pictures. The parser has the same limit.
+const MAX_UPLOAD_SIZE: Size = Size(32 << 20);
+/// A folder dropped on the page.
+const MAX_UPLOAD_FILES: Count = Count(64);
+/// More than a page of text is not a question.
+const MAX_QUESTION: Size = Size(8 << 10);
+/// The defaults of the library.
+const MAX_DOCUMENTS: Count = Count(10_000);
+const MAX_CHUNKS: Count = Count(500_000);
+/// With `SESSION_SIZE`, 64 MiB in total.
+const MAX_SESSIONS: Count = Count(1_000);
+const SESSION_TURNS: Count = Count(50);
+const SESSION_SIZE: Size = Size(64 << 10);
+/// A working day and the night after it.
+const SESSION_AGE: Span = Span(Duration::from_secs(24 * 3600));
+/// A request head is one packet; nginx waits 60 seconds, Apache 20.
+const HEADER_TIMEOUT: Span = Span(Duration::from_secs(10));
+/// As long as a phone needs to change networks.
+const BODY_TIMEOUT: Span = Span(Duration::from_secs(30));
+const WRITE_TIMEOUT: Span = Span(Timeouts::WRITE_STALL);
+/// A book of 1,000 pages takes some seconds.
+const EXTRACT_TIMEOUT: Span = Span(Duration::from_secs(30));
+/// Ten times what the largest test document needs.
+const EXTRACT_MEMORY: Size = Size(1 << 30);
+
+impl Default for Settings {
+    fn default() -> Self {
+        Options::default().into()
+    }
+}
+
+/// How `--help` prints a default.
+trait HelpText {
+    const KIND: &'static str;
+
+    fn help_text(&self) -> String;
+}
+
+macro_rules! help_text {
+    ($($Type:ident $kind:literal)*) => { $(impl HelpText for $Type {
+        const KIND: &'static str = $kind;
+
+        fn help_text(&self) -> String {
+            self.to_string()
+        }
+    })* };
+}
+
+help_text! {
+    SocketAddr "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
+    Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
+    Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE"
+}
+
+impl HelpText for PathBuf {
+    const KIND: &'static str = "DIR";
+
+    fn help_text(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// Settings that are each valid and contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Contradiction(String);
+
+impl Contradiction {
+    /// Creates an error with this message, which names the setting.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl Settings {
+    /// Checks that the settings do not contradict each other.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Contradiction`].
+    pub fn check(&self) -> Result<(), Contradiction> {
+        self.check_times()?;
+        self.check_sizes()?;
+        if let Err(error) = self.redis_options() {
+            return Err(Contradiction(format!("redis: {error}")));
+        }
+        engines::check(self)?;
+        self.check_hosts()
+    }
+
+    fn check_times(&self) -> Result<(), Contradiction> {
+        if self.keep_alive >= self.idle_timeout {
+            return Err(Contradiction(format!(
+                "keep-alive ({}) must be less than idle-timeout ({})",
+                self.keep_alive, self.idle_timeout
+            )));
+        }
+        // Equal is valid: only the turn's time-out has an effect then.
+        if self.idle_timeout > self.turn_timeout {
+            return Err(Contradiction(format!(
+                "idle-timeout ({}) must not be more than turn-timeout ({})",
+                self.idle_timeout, self.turn_timeout
+            )));
+        }
+        for (name, time) in [
+            ("redis-lease", self.redis_lease),
+            ("redis-retry", self.redis_retry),
+        ] {
+            if !REDIS_TIMES.contains(&*time) {
+                return Err(Contradiction(format!("{name} ({time}) must be from 100ms to 1h")));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sizes(&self) -> Result<(), Contradiction> {
+        if *self.max_question > MAX_QUESTION_BYTES {
+            return Err(Contradiction(format!(
+                "max-question ({}) must not be more than {}, the limit of the pipeline",
+                self.max_question,
+                Size(MAX_QUESTION_BYTES)
+            )));
+        }
+        if *self.journal_turns < *self.max_turns + *self.max_queued {
+            return Err(Contradiction(format!(
+                "journal-turns ({}) must not be less than max-turns ({}) and max-queued ({}) together: the \
+                 journal stores running and waiting turns",
+                self.journal_turns, self.max_turns, self.max_queued
+            )));
+        }
+        if self.journal_turn_size > self.journal_size {
+            return Err(Contradiction(format!(
+                "journal-turn-size ({}) must not be more than journal-size ({}), the size of all turns together",
+                self.journal_turn_size, self.journal_size
+            )));
+        }
+        if *self.session_turns < 2 {
+            return Err(Contradiction(
+                "session-turns must be at least 2: a question and its answer".into(),
+            ));
+        }
+        if self.max_question > self.session_size {
+            return Err(Contradiction(format!(
+                "max-question ({}) must not be more than session-size ({}): the session stores the question",
+                self.max_question, self.session_size
+            )));
+        }
+        Ok(())
+    }
+
+    fn check_hosts(&self) -> Result<(), Contradiction> {
+        for origin in &self.allow_origin {
+            let authority = origin
+                .strip_prefix("http://")
+                .or_else(|| origin.strip_prefix("https://"));
+            let is_plain = |authority: &str| !authority.is_empty() && !authority.contains(['/', '*', ' ']);
+            if !authority.is_some_and(is_plain) {
+                return Err(Contradiction(format!(
+                    "allow-origin `{origin}` is not an origin; write https://example.org"
+                )));
+            }
+        }
+        for host in &self.allow_host {
+            if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
+                return Err(Contradiction(format!(
+                    "allow-host `{host}` is not a host name; write example.org"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the options of the Redis server, or `None` without `redis`. Does not connect.
+    ///
+    /// # Errors
+    ///
+    /// [`RedisError`] if the URL or the prefix is not valid.
+    pub fn redis_options(&self) -> Result<Option<RedisOptions>, RedisError> {
+        // The prefix is checked even without a URL.
+        let url = self.redis.as_deref();
+        let options = RedisOptions::new(url.unwrap_or("redis://127.0.0.1"))?
+            .prefix(self.redis_prefix.as_str())?
+            .lease(*self.redis_lease)
+            .retry(*self.redis_retry)
+            .require(*self.redis_durability);
+        Ok(url.map(|_| options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_consistent() {
+        assert_eq!(Settings::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn contradictions_name_the_setting() {
+        type Change = fn(&mut Settings);
+        let cases: &[(Change, &str)] = &[
+            (|s| s.keep_alive = s.idle_timeout, "keep-alive"),
+            (|s| s.idle_timeout = Span(*s.turn_timeout * 2), "idle-timeout"),
+            (|s| s.session_turns = Count(1), "session-turns"),
+            (|s| s.journal_turns = Count(127), "journal-turns"),
+            (
+                |s| s.journal_turn_size = Size(*s.journal_size + 1),
+                "journal-turn-size",
+            ),
+            (|s| s.redis = RedisUrl(Some("http://:s3cret@a".into())), "redis: "),
+            (|s| s.redis_prefix = Name("{a}".into()), "redis: "),
+            (
+                |s| s.redis_lease = Span(Duration::from_millis(10)),
+                "redis-lease (10ms)",
+            ),
+            (|s| s.redis_retry = Span(Duration::from_secs(3601)), "redis-retry"),
+            (|s| s.max_question = Size(1 << 30), "max-question"),
+            (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
+            (|s| s.allow_host = vec!["http://a".into()], "allow-host"),
+        ];
+        for (change, named) in cases {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            let error = settings.check().unwrap_err();
+            assert!(error.to_string().starts_with(named), "{error}");
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+    }
+}
