@@ -25,11 +25,14 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod event;
+mod failure;
 mod frame;
 mod json;
 mod metadata;
+mod order;
 mod record;
 mod snapshot;
+mod time;
 mod utf8;
 pub mod wire;
 
@@ -41,11 +44,15 @@ pub mod session;
 pub mod turn;
 
 pub use event::Event;
-pub use frame::{End, Failure, Frame, FrameKind, Item, Order, OutOfOrder, Phase, Status, Timestamp, Timing};
+pub use event::item::Item;
+pub use failure::{Failure, FailureKind};
+pub use frame::{End, Frame, Status};
 #[cfg(feature = "ws")]
 pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
+pub use order::{FrameKind, Order, OutOfOrder, Phase};
 pub use snapshot::Snapshot;
+pub use time::{Timestamp, Timing};
 #[cfg(feature = "turn")]
 pub use turn::{Commit, EventSink, Rejected, SendError, Sink, Timeouts, Turn, TurnId};
 pub use wire::ag_ui::AgUi;

@@ -2,7 +2,7 @@
 //! which events it still has is decided where frames are dropped.
 
 use crate::event::Event;
-use crate::frame::Timestamp;
+use crate::time::Timestamp;
 
 /// Stands for the first frames of a turn: the answer so far, and the last state of each step.
 ///

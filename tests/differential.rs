@@ -137,12 +137,12 @@ fn outcome(status: &Status) -> Outcome {
         Status::Completed => Outcome::Completed,
         Status::Stopped => Outcome::Stopped,
         Status::Failed(Failure {
-            code,
+            kind,
             message,
             recoverable,
             ..
         }) => Outcome::Failed {
-            code: code.to_string(),
+            code: kind.to_string(),
             message: message.to_string(),
             recoverable: *recoverable,
         },

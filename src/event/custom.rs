@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Event;
-use crate::frame::Item;
+use crate::event::item::Item;
 
 /// Longest name of a [`Custom`] event, in bytes: it ends up in SSE `event:` lines and in AG-UI names, where nobody expects prose.
 pub const MAX_NAME_BYTES: usize = 128;

@@ -15,6 +15,7 @@
 //! ```
 
 mod custom;
+pub(crate) mod item;
 mod parts;
 #[cfg(feature = "turn")]
 mod step;
@@ -30,7 +31,7 @@ pub use parts::{
 #[cfg(feature = "turn")]
 pub(crate) use step::Step;
 
-use crate::frame::Item;
+use crate::event::item::Item;
 use crate::record::record;
 
 /// One row per event: `"name" Type { required: T; optional: T }`. The enum, the names and the conversions follow from it.

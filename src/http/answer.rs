@@ -3,7 +3,7 @@
 use ::http::{Response, StatusCode};
 
 use super::{TurnBody, error_response};
-use crate::frame::Failure;
+use crate::failure::Failure;
 use crate::turn::{AnswerError, TurnId};
 
 impl AnswerError {

@@ -20,7 +20,7 @@ use serde::Serialize;
 pub use body::TurnBody;
 pub use negotiate::{AnyWire, negotiate};
 
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::json;
 use crate::turn::{Rejected, Turn};
 use crate::wire::Wire;
@@ -85,18 +85,23 @@ impl Rejected {
     /// that is offered; 404, 410 and 416 where a turn is not resumed, because it is unknown, because its frames are no longer kept,
     /// or because it has not come that far; 500 for the rest.
     pub fn status(&self) -> StatusCode {
-        match &*self.failure.code {
-            Failure::BUSY | Failure::SHUTTING_DOWN | Failure::QUEUE_TIMEOUT | Failure::UNAVAILABLE => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Failure::TOO_MANY => StatusCode::TOO_MANY_REQUESTS,
-            Failure::TIMEOUT => StatusCode::GATEWAY_TIMEOUT,
-            Failure::NOT_ACCEPTABLE => StatusCode::NOT_ACCEPTABLE,
-            Failure::UNKNOWN_TURN => StatusCode::NOT_FOUND,
-            Failure::LOST => StatusCode::CONFLICT,
-            Failure::GONE => StatusCode::GONE,
-            Failure::AHEAD => StatusCode::RANGE_NOT_SATISFIABLE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        match &self.failure.kind {
+            FailureKind::Busy
+            | FailureKind::ShuttingDown
+            | FailureKind::QueueTimeout
+            | FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            FailureKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            FailureKind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+            FailureKind::NotFound | FailureKind::UnknownTurn => StatusCode::NOT_FOUND,
+            FailureKind::Lost => StatusCode::CONFLICT,
+            FailureKind::Gone => StatusCode::GONE,
+            FailureKind::Ahead => StatusCode::RANGE_NOT_SATISFIABLE,
+            FailureKind::ChatFailed
+            | FailureKind::WriteStalled
+            | FailureKind::Stopped
+            | FailureKind::Interrupted
+            | FailureKind::Other(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 

@@ -5,7 +5,7 @@ use ::http::header::ACCEPT;
 use headers_accept::Accept;
 use mediatype::MediaType;
 
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::turn::Rejected;
 use crate::wire::Wire;
 
@@ -53,7 +53,7 @@ pub fn negotiate(headers: &HeaderMap, wires: impl IntoIterator<Item = AnyWire>) 
         Some(at) => Ok(wires.swap_remove(at)),
         None => Err(Rejected::new(
             Failure::new(
-                Failure::NOT_ACCEPTABLE,
+                FailureKind::NotAcceptable,
                 "The answer cannot be sent in a type that you accept.",
             )
             .permanent(),
@@ -140,7 +140,7 @@ mod tests {
             );
             if let Err(rejected) = answer {
                 assert_eq!(
-                    (rejected.status().as_u16(), &*rejected.failure.code),
+                    (rejected.status().as_u16(), rejected.failure.code()),
                     (406, "not_acceptable")
                 );
             }

@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 use serde_json::Value;
 
 use super::sync::{Mutex, MutexGuard};
-use crate::frame::Failure;
 use crate::json;
 
 /// Most questions of one turn that wait at a time: more than a person answers on one page.
@@ -98,7 +97,7 @@ impl AnswerError {
             Self::Different => "ask_answered",
             Self::Late => "ask_over",
             Self::Invalid => "answer_invalid",
-            Self::Unavailable => Failure::UNAVAILABLE,
+            Self::Unavailable => "unavailable",
         }
     }
 }

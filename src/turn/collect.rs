@@ -6,7 +6,9 @@ use tokio::time::Instant;
 
 use super::{Rejected, Source, Turn, TurnId};
 use crate::event::Event;
-use crate::frame::{End, Failure, Frame, Timestamp};
+use crate::failure::Failure;
+use crate::frame::{End, Frame};
+use crate::time::Timestamp;
 
 /// Most bytes of text, and most events, that a collected turn holds: a response that nobody streams has to fit in memory whole.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
@@ -64,7 +66,7 @@ impl CollectError {
     pub fn code(self) -> &'static str {
         match self {
             Self::TooLarge => "turn_too_large",
-            Self::Gone => Failure::GONE,
+            Self::Gone => "gone",
         }
     }
 }

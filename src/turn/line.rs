@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use super::{TurnHandle, TurnId};
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 
 /// How many may run, and how many may wait.
 #[derive(Clone, Copy, Debug)]
@@ -335,21 +335,21 @@ fn count(turns: usize) -> u32 {
 
 pub(super) fn busy() -> Failure {
     Failure::new(
-        Failure::BUSY,
+        FailureKind::Busy,
         "Too many questions are being answered. Please retry in a moment.",
     )
 }
 
 fn too_many() -> Failure {
     Failure::new(
-        Failure::TOO_MANY,
+        FailureKind::TooMany,
         "You have as many questions open as you may. Please retry in a moment.",
     )
 }
 
 pub(crate) fn shutting_down() -> Failure {
     Failure::new(
-        Failure::SHUTTING_DOWN,
+        FailureKind::ShuttingDown,
         "The server is restarting. Please retry in a moment.",
     )
 }

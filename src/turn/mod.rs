@@ -59,7 +59,8 @@ pub use sink::{SendError, Sink, TrySendError};
 pub use stream::TurnStream;
 pub use timeouts::Timeouts;
 
-use crate::frame::{End, Failure};
+use crate::failure::Failure;
+use crate::frame::End;
 use crate::metadata::Metadata;
 use crate::wire::Wire;
 use journal::Recording;
@@ -383,7 +384,7 @@ impl TurnHandle {
 
 /// Why there is no stream: the turn failed, was stopped or was refused before the response began.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("turn {id} was rejected: {}", failure.code)]
+#[error("turn {id} was rejected: {}", failure.code())]
 #[non_exhaustive]
 pub struct Rejected {
     /// The turn, as `request_id` in the response.

@@ -8,7 +8,7 @@ use futures_core::Stream;
 
 use super::{BoxError, Pending, SendError, Sink, TurnBuilder};
 use crate::event::Event;
-use crate::frame::Item;
+use crate::event::item::Item;
 use crate::metadata::Metadata;
 
 /// Most events that are kept for the return value; a collector that says more is broken, not thorough.

@@ -16,8 +16,10 @@ use super::group::Membership;
 use super::queue::Queue;
 use super::timeouts::overdue;
 use super::{Timeouts, TurnId, waiting};
-use crate::frame::{End, Failure, Status, Timestamp, Timing};
+use crate::failure::Failure;
+use crate::frame::{End, Status};
 use crate::metadata::Metadata;
+use crate::time::{Timestamp, Timing};
 
 /// Any error of an orchestrator. Where it is a [`Failure`], its words reach the reader; anything else is only logged.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -137,7 +139,7 @@ where
             match overdue(queue.activity(now), timeouts, now) {
                 Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
                 Err(failure) => {
-                    tracing::warn!(code = %failure.code, "turn ran out of time");
+                    tracing::warn!(code = failure.code(), "turn ran out of time");
                     return Poll::Ready(End::failed(failure));
                 }
             }
@@ -249,7 +251,7 @@ impl Status {
     /// One word for logs: how the turn ended.
     pub(super) fn outcome(&self) -> &str {
         match self {
-            Self::Failed(failure) => &failure.code,
+            Self::Failed(failure) => failure.code(),
             status => status.as_str(),
         }
     }

@@ -9,7 +9,8 @@ use super::group::Membership;
 use super::queue::Queue;
 use super::timeouts::overdue;
 use super::{Timeouts, TurnHandle, TurnId};
-use crate::frame::{End, Failure};
+use crate::failure::Failure;
+use crate::frame::End;
 
 /// How much longer than its time-out a turn may take to notice it. Only an orchestrator that blocks its thread is late, and
 /// only where the runtime has another thread to look at the clock.
@@ -83,7 +84,7 @@ impl Drop for Reader {
         self.span.record("frames", figures.frames);
         self.span.record("bytes", figures.bytes);
         let outcome = match (&self.rejected, &told) {
-            (Some(failure), _) => &failure.code,
+            (Some(failure), _) => failure.code(),
             (None, Some(status)) => status.outcome(),
             (None, None) => "disconnected",
         };

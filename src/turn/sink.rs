@@ -9,8 +9,11 @@ use tokio::time::Instant;
 
 use super::queue::{Closed, Queue, Refused};
 use crate::event::Event;
-use crate::frame::{End, Failure, Item, Timestamp};
+use crate::event::item::Item;
+use crate::failure::Failure;
+use crate::frame::End;
 use crate::metadata::Metadata;
+use crate::time::Timestamp;
 use crate::wire::EncodeError;
 
 /// Largest piece of text that goes into the queue at once; longer ones are cut between characters, so that one huge piece

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::queue::Activity;
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 
 /// The limits of a turn in time. `None` switches one off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,16 +78,16 @@ impl Default for Timeouts {
 const TIMEOUT_MESSAGE: &str = "The answer took too long. Please retry.";
 
 pub(crate) fn total_timeout() -> Failure {
-    Failure::new(Failure::TIMEOUT, TIMEOUT_MESSAGE)
+    Failure::new(FailureKind::Timeout, TIMEOUT_MESSAGE)
 }
 
 fn idle_timeout() -> Failure {
-    Failure::new(Failure::TIMEOUT, TIMEOUT_MESSAGE)
+    Failure::new(FailureKind::Timeout, TIMEOUT_MESSAGE)
 }
 
 pub(super) fn write_stalled() -> Failure {
     Failure::new(
-        Failure::WRITE_STALLED,
+        FailureKind::WriteStalled,
         "The connection was too slow for this answer. Please retry.",
     )
 }

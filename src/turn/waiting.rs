@@ -13,7 +13,9 @@ use super::line::Spot;
 use super::queue::Queue;
 use super::timeouts::overdue;
 use crate::event::Queued;
-use crate::frame::{End, Failure, Timestamp};
+use crate::failure::{Failure, FailureKind};
+use crate::frame::End;
+use crate::time::Timestamp;
 
 /// Shortest time between two `queued` events of a turn: as often as a reader follows a number. Of what changes meanwhile, the last
 /// is told then.
@@ -91,7 +93,7 @@ fn timed_out(after: Duration) -> Failure {
         "Timed out after {} waiting for another request to finish.",
         in_words(after)
     );
-    Failure::new(Failure::QUEUE_TIMEOUT, message)
+    Failure::new(FailureKind::QueueTimeout, message)
 }
 
 /// In the largest unit that it is a whole number of, hours left out: half an hour and two hours are minutes.

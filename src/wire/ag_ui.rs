@@ -27,8 +27,10 @@ use serde_json::{Map, Value, json};
 use super::object::{self, Late};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, InputRequested};
-use crate::frame::{End, Phase, Status, Timestamp};
+use crate::frame::{End, Status};
 use crate::json;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// The AG-UI wire, for one run.
 #[derive(Clone, Debug)]
@@ -319,7 +321,7 @@ impl Spelling for AgUiSpelling {
             Status::Failed(failure) => (
                 Line::RunError {
                     message: &failure.message,
-                    code: &failure.code,
+                    code: failure.code(),
                     usage,
                 },
                 br#","metadata":"#.as_slice(),

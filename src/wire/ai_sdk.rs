@@ -44,8 +44,10 @@ use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, InputRequested, Sources, ToolCall, ToolResult};
-use crate::frame::{End, Phase, Status, Timestamp};
+use crate::frame::{End, Status};
 use crate::json;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// The AI SDK's UI message stream.
 #[derive(Clone, Debug, Default)]

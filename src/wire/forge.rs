@@ -20,9 +20,12 @@ use serde_json::{Map, Value, json};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
-use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::failure::FailureKind;
+use crate::frame::{End, Status};
 use crate::json;
 use crate::metadata::Citation;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// The wire of Forge.
 #[derive(Clone, Copy, Debug, Default)]
@@ -235,7 +238,7 @@ impl Spelling for ForgeSpelling {
                 let error = json!({
                     "type": "error",
                     "message": failure.message,
-                    "code": code(&failure.code),
+                    "code": code(&failure.kind),
                     "recoverable": failure.recoverable,
                 });
                 write_unlimited(&error, "error", out);
@@ -350,10 +353,11 @@ impl ForgeSpelling {
 }
 
 /// Forge's word for a failure, where it has one; else the code itself in Forge's upper case.
-fn code(code: &str) -> String {
-    match code {
-        Failure::CHAT_FAILED => "LLM_ERROR".to_owned(),
-        code => code.to_ascii_uppercase(),
+fn code(kind: &FailureKind) -> String {
+    if *kind == FailureKind::ChatFailed {
+        "LLM_ERROR".to_owned()
+    } else {
+        kind.as_str().to_ascii_uppercase()
     }
 }
 

@@ -33,7 +33,9 @@ use bytes::BytesMut;
 use super::object::{self, Late};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
 use crate::event::Event;
-use crate::frame::{End, Frame, FrameKind, Order, Phase, Status, Timestamp};
+use crate::frame::{End, Frame, Status};
+use crate::order::{FrameKind, Order, Phase};
+use crate::time::Timestamp;
 use crate::utf8::Carry;
 
 /// Before the text.
@@ -371,7 +373,7 @@ mod tests {
 
     use super::*;
     use crate::event::{CacheMiss, Custom, InputResolved, StructuredResult, ToolCall, ToolResult};
-    use crate::frame::Failure;
+    use crate::failure::Failure;
 
     /// Decodes `bytes` whole and byte by byte; both have to end with `error`.
     fn check_error(wire: Framed, bytes: &[u8], error: DecodeError) {

@@ -10,9 +10,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{DecodeError, EncodeError, Finish, object};
-use crate::frame::{End, Failure, Frame, FrameKind, Order, Phase, Status, Timestamp, Timing};
+use crate::failure::Failure;
+use crate::frame::{End, Frame, Status};
 use crate::json;
+use crate::order::{FrameKind, Order, Phase};
 use crate::snapshot::Snapshot;
+use crate::time::{Timestamp, Timing};
 
 /// The largest index: the largest whole number that every reader of JSON holds exactly.
 pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;

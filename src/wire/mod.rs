@@ -10,8 +10,10 @@ use std::fmt;
 use bytes::BytesMut;
 
 use crate::event::{Event, InputRequested};
-use crate::frame::{End, Frame, FrameKind, Order, OutOfOrder, Phase, Timestamp};
+use crate::frame::{End, Frame};
+use crate::order::{FrameKind, Order, OutOfOrder, Phase};
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
 
 pub mod ag_ui;
 pub mod ai_sdk;

@@ -39,8 +39,10 @@ use super::indexed::{self, Received};
 use super::lines::{LineEnd, Lines, TooLong};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
 use crate::event::Event;
-use crate::frame::{End, Frame, Phase, Timestamp};
+use crate::frame::{End, Frame};
+use crate::order::Phase;
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
 
 /// The wire of JSON lines.
 #[derive(Clone, Copy, Debug, Default)]
@@ -256,7 +258,7 @@ impl Iterator for NdjsonDecoder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Failure;
+    use crate::failure::Failure;
     use crate::metadata::{Citation, Metadata};
 
     fn round_trip(wire: Ndjson, frames: &[Frame]) -> (String, Vec<Frame>, Finish) {

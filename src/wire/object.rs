@@ -2,15 +2,19 @@
 //!
 //! `[F-02]`, `[F-03]`, `[F-06]`, `[F-11]` and `[F-12]` of `PROTOCOL.md`.
 
+use std::borrow::Cow;
+
 use bytes::BytesMut;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{EncodeError, Limits};
 use crate::event::{Custom, Event};
-use crate::frame::{End, Failure, Frame, Status, Timestamp};
+use crate::failure::{Failure, FailureKind};
+use crate::frame::{End, Frame, Status};
 use crate::json;
 use crate::metadata::{Citation, Metadata, QueueStats, Usage};
+use crate::time::Timestamp;
 
 /// Appends an event. On an error `out` may hold a part of it.
 pub(super) fn write_event(
@@ -236,7 +240,7 @@ impl<'a> Trailer<'a> {
 /// What a failed turn has in `tools_used`, by ADR 0007 whatever the failure's own code is.
 fn failed_tools() -> &'static [String] {
     static TOOLS: std::sync::LazyLock<[String; 1]> =
-        std::sync::LazyLock::new(|| [Failure::CHAT_FAILED.to_owned()]);
+        std::sync::LazyLock::new(|| [FailureKind::ChatFailed.to_string()]);
     &*TOOLS
 }
 
@@ -343,15 +347,10 @@ pub(super) fn take<T: serde::de::DeserializeOwned>(
 fn read_failure(error: Option<Map<String, Value>>) -> Failure {
     let default = Failure::default();
     let error = error.unwrap_or_default();
-    let word = |name| {
-        error
-            .get(name)
-            .and_then(Value::as_str)
-            .map(|word| word.to_owned().into())
-    };
+    let word = |name| error.get(name).and_then(Value::as_str).map(str::to_owned);
     Failure {
-        code: word("code").unwrap_or(default.code),
-        message: word("message").unwrap_or(default.message),
+        kind: word("code").map_or(default.kind, FailureKind::from),
+        message: word("message").map_or(default.message, Cow::from),
         recoverable: error
             .get("recoverable")
             .and_then(Value::as_bool)

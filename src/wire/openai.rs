@@ -21,9 +21,12 @@ use serde_json::{Value, json};
 use super::object::{self, Late};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
-use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::failure::Failure;
+use crate::frame::{End, Status};
 use crate::json;
 use crate::metadata::Usage;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// How an event shows in a stream that has no place for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -341,7 +344,7 @@ impl<'a> ErrorObject<'a> {
             message: &failure.message,
             r#type: "server_error",
             param: (),
-            code: &failure.code,
+            code: failure.code(),
         }
     }
 }

@@ -24,8 +24,10 @@ use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
-use crate::frame::{End, Phase, Status, Timestamp};
+use crate::frame::{End, Status};
 use crate::metadata::Metadata;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// The wire of the session chat.
 #[derive(Clone, Debug, Default)]

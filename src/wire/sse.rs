@@ -52,8 +52,10 @@ pub use super::event_stream::{EventStream, EventTooLarge, Message};
 use super::indexed::{self, Received};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
 use crate::event::Event;
-use crate::frame::{End, Frame, Phase, Timestamp};
+use crate::frame::{End, Frame};
+use crate::order::Phase;
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
 
 /// Types that an event of that name may not take: ours, and those at which an `EventSource` does something of its own.
 const RESERVED_TYPES: [&str; 6] = ["text", "end", SNAPSHOT, "message", "open", "error"];

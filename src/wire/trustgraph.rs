@@ -30,8 +30,11 @@ use super::answer::Answer;
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, Triple};
-use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::failure::{Failure, FailureKind};
+use crate::frame::{End, Status};
 use crate::json;
+use crate::order::Phase;
+use crate::time::Timestamp;
 
 /// The wire of TrustGraph's graph and document RAG services, for one request.
 #[derive(Clone, Debug)]
@@ -391,7 +394,7 @@ impl Request {
     }
 
     fn failed(&self, failure: &Failure) -> Map<String, Value> {
-        let error = json!({ "message": failure.message, "type": self.error_type(&failure.code) });
+        let error = json!({ "message": failure.message, "type": self.error_type(&failure.kind) });
         let shipped = self.wire.envelope == Envelope::Shipped;
         members([
             ("error", Some(error)),
@@ -471,17 +474,29 @@ impl Request {
     }
 
     /// TrustGraph's type for a failure.
-    fn error_type<'a>(&self, code: &'a str) -> &'a str {
-        match code {
-            Failure::TIMEOUT
-            | Failure::WRITE_STALLED
-            | Failure::SHUTTING_DOWN
-            | Failure::BUSY
-            | Failure::TOO_MANY
-            | Failure::QUEUE_TIMEOUT => GATEWAY_ERROR,
-            code if ERROR_TYPES.contains(&code) => code,
-            _ if self.wire.kind == Kind::GraphRag => "graph-rag-error",
-            _ => "document-rag-error",
+    fn error_type<'a>(&self, kind: &'a FailureKind) -> &'a str {
+        match kind {
+            FailureKind::Timeout
+            | FailureKind::WriteStalled
+            | FailureKind::ShuttingDown
+            | FailureKind::Busy
+            | FailureKind::TooMany
+            | FailureKind::QueueTimeout => GATEWAY_ERROR,
+            FailureKind::Other(code) if ERROR_TYPES.contains(&&**code) => code,
+            FailureKind::ChatFailed
+            | FailureKind::Stopped
+            | FailureKind::NotAcceptable
+            | FailureKind::NotFound
+            | FailureKind::UnknownTurn
+            | FailureKind::Gone
+            | FailureKind::Ahead
+            | FailureKind::Lost
+            | FailureKind::Interrupted
+            | FailureKind::Unavailable
+            | FailureKind::Other(_) => match self.wire.kind {
+                Kind::GraphRag => "graph-rag-error",
+                Kind::DocumentRag => "document-rag-error",
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ragwire::turn::TurnGroup;
 use ragwire::wire::Decode;
-use ragwire::{Failure, Frame, Ndjson, Status};
+use ragwire::{FailureKind, Frame, Ndjson, Status};
 use serde_json::Value;
 
 use crate::client::{Client, Fault};
@@ -31,7 +31,7 @@ fn is_told(transport: Transport, read: &str) {
         let (last, before) = complete.split_last().unwrap();
         assert!(*last && !before.contains(&true), "{complete:?}");
         let code = &messages[messages.len() - 1]["response"]["metadata"]["error"]["code"];
-        assert_eq!(code, Failure::SHUTTING_DOWN);
+        assert_eq!(code, FailureKind::ShuttingDown.as_str());
     } else {
         let mut decoder = Ndjson::default().decoder();
         decoder.feed(read.as_bytes());
@@ -40,15 +40,15 @@ fn is_told(transport: Transport, read: &str) {
         let Some(Frame::End(end)) = frames.pop() else {
             panic!("no end: {read}");
         };
-        assert_eq!(code(&end.status), Failure::SHUTTING_DOWN);
+        assert_eq!(kind(end.status), FailureKind::ShuttingDown);
         assert!(!frames.iter().any(|frame| matches!(frame, Frame::End(_))));
     }
 }
 
-fn code(status: &Status) -> &str {
+fn kind(status: Status) -> FailureKind {
     match status {
-        Status::Failed(failure) => &failure.code,
-        _ => "no failure",
+        Status::Failed(failure) => failure.kind,
+        Status::Completed | Status::Stopped => panic!("no failure"),
     }
 }
 
@@ -91,7 +91,7 @@ async fn go_down(transport: Transport, stalled: Stalled) {
 
     group.shut_down();
     server.gateway.shut_down();
-    assert_eq!(group.check().unwrap_err().failure.code, Failure::SHUTTING_DOWN);
+    assert_eq!(group.check().unwrap_err().failure.kind, FailureKind::ShuttingDown);
     for client in [idle, queued] {
         is_told(transport, &client.all().await);
     }
@@ -112,7 +112,7 @@ async fn go_down(transport: Transport, stalled: Stalled) {
     assert_eq!((group.active(), group.queued()), (0, 0));
     let kept = server.journal.resume(ids[2], OWNER, 0).await.unwrap();
     let kept = kept.collect().await.unwrap();
-    assert_eq!(code(&kept.end.status), Failure::SHUTTING_DOWN);
+    assert_eq!(kind(kept.end.status), FailureKind::ShuttingDown);
     assert!(parts.iter().all(|part| part.is_gone()));
 }
 

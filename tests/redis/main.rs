@@ -65,7 +65,7 @@ fn told(frames: &[Frame]) -> (Vec<&str>, String) {
     }
     let Frame::End(end) = last else { panic!("{last:?}") };
     let end = match &end.status {
-        Status::Failed(failure) => failure.code.to_string(),
+        Status::Failed(failure) => failure.kind.to_string(),
         status => status.as_str().to_owned(),
     };
     (texts, end)

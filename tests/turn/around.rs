@@ -187,7 +187,7 @@ async fn a_hook_that_hangs_or_panics_holds_nobody_up() {
 }
 
 fn code(rejected: Result<(), Rejected>) -> String {
-    rejected.map_or_else(|rejected| rejected.failure.code.into_owned(), |()| "free".into())
+    rejected.map_or_else(|rejected| rejected.failure.kind.to_string(), |()| "free".into())
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +217,7 @@ async fn groups_count_and_refuse() {
         let id = refused.id();
         let rejected = refused.commit().await.unwrap_err();
         assert_eq!(
-            (&*rejected.failure.code, rejected.retry_after),
+            (rejected.failure.code(), rejected.retry_after),
             ("busy", Some(Duration::from_secs(5)))
         );
         assert_eq!(rejected.id, id, "the id in the response is the one in the logs");

@@ -26,7 +26,7 @@ async fn waiting_is_no_silence() {
         });
         let begun = Instant::now();
         let collected = turn.commit().await.unwrap().collect().await.unwrap();
-        let failure = Failure::of(&collected.end.status).map(|failure| failure.code);
+        let failure = Failure::of(&collected.end.status).map(|failure| failure.kind.to_string());
         assert_eq!(failure.as_deref(), code, "{waits:?} {then:?}");
         assert_eq!(begun.elapsed(), length, "{waits:?} {then:?}");
     }

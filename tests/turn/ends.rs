@@ -105,7 +105,7 @@ async fn commit_policies() {
             .start(|sink| play(steps, sink))
             .commit()
             .await;
-        let code = committed.map(drop).map_err(|rejected| rejected.failure.code);
+        let code = committed.map(drop).map_err(|rejected| rejected.failure.kind);
         assert_eq!(code, expected.map_err(Into::into), "{policy:?} {steps:?}");
         assert_eq!(begun.elapsed().as_millis(), at, "{policy:?} {steps:?}");
     }

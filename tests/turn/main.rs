@@ -73,7 +73,7 @@ fn ms(ms: u64) -> Duration {
 async fn read(pending: Pending) -> Result<String, String> {
     match pending.commit().await {
         Ok(turn) => Ok(drain(turn.stream(&Framed::default())).await),
-        Err(rejected) => Err(rejected.failure.code.into_owned()),
+        Err(rejected) => Err(rejected.failure.kind.to_string()),
     }
 }
 

@@ -132,5 +132,5 @@ async fn a_runtime_that_goes_down_ends_its_turns() {
     let Status::Failed(failure) = collected.end.status else {
         panic!("{collected:?}")
     };
-    assert_eq!((&*collected.text, &*failure.code), ("a", "chat_failed"));
+    assert_eq!((&*collected.text, failure.code()), ("a", "chat_failed"));
 }

@@ -330,7 +330,7 @@ async fn who_waits_too_long_is_refused_where_nothing_was_sent() {
     assert_eq!(
         (
             rejected.status().as_u16(),
-            &*rejected.failure.code,
+            rejected.failure.code(),
             &*rejected.failure.message
         ),
         (
@@ -438,7 +438,7 @@ async fn full_groups_refuse() {
             .start(|sink| play(FOR_EVER, sink))
     };
     let (first, second) = (start("a"), start("a"));
-    assert_eq!(group.check().unwrap_err().failure.code, "busy");
+    assert_eq!(group.check().unwrap_err().failure.code(), "busy");
     for (owner, code, status, message) in [
         (
             Some("a"),
@@ -469,7 +469,7 @@ async fn full_groups_refuse() {
         let id = refused.id();
         let rejected = refused.commit().await.unwrap_err();
         assert_eq!(
-            (&*rejected.failure.code, rejected.status().as_u16()),
+            (rejected.failure.code(), rejected.status().as_u16()),
             (code, status)
         );
         let response: http::Response<TurnBody> = rejected.respond();

@@ -128,7 +128,11 @@ async fn play_out(script: Vec<Happens>) {
                 let refusal = model.refusal(owner);
                 let (sink, pending) = turn.channel();
                 if let Some(code) = refusal {
-                    assert_eq!(pending.commit().await.unwrap_err().failure.code, code, "{step:?}");
+                    assert_eq!(
+                        pending.commit().await.unwrap_err().failure.code(),
+                        code,
+                        "{step:?}"
+                    );
                     continue;
                 }
                 let guest = Guest {

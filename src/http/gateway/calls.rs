@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use super::Gateway;
 use super::guarded::Guarded;
-use crate::frame::{End, Failure};
+use crate::failure::Failure;
+use crate::frame::End;
 use crate::turn::timeouts::total_timeout;
 use crate::turn::{Rejected, Turn, TurnHandle, TurnStream};
 use crate::wire::Wire;
@@ -229,9 +230,9 @@ fn next_line(rest: &mut Bytes) -> Option<Bytes> {
 
 /// What is said of a request whose turn did not begin.
 fn refused(wire: &TrustGraph, failure: &Failure) -> Bytes {
-    if Gateway::ENVELOPE_TYPES.contains(&&*failure.code) {
+    if Gateway::ENVELOPE_TYPES.contains(&failure.code()) {
         let mut bytes = BytesMut::new();
-        if crate::json::write(&mut bytes, &wire.error(&failure.code, &failure.message)).is_ok() {
+        if crate::json::write(&mut bytes, &wire.error(failure.code(), &failure.message)).is_ok() {
             return bytes.freeze();
         }
     }

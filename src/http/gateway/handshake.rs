@@ -7,7 +7,7 @@ use hyper::upgrade::OnUpgrade;
 use tokio_tungstenite::tungstenite;
 use tungstenite::error::ProtocolError;
 
-use crate::frame::Failure;
+use crate::failure::Failure;
 use crate::http::{TurnBody, error_response};
 use crate::turn::TurnId;
 

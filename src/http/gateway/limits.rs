@@ -93,7 +93,7 @@ pub struct GatewayTimeouts {
     /// How long the client may take to answer a close frame; then the socket is cut.
     pub close: Duration,
     /// How long a service's handler may take until it has a turn whose response has begun. Then it is dropped, and its id ends with the
-    /// failure [`Failure::TIMEOUT`](crate::Failure::TIMEOUT). What comes after that the turn's own
+    /// failure [`FailureKind::Timeout`](crate::FailureKind::Timeout). What comes after that the turn's own
     /// [`Timeouts`](crate::turn::Timeouts) bound.
     pub start: Duration,
 }

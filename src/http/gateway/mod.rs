@@ -53,7 +53,7 @@ pub use limits::{GatewayLimits, GatewayTimeouts};
 use self::guarded::Guarded;
 use self::handshake::Origins;
 use super::TurnBody;
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::turn::{Rejected, Turn, group};
 use crate::wire::trustgraph::TrustGraph;
 
@@ -221,7 +221,7 @@ impl Gateway {
         }
         let Ok(place) = Arc::clone(&self.shared.places).try_acquire_owned() else {
             let failure = Failure::new(
-                Failure::BUSY,
+                FailureKind::Busy,
                 "Too many sockets are open. Please retry in a moment.",
             );
             return Err(unavailable(failure));

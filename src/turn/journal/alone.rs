@@ -11,7 +11,7 @@ use super::error::{ResumeError, StopError};
 use super::follower::Reading;
 use super::kept::Record;
 use super::log::Log;
-use crate::frame::Failure;
+use crate::failure::Failure;
 use crate::turn::asks::By;
 use crate::turn::{AnswerError, Answered, TurnId};
 

@@ -1,6 +1,6 @@
 //! Why a turn is not found in the journal, or not from there on.
 
-use crate::frame::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::turn::Rejected;
 
 /// No turn of that id for that owner: there never was one, it is somebody else's, or it is kept no longer. Which of these it is, is
@@ -13,7 +13,7 @@ pub struct UnknownTurn;
 impl UnknownTurn {
     /// Stable machine word for this error.
     pub fn code(self) -> &'static str {
-        Failure::UNKNOWN_TURN
+        "unknown_turn"
     }
 }
 
@@ -49,22 +49,24 @@ impl ResumeError {
     pub fn code(self) -> &'static str {
         match self {
             Self::Unknown(unknown) => unknown.code(),
-            Self::Gone { .. } => Failure::GONE,
-            Self::Ahead { .. } => Failure::AHEAD,
-            Self::Lost => Failure::LOST,
-            Self::Unavailable => Failure::UNAVAILABLE,
+            Self::Gone { .. } => "gone",
+            Self::Ahead { .. } => "ahead",
+            Self::Lost => "lost",
+            Self::Unavailable => "unavailable",
         }
     }
 
     /// What the client is told.
     pub fn failure(self) -> Failure {
         match self {
-            Self::Unknown(_) => {
-                Failure::new(Failure::UNKNOWN_TURN, "There is no such answer, or not any more.").permanent()
-            }
+            Self::Unknown(_) => Failure::new(
+                FailureKind::UnknownTurn,
+                "There is no such answer, or not any more.",
+            )
+            .permanent(),
             Self::Gone { .. } => gone(),
             Self::Ahead { .. } => {
-                Failure::new(Failure::AHEAD, "The answer has not come that far.").permanent()
+                Failure::new(FailureKind::Ahead, "The answer has not come that far.").permanent()
             }
             Self::Lost => lost(),
             Self::Unavailable => unavailable(),
@@ -108,7 +110,7 @@ impl From<StopError> for ResumeError {
 /// A reader is told that what comes next for it is kept no longer.
 pub(super) fn gone() -> Failure {
     Failure::new(
-        Failure::GONE,
+        FailureKind::Gone,
         "A part of this answer is no longer kept. Please ask again.",
     )
 }
@@ -117,20 +119,23 @@ pub(super) fn gone() -> Failure {
 #[cfg(feature = "redis")]
 pub(super) fn interrupted() -> Failure {
     Failure::new(
-        Failure::INTERRUPTED,
+        FailureKind::Interrupted,
         "This answer was interrupted. Please ask again.",
     )
 }
 
 /// What a reader has seen of the turn is not there any more.
 pub(super) fn lost() -> Failure {
-    Failure::new(Failure::LOST, "A part of this answer was lost. Please ask again.")
+    Failure::new(
+        FailureKind::Lost,
+        "A part of this answer was lost. Please ask again.",
+    )
 }
 
 /// Nothing can be said of the turn now.
 pub(super) fn unavailable() -> Failure {
     Failure::new(
-        Failure::UNAVAILABLE,
+        FailureKind::Unavailable,
         "This answer cannot be reached now. Please try again.",
     )
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::kept::Record;
 use crate::event::{Event, Sources, Step};
-use crate::frame::{Frame, Timestamp};
+use crate::frame::Frame;
 use crate::json;
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
 use crate::wire::Limits;
 
 /// Room for what stands around events and text in a line: its index and the names of its members.

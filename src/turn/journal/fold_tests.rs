@@ -10,7 +10,7 @@ use crate::event::{
     Generating, GraphExplanation, InputRequested, InputResolved, Queued, RetrievalResult, RetrievalStart,
     Review, RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
 };
-use crate::frame::Timestamp;
+use crate::time::Timestamp;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{Decode, Finish, Wire};
 

@@ -9,9 +9,10 @@ use bytes::BytesMut;
 use super::error::ResumeError;
 use super::fold::{Fold, Held, Past};
 use crate::event::{Event, InputRequested};
-use crate::frame::{End, Frame, Timestamp};
+use crate::frame::{End, Frame};
 use crate::json;
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{EncodeError, Encoder, Limits, Wire};
 

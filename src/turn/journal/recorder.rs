@@ -11,7 +11,8 @@ use super::kept::Record;
 use super::log::Log;
 use super::redis::Writer;
 use super::{Disconnect, Journal};
-use crate::frame::{End, Failure, Frame};
+use crate::failure::Failure;
+use crate::frame::{End, Frame};
 use crate::turn::reader::Reader;
 use crate::turn::sink::pieces;
 

@@ -21,7 +21,9 @@ use super::asks::Asks;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
-use crate::frame::{End, Phase, Timestamp};
+use crate::frame::End;
+use crate::order::Phase;
+use crate::time::Timestamp;
 use crate::utf8::Carry;
 use crate::wire::EncodeError;
 

@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::state::{Out, first_buffer};
 use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
 use crate::event::Event;
-use crate::frame::{End, Frame, Phase, Status};
+use crate::frame::{End, Frame, Status};
+use crate::order::Phase;
 use crate::wire::Encoder;
 
 /// The question that an event asks.

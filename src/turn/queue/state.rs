@@ -8,8 +8,10 @@ use bytes::BytesMut;
 
 use super::{Activity, Closed, Figures, Refused};
 use crate::event::Event;
-use crate::frame::{End, Frame, FrameKind, Order, Timestamp};
+use crate::frame::{End, Frame};
 use crate::json;
+use crate::order::{FrameKind, Order};
+use crate::time::Timestamp;
 use crate::turn::limits::QueueLimits;
 use crate::utf8::Carry;
 use crate::wire::{EncodeError, Encoder};

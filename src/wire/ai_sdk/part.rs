@@ -5,7 +5,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::event::{Custom, Source};
-use crate::frame::Timestamp;
+use crate::time::Timestamp;
 
 /// The parts that all clients know, of those that are sent; and two for those that know approvals.
 ///

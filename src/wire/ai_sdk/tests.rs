@@ -3,7 +3,7 @@ use serde_json::json;
 use super::documents::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use super::*;
 use crate::event::{Reasoning, Source};
-use crate::frame::Failure;
+use crate::failure::Failure;
 use crate::metadata::{Citation, Metadata};
 use crate::wire::Encoder;
 use crate::wire::calls::{MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};

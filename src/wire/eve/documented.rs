@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 use super::Eve;
 use super::line::{Lines, data, others, some, word, write_own};
 use crate::event::{AuthorizationOutcome, Event, InputRequested, ToolCall, ToolResult};
-use crate::frame::{End, Phase, Status, Timestamp};
+use crate::frame::{End, Status};
+use crate::order::Phase;
+use crate::time::Timestamp;
 use crate::wire::answer::Answer;
 use crate::wire::calls::{Call, Calls};
 use crate::wire::{EncodeError, Spelling};
@@ -293,7 +295,7 @@ impl Spelling for Documented {
                 let last = [
                     ("sessionId", Some((*self.wire.session_id).into())),
                     ("error", Some(failure.message.as_ref().into())),
-                    ("code", Some(failure.code.as_ref().into())),
+                    ("code", Some(failure.code().into())),
                 ];
                 ("session.failed", data(last))
             }

@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::event::Event;
-use crate::frame::{End, Timestamp};
+use crate::frame::End;
 use crate::json;
+use crate::time::Timestamp;
 use crate::wire::object::{self, Late};
 use crate::wire::{EncodeError, typed};
 

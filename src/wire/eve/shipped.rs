@@ -12,7 +12,10 @@ use super::line::{Lines, data, others, some, word, write_own};
 use crate::event::{
     AuthorizationCompleted, AuthorizationRequired, Event, InputRequested, ToolCall, ToolResult,
 };
-use crate::frame::{End, Failure, Phase, Status, Timestamp};
+use crate::failure::Failure;
+use crate::frame::{End, Status};
+use crate::order::Phase;
+use crate::time::Timestamp;
 use crate::wire::calls::{ASK, Call, Calls};
 use crate::wire::{EncodeError, Spelling};
 
@@ -315,7 +318,7 @@ impl Shipped {
     /// Says of every call that has no result how it ended: with the turn.
     fn close_calls(&mut self, status: &Status, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let failure = Failure::of(status);
-        let error = failure.map(|failure| (failure.code.into_owned(), failure.message.into_owned()));
+        let error = failure.map(|failure| (failure.code().to_owned(), failure.message.into_owned()));
         for call in self.calls.take_all() {
             let data = outcome(&call.id, &call.tool, &Value::Null, error.clone());
             self.append("action.result", data, timestamp, out);
@@ -384,7 +387,7 @@ impl Spelling for Shipped {
             Status::Stopped => "other",
             Status::Failed(failure) => {
                 // Without `message.completed`, by which clients take an answer for whole.
-                let error = json!({"code": failure.code, "message": failure.message});
+                let error = json!({"code": failure.kind, "message": failure.message});
                 self.append("step.failed", &error, timestamp, out);
                 self.append_of_turn("turn.failed", &error, timestamp, out);
                 let last = if self.wire.ends_session(end) {

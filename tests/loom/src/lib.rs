@@ -11,6 +11,8 @@
 
 #[path = "../../../src/event/mod.rs"]
 mod event;
+#[path = "../../../src/failure.rs"]
+mod failure;
 #[path = "../../../src/frame.rs"]
 mod frame;
 #[path = "../../../src/json.rs"]
@@ -18,10 +20,14 @@ mod json;
 #[path = "../../../src/metadata.rs"]
 mod metadata;
 mod models;
+#[path = "../../../src/order.rs"]
+mod order;
 #[path = "../../../src/record.rs"]
 mod record;
 #[path = "../../../src/snapshot.rs"]
 mod snapshot;
+#[path = "../../../src/time.rs"]
+mod time;
 mod turn;
 #[path = "../../../src/utf8.rs"]
 mod utf8;

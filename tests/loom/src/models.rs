@@ -9,8 +9,10 @@ use loom::future::block_on;
 use loom::thread;
 
 use crate::event::Search;
-use crate::frame::{End, Failure, Timestamp};
+use crate::failure::Failure;
+use crate::frame::End;
 use crate::metadata::Metadata;
+use crate::time::Timestamp;
 use crate::turn::asks::{AnswerError, Answered, By, OpenAsk};
 use crate::turn::limits::QueueLimits;
 use crate::turn::queue::{Closed, CommitOn, Queue, Refused};

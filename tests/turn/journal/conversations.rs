@@ -87,7 +87,7 @@ async fn a_turn_without_a_lane_is_not_counted_by_its_owner() {
     let start = |turn: TurnBuilder| turn.group(&group).start(|sink| play(RUNS, sink)).commit();
     let owned = || Turn::builder().owner("alice");
     let first = start(owned()).await.unwrap();
-    assert_eq!(start(owned()).await.unwrap_err().failure.code, "too_many");
+    assert_eq!(start(owned()).await.unwrap_err().failure.code(), "too_many");
     let second = start(owned().no_lane()).await.unwrap();
     let third = start(owned().lane("chat")).await.unwrap();
     assert_eq!(group.owners().active, ["alice", "chat"]);

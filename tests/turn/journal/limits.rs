@@ -195,7 +195,7 @@ async fn the_number_of_turns_is_bounded() {
     let id = refused.id();
     let rejected = refused.commit().await.unwrap_err();
     assert_eq!(
-        (rejected.id, &*rejected.failure.code, rejected.status().as_u16()),
+        (rejected.id, rejected.failure.code(), rejected.status().as_u16()),
         (id, "busy", 503)
     );
     assert_eq!(rejected.retry_after, Some(Duration::from_secs(5)));

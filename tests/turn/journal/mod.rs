@@ -309,7 +309,7 @@ async fn readers_belong_to_the_group_while_the_turn_runs() {
         let Status::Failed(failure) = status else {
             panic!("{status:?}")
         };
-        assert_eq!(failure.code, "shutting_down");
+        assert_eq!(failure.code(), "shutting_down");
     }
     tokio::time::timeout(ms(10), group.drained()).await.unwrap();
 }
@@ -349,7 +349,7 @@ async fn a_turn_is_resumed_over_http() {
         let refused = answer
             .as_ref()
             .err()
-            .map(|rejected| rejected.failure.code.clone());
+            .map(|rejected| rejected.failure.kind.to_string());
         let response = answer.map_or_else(|rejected| rejected.respond(), |turn| turn.respond(Sse::default()));
         assert_eq!(response.status(), status);
         assert_eq!(refused.unwrap_or_default(), code);

@@ -47,7 +47,7 @@ async fn failed(agent: &Agent, question: &str) -> String {
         .await
         .unwrap_err();
     let failure = error.failure();
-    assert_eq!(failure.code, error.code());
+    assert_eq!(failure.code(), error.code());
     error.code().to_owned()
 }
 
@@ -412,11 +412,7 @@ async fn a_failure_on_the_way_is_told_in_words_alone() {
         panic!("{:?}", collected.end)
     };
     assert_eq!(
-        (
-            failure.code.as_ref(),
-            failure.message.as_ref(),
-            failure.recoverable
-        ),
+        (failure.code(), failure.message.as_ref(), failure.recoverable),
         ("vector_db_error", "The documents could not be searched.", true)
     );
 }

@@ -112,7 +112,7 @@ pub async fn run(options: AskOptions) -> ExitCode {
             eprintln!(
                 "\nthe turn failed: {} ({})",
                 clean(&failure.message),
-                failure.code
+                failure.code()
             );
             ExitCode::from(FAILED)
         }

@@ -231,7 +231,7 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     };
     let mut refusal = Refusal::permanent(status, "", format!("{name}: {error}."));
-    refusal.failure.code = error.code().to_owned().into();
+    refusal.failure.kind = error.code().to_owned().into();
     refusal.failure.recoverable = status == StatusCode::INTERNAL_SERVER_ERROR;
     refusal
 }

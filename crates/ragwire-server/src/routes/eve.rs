@@ -19,9 +19,9 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use ragwire::Eve;
 use ragwire::http::TURN_HEADER;
 use ragwire::wire::Wire;
+use ragwire::{Eve, FailureKind};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -124,7 +124,7 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     let closed = app
         .turns
         .check()
-        .is_err_and(|rejected| rejected.failure.code != ragwire::Failure::BUSY);
+        .is_err_and(|rejected| rejected.failure.kind != FailureKind::Busy);
     let (status, word) = if closed {
         (StatusCode::SERVICE_UNAVAILABLE, "shutting_down")
     } else {

@@ -145,7 +145,7 @@ async fn health(State(app): State<Arc<App>>) -> Response {
     let closed = app
         .turns
         .check()
-        .is_err_and(|rejected| rejected.failure.code != ragwire::Failure::BUSY);
+        .is_err_and(|rejected| rejected.failure.kind != ragwire::FailureKind::Busy);
     let status = if closed {
         StatusCode::SERVICE_UNAVAILABLE
     } else {

@@ -9,9 +9,6 @@ use ragwire::Failure;
 use ragwire::http::error_response;
 use ragwire::turn::{Rejected, TurnId};
 
-/// The code of what is not there.
-pub const NOT_FOUND: &str = "not_found";
-
 /// A request that is not served.
 #[derive(Clone, Debug)]
 pub struct Refusal {
@@ -59,7 +56,12 @@ impl Refusal {
     /// Writes it to the log, and says under which id.
     pub fn log(&self) -> String {
         let id = self.request_id.to_string();
-        tracing::info!(code = %self.failure.code, status = self.status.as_u16(), request_id = id, "refused");
+        tracing::info!(
+            code = self.failure.code(),
+            status = self.status.as_u16(),
+            request_id = id,
+            "refused"
+        );
         id
     }
 
@@ -73,14 +75,8 @@ impl Refusal {
 
 impl From<Rejected> for Refusal {
     fn from(rejected: Rejected) -> Self {
-        let status = if rejected.failure.code == NOT_FOUND {
-            // The session that a question waited in is no more.
-            StatusCode::NOT_FOUND
-        } else {
-            rejected.status()
-        };
         Self {
-            status,
+            status: rejected.status(),
             failure: rejected.failure,
             retry_after: rejected.retry_after,
             request_id: rejected.id,

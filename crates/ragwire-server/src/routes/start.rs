@@ -11,12 +11,12 @@ use http::StatusCode;
 use ragwire::event::Mode;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{Ask, BoxError, Collected, Disconnect, Ending, StopError};
-use ragwire::{Failure, Metadata, Rejected, Status, Turn};
+use ragwire::{Failure, FailureKind, Metadata, Rejected, Status, Turn};
 use serde::de::DeserializeOwned;
 
 use super::body;
 use super::owner::Owner;
-use super::refusal::{NOT_FOUND, Refusal};
+use super::refusal::Refusal;
 use super::resume::refused;
 use crate::app::App;
 use crate::orchestrator::{Effort, Question, Service};
@@ -347,7 +347,11 @@ fn forgotten(error: SessionError) -> BoxError {
 
 /// What is said of a session that is not there.
 pub(super) fn no_session() -> Failure {
-    Failure::new(NOT_FOUND, "There is no such session; it may have been forgotten.").permanent()
+    Failure::new(
+        FailureKind::NotFound,
+        "There is no such session; it may have been forgotten.",
+    )
+    .permanent()
 }
 
 /// The whole turn, for a response that does not stream. Nothing was sent yet, so a failure is an HTTP status, however late it came.

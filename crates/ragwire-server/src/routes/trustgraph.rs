@@ -13,7 +13,7 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::http::gateway::{Call, Gateway, GatewayLimits, GatewayTimeouts, ServiceKind};
-use ragwire::{End, Failure, Rejected, TrustGraph, Turn};
+use ragwire::{End, Failure, FailureKind, Rejected, TrustGraph, Turn};
 use ragwire_rag::graph::{DocumentLimits, GraphLimits, LimitError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -127,7 +127,7 @@ async fn answer(app: &App, kind: ServiceKind, call: &Call) -> Result<Turn, Rejec
         let mut rejected = Rejected::new(refusal.failure);
         if refusal.status.is_client_error() {
             // The request's own fault, which is not the service's.
-            rejected.failure.code = Gateway::ERROR.into();
+            rejected.failure.kind = Gateway::ERROR.into();
         }
         rejected.id = refusal.request_id;
         rejected
@@ -235,7 +235,9 @@ pub(super) async fn whole(
 
 /// Whether there was a turn.
 fn has_failed(refusal: &Refusal) -> bool {
-    let not_taken =
-        [Failure::BUSY, Failure::SHUTTING_DOWN, Failure::QUEUE_TIMEOUT].contains(&&*refusal.failure.code);
+    let not_taken = matches!(
+        refusal.failure.kind,
+        FailureKind::Busy | FailureKind::ShuttingDown | FailureKind::QueueTimeout
+    );
     refusal.status.is_server_error() && !not_taken
 }

@@ -282,7 +282,7 @@ async fn faults_show_as_the_adr_says() {
         let Status::Failed(failure) = end.status else {
             panic!("{prompt} did not fail")
         };
-        assert_eq!(failure.code, code);
+        assert_eq!(failure.code(), code);
         let trailer = reply.body.rsplit(|byte| *byte == 0x1e).next().unwrap();
         let trailer: Value = serde_json::from_slice(trailer).unwrap();
         assert_eq!(trailer["tools_used"], json!(["chat_failed"]));

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use ragwire::event::Search;
-use ragwire::{Frame, Metadata, Sink, Status};
+use ragwire::{FailureKind, Frame, Metadata, Sink, Status};
 use ragwire_rag::Library;
 use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
 use ragwire_server::serve::Shutdown;
@@ -30,7 +30,7 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
     let Some(Frame::End(end)) = decode(&rest).pop() else {
         panic!("no end: {rest:?}")
     };
-    assert!(matches!(end.status, Status::Failed(failure) if failure.code == "shutting_down"));
+    assert!(matches!(end.status, Status::Failed(failure) if failure.kind == FailureKind::ShuttingDown));
     assert!(server.said("s1").await[1].1.contains("restarting"));
 
     // A connection that was open gets an answer or its end, never silence.

@@ -342,7 +342,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
             &CREATE.to_owned(),
             json!({"message": "fault:reject"}),
             500,
-            ragwire::Failure::DEFAULT_MESSAGE,
+            &ragwire::Failure::default().message,
         ),
     ] {
         refused(&post(&server, path, &body).await, status, error);

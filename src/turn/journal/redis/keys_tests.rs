@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::event::Search;
-use crate::frame::{End, Failure};
+use crate::failure::Failure;
+use crate::frame::End;
 use crate::metadata::Metadata;
 
 #[test]

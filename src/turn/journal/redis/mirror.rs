@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use super::keys::{self, PRODUCER};
 use super::link::{Request, Unreachable};
 use super::{Store, ear, millis};
-use crate::frame::{End, Failure, Frame};
+use crate::failure::{Failure, FailureKind};
+use crate::frame::{End, Frame};
 use crate::turn::journal::Journal;
 use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, interrupted, lost, unavailable};
 use crate::turn::journal::follower::Reading;
@@ -261,10 +262,10 @@ fn attach(log: &Arc<Log>, from: u64, is_over: bool) -> Result<Reading, ResumeErr
 
 /// Whether this end is what a mirror's readers are told, and no frame of the turn.
 fn is_told(end: &End) -> bool {
-    let code = Failure::of(&end.status).map(|failure| failure.code);
+    let kind = Failure::of(&end.status).map(|failure| failure.kind);
     matches!(
-        code.as_deref(),
-        Some(Failure::GONE | Failure::LOST | Failure::UNAVAILABLE)
+        kind,
+        Some(FailureKind::Gone | FailureKind::Lost | FailureKind::Unavailable)
     )
 }
 

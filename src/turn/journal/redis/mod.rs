@@ -46,7 +46,7 @@ use super::error::{ResumeError, StopError, UnknownTurn};
 use super::follower::Reading;
 use super::log::Log;
 use super::{Journal, JournalLimits};
-use crate::frame::Failure;
+use crate::failure::Failure;
 use crate::turn::asks::By;
 use crate::turn::{AnswerError, Answered, TurnId};
 
