@@ -20,7 +20,8 @@
 //!
 //! The crate `ragwire-rag` is the reference pipeline on top of them, and uses their public API only.
 //!
-//! The bytes are specified in `PROTOCOL.md`, the design in `ARCHITECTURE.md`.
+//! The [`guide`] has a chapter on each of these subjects. The bytes are specified in `PROTOCOL.md`, the
+//! design in `ARCHITECTURE.md`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -66,8 +67,36 @@ pub use wire::session_chat::SessionChat;
 pub use wire::sse::Sse;
 pub use wire::trustgraph::TrustGraph;
 
-/// The README, so that its examples are compiled and run.
-#[cfg(all(doctest, feature = "axum", feature = "ws"))]
-#[doc = include_str!("../README.md")]
-#[derive(Debug)]
-pub struct Readme;
+/// The guide: chapters about one subject each, with code that is compiled as it is printed.
+#[cfg(all(any(doc, doctest), feature = "full"))]
+pub mod guide {
+    /// Adds a chapter. The definitions in front take precedence over those at the end of the file, so
+    /// that a link between chapters leads to a file on GitHub and to a module here.
+    macro_rules! chapters {
+        ($($name:ident = $file:literal;)*) => { $(
+            #[doc = "[gateway.md]: crate::guide::gateway"]
+            #[doc = "[gpu.md]: crate::guide::gpu"]
+            #[doc = "[protocols.md]: crate::guide::protocols"]
+            #[doc = "[protocols.md#trustgraph]: crate::guide::protocols#trustgraph"]
+            #[doc = "[resuming.md]: crate::guide::resuming"]
+            #[doc = "[several-hosts.md]: crate::guide::several_hosts"]
+            #[doc = "[wires.md]: crate::guide::wires"]
+            #[doc = ""]
+            #[doc = include_str!(concat!("../docs/", $file))]
+            pub mod $name {}
+        )* };
+    }
+
+    chapters! {
+        resuming = "resuming.md";
+        humans = "humans.md";
+        wires = "wires.md";
+        protocols = "protocols.md";
+        gateway = "gateway.md";
+        several_hosts = "several-hosts.md";
+        deploying = "deploying.md";
+        evaluation = "evaluation.md";
+        gpu = "gpu.md";
+        benchmarks = "benchmarks.md";
+    }
+}
