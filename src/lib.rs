@@ -39,6 +39,8 @@ pub mod wire;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "turn")]
 pub mod session;
 #[cfg(feature = "turn")]

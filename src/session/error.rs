@@ -1,64 +1,69 @@
-//! Why a session is not found, not changed, or its store not opened.
+//! Why a session is not found or not changed, and why its store does not open.
 
 use std::error::Error;
 
-/// Why nothing was done with a session.
+use super::key::{MAX_ID_BYTES, MAX_OWNER_BYTES};
+
+/// Why an operation on a session had no effect.
 ///
-/// Its words name no owner, no id and nothing that was said.
+/// The messages contain no owner, no ID and no text of the conversation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// There is no such session for that owner: there never was one, it is somebody else's, or it is kept no longer. Which of these it
-    /// is, is nobody's business.
+    /// This owner has no such session: it never existed, it belongs to another owner, or it has
+    /// expired. The error does not say which.
     #[error("no such session")]
     Unknown,
-    /// A name that no session can have; see [`Sessions::is_id`](super::Sessions::is_id).
-    #[error("a session id has 1 to {max} letters, digits, `-`, `_` and `.`", max = super::MAX_ID_BYTES)]
+    /// The ID cannot name a session; see [`Sessions::is_id`](super::Sessions::is_id).
+    #[error("session ID is not 1 to {MAX_ID_BYTES} letters, digits, `-`, `_` and `.` of ASCII")]
     BadId,
-    /// An owner whose name is too long.
-    #[error("the name of a session's owner has at most {max} bytes", max = super::MAX_OWNER_BYTES)]
+    /// The name of the owner is longer than 1,024 bytes.
+    #[error("name of the session's owner is longer than {MAX_OWNER_BYTES} bytes")]
     BadOwner,
     /// The application's own state is larger than a session may hold. Nothing was changed.
-    #[error("the state of a session has at most {max_bytes} bytes")]
+    #[error("state of the session is larger than {max_bytes} bytes")]
     StateTooLarge {
         /// The limit.
         max_bytes: usize,
     },
-    /// Others changed the session each time before this change could be written. Nothing was changed; trying again is safe.
-    #[error("the session is changed by too many at once")]
+    /// Other changes came first each time before this one could be written. Nothing was changed;
+    /// it is safe to try again.
+    #[error("too many changes to the session at once")]
     Contended,
-    /// The system gave no random bits, so there is no id that nobody can guess.
-    #[error("no randomness from the system")]
+    /// The operating system returned no random bytes, so no unguessable ID could be generated.
+    #[error("operating system returned no random bytes")]
     Random(#[source] getrandom::Error),
-    /// The Redis server does not answer. Whether a change was made is not known where this comes from making it.
-    #[cfg(feature = "redis")]
-    #[error("the sessions' server is not reachable")]
+    /// The Redis server does not answer. If the operation was a change, it is unknown whether the
+    /// change was made.
+    #[error("session store on redis is not reachable")]
     Unavailable,
     /// The Redis server cannot be used for sessions.
     #[cfg(feature = "redis")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
     #[error(transparent)]
-    Redis(crate::turn::RedisError),
-    /// Another process, or another [`Sessions`](super::Sessions) of this one, has the file open.
-    #[error("the session file is in use")]
+    Redis(crate::redis::RedisError),
+    /// Another process, or another [`Sessions`](super::Sessions) of this process, has the file open.
+    #[error("session file is in use")]
     InUse,
     /// The file was written by another version of this library.
-    #[error("the session file has format {found}, and this program reads {supported}")]
+    #[error("session file has format {found}, this program reads format {supported}")]
     Version {
-        /// The file's format.
+        /// The format of the file.
         found: u64,
-        /// The format that is read.
+        /// The format that this version reads.
         supported: u64,
     },
-    /// The file is of another program, or not what was written.
-    #[error("the session file is damaged, or no session file")]
+    /// The file belongs to another program, or its content has changed on the disk.
+    #[error("session file is damaged, or not a session file")]
     Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// The file could not be read or written. Whether a change was made is not known where this comes from making it.
-    #[error("the session file could not be used")]
+    /// The file could not be read or written. If the operation was a change, it is unknown whether
+    /// the change was made.
+    #[error("session file could not be read or written")]
     Storage(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl SessionError {
-    /// A stable name for programs.
+    /// Returns the stable, machine-readable name of this error.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unknown => "unknown_session",
@@ -67,7 +72,6 @@ impl SessionError {
             Self::StateTooLarge { .. } => "session_state_too_large",
             Self::Contended => "session_contended",
             Self::Random(_) => "no_randomness",
-            #[cfg(feature = "redis")]
             Self::Unavailable => "unavailable",
             #[cfg(feature = "redis")]
             Self::Redis(error) => error.code(),

@@ -1,52 +1,48 @@
-//! How much is kept of sessions.
+//! How much of the sessions is stored, and for how long.
 
 use std::time::Duration;
 
-use super::record::{Message, Session};
+use super::message::Message;
 
-/// How much a store of sessions keeps, and for how long.
+/// How many sessions a store holds, how large each of them may be, and how long it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionLimits {
-    /// Most sessions of all owners; the one unchanged for longest goes first.
+    /// Most sessions of all owners together; the one unchanged for longest is evicted first.
+    /// Default: 1,000, with the default of [`max_bytes`](Self::max_bytes) 64 MiB for all of them.
     pub max_sessions: usize,
-    /// Most messages of a session; the oldest go first.
+    /// Most messages of a session; the oldest are dropped first. Default: 50, two dozen questions
+    /// and their answers, more than a model is shown at once.
     pub max_messages: usize,
-    /// Most bytes of text of a session's messages; the oldest go first. A message that alone has more is cut.
+    /// Most bytes of text in the messages of a session; the oldest messages are dropped first. A
+    /// single message above the limit is cut. Default: 64 KiB, a dozen long answers; a session is
+    /// written as a whole whenever it changes.
     pub max_bytes: usize,
-    /// Most bytes of the application's own state of a session, as JSON. A larger one is refused.
+    /// Most bytes of the application's own state of a session, as JSON. A larger state is refused.
+    /// Default: 64 KiB, as much again as the messages. It is meant for cursors and tokens, not for
+    /// documents.
     pub max_state_bytes: usize,
-    /// How long an unchanged session is kept.
+    /// How long an unchanged session is stored. Default: 24 hours, so that a conversation of the
+    /// evening continues in the morning.
     pub max_age: Duration,
 }
 
 impl SessionLimits {
-    /// 1,000: with [`MAX_BYTES`](Self::MAX_BYTES) 64 MiB for all of them.
-    pub const MAX_SESSIONS: usize = 1_000;
-    /// 50: two dozen questions and their answers, more than a model is shown at once.
-    pub const MAX_MESSAGES: usize = 50;
-    /// 64 KiB: a dozen long answers; a session is written as a whole whenever it changes.
-    pub const MAX_BYTES: usize = 64 * 1024;
-    /// 64 KiB: as much again as what was said. It is for places and tokens, not for documents.
-    pub const MAX_STATE_BYTES: usize = 64 * 1024;
-    /// 24 hours: who asks in the evening goes on in the morning.
-    pub const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
-
-    /// Sets how many sessions are kept, at least one.
+    /// Sets how many sessions are stored, at least one.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions.max(1);
         self
     }
 
-    /// Sets how many messages of a session are kept.
+    /// Sets how many messages of a session are stored.
     #[must_use]
     pub fn max_messages(mut self, messages: usize) -> Self {
         self.max_messages = messages;
         self
     }
 
-    /// Sets how many bytes of text of a session are kept.
+    /// Sets how many bytes of text a session stores.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes;
@@ -60,22 +56,44 @@ impl SessionLimits {
         self
     }
 
-    /// Sets how long an unchanged session is kept.
+    /// Sets how long an unchanged session is stored.
     #[must_use]
     pub fn max_age(mut self, age: Duration) -> Self {
         self.max_age = age;
         self
     }
 
-    /// The newest of some messages, as much as a session may hold: for a client that remembers for itself.
+    /// Returns the newest of `messages`, as many as a session may hold. For a client that stores its
+    /// conversation itself and sends it with each question.
     #[must_use]
     pub fn newest(&self, messages: Vec<Message>) -> Vec<Message> {
         let mut messages = messages;
-        Session::shorten(&mut messages, self);
+        self.shorten(&mut messages);
         messages
     }
 
-    /// In microseconds, as stamps count.
+    /// Drops the oldest messages until the others are within the limits.
+    pub(super) fn shorten(&self, messages: &mut Vec<Message>) {
+        let (mut bytes, mut count) = (0, 0);
+        for message in messages.iter_mut().rev() {
+            message
+                .text
+                .truncate(message.text.floor_char_boundary(self.max_bytes));
+            bytes += message.text.len();
+            if bytes > self.max_bytes || count == self.max_messages {
+                break;
+            }
+            count += 1;
+        }
+        messages.drain(..messages.len() - count);
+    }
+
+    /// Returns the stamp before which a session has expired at the moment `now`.
+    pub(super) fn oldest(&self, now: u64) -> u64 {
+        now.saturating_sub(self.age())
+    }
+
+    /// Returns the maximum age in microseconds, the unit of stamps.
     pub(super) fn age(&self) -> u64 {
         u64::try_from(self.max_age.as_micros()).unwrap_or(u64::MAX)
     }
@@ -84,11 +102,11 @@ impl SessionLimits {
 impl Default for SessionLimits {
     fn default() -> Self {
         Self {
-            max_sessions: Self::MAX_SESSIONS,
-            max_messages: Self::MAX_MESSAGES,
-            max_bytes: Self::MAX_BYTES,
-            max_state_bytes: Self::MAX_STATE_BYTES,
-            max_age: Self::MAX_AGE,
+            max_sessions: 1_000,
+            max_messages: 50,
+            max_bytes: 64 * 1024,
+            max_state_bytes: 64 * 1024,
+            max_age: Duration::from_secs(24 * 3600),
         }
     }
 }

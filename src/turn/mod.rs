@@ -50,14 +50,15 @@ pub use builder::{Ending, TurnBuilder};
 pub use collect::{CollectError, Collected};
 pub use group::{Owners, TurnGroup, TurnGroupBuilder};
 pub use journal::{Asked, Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
-#[cfg(feature = "redis")]
-pub use journal::{Durability, RedisError, RedisOptions};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use producer::BoxError;
 pub use sink::{SendError, Sink, TrySendError};
 pub use stream::TurnStream;
 pub use timeouts::Timeouts;
+
+#[cfg(feature = "redis")]
+pub use crate::redis::{Durability, RedisError, RedisOptions};
 
 use crate::failure::Failure;
 use crate::frame::End;

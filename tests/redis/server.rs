@@ -65,7 +65,7 @@ impl Server {
             .unwrap()
             .lease(Duration::from_millis(1_500))
             .retry(Duration::from_secs(5))
-            .reach(Duration::from_secs(5))
+            .call_timeout(Duration::from_secs(5))
     }
 
     /// A journal as another host would open it.

@@ -111,7 +111,7 @@ async fn what_the_server_keeps_is_known() {
                 Durability::Always => Ok(Some(keeps)),
                 _ => Err((
                     "redis_durability".to_owned(),
-                    format!("redis server keeps {keeps:?}, Always is required"),
+                    format!("redis server has durability {keeps:?}, Always is required"),
                 )),
             };
             assert_eq!(opened(strict).await, expected);

@@ -1,4 +1,4 @@
-//! Every store against a plain map, call by call.
+//! Every store compared with a plain map, call by call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,12 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Fixture, Kind};
+use super::memory::Memory;
+use super::{Fixture, Storage};
 use crate::session::{Message, Role, SessionError, SessionLimits};
 
 const OWNERS: [&str; 3] = ["", "alice", "bob"];
 const IDS: [&str; 3] = ["a", "b", "c"];
-/// No sum of steps is an age at which a session may be either: some microseconds of the test itself come to it.
+/// No multiple of it equals the maximum age: the microseconds that the test itself takes would decide
+/// whether a session has expired.
 const STEP: u64 = 25;
 
 const LIMITS: SessionLimits = SessionLimits {
@@ -23,19 +25,19 @@ const LIMITS: SessionLimits = SessionLimits {
 };
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Begin(usize, usize),
     Append(usize, usize, bool, String),
     State(usize, usize, u32),
-    Refuse(usize, usize),
-    Forget(usize, usize),
+    Fail(usize, usize),
+    Delete(usize, usize),
     Get(usize, usize),
     Sweep,
     Wait,
     Restart,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (owner, id) = (0..OWNERS.len(), 0..IDS.len());
     let key = || (owner.clone(), id.clone());
     let step = prop_oneof![
@@ -44,8 +46,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|((owner, id), user, text)| Step::Append(owner, id, user, text)),
         3 => (key(), prop_oneof![0..100_u32, 10_000_000..20_000_000_u32, 1_000_000_000..2_000_000_000_u32])
             .prop_map(|((owner, id), state)| Step::State(owner, id, state)),
-        1 => key().prop_map(|(owner, id)| Step::Refuse(owner, id)),
-        1 => key().prop_map(|(owner, id)| Step::Forget(owner, id)),
+        1 => key().prop_map(|(owner, id)| Step::Fail(owner, id)),
+        1 => key().prop_map(|(owner, id)| Step::Delete(owner, id)),
         2 => key().prop_map(|(owner, id)| Step::Get(owner, id)),
         1 => Just(Step::Sweep),
         2 => Just(Step::Wait),
@@ -55,17 +57,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Plain {
+struct PlainSession {
     title: Option<String>,
     messages: Vec<Message>,
     state: Value,
-    /// The second of its last change, and its place among all changes.
+    /// The second of its last change, and the number of that change.
     changed: (u64, u64),
 }
 
 #[derive(Debug, Default)]
 struct Model {
-    sessions: BTreeMap<(usize, usize), Plain>,
+    sessions: BTreeMap<(usize, usize), PlainSession>,
     now: u64,
     changes: u64,
 }
@@ -112,8 +114,8 @@ impl Model {
     }
 }
 
-async fn compare(kind: Kind, steps: Vec<Step>) {
-    let mut fixture = Fixture::new(kind, LIMITS).await;
+async fn compare(storage: impl Storage, steps: Vec<Step>) {
+    let mut fixture = Fixture::new(storage, LIMITS).await;
     let mut model = Model::default();
     for step in steps {
         let sessions = &fixture.sessions;
@@ -130,8 +132,8 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
             Step::Append(owner, id, user, text) => {
                 let role = if user { Role::User } else { Role::Assistant };
                 let appended = sessions.append(OWNERS[owner], IDS[id], role, &text).await;
-                let is_there = model.append((owner, id), role, &text);
-                assert_eq!(appended.is_ok(), is_there, "{appended:?}");
+                let exists = model.append((owner, id), role, &text);
+                assert_eq!(appended.is_ok(), exists, "{appended:?}");
             }
             Step::State(owner, id, state) => {
                 let updated = sessions.update(OWNERS[owner], IDS[id], |session| {
@@ -153,8 +155,8 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
                     other => panic!("{other:?}"),
                 }
             }
-            Step::Refuse(owner, id) => {
-                let refused = sessions.update(OWNERS[owner], IDS[id], |session| {
+            Step::Fail(owner, id) => {
+                let failed = sessions.update(OWNERS[owner], IDS[id], |session| {
                     session.messages.clear();
                     Err::<(), _>(SessionError::Contended)
                 });
@@ -163,11 +165,11 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
                 } else {
                     "unknown_session"
                 };
-                assert_eq!(refused.await.unwrap_err().code(), expected);
+                assert_eq!(failed.await.unwrap_err().code(), expected);
             }
-            Step::Forget(owner, id) => {
-                let forgotten = sessions.forget(OWNERS[owner], IDS[id]).await.unwrap();
-                assert_eq!(forgotten, model.sessions.remove(&(owner, id)).is_some());
+            Step::Delete(owner, id) => {
+                let deleted = sessions.delete(OWNERS[owner], IDS[id]).await.unwrap();
+                assert_eq!(deleted, model.sessions.remove(&(owner, id)).is_some());
             }
             Step::Get(owner, id) => {
                 let found = sessions.get(OWNERS[owner], IDS[id]).await.ok();
@@ -182,13 +184,7 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
                 fixture.clock.advance(Duration::from_secs(STEP));
                 model.now += STEP;
             }
-            Step::Restart => match kind {
-                Kind::Memory => {}
-                #[cfg(feature = "redb")]
-                Kind::File => fixture = fixture.restart().await,
-                #[cfg(feature = "redis")]
-                Kind::Redis => fixture = fixture.restart().await,
-            },
+            Step::Restart => fixture = fixture.restart().await,
         }
     }
     model.expire();
@@ -204,38 +200,16 @@ async fn compare(kind: Kind, steps: Vec<Step>) {
     assert_eq!(fixture.sessions.sweep().await.unwrap(), model.sessions.len());
 }
 
-fn run(kind: Kind, steps: Vec<Step>) {
+pub(super) fn run(storage: impl Storage, steps: Vec<Step>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.unwrap().block_on(compare(kind, steps));
+    runtime.unwrap().block_on(compare(storage, steps));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn memory_is_a_plain_map(steps in steps()) {
-        run(Kind::Memory, steps);
-    }
-}
-
-#[cfg(feature = "redb")]
-proptest! {
-    // Each change is on the disk before the next one.
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn a_file_is_a_plain_map(steps in steps()) {
-        run(Kind::File, steps);
-    }
-}
-
-#[cfg(feature = "redis")]
-proptest! {
-    // Each has a server of its own.
-    #![proptest_config(ProptestConfig::with_cases(24))]
-
-    #[test]
-    fn a_server_is_a_plain_map(steps in steps()) {
-        run(Kind::Redis, steps);
+    fn memory_behaves_like_a_plain_map(steps in steps()) {
+        run(Memory, steps);
     }
 }

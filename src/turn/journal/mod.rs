@@ -29,7 +29,7 @@ mod limits;
 mod log;
 mod recorder;
 #[cfg(feature = "redis")]
-pub(crate) mod redis;
+mod redis;
 #[cfg(not(feature = "redis"))]
 #[path = "alone.rs"]
 mod redis;
@@ -44,8 +44,6 @@ use tokio::time::Instant;
 
 pub use error::{ResumeError, StopError, UnknownTurn};
 pub use limits::{Disconnect, JournalLimits};
-#[cfg(feature = "redis")]
-pub use redis::{Durability, RedisError, RedisOptions};
 
 use self::kept::{Kept, Record};
 use self::log::{Head, Log};

@@ -189,7 +189,7 @@ impl EveSessions {
 
     /// Forgets a session whose first turn did not begin.
     pub(crate) async fn forget(&self, owner: &str, id: &str) {
-        if let Err(error) = self.sessions.forget(&space(owner), id).await {
+        if let Err(error) = self.sessions.delete(&space(owner), id).await {
             // Nobody was told its id, and it grows old.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

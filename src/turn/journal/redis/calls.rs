@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::link::{Request, Unreachable};
 use super::mirror::Look;
 use super::{Store, ear, keys, millis};
+use crate::redis::link::{Request, Unreachable};
 use crate::turn::asks::By;
 use crate::turn::journal::Journal;
 use crate::turn::{AnswerError, Answered, TurnId};
@@ -176,13 +176,13 @@ pub(super) async fn call(
     let (number, mut reply) = store.expect();
     let waiting = Waiting { store, number };
     ear::listen(store, journal);
-    let give_up = Instant::now() + store.options.reach;
+    let give_up = Instant::now() + store.options.call_timeout;
     let mut silent_since = None;
     loop {
         let mut pipeline = redis::pipe();
         pipeline.atomic();
         waiting.ask(&mut pipeline, &look, &command);
-        let sent = timeout_at(give_up, store.link.ask::<()>(Request::Commands(&pipeline))).await;
+        let sent = timeout_at(give_up, store.link.request::<()>(Request::Commands(&pipeline))).await;
         let (Ok(Ok(())), id) = (sent, look.id) else {
             return None;
         };
@@ -213,7 +213,7 @@ pub(super) async fn call(
             None if !look.is_over => silent_since.or_else(|| Some(Instant::now())),
             _ => None,
         };
-        if silent_since.is_some_and(|since| since.elapsed() >= store.options.doubt()) {
+        if silent_since.is_some_and(|since| since.elapsed() >= store.options.lease_grace()) {
             // Whether it ends here or somebody was faster, the next look tells.
             timeout_at(give_up, store.fence(&look)).await.ok()?.ok()?;
         }

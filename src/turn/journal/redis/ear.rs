@@ -16,9 +16,9 @@ use tokio::time::{Instant, timeout};
 
 use super::calls::{self, Message};
 use super::keys::{self, PRODUCER};
-use super::link::Request;
 use super::mirror::{Entry, MAX_ENTRIES};
 use super::{Listening, Store};
+use crate::redis::link::Request;
 use crate::turn::journal::error::unavailable;
 use crate::turn::journal::{Journal, Shared};
 use crate::turn::{TurnId, producer};
@@ -51,7 +51,7 @@ pub(super) async fn wake(store: &Store, id: TurnId) {
         &store.process,
         &[("wake", "1")],
     );
-    let _ = store.link.attempt::<()>(Request::Commands(&pipeline)).await;
+    let _ = store.link.request_once::<()>(Request::Commands(&pipeline)).await;
 }
 
 /// The turn is read here: its host does not end it for want of readers.
@@ -112,7 +112,7 @@ impl Ear {
             };
             let connected = match connection.take() {
                 Some(connection) => Ok(connection),
-                None => store.link.connect_to_wait().await,
+                None => store.link.connect_for_blocking_reads().await,
             };
             // Nothing of the journal is held while there is nothing to do.
             drop((store, journal));
@@ -133,7 +133,7 @@ impl Ear {
             };
             match heard {
                 Ok((news, mut waiting)) => {
-                    store.link.works();
+                    store.link.record_success();
                     hear(&store, &journal, &wait, news.unwrap_or_default(), &mut waiting).await;
                     if marked_at.elapsed() >= store.options.lease / 4 {
                         marked_at = Instant::now();
@@ -287,7 +287,7 @@ async fn look_after(store: &Store, journal: &Journal) {
     let mut due = Vec::new();
     for (id, mirror) in &mut store.lock().mirrors {
         if mirror.check_at <= now {
-            mirror.check_at = now + store.options.hold();
+            mirror.check_at = now + store.options.lease_ttl();
             due.push(*id);
         }
     }
@@ -298,8 +298,8 @@ async fn look_after(store: &Store, journal: &Journal) {
 
 /// The server has failed: where that has gone on for too long, nobody is left waiting.
 fn missed(store: &Store, journal: &Journal, error: &redis::RedisError) {
-    store.link.fails();
-    if store.link.is_hopeless(error) {
+    store.link.record_failure();
+    if store.link.should_give_up(error) {
         tracing::warn!(%error, "redis does not say what becomes of turns that are read here");
         fail_all(store, journal);
     }

@@ -12,12 +12,10 @@
 //! Every key expires. The epoch is 1 while the producer writes; who ends the turn in its place does so as epoch 2, so whatever the
 //! producer still sends is refused.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use bytes::BytesMut;
 use redis::Script;
-use sha2::{Digest, Sha256};
 
 use crate::frame::Frame;
 use crate::turn::TurnId;
@@ -54,19 +52,6 @@ impl Keys {
             readers: key("readers"),
         }
     }
-}
-
-/// Hashed, since lanes and owners are of any length and nobody's business.
-pub(super) fn lane(prefix: &str, lane: &str, owner: &str) -> String {
-    let mut hash = Sha256::new();
-    hash.update((owner.len() as u64).to_be_bytes());
-    hash.update(owner);
-    hash.update(lane);
-    let mut key = format!("{prefix}lane:");
-    for byte in hash.finalize() {
-        let _ = write!(key, "{byte:02x}");
-    }
-    key
 }
 
 pub(super) fn inbox(prefix: &str, process: &str) -> String {

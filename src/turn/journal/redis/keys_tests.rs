@@ -41,13 +41,3 @@ fn places_are_those_of_entries() {
         assert_eq!(place(id), None, "{id}");
     }
 }
-
-#[test]
-fn lanes_do_not_meet() {
-    let names: std::collections::HashSet<String> =
-        [("a", "bc"), ("ab", "c"), ("", "abc"), ("abc", ""), ("bc", "a")]
-            .map(|(name, owner)| lane("p:", name, owner))
-            .into();
-    assert_eq!(names.len(), 5);
-    assert!(names.iter().all(|name| name.len() == "p:lane:".len() + 64));
-}

@@ -10,10 +10,10 @@ use redis::Script;
 use tokio::time::Instant;
 
 use super::keys::{self, PRODUCER};
-use super::link::{Request, Unreachable};
 use super::{Store, ear, millis};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{End, Frame};
+use crate::redis::link::{Request, Unreachable};
 use crate::turn::journal::Journal;
 use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, interrupted, lost, unavailable};
 use crate::turn::journal::follower::Reading;
@@ -83,7 +83,7 @@ impl Store {
         let script: &Script = &keys::LOOK;
         let mut script = script.prepare_invoke();
         script.key(&keys.turn).key(&keys.frames).key(&keys.lease);
-        let said: Vec<Option<String>> = self.link.ask(Request::Script(&script)).await?;
+        let said: Vec<Option<String>> = self.link.request(Request::Script(&script)).await?;
         Ok(Look::of(id, &said))
     }
 
@@ -101,7 +101,7 @@ impl Store {
             .arg(look.next)
             .arg(&keys::line(look.next, &end)[..])
             .arg(millis(self.running()));
-        let fenced: u64 = self.link.ask(Request::Script(&script)).await?;
+        let fenced: u64 = self.link.request(Request::Script(&script)).await?;
         if fenced == 1 {
             tracing::warn!(id = %look.id, "the host of a turn is gone");
         }
@@ -118,7 +118,7 @@ impl Store {
             .arg("+")
             .arg("COUNT")
             .arg(MAX_ENTRIES);
-        let (entries,): (Vec<Entry>,) = self.link.ask(Request::Commands(&range)).await?;
+        let (entries,): (Vec<Entry>,) = self.link.request(Request::Commands(&range)).await?;
         Ok(entries)
     }
 }
@@ -349,7 +349,7 @@ impl Store {
         let check_at = match (filled, mirror.awaits()) {
             // What is missing may still be found.
             (Err(Hole), _) => now,
-            (Ok(_), Some(_)) => now + self.options.hold(),
+            (Ok(_), Some(_)) => now + self.options.lease_ttl(),
             (Ok(_), None) => now,
         };
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
@@ -392,7 +392,7 @@ impl Store {
             _ if look.is_over && log.end().is_none() => self.leave(journal, id, lost()),
             _ if look.is_over => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
-            (None, Some(since)) if now.duration_since(since) >= self.options.doubt() => {
+            (None, Some(since)) if now.duration_since(since) >= self.options.lease_grace() => {
                 match self.fence(&look).await {
                     // Its end comes like any other frame.
                     Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
@@ -403,7 +403,7 @@ impl Store {
             // A lease that comes back in between ends the doubt.
             (None, since) => self.check_again(
                 id,
-                self.options.doubt().min(self.options.lease / 3),
+                self.options.lease_grace().min(self.options.lease / 3),
                 since.or(Some(now)),
             ),
         }

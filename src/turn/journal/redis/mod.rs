@@ -15,13 +15,9 @@
 //! It deliberately knows no wire and no http.
 
 mod calls;
-pub(crate) mod check;
 mod ear;
-mod error;
 mod keys;
-pub(crate) mod link;
 mod mirror;
-mod options;
 mod writer;
 
 use std::collections::HashMap;
@@ -33,20 +29,20 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-pub use error::RedisError;
-pub use options::{Durability, RedisOptions};
-
 pub(super) use writer::{Opening, Writer};
 
 use self::calls::{Command, Outcome};
 use self::keys::Keys;
-use self::link::{Link, Request, Unreachable};
 use self::mirror::{Look, Mirror};
 use super::error::{ResumeError, StopError, UnknownTurn};
 use super::follower::Reading;
 use super::log::Log;
 use super::{Journal, JournalLimits};
 use crate::failure::Failure;
+use crate::redis::check::check;
+use crate::redis::keys::hashed;
+use crate::redis::link::{Link, Request, Unreachable};
+use crate::redis::{Durability, RedisError, RedisOptions};
 use crate::turn::asks::By;
 use crate::turn::{AnswerError, Answered, TurnId};
 
@@ -76,7 +72,7 @@ impl Journal {
     /// [`RedisError`], where the server does not answer or should not be trusted with turns.
     pub async fn redis(options: RedisOptions, limits: JournalLimits) -> Result<Self, RedisError> {
         let link = Link::new(&options);
-        let durability = check::check(&link, &options).await?;
+        let durability = check(&link, &options).await?;
         let process = TurnId::random();
         if !process.is_random() {
             return Err(RedisError::Unusable {
@@ -239,8 +235,9 @@ impl Store {
 
     pub(super) async fn latest(&self, lane: &str, owner: &str) -> Result<Option<TurnId>, StopError> {
         let mut get = redis::pipe();
-        get.cmd("GET").arg(keys::lane(&self.options.prefix, lane, owner));
-        let got: Result<(Option<String>,), Unreachable> = self.link.ask(Request::Commands(&get)).await;
+        get.cmd("GET")
+            .arg(hashed(&self.options.prefix, "lane", owner, lane));
+        let got: Result<(Option<String>,), Unreachable> = self.link.request(Request::Commands(&get)).await;
         let (id,) = got.map_err(|Unreachable| StopError::Unavailable)?;
         Ok(id.and_then(|id| TurnId::parse(&id)))
     }

@@ -7,10 +7,11 @@ use redis::Script;
 use tokio::time::Instant;
 
 use super::keys::{self, Keys, PRODUCER};
-use super::link::{Request, Unreachable};
 use super::{Store, millis};
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
+use crate::redis::keys::hashed;
+use crate::redis::link::{Request, Unreachable};
 use crate::turn::TurnId;
 use crate::turn::journal::error::{lost, unavailable};
 use crate::turn::journal::kept::{Kept, Record};
@@ -49,7 +50,7 @@ impl Writer {
         let keys = Keys::of(&options.prefix, opening.id);
         let lane = opening
             .lane
-            .map(|lane| keys::lane(&options.prefix, lane, opening.owner));
+            .map(|lane| hashed(&options.prefix, "lane", opening.owner, lane));
         let mut script = keys::BEGIN.prepare_invoke();
         script
             .key(&keys.turn)
@@ -60,8 +61,8 @@ impl Writer {
             .arg(opening.keep_alive.map_or(0, millis))
             .arg(opening.id.to_string())
             .arg(millis(store.running()))
-            .arg(millis(store.options.hold()));
-        let begun: Result<String, Unreachable> = store.link.ask(Request::Script(&script)).await;
+            .arg(millis(store.options.lease_ttl()));
+        let begun: Result<String, Unreachable> = store.link.request(Request::Script(&script)).await;
         begun.map_err(|Unreachable| unavailable())?;
         Ok(Self {
             id: opening.id,
@@ -69,7 +70,7 @@ impl Writer {
             lane,
             next: 0,
             kept: Kept::default(),
-            refresh_at: Instant::now() + store.options.hold() / 3,
+            refresh_at: Instant::now() + store.options.lease_ttl() / 3,
             asked_at: Instant::now(),
             read_until: None,
             store,
@@ -102,7 +103,7 @@ impl Writer {
         let (live, lease) = if is_over {
             (self.store.limits.keep.max(MIN_KEEP), Duration::ZERO)
         } else {
-            (self.store.running(), self.store.options.hold())
+            (self.store.running(), self.store.options.lease_ttl())
         };
         let epitaph = keys::line(self.next, &Record::frame(Frame::End(End::failed(lost()))));
         let script: &Script = &keys::APPEND;
@@ -124,7 +125,8 @@ impl Writer {
         for (index, record) in (self.next..).zip(batch) {
             script.arg(&keys::line(index, record)[..]);
         }
-        let said: Result<(String, i64), Unreachable> = self.store.link.ask(Request::Script(&script)).await;
+        let said: Result<(String, i64), Unreachable> =
+            self.store.link.request(Request::Script(&script)).await;
         let (said, read) = said.map_err(|Unreachable| unavailable())?;
         if said != "ok" {
             tracing::warn!(said, "redis has lost frames of a turn, or somebody has ended it");
@@ -132,7 +134,7 @@ impl Writer {
         }
         self.next += batch.len() as u64;
         self.asked_at = Instant::now();
-        self.refresh_at = self.asked_at + self.store.options.hold() / 3;
+        self.refresh_at = self.asked_at + self.store.options.lease_ttl() / 3;
         // Below zero nobody does.
         let read = u64::try_from(read).ok().map(Duration::from_millis);
         self.read_until = read.map(|read| self.asked_at + read.min(options.lease));

@@ -1,3 +1,4 @@
+-- Returns the stamp and the session, or nothing if it does not exist or has expired.
 -- KEYS: session. ARGV: age, ahead (microseconds).
 local time = redis.call('TIME')
 local oldest = time[1] * 1000000 + time[2] + ARGV[2] - ARGV[1]

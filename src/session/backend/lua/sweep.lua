@@ -1,3 +1,4 @@
+-- Drops expired sessions; returns how many it dropped and how many are left.
 -- KEYS: order. ARGV: age, ahead (microseconds), most to drop.
 local time = redis.call('TIME')
 local oldest = time[1] * 1000000 + time[2] + ARGV[2] - ARGV[1]

@@ -1,26 +1,27 @@
-//! What a server has to be before anything is trusted to it, by what it says of itself (`INFO`, `CONFIG GET appendfsync`).
+//! Checks that a server is fit to store turns and sessions, by its own report (`INFO` and `CONFIG
+//! GET appendfsync`).
 
-use super::error::{RedisError, Trouble};
+use super::error::Recovery;
 use super::link::{Link, Request};
-use super::options::{Durability, RedisOptions};
+use super::{Durability, RedisError, RedisOptions};
 
-/// The first version with `XTRIM MINID`, which drops the head of a stream by the index.
+/// The first version with `XTRIM MINID`, which drops the head of a stream by index.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// Asks the server what it is.
+/// Checks the server and returns its durability.
 pub(crate) async fn check(link: &Link, options: &RedisOptions) -> Result<Durability, RedisError> {
     let mut info = redis::pipe();
     info.cmd("INFO");
-    let (info,): (String,) = link.attempt(Request::Commands(&info)).await?;
+    let (info,): (String,) = link.request_once(Request::Commands(&info)).await?;
     let mut config = redis::pipe();
     config.cmd("CONFIG").arg("GET").arg("appendfsync");
-    // Where it is forbidden, or has another name, nobody knows.
-    let fsync: Option<((String, String),)> = match link.attempt(Request::Commands(&config)).await {
+    // Unknown if `CONFIG` is forbidden or renamed.
+    let fsync: Option<((String, String),)> = match link.request_once(Request::Commands(&config)).await {
         Ok(fsync) => Some(fsync),
-        Err(error) if Trouble::of(&error) == Trouble::Lasting => None,
+        Err(error) if Recovery::from_error(&error) == Recovery::Permanent => None,
         Err(error) => return Err(error.into()),
     };
-    let durability = judge(&info, fsync.as_ref().map(|((_, fsync),)| fsync.as_str()))?;
+    let durability = evaluate(&info, fsync.as_ref().map(|((_, fsync),)| fsync.as_str()))?;
     if !durability.covers(options.required) {
         return Err(RedisError::Durability {
             found: durability,
@@ -28,13 +29,13 @@ pub(crate) async fn check(link: &Link, options: &RedisOptions) -> Result<Durabil
         });
     }
     if durability != Durability::Always {
-        tracing::warn!(?durability, "redis may lose frames that it has acknowledged");
+        tracing::warn!(?durability, "redis may lose writes that it has acknowledged");
     }
     Ok(durability)
 }
 
-/// Whether `info` is of a server that can be used, and what that one keeps.
-fn judge(info: &str, fsync: Option<&str>) -> Result<Durability, RedisError> {
+/// Returns the durability of the server that sent `info`, or why it cannot be used.
+fn evaluate(info: &str, fsync: Option<&str>) -> Result<Durability, RedisError> {
     let field = |name: &str| {
         let mut lines = info.lines();
         lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
@@ -67,5 +68,4 @@ fn judge(info: &str, fsync: Option<&str>) -> Result<Durability, RedisError> {
 }
 
 #[cfg(test)]
-#[path = "check_tests.rs"]
 mod tests;

@@ -1,3 +1,4 @@
+-- Removes a session; returns 1 if it existed and had not expired.
 -- KEYS: session, order. ARGV: age, ahead (microseconds).
 local time = redis.call('TIME')
 local oldest = time[1] * 1000000 + time[2] + ARGV[2] - ARGV[1]

@@ -1,43 +1,115 @@
-//! Sessions in one file: a `redb` database. Every change is one transaction, on the disk when it returns; a crash loses at most the one
-//! that was being made.
+//! Sessions in one file: a `redb` database. Every change is one transaction that is on the disk when
+//! it returns; a crash loses at most the change in progress.
 //!
-//! Everything here blocks; `store.rs` calls it from threads that may.
+//! The database blocks, so every operation runs on a thread that may block.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
     TableHandle, WriteTransaction,
 };
 
-use super::store::{Clock, Key, Stamped};
-use super::{SessionError, SessionLimits};
+use super::{Backend, Operation, Stored};
+use crate::session::clock::Clock;
+use crate::session::key::Key;
+use crate::session::{SessionError, SessionLimits, Sessions};
 
-/// `version`, and `last`: the last stamp that was given.
+/// `version`: the format of the file; `last`: the newest stamp.
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("session_meta");
-/// Owner and id to stamp and session.
+/// From owner and ID to stamp and serialized session.
 const SESSIONS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("sessions");
-/// Stamp to owner and id: the oldest first.
+/// From stamp to owner and ID, the oldest first.
 const ORDER: TableDefinition<'_, u64, (&str, &str)> = TableDefinition::new("session_order");
 
-/// What this program writes and reads.
+/// The format that this version writes and reads.
 const VERSION: u64 = 1;
-/// Pages kept in memory, in bytes: the sessions in use. redb would take 1 GiB.
+/// Bytes of pages kept in memory: enough for the sessions in use. redb's default is 1 GiB.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
-/// Most sessions that one change drops because they are too old, so that no question waits for a spring cleaning.
+/// Most expired sessions that one change drops, so that a question does not wait for a large cleanup.
 const MAX_DROPPED: usize = 64;
 
-pub(super) struct File {
+impl Sessions {
+    /// Stores sessions in the file `path`, which is created if it does not exist. Each change is on
+    /// the disk before it returns. Dropping the last clone closes the file; there is nothing to
+    /// flush. Opening checks the whole file, which takes longer the larger it is.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::InUse`], [`SessionError::Version`], [`SessionError::Damaged`],
+    /// [`SessionError::Storage`].
+    #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+    pub async fn open(path: impl AsRef<Path>, limits: SessionLimits) -> Result<Self, SessionError> {
+        Self::open_with(path.as_ref(), limits, Clock::default()).await
+    }
+
+    pub(in crate::session) async fn open_with(
+        path: &Path,
+        limits: SessionLimits,
+        clock: Clock,
+    ) -> Result<Self, SessionError> {
+        let path = path.to_owned();
+        let database = blocking(move || SessionDatabase::open(&path, limits, clock)).await?;
+        Ok(Self::new(limits, File(Arc::new(database))))
+    }
+}
+
+/// The open file, shared with the threads that work on it.
+struct File(Arc<SessionDatabase>);
+
+impl Backend for File {
+    fn name(&self) -> &'static str {
+        "file"
+    }
+
+    fn load<'a>(&'a self, key: &'a Key) -> Operation<'a, Option<Stored>> {
+        let (database, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || database.load(&key)))
+    }
+
+    fn swap<'a>(&'a self, key: &'a Key, from: Option<u64>, bytes: Vec<u8>) -> Operation<'a, Option<u64>> {
+        let (database, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || database.swap(&key, from, &bytes)))
+    }
+
+    fn remove<'a>(&'a self, key: &'a Key) -> Operation<'a, bool> {
+        let (database, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || database.remove(&key)))
+    }
+
+    fn sweep(&self) -> Operation<'_, usize> {
+        let database = Arc::clone(&self.0);
+        Box::pin(blocking(move || database.sweep()))
+    }
+}
+
+/// Runs `work` on a thread that may block: disks are slow, and the threads of the runtime drive
+/// streams.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SessionError> + Send + 'static,
+) -> Result<T, SessionError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        // redb panics if another program has changed the file meanwhile.
+        Err(error) if error.is_panic() => Err(SessionError::Damaged(Some(error.into()))),
+        // The runtime shuts down: like a disk that does not answer any more.
+        Err(error) => Err(SessionError::Storage(error.into())),
+    }
+}
+
+/// The tables of the file. All methods block.
+struct SessionDatabase {
     limits: SessionLimits,
     clock: Clock,
     database: Database,
 }
 
-impl File {
-    pub(super) fn open(path: &Path, limits: SessionLimits, clock: Clock) -> Result<Self, SessionError> {
+impl SessionDatabase {
+    fn open(path: &Path, limits: SessionLimits, clock: Clock) -> Result<Self, SessionError> {
         let database = Database::builder()
             .set_cache_size(CACHE_BYTES)
-            // A file that something else has written into is found here, not in the middle of a conversation.
+            // Finds damage here and not in the middle of a conversation.
             .set_check_integrity_on_open(true)
             .create(path)
             .map_err(open_error)?;
@@ -79,28 +151,26 @@ impl File {
         write.commit().map_err(error)
     }
 
-    pub(super) fn load(&self, key: &Key) -> Result<Option<Stamped>, SessionError> {
+    fn load(&self, key: &Key) -> Result<Option<Stored>, SessionError> {
         let oldest = self.oldest();
         let read = self.database.begin_read().map_err(error)?;
         let sessions = read.open_table(SESSIONS).map_err(error)?;
         let found = sessions.get((&*key.owner, &*key.id)).map_err(error)?;
         Ok(found.and_then(|found| {
             let (stamp, bytes) = found.value();
-            (stamp >= oldest).then(|| (stamp, bytes.to_vec()))
+            (stamp >= oldest).then(|| Stored {
+                stamp,
+                bytes: bytes.to_vec(),
+            })
         }))
     }
 
-    pub(super) fn swap(
-        &self,
-        key: &Key,
-        from: Option<u64>,
-        bytes: &[u8],
-    ) -> Result<Option<u64>, SessionError> {
+    fn swap(&self, key: &Key, from: Option<u64>, bytes: &[u8]) -> Result<Option<u64>, SessionError> {
         let write = self.database.begin_write().map_err(error)?;
         let stamp;
         {
             let mut tables = Tables::open(&write)?;
-            // As every other reader sees it, an old one is not there; it is replaced.
+            // An expired session does not exist for any reader; it is replaced.
             let found = tables.stamp(key)?.filter(|stamp| *stamp >= self.oldest());
             if found != from {
                 return Ok(None);
@@ -111,9 +181,9 @@ impl File {
             let last = value(&meta, "last")?.unwrap_or_default();
             stamp = self.clock.now().max(last.saturating_add(1));
             meta.insert("last", stamp).map_err(error)?;
-            let place = (&*key.owner, &*key.id);
-            tables.sessions.insert(place, (stamp, bytes)).map_err(error)?;
-            tables.order.insert(stamp, place).map_err(error)?;
+            let key = (&*key.owner, &*key.id);
+            tables.sessions.insert(key, (stamp, bytes)).map_err(error)?;
+            tables.order.insert(stamp, key).map_err(error)?;
             let max_sessions = u64::try_from(self.limits.max_sessions).unwrap_or(u64::MAX);
             while tables.sessions.len().map_err(error)? > max_sessions {
                 if !tables.drop_oldest()? {
@@ -125,14 +195,14 @@ impl File {
         Ok(Some(stamp))
     }
 
-    pub(super) fn remove(&self, key: &Key) -> Result<bool, SessionError> {
+    fn remove(&self, key: &Key) -> Result<bool, SessionError> {
         let write = self.database.begin_write().map_err(error)?;
         let removed = Tables::open(&write)?.remove(key)?;
         write.commit().map_err(error)?;
         Ok(removed.is_some_and(|stamp| stamp >= self.oldest()))
     }
 
-    pub(super) fn sweep(&self) -> Result<usize, SessionError> {
+    fn sweep(&self) -> Result<usize, SessionError> {
         loop {
             let read = self.database.begin_read().map_err(error)?;
             let order = read.open_table(ORDER).map_err(error)?;
@@ -146,13 +216,13 @@ impl File {
         }
     }
 
-    /// What has an earlier stamp is too old.
+    /// Returns the stamp before which a session has expired.
     fn oldest(&self) -> u64 {
-        self.clock.now().saturating_sub(self.limits.age())
+        self.limits.oldest(self.clock.now())
     }
 }
 
-/// Both tables, which always change together.
+/// The two tables that always change together.
 struct Tables<'a> {
     sessions: Table<'a, (&'static str, &'static str), (u64, &'static [u8])>,
     order: Table<'a, u64, (&'static str, &'static str)>,
@@ -171,7 +241,7 @@ impl<'a> Tables<'a> {
         Ok(found.map(|found| found.value().0))
     }
 
-    /// The stamp that it had.
+    /// Removes a session and returns its stamp.
     fn remove(&mut self, key: &Key) -> Result<Option<u64>, SessionError> {
         let removed = self.sessions.remove((&*key.owner, &*key.id)).map_err(error)?;
         let stamp = removed.map(|removed| removed.value().0);

@@ -1,4 +1,7 @@
--- KEYS: session, order. ARGV: age, ahead (microseconds), most to drop, the stamp it was made from or '', the session, its mark, most sessions.
+-- Replaces a session if its stamp is the expected one; returns the new stamp, or nothing.
+-- KEYS: session, order.
+-- ARGV: age, ahead (microseconds), most sessions to drop, the expected stamp ('' for a new session),
+--       the serialized session, the mark of this change, most sessions.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2] + ARGV[2]
 local oldest = now - ARGV[1]
@@ -6,7 +9,7 @@ local function text(number)
   return string.format('%.0f', number)
 end
 local found = redis.call('HMGET', KEYS[1], 's', 'n')
--- The same change once more: its answer was lost.
+-- This change was made before, and its reply was lost.
 if found[2] == ARGV[6] then
   return found[1]
 end
@@ -28,7 +31,7 @@ if last and tonumber(last) >= now then
 end
 redis.call('HSET', KEYS[1], 's', text(now), 'v', ARGV[5], 'n', ARGV[6])
 redis.call('ZADD', KEYS[2], text(now), KEYS[1])
--- Rounded up, and a second for whoever reads at this moment; what is too old is found by its stamp.
+-- Rounded up, plus a second for readers at this moment; the stamp decides what has expired.
 local life = math.min(math.ceil(ARGV[1] / 1000) + 1000, 10 * 365 * 24 * 3600 * 1000)
 redis.call('PEXPIRE', KEYS[1], text(life))
 redis.call('PEXPIRE', KEYS[2], text(life))
