@@ -36,13 +36,12 @@ pub use answer::error::AnswerError;
 pub use answer::generate::{Extractive, Generate, GenerateError, GenerateRequest, Generated};
 pub use answer::judge::Judge;
 pub use answer::write::Writer;
-pub use documents::changes::{Change, ChangeKind};
-pub use documents::document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
-pub use documents::follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
-pub use documents::levels::SectionTree;
-pub use documents::library::{IndexingProgress, Library, LibraryError, LibraryLimits, MAX_NAME_BYTES};
-pub use documents::parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
-pub use search::index::{IndexError, IndexFailure, IndexReport, Indexer};
-pub use search::rank::{LexicalRank, MaxSimRank};
-pub use search::retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
-pub use search::tools::{SearchTools, Tool};
+pub use documents::{
+    Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Document, DocumentKind, FollowError, FollowFailure,
+    FollowReport, Hit, IndexingProgress, Level, Library, LibraryError, LibraryFollower, LibraryLimits,
+    ParseError, ParseLimits, Parsed, SectionTree, follow, parse,
+};
+pub use search::{
+    AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,
+    RetrieveError, RetrieveRequest, SearchResults, SearchTools, Tool, ToolError, ToolRetriever,
+};

@@ -19,7 +19,7 @@ use crate::answer::judge::{
 use crate::answer::steps::{checked, source};
 use crate::graph::GraphTraverse;
 use crate::search::plan::Plan;
-use crate::search::tools::{Found, Tool};
+use crate::search::tools::{SearchResults, Tool};
 use crate::{Generated, Hit, Level, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
@@ -288,7 +288,7 @@ impl Run<'_> {
             return Ok(Vec::new());
         };
         self.sink.send(found.event(name, start.elapsed())).await?;
-        let Found { hits, .. } = found;
+        let SearchResults { hits, .. } = found;
         let new = self.pool.add(name, hits);
         self.searched.push(Searched::new(name, query, count(new.len())));
         self.used(name);

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 use crate::search::lexical::Analyzer;
 
 /// Longest citation in bytes, brackets included: some ten numbers.

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use crate::answer::quantity::Asked;
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 

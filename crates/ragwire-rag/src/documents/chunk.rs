@@ -1,7 +1,7 @@
 //! Blocks to chunks: whole sentences of one section and one page, so that what is cited has one heading and one page.
 
-use crate::documents::parse::{Block, BlockKind, Parsed};
-use crate::documents::sentence::{MAX_SENTENCE_BYTES, floor, sentences};
+use crate::documents::{MAX_SENTENCE_BYTES, sentences};
+use crate::{Block, BlockKind, Parsed};
 
 /// Where a chunk is full, in bytes. About 200 tokens: large enough to answer in, small enough to quote and to rank.
 pub(crate) const TARGET_BYTES: usize = 900;
@@ -77,7 +77,7 @@ impl<'a> Cutter<'a> {
                 for line in block.text.split('\n') {
                     let mut rest = line;
                     loop {
-                        let (part, after) = rest.split_at(floor(rest, MAX_SENTENCE_BYTES));
+                        let (part, after) = rest.split_at(rest.floor_char_boundary(MAX_SENTENCE_BYTES));
                         self.add(between, part);
                         rest = after;
                         if rest.is_empty() {

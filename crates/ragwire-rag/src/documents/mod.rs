@@ -1,11 +1,18 @@
 //! Documents: parsing, chunking, and the durable library.
 
-pub(crate) mod changes;
-pub(crate) mod chunk;
-pub(crate) mod document;
-pub(crate) mod follower;
-pub(crate) mod levels;
-pub(crate) mod library;
-pub(crate) mod parse;
-pub(crate) mod records;
-pub(crate) mod sentence;
+mod chunk;
+mod document;
+mod follower;
+mod levels;
+mod library;
+mod parse;
+mod sentence;
+
+pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
+pub use follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
+pub use levels::SectionTree;
+pub use library::{Change, ChangeKind, IndexingProgress, Library, LibraryError, LibraryLimits};
+pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
+
+pub(crate) use levels::VERSION as LEVELS_VERSION;
+pub(crate) use sentence::{MAX_SENTENCE_BYTES, sentences};

@@ -34,18 +34,9 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// The last place at or before `at` where a text can be cut (std has it from Rust 1.91 on).
-pub(crate) fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
-}
-
 /// Where the first sentence of a text ends, in bytes. More than 0 for a text that is not empty.
 fn cut(text: &str) -> usize {
-    let window = &text[..floor(text, MAX_SENTENCE_BYTES)];
+    let window = &text[..text.floor_char_boundary(MAX_SENTENCE_BYTES)];
     let mut chars = window.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
         let wide = matches!(c, '。' | '！' | '？' | '｡');

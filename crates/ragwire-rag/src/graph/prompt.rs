@@ -77,7 +77,7 @@ pub(super) fn prompt(question: &str, facts: &[Fact]) -> Prompt {
             object,
             ..
         } = &fact.edge;
-        let cut = crate::documents::sentence::floor(&fact.quote, MAX_QUOTE_BYTES);
+        let cut = fact.quote.floor_char_boundary(MAX_QUOTE_BYTES);
         let text = format!(
             "{subject} | {} | {object}\n{}",
             predicate.replace('_', " "),

@@ -15,7 +15,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::limits::{GraphLimits, LimitError};
 use super::store::{Edge, Graph, Shared};
 use crate::Chunk;
-use crate::documents::sentence::floor;
 use crate::search::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
 use crate::search::retrieve::reciprocal_ranks;
 
@@ -109,7 +108,9 @@ impl Graph {
         limits: &GraphLimits,
     ) -> Result<Subgraph, LimitError> {
         limits.check()?;
-        let words = self.normal.words(&question[..floor(question, MAX_QUERY_BYTES)]);
+        let words = self
+            .normal
+            .words(&question[..question.floor_char_boundary(MAX_QUERY_BYTES)]);
         let shared = self.read();
         Ok(Search::new(&shared, words).run(near, limits))
     }

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::documents::sentence::floor;
 use bm25::{
     DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, TokenEmbedder, Tokenizer,
 };
@@ -61,17 +60,17 @@ impl Analyzer {
     }
 
     /// A text ready for an [`Index`]. This is the slow part of indexing and needs no index.
-    pub(crate) fn prepare(&self, text: &str) -> Prepared {
+    pub(crate) fn prepare(&self, text: &str) -> TermVector {
         let mut embedding = self.embedder.embed(text);
         // A term that stands twice stands twice in the embedding, with the same value; scoring takes the first.
         let mut seen = HashSet::new();
         embedding.0.retain(|term| seen.insert(term.index));
         embedding.0.shrink_to_fit();
-        Prepared(embedding)
+        TermVector(embedding)
     }
 
     fn prepare_query(&self, query: &str) -> Embedding<Term> {
-        let Prepared(mut embedding) = self.prepare(&query[..floor(query, MAX_QUERY_BYTES)]);
+        let TermVector(mut embedding) = self.prepare(&query[..query.floor_char_boundary(MAX_QUERY_BYTES)]);
         embedding.0.truncate(MAX_QUERY_TERMS);
         embedding
     }
@@ -87,7 +86,7 @@ pub(crate) fn indexed_text<'a>(heading: Option<&str>, text: &'a str) -> Cow<'a, 
 
 /// A text as an [`Index`] takes it.
 #[derive(Debug, Clone)]
-pub(crate) struct Prepared(Embedding<Term>);
+pub(crate) struct TermVector(Embedding<Term>);
 
 /// A text that matches a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,7 +119,7 @@ impl std::fmt::Debug for Index {
 
 impl Index {
     /// Adds a text; one that is there under the same key is replaced.
-    pub(crate) fn insert(&mut self, key: u64, text: Prepared) {
+    pub(crate) fn insert(&mut self, key: u64, text: TermVector) {
         self.remove(key);
         let terms: Box<[Term]> = text.0.indices().copied().collect();
         for term in &terms {

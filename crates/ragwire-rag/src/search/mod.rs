@@ -7,4 +7,9 @@ pub(crate) mod rank;
 pub(crate) mod retrieve;
 pub mod store;
 pub(crate) mod terms;
-pub mod tools;
+pub(crate) mod tools;
+
+pub use index::{AddError, IndexError, IndexFailure, IndexReport, Indexer};
+pub use rank::{LexicalRank, MaxSimRank};
+pub use retrieve::{Lexical, Retrieve, RetrieveError, RetrieveRequest};
+pub use tools::{SearchResults, SearchTools, Tool, ToolError, ToolRetriever};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 use crate::Library;
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 use crate::models::{Boxed, Embed, ModelError, Rank, Side, max_sim};
 use crate::search::terms::{Term, coverage, question_terms};
 

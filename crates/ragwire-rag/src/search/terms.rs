@@ -3,6 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
+use crate::search::lexical::MAX_QUERY_BYTES;
 
 /// Words that questions are made with, besides the stop words of the index. They ask, and do not say for what.
 const ASKING: [&str; 36] = [
@@ -67,8 +68,7 @@ pub(crate) struct Term {
 
 /// The telling words of a question, each once, in its order. Empty for a question of stop words.
 pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
-    let question =
-        &question[..crate::documents::sentence::floor(question, crate::search::lexical::MAX_QUERY_BYTES)];
+    let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
     let mut found: Vec<(String, String)> = Vec::new();
     for word in question.unicode_words() {
         // Folding accents can make several words of one; the first is enough.

@@ -1,12 +1,12 @@
 //! Why models and stores did not start: what is wrong, and what to do. It tries nothing.
 
 use ragwire_rag::IndexError;
+use ragwire_rag::ToolError;
 use ragwire_rag::models::ModelError;
 #[cfg(feature = "llama")]
 use ragwire_rag::models::llama::LoadError;
 use ragwire_rag::models::upstream::UpstreamError;
 use ragwire_rag::search::store::StoreError;
-use ragwire_rag::search::tools::ToolError;
 
 use super::Place;
 #[cfg(feature = "llama")]

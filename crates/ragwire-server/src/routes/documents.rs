@@ -27,6 +27,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// What stands around the files in a multipart body, for each: boundary and headers.
 const PART_BYTES: usize = 1024;
 
+/// The longest name that `Library::add` accepts, in bytes.
+const MAX_NAME_BYTES: usize = 255;
+
 /// `?name=` of an upload that is one file.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Named {
@@ -299,7 +302,7 @@ fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal
 fn clean_name(name: &str) -> Result<String, Refusal> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
-    if name.trim().is_empty() || name.len() > ragwire_rag::MAX_NAME_BYTES {
+    if name.trim().is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(Refusal::permanent(
             StatusCode::UNPROCESSABLE_ENTITY,
             "bad_name",

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::documents::changes::Change;
+use crate::Change;
 use crate::models::Boxed;
 use crate::search::store::{Filter, Search, Store, StoreError};
 use crate::{Library, LibraryError};

@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use crate::Library;
 use crate::answer::differ::Traits;
-use crate::documents::sentence::floor;
 use crate::models::{Embed, Side, dot};
 use crate::search::lexical::{Analyzer, MAX_QUERY_BYTES};
 
@@ -53,7 +52,7 @@ impl Likeness {
     /// Reads a question. Where the embedder fails or is slow it is compared by its very words only.
     pub(super) async fn key(&self, question: &str) -> Key {
         let question = question.trim();
-        let read = &question[..floor(question, MAX_QUERY_BYTES)];
+        let read = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
         let (stems, vector) = match self {
             Self::Dense { embedder, analyzer } => {
                 let embedding = embedder.embed(Side::Query, vec![read.to_owned()]);

@@ -40,8 +40,8 @@ pub use corpus::{Corpus, LibraryCorpus, MIN_KIN, StoreCorpus};
 use likeness::{Key, Likeness};
 pub use likeness::{MIN_COSINE, MIN_WORDS};
 
+use crate::ChangeKind;
 use crate::answer::generate::send_words;
-use crate::documents::changes::ChangeKind;
 use crate::models::Embed;
 use crate::search::lexical::Analyzer;
 use crate::{Generated, Library};

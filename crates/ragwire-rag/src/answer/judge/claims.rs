@@ -1,7 +1,7 @@
 //! The claims that an answer makes: its sentences, without citations, questions, headings and code.
 
 use crate::answer::cite::without_marks;
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 
 /// Most claims of an answer that are checked, the first ones.
 pub const MAX_CLAIMS: usize = 24;

@@ -15,7 +15,7 @@ use super::{
     Thresholds, Verified,
 };
 use crate::answer::differ::Traits;
-use crate::documents::sentence::{floor, sentences};
+use crate::documents::sentences;
 use crate::models::{Boxed, ChatMessage, Role};
 use crate::search::plan::Plan;
 use crate::search::terms::{Term, coverage, question_terms};
@@ -106,7 +106,7 @@ impl LexicalJudge {
         sub_queries.extend(
             parts
                 .iter()
-                .map(|part| part[..floor(part, MAX_QUERY_BYTES)].to_owned()),
+                .map(|part| part[..part.floor_char_boundary(MAX_QUERY_BYTES)].to_owned()),
         );
         sub_queries.truncate(MAX_SUB_QUERIES);
         let mode = match complexity {
@@ -136,7 +136,7 @@ impl LexicalJudge {
         }
         let words: Vec<&str> = carried.iter().map(|term| term.word.as_str()).collect();
         let query = format!("{} {}", words.join(" "), question.trim());
-        Some(query[..floor(&query, MAX_QUERY_BYTES)].to_owned())
+        Some(query[..query.floor_char_boundary(MAX_QUERY_BYTES)].to_owned())
     }
 
     /// [`Judge::grade`], at once.
@@ -217,7 +217,7 @@ impl LexicalJudge {
             let question = progress.question.trim();
             return NextStep::Search {
                 tool: tool.name.clone(),
-                query: question[..floor(question, MAX_QUERY_BYTES)].to_owned(),
+                query: question[..question.floor_char_boundary(MAX_QUERY_BYTES)].to_owned(),
             };
         }
         if fruitless >= FRUITLESS_SEARCHES {
@@ -239,7 +239,7 @@ impl LexicalJudge {
         }
         for tool in progress.tools.iter().filter(|tool| !tool.relates) {
             for query in &queries {
-                let query = query[..floor(query, MAX_QUERY_BYTES)].trim();
+                let query = query[..query.floor_char_boundary(MAX_QUERY_BYTES)].trim();
                 if !query.is_empty() && !progress.did(&tool.name, query) {
                     return NextStep::Search {
                         tool: tool.name.clone(),

@@ -24,7 +24,6 @@ use super::{
     Progress, STOP, Thresholds, Verified,
 };
 use crate::answer::fence::Fence;
-use crate::documents::sentence::floor;
 use crate::models::{Boxed, ChatMessage, FinishReason, LanguageModel, ModelError, Prompt, Sampling, Shape};
 use crate::{Hit, Library};
 use ragwire::Usage;
@@ -438,7 +437,7 @@ fn prompt(rules: &str, asked: String, max_tokens: u32) -> Prompt {
 }
 
 fn cut(text: &str, bytes: usize) -> &str {
-    &text[..floor(text, bytes)]
+    &text[..text.floor_char_boundary(bytes)]
 }
 
 fn halves(range: &Range<usize>) -> (Range<usize>, Range<usize>) {

@@ -3,7 +3,6 @@
 use super::{Searched, ToolSpec};
 use crate::Hit;
 use crate::answer::fence::Fence;
-use crate::documents::sentence::floor;
 use crate::models::{ChatMessage, Role};
 
 /// What every judgement is told of quoted text.
@@ -76,9 +75,12 @@ pub(super) fn fenced(fence: &Fence, what: &str, texts: &[String]) -> String {
 /// The beginning of each hit's text, under its heading.
 pub(super) fn passages(hits: &[Hit], bytes: usize) -> Vec<String> {
     let passage = |hit: &Hit| {
-        let text = &hit.chunk.text[..floor(&hit.chunk.text, bytes)];
+        let text = &hit.chunk.text[..hit.chunk.text.floor_char_boundary(bytes)];
         match &hit.chunk.heading {
-            Some(heading) => format!("{}\n{text}", &heading[..floor(heading, BYTES_OF_A_HEADING)]),
+            Some(heading) => format!(
+                "{}\n{text}",
+                &heading[..heading.floor_char_boundary(BYTES_OF_A_HEADING)]
+            ),
             None => text.to_owned(),
         }
     };
@@ -99,7 +101,7 @@ pub(super) fn conversation(earlier: &[ChatMessage]) -> String {
             format!(
                 "{}: {}",
                 message.role.as_str(),
-                &content[..floor(content, BYTES_OF_A_MESSAGE)]
+                &content[..content.floor_char_boundary(BYTES_OF_A_MESSAGE)]
             )
         })
         .collect();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{Library, LibraryError};
 use crate::Chunk;
-use crate::documents::document::ChunkId;
-use crate::documents::levels::{Outlined, SectionTree};
+use crate::ChunkId;
+use crate::documents::levels::{OutlinedDocument, SectionTree};
 use ragwire::event::Levels;
 
 impl Library {
@@ -114,7 +114,7 @@ impl Library {
         }))
     }
 
-    pub(super) fn find(&self, document_id: &str) -> Option<(u32, Arc<Outlined>)> {
+    pub(super) fn find(&self, document_id: &str) -> Option<(u32, Arc<OutlinedDocument>)> {
         let shared = self.read();
         let number = *shared.by_id.get(document_id)?;
         Some((number, Arc::clone(shared.documents.get(&number)?)))

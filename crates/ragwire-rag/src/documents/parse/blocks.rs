@@ -1,7 +1,6 @@
 //! Where every parser puts its text: headings become a path, text is cleaned, and the limits hold.
 
 use super::{Block, BlockKind, ParseError, ParseLimits};
-use crate::documents::sentence::floor;
 
 /// Longest heading kept, in bytes: it is repeated in every chunk below it.
 const MAX_HEADING_BYTES: usize = 160;
@@ -36,7 +35,7 @@ impl Blocks {
         if text.is_empty() {
             return;
         }
-        text.truncate(floor(&text, MAX_HEADING_BYTES));
+        text.truncate(text.floor_char_boundary(MAX_HEADING_BYTES));
         while self.headings.last().is_some_and(|(open, _)| *open >= level) {
             self.headings.pop();
         }

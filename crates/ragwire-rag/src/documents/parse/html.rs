@@ -10,7 +10,6 @@ use scraper::{Html, HtmlTreeSink, Node};
 
 use super::blocks::{Blocks, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
-use crate::documents::sentence::floor;
 
 /// Elements whose text a reader does not see, or that repeat on every page of a site.
 const SKIPPED: [&str; 16] = [
@@ -60,7 +59,7 @@ fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
     let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
     let mut rest = text;
     while !rest.is_empty() {
-        let (step, after) = rest.split_at(floor(rest, STEP_BYTES));
+        let (step, after) = rest.split_at(rest.floor_char_boundary(STEP_BYTES));
         rest = after;
         parser.process(StrTendril::from_slice(step));
         let page = parser.tokenizer.sink.sink.0.borrow();

@@ -17,7 +17,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
     let mut reader = Reader {
         blocks: Blocks::new(limits),
         open: String::new(),
-        within: Within::Prose,
+        container: Container::Prose,
     };
     for event in Parser::new_ext(text, options) {
         reader.event(event, limits)?;
@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum Container {
     Prose,
     Heading,
     Listing,
@@ -48,7 +48,7 @@ struct Reader {
     blocks: Blocks,
     /// Text since the last block ended.
     open: String,
-    within: Within,
+    container: Container,
 }
 
 impl Reader {
@@ -57,7 +57,7 @@ impl Reader {
             Event::Start(tag) => self.start(&tag)?,
             Event::End(tag) => self.end(tag, limits)?,
             Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                if self.within != Within::Metadata {
+                if self.container != Container::Metadata {
                     self.open.push_str(&text);
                 }
             }
@@ -71,11 +71,11 @@ impl Reader {
     }
 
     fn start(&mut self, tag: &Tag<'_>) -> Result<(), ParseError> {
-        let within = match tag {
-            Tag::Heading { .. } => Within::Heading,
-            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => Within::Listing,
-            Tag::HtmlBlock => Within::Html,
-            Tag::MetadataBlock(_) => Within::Metadata,
+        let container = match tag {
+            Tag::Heading { .. } => Container::Heading,
+            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => Container::Listing,
+            Tag::HtmlBlock => Container::Html,
+            Tag::MetadataBlock(_) => Container::Metadata,
             Tag::TableCell => {
                 if !self.open.is_empty() {
                     self.open.push_str(" | ");
@@ -86,10 +86,10 @@ impl Reader {
                 return Ok(());
             }
             Tag::Link { .. } | Tag::Image { .. } => return Ok(()),
-            _ => Within::Prose,
+            _ => Container::Prose,
         };
         self.flush()?;
-        self.within = within;
+        self.container = container;
         Ok(())
     }
 
@@ -111,12 +111,12 @@ impl Reader {
             TagEnd::Superscript | TagEnd::Subscript => return Ok(()),
             _ => self.flush()?,
         }
-        self.within = Within::Prose;
+        self.container = Container::Prose;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), ParseError> {
-        let kind = if self.within == Within::Listing {
+        let kind = if self.container == Container::Listing {
             BlockKind::Listing
         } else {
             BlockKind::Prose

@@ -48,7 +48,7 @@ pub(super) struct Page {
 
 pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, ParseError> {
     let style = Style::of(pages);
-    let mut writer = Writer {
+    let mut writer = ParagraphWriter {
         blocks: Blocks::new(limits),
         words: words(pages),
         open: None,
@@ -279,13 +279,13 @@ struct Paragraph {
 }
 
 #[derive(Debug)]
-struct Writer {
+struct ParagraphWriter {
     blocks: Blocks,
     words: HashSet<String>,
     open: Option<Paragraph>,
 }
 
-impl Writer {
+impl ParagraphWriter {
     fn add(&mut self, page: u32, line: &str) {
         let line = line.trim();
         let Some(open) = &mut self.open else {

@@ -12,7 +12,7 @@ use super::verb::Verb;
 use super::words::{Lists, Word, is_acronym, is_capitalised, is_identifier, without_numbering, words};
 use super::{ExtractGraph, Extraction, MAX_TRIPLES, RELATED_TO, Relation};
 use crate::Chunk;
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 use crate::models::Boxed;
 
 /// Most words of a name. The longest terms of a paper have four; a run of five is a title.

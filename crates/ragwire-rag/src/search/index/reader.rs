@@ -23,9 +23,9 @@ pub(super) enum Batch {
     /// The next chunks.
     Chunks(Vec<Chunk>),
     /// There are no more.
-    Over,
+    End,
     /// The document is gone.
-    Gone,
+    Removed,
 }
 
 impl Reader {
@@ -40,11 +40,11 @@ impl Reader {
 
     pub(super) fn batch(&mut self) -> Result<Batch, LibraryError> {
         let Some(counts) = self.library.levels(&self.document_id) else {
-            return Ok(Batch::Gone);
+            return Ok(Batch::Removed);
         };
         while self.waits.len() < BATCH_CHUNKS && self.next_section < counts.l1 {
             let Some(tree) = self.library.section(&self.document_id, self.next_section)? else {
-                return Ok(Batch::Gone);
+                return Ok(Batch::Removed);
             };
             self.next_section += 1;
             self.waits.extend(tree.into_chunks());
@@ -57,7 +57,7 @@ impl Reader {
         };
         let count = self.waits.iter().take(BATCH_CHUNKS).take_while(fits).count();
         if count == 0 {
-            return Ok(Batch::Over);
+            return Ok(Batch::End);
         }
         Ok(Batch::Chunks(self.waits.drain(..count).collect()))
     }

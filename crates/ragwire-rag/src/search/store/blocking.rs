@@ -11,14 +11,14 @@ pub(super) struct Caller(Arc<AtomicBool>);
 
 impl Caller {
     /// Whether nobody waits any more. Work that changes something stops then, so that it does not undo what is asked for next.
-    pub(super) fn is_gone(&self) -> bool {
+    pub(super) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-struct GoneOnDrop(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GoneOnDrop {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -29,7 +29,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> Result<T, StoreError> {
     let gone = Arc::new(AtomicBool::new(false));
     let caller = Caller(Arc::clone(&gone));
-    let _waiting = GoneOnDrop(gone);
+    let _waiting = CancelOnDrop(gone);
     tokio::task::spawn_blocking(move || work(&caller))
         .await
         .map_err(|error| StoreError::Failed(error.into()))?

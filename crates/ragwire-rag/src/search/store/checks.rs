@@ -30,7 +30,7 @@ fn check(vector: &[f32], wanted: usize) -> Result<(), StoreError> {
 
 /// A search that can be done.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct ValidSearch {
     /// Not blank, and no longer than is read of a query.
     pub(super) text: Option<String>,
     pub(super) dense: Option<Vec<f32>>,
@@ -40,7 +40,7 @@ pub(super) struct Checked {
     pub(super) limit: usize,
 }
 
-impl Checked {
+impl ValidSearch {
     /// Refuses what cannot be searched for.
     pub(super) fn new(vectors: Vectors, search: Search) -> Result<Self, StoreError> {
         let Search {

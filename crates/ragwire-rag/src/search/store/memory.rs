@@ -22,10 +22,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::blocking::{Caller, blocking};
-use super::checks::{Checked, check_points};
+use super::checks::{ValidSearch, check_points};
 use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::models::{Boxed, dot, max_sim, normalize};
-use crate::search::lexical::{Analyzer, Index, Prepared, indexed_text};
+use crate::search::lexical::{Analyzer, Index, TermVector, indexed_text};
 use crate::search::retrieve::reciprocal_ranks;
 use crate::{Chunk, Hit, Level};
 
@@ -110,7 +110,7 @@ impl Store for MemoryStore {
 
     fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>> {
         Box::pin(async move {
-            let mut search = Checked::new(self.vectors, search)?;
+            let mut search = ValidSearch::new(self.vectors, search)?;
             for vector in search.dense.iter_mut().chain(&mut search.tokens) {
                 normalize(vector);
             }
@@ -143,7 +143,7 @@ impl Inner {
     fn upsert(&self, points: Vec<Point>, caller: &Caller) {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut points = points.into_iter().peekable();
-        while points.peek().is_some() && !caller.is_gone() {
+        while points.peek().is_some() && !caller.is_cancelled() {
             let ready: Vec<_> = points
                 .by_ref()
                 .take(POINTS_PER_LOCK)
@@ -159,7 +159,7 @@ impl Inner {
     }
 
     /// What takes time and needs no lock.
-    fn prepare(&self, mut point: Point) -> (Point, Prepared) {
+    fn prepare(&self, mut point: Point) -> (Point, TermVector) {
         for vector in point.dense.iter_mut().chain(&mut point.tokens) {
             normalize(vector);
         }
@@ -172,7 +172,7 @@ impl Inner {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let keys: Vec<u64> = self.read().of_document(document_id).collect();
         for keys in keys.chunks(POINTS_PER_LOCK) {
-            if caller.is_gone() {
+            if caller.is_cancelled() {
                 return;
             }
             let mut shared = self.write();
@@ -193,7 +193,7 @@ impl Inner {
 }
 
 impl Shared {
-    fn insert(&mut self, point: Point, words: Prepared) {
+    fn insert(&mut self, point: Point, words: TermVector) {
         let Chunk {
             id,
             document_id,
@@ -252,7 +252,7 @@ impl Shared {
             .filter(|(_, point)| filter.levels.is_empty() || filter.levels.contains(&point.chunk.level))
     }
 
-    fn search(&self, analyzer: &Analyzer, search: &Checked) -> Vec<Hit> {
+    fn search(&self, analyzer: &Analyzer, search: &ValidSearch) -> Vec<Hit> {
         let (filter, candidates) = (&search.filter, search.candidates());
         let words = |text: &String| self.with_words(analyzer, text, filter, candidates);
         let near = |vector: &Vec<f32>| self.near(vector, filter, candidates);

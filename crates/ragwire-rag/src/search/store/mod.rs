@@ -22,29 +22,30 @@ mod blocking;
 mod checks;
 #[cfg(feature = "qdrant-edge")]
 mod edge;
-#[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
-mod kept;
+mod error;
 mod memory;
 #[cfg(feature = "qdrant")]
 mod qdrant;
+#[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
+mod schema;
 
 #[cfg(feature = "qdrant-edge")]
-pub use edge::{EdgeOptions, EdgeStore, INDEX_FROM_KIB};
+pub use edge::{EdgeOptions, EdgeStore};
+pub use error::StoreError;
 pub use memory::MemoryStore;
 #[cfg(feature = "qdrant")]
-pub use qdrant::{ATTEMPTS, QdrantOptions, QdrantStore, TIMEOUT};
+pub use qdrant::{QdrantOptions, QdrantStore};
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::fmt::Debug;
 
 use crate::models::Boxed;
 use crate::{Chunk, Hit, Level};
 
 /// Candidates that each half of a hybrid search brings to the fusion, for each hit that is wanted.
-pub const CANDIDATES_PER_HIT: usize = 4;
+const CANDIDATES_PER_HIT: usize = 4;
 /// Most hits of one search.
-pub const MAX_HITS: usize = 1_000;
+pub(crate) const MAX_HITS: usize = 1_000;
 
 /// A chunk as a store keeps it.
 #[derive(Debug, Clone, PartialEq)]
@@ -179,49 +180,6 @@ impl Search {
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
-    }
-}
-
-/// Why a store did not do what was asked. Nothing of a failed call is half done that the same call does not repair.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// A vector has another length than the store's, or a number in it is none.
-    #[error("a vector has {found} numbers and the store takes {wanted}, all finite")]
-    BadVector {
-        /// The length, 0 where a number in it is not finite.
-        found: usize,
-        /// The store's.
-        wanted: usize,
-    },
-    /// The search has neither words nor a vector, or the store has no vectors of that kind.
-    #[error("the search cannot be done: {0}")]
-    BadSearch(&'static str),
-    /// It was made with other vectors than it is opened with.
-    #[error("the store in use was made for other vectors: {0}")]
-    Mismatch(String),
-    /// Another process has it open.
-    #[error("the store is in use by another process")]
-    InUse,
-    /// It cannot be reached, or did not answer in time. Worth trying again.
-    #[error("the store is not there")]
-    Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// It refused or failed.
-    #[error("the store failed")]
-    Failed(#[source] Box<dyn Error + Send + Sync>),
-}
-
-impl StoreError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::BadVector { .. } => "bad_vector",
-            Self::BadSearch(_) => "bad_search",
-            Self::Mismatch(_) => "store_mismatch",
-            Self::InUse => "store_in_use",
-            Self::Unavailable(_) => "store_unavailable",
-            Self::Failed(_) => "store_failed",
-        }
     }
 }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EdgeOptions, failed, field};
 use crate::search::store::StoreError;
-use crate::search::store::kept::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
+use crate::search::store::schema::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
 
 /// What the folder's content means; another number is another meaning.
 const FORMAT: u32 = 1;
@@ -125,7 +125,7 @@ impl Folder {
         };
         let path = self.path.join("store.json");
         let found = match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice::<Made>(&bytes).map_err(failed)?,
+            Ok(bytes) => serde_json::from_slice::<StoreDescription>(&bytes).map_err(failed)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if self.shard().exists() {
                     return Err(failed("the folder holds a shard and does not say what for"));

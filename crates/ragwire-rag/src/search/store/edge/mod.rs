@@ -33,15 +33,15 @@ use qdrant_edge::{
 
 use self::folder::{Folder, Open};
 use super::blocking::{Caller, blocking};
-use super::checks::{Checked, check_points};
-use super::kept::{self, ASCII_FOLDING, AVERAGE_TERMS, DOCUMENT};
+use super::checks::{ValidSearch, check_points};
+use super::schema::{self, ASCII_FOLDING, AVERAGE_TERMS, DOCUMENT};
 use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::Hit;
 use crate::models::Boxed;
 
 /// KiB of vectors in a segment above which they get a graph (HNSW), where the options do not say: Qdrant's own default. Below it search
 /// is exact, and as fast.
-pub const INDEX_FROM_KIB: usize = 10_000;
+const INDEX_FROM_KIB: usize = 10_000;
 /// Chunks of one operation; between two of them a call that was given up stops.
 const POINTS_PER_OPERATION: usize = 64;
 /// How long changes may wait to be brought to disk, which takes tens of milliseconds however few they are.
@@ -234,7 +234,7 @@ impl Store for EdgeStore {
 
     fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>> {
         Box::pin(async move {
-            let search = Checked::new(self.vectors, search)?;
+            let search = ValidSearch::new(self.vectors, search)?;
             self.run(move |inner, _| inner.with(|shard| inner.search(shard, search)))
                 .await
         })
@@ -245,13 +245,13 @@ impl Store for EdgeStore {
         Box::pin(self.run(move |inner, caller| {
             inner.change(|shard| {
                 let gone = count(shard, &filter)?;
-                if gone > 0 && !caller.is_gone() {
+                if gone > 0 && !caller.is_cancelled() {
                     let Some(filter) = request::filter(&filter) else {
                         return Ok(0);
                     };
                     update(shard, PointOperations::DeletePointsByFilter(filter))?;
                 }
-                if count(shard, &filter)? > 0 && !caller.is_gone() {
+                if count(shard, &filter)? > 0 && !caller.is_cancelled() {
                     return Err(passed_over());
                 }
                 Ok(gone)
@@ -332,7 +332,7 @@ impl Inner {
         caller: &Caller,
     ) -> Result<usize, StoreError> {
         for points in points.chunks(POINTS_PER_OPERATION) {
-            if caller.is_gone() {
+            if caller.is_cancelled() {
                 break;
             }
             // A point that moves to another segment keeps the vectors that it is not given; so it has to go first.
@@ -368,7 +368,7 @@ impl Inner {
         Ok(points.len())
     }
 
-    fn search(&self, shard: &EdgeShard, search: Checked) -> Result<Vec<Hit>, StoreError> {
+    fn search(&self, shard: &EdgeShard, search: ValidSearch) -> Result<Vec<Hit>, StoreError> {
         let limit = search.limit;
         let Some(query) = request::query(&self.words, search)? else {
             return Ok(Vec::new());
@@ -388,7 +388,7 @@ impl Inner {
         found
             .into_iter()
             .filter_map(|found| Some((payloads.remove(&found.id)?, found.score)))
-            .map(|(payload, score)| Ok(Hit::new(kept::chunk(payload.0)?, score)))
+            .map(|(payload, score)| Ok(Hit::new(schema::chunk(payload.0)?, score)))
             .collect()
     }
 }

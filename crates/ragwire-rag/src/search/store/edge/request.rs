@@ -9,16 +9,16 @@ use qdrant_edge::{
 };
 
 use super::{failed, field};
-use crate::search::store::checks::Checked;
-use crate::search::store::kept::{self, DENSE, QDRANT_RRF_K, TOKENS, WORDS};
+use crate::search::store::checks::ValidSearch;
+use crate::search::store::schema::{self, DENSE, QDRANT_RRF_K, TOKENS, WORDS};
 use crate::search::store::{Filter, Point, StoreError};
 
 pub(super) fn point_id(chunk_id: &str) -> PointId {
-    PointId::Uuid(Uuid::from_bytes(kept::point_id(chunk_id)))
+    PointId::Uuid(Uuid::from_bytes(schema::point_id(chunk_id)))
 }
 
 pub(super) fn point(words: &EdgeBm25, point: &Point) -> Result<PointStructPersisted, StoreError> {
-    let terms = words.embed_document(&kept::words(&point.chunk));
+    let terms = words.embed_document(&schema::words(&point.chunk));
     let mut vectors = NamedVectors::default().add_vector(WORDS, terms);
     if let Some(dense) = &point.dense {
         vectors = vectors.add_vector(DENSE, dense.clone());
@@ -26,7 +26,7 @@ pub(super) fn point(words: &EdgeBm25, point: &Point) -> Result<PointStructPersis
     if !point.tokens.is_empty() {
         vectors = vectors.add_vector(TOKENS, tokens(point.tokens.clone())?);
     }
-    let payload = Value::Object(kept::payload(&point.chunk)?);
+    let payload = Value::Object(schema::payload(&point.chunk)?);
     Ok(PointStruct::new(point_id(&point.chunk.id), vectors, payload).into())
 }
 
@@ -36,7 +36,7 @@ fn tokens(vectors: Vec<Vec<f32>>) -> Result<Vector, StoreError> {
 
 /// Nothing where all chunks count.
 pub(super) fn filter(filter: &Filter) -> Option<qdrant_edge::Filter> {
-    let must: Vec<Condition> = kept::conditions(filter)
+    let must: Vec<Condition> = schema::conditions(filter)
         .map(|(name, values)| Condition::Field(FieldCondition::new_match(field(name), Match::from(values))))
         .collect();
     (!must.is_empty()).then(|| qdrant_edge::Filter {
@@ -58,7 +58,7 @@ fn nearest(name: &str, vector: impl Into<Vector>) -> ScoringQuery {
 ///
 /// What is fused comes back whole, not only as much of it as is wanted: equal scores stand in no order, and cut in the middle of them it
 /// would be another answer each time.
-pub(super) fn query(words: &EdgeBm25, search: Checked) -> Result<Option<QueryRequest>, StoreError> {
+pub(super) fn query(words: &EdgeBm25, search: ValidSearch) -> Result<Option<QueryRequest>, StoreError> {
     let candidates = search.candidates();
     let hybrid = search.text.is_some() && search.dense.is_some();
     let filter = filter(&search.filter);

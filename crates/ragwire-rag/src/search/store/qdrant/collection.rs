@@ -12,7 +12,7 @@ use qdrant_client::qdrant::{
 use super::failure::{Failure, NOT_FOUND};
 use super::{QdrantOptions, QdrantStore, failed};
 use crate::search::store::StoreError;
-use crate::search::store::kept::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
+use crate::search::store::schema::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
 
 /// Where the name of the model that makes the vectors stands in the collection's metadata.
 const EMBEDDER: &str = "ragwire_embedder";

@@ -30,22 +30,22 @@ use qdrant_client::{Payload, Qdrant, QdrantError};
 use tokio::sync::Mutex;
 
 use self::failure::{Failure, NOT_FOUND};
-use super::checks::{Checked, check_points};
-use super::kept;
+use super::checks::{ValidSearch, check_points};
+use super::schema;
 use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::Hit;
 use crate::models::Boxed;
 
 /// How often a request is sent, where the server was not there or lost on the way. (The client in use sends what a connection broke under
 /// once more by itself, at once.)
-pub const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 3;
 /// How long a request waits before it is sent again, the first time; then four times as long.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long it waits at most where the server says for how long.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// How long the server has for one request, where the options do not say: a batch of chunks with the vectors of their tokens takes a busy
 /// server seconds.
-pub const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Chunks of one request.
@@ -282,7 +282,7 @@ impl Store for QdrantStore {
 
     fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>> {
         Box::pin(async move {
-            let search = Checked::new(self.options.vectors, search)?;
+            let search = ValidSearch::new(self.options.vectors, search)?;
             if search.limit == 0 {
                 return Ok(Vec::new());
             }
@@ -293,7 +293,7 @@ impl Store for QdrantStore {
                 .into_iter()
                 .map(|found| {
                     Ok(Hit::new(
-                        kept::chunk(Payload::from(found.payload).into())?,
+                        schema::chunk(Payload::from(found.payload).into())?,
                         found.score,
                     ))
                 })

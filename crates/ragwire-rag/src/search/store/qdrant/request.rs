@@ -9,8 +9,8 @@ use qdrant_client::qdrant::{
     WithVectorsSelector, query, vector, vector_input, with_payload_selector, with_vectors_selector,
 };
 
-use crate::search::store::checks::Checked;
-use crate::search::store::kept::{
+use crate::search::store::checks::ValidSearch;
+use crate::search::store::schema::{
     self, ASCII_FOLDING, AVERAGE_TERMS, DENSE, DOCUMENT, QDRANT_RRF_K, TOKENS, WORDS,
 };
 use crate::search::store::{Filter, Point, StoreError};
@@ -21,7 +21,7 @@ const BM25: &str = "qdrant/bm25";
 const MAX_DOCUMENTS: u64 = 10_000_000;
 
 pub(super) fn point_id(chunk_id: &str) -> PointId {
-    let hex: String = kept::point_id(chunk_id)
+    let hex: String = schema::point_id(chunk_id)
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
@@ -30,7 +30,7 @@ pub(super) fn point_id(chunk_id: &str) -> PointId {
 }
 
 pub(super) fn point(point: &Point) -> Result<PointStruct, StoreError> {
-    let words = document(kept::words(&point.chunk).into_owned());
+    let words = document(schema::words(&point.chunk).into_owned());
     let mut vectors: HashMap<String, vector::Vector> =
         [(WORDS.to_owned(), vector::Vector::Document(words))].into();
     if let Some(dense) = &point.dense {
@@ -50,7 +50,7 @@ pub(super) fn point(point: &Point) -> Result<PointStruct, StoreError> {
     });
     Ok(PointStruct {
         id: Some(point_id(&point.chunk.id)),
-        payload: Payload::from(kept::payload(&point.chunk)?).into(),
+        payload: Payload::from(schema::payload(&point.chunk)?).into(),
         vectors: Some(
             NamedVectors {
                 vectors: vectors.collect(),
@@ -80,7 +80,7 @@ fn multi(vectors: Vec<Vec<f32>>) -> MultiDenseVector {
 
 pub(super) fn conditions(filter: &Filter) -> qdrant_client::qdrant::Filter {
     qdrant_client::qdrant::Filter::must(
-        kept::conditions(filter).map(|(name, values)| Condition::matches(name, values)),
+        schema::conditions(filter).map(|(name, values)| Condition::matches(name, values)),
     )
 }
 
@@ -114,7 +114,7 @@ fn nearest(input: vector_input::Variant) -> Query {
     }
 }
 
-pub(super) fn query(collection: &str, search: Checked) -> QueryPoints {
+pub(super) fn query(collection: &str, search: ValidSearch) -> QueryPoints {
     let candidates = search.candidates() as u64;
     let filter = some_conditions(&search.filter);
     let half = |name: &str, input| PrefetchQuery {

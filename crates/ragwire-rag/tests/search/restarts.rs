@@ -1,7 +1,6 @@
 //! A library, its store and the tools as a server uses them, over restarts; on each store that runs in this process.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
-#[path = "eval/hashed.rs"]
+#[path = "../eval/hashed.rs"]
 mod hashed;
 
 use std::ops::ControlFlow;

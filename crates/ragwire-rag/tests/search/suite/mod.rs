@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use ragwire_rag::Level;
 use ragwire_rag::models::max_sim;
-use ragwire_rag::search::store::{CANDIDATES_PER_HIT, Filter, Point, Search, Store};
+use ragwire_rag::search::store::{Filter, Point, Search, Store};
 
 use crate::points::{
     Numbers, assert_first, at, by_cosine, by_rank, chunk, chunks, find, find_ids, ids, point,
 };
+
+/// Candidates that each half of a hybrid search contributes per requested hit.
+const CANDIDATES_PER_HIT: usize = 4;
 
 type Any = Arc<dyn Store>;
 

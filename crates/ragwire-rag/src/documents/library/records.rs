@@ -8,9 +8,9 @@ use std::path::Path;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
+use super::LibraryError;
 use crate::Document;
 use crate::documents::chunk::Piece;
-use crate::documents::library::LibraryError;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Document number to [`Document`].

@@ -30,113 +30,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 
-use crate::documents::follower::{FollowError, FollowFailure, FollowReport, LibraryFollower};
-use crate::documents::library::{IndexingProgress, Library, LibraryError};
+use crate::documents::LEVELS_VERSION;
 use crate::models::{Boxed, Embed, ModelError, Side};
-use crate::search::store::{Filter, Point, Store, StoreError};
-use crate::{Chunk, Document, Level, Parsed, documents::levels};
-
-mod reader;
-
+use crate::search::store::{Filter, Point, Store};
+use crate::{
+    Chunk, Document, FollowError, FollowFailure, FollowReport, IndexingProgress, Level, Library,
+    LibraryFollower, Parsed,
+};
 use reader::{Batch, Reader};
 
+mod error;
+mod reader;
+
+pub use error::{AddError, IndexError};
+
 /// Most chunks that are embedded and put in at once.
-pub(crate) const BATCH_CHUNKS: usize = 64;
+const BATCH_CHUNKS: usize = 64;
 /// Most text of them in bytes, some 8,000 tokens: 30 MiB of token vectors with 1,024 numbers each. One chunk may be longer.
-pub(crate) const BATCH_BYTES: usize = 32 * 1024;
+const BATCH_BYTES: usize = 32 * 1024;
 /// Documents that fail one after the other before the rest is left alone: by then it is not the documents.
-pub(crate) const MAX_FAILURES: usize = 8;
+const MAX_FAILURES: usize = 8;
 /// What the id of the mark's document begins with; no document of a library has an `x` in its id.
 const MARK: &str = "index-";
-
-/// Why the store is not in step.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum IndexError {
-    /// The embedder makes vectors of another length than the store takes, or than it said.
-    #[error("the embedder makes vectors of {found} numbers and the store takes {wanted}")]
-    OtherVectors {
-        /// The embedder's.
-        found: usize,
-        /// The store's.
-        wanted: usize,
-    },
-    /// The library could not be read.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// The embedder failed.
-    #[error("the chunks could not be embedded")]
-    Embed(#[from] ModelError),
-    /// The store failed.
-    #[error("the store could not be changed")]
-    Store(#[from] StoreError),
-    /// The progress callback said to stop.
-    #[error("indexing was cancelled")]
-    Cancelled,
-    /// A thread was lost.
-    #[error("a thread was lost while indexing")]
-    Lost(#[from] JoinError),
-}
-
-impl IndexError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::OtherVectors { .. } => "other_vectors",
-            Self::Library(error) => error.code(),
-            Self::Embed(error) => error.code(),
-            Self::Store(error) => error.code(),
-            Self::Cancelled => "cancelled",
-            Self::Lost(_) => "index_failed",
-        }
-    }
-
-    /// Whether the next document would fail in the same way.
-    fn is_of_all(&self) -> bool {
-        match self {
-            Self::Embed(error) => !matches!(
-                error,
-                ModelError::Overflow { .. } | ModelError::BadPrompt(_) | ModelError::Failed(_)
-            ),
-            Self::Store(error) => !matches!(error, StoreError::BadVector { .. } | StoreError::Failed(_)),
-            Self::Library(LibraryError::Damaged(_)) => false,
-            _ => true,
-        }
-    }
-}
-
-/// Why a document was not added, or not wholly.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AddError {
-    /// The library did not take it. Nothing was changed.
-    #[error(transparent)]
-    Library(#[from] LibraryError),
-    /// It is in the library and found by its words; the store lacks it or a part of it. The next [`Indexer::reconcile`] tries again.
-    #[error("the document is added, and is not in the index yet")]
-    Index {
-        /// The document.
-        document: Box<Document>,
-        /// What failed.
-        source: IndexError,
-    },
-    /// A thread was lost; the document may be in the library or not.
-    #[error("a thread was lost while adding the document")]
-    Lost(#[source] JoinError),
-}
-
-impl AddError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Library(error) => error.code(),
-            Self::Index { source, .. } => source.code(),
-            Self::Lost(_) => "index_failed",
-        }
-    }
-}
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -171,32 +88,32 @@ pub struct Indexer {
     embedder: Option<Arc<dyn Embed>>,
     /// The document that the mark is a chunk of.
     mark: String,
-    known: Mutex<Known>,
+    known: Mutex<StoreContents>,
     /// The library's revision up to which the store is in step.
     revision: AtomicU64,
 }
 
 /// What is known of the store.
 #[derive(Debug, Default)]
-struct Known {
+struct StoreContents {
     /// Whether `documents` says what the store holds.
     compared: bool,
-    documents: BTreeMap<String, Held>,
+    documents: BTreeMap<String, DocumentState>,
 }
 
 /// How much of a document the store holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    All,
+enum DocumentState {
+    Complete,
     /// Something, or nothing: it was begun.
-    Part,
+    Partial,
 }
 
-impl Known {
+impl StoreContents {
     /// Those of the documents that the store does not hold wholly.
     fn missing<'a>(&self, live: &'a BTreeSet<String>) -> impl Iterator<Item = &'a String> {
         live.iter()
-            .filter(|id| self.documents.get(*id) != Some(&Held::All))
+            .filter(|id| self.documents.get(*id) != Some(&DocumentState::Complete))
     }
 }
 
@@ -311,7 +228,7 @@ impl Indexer {
     }
 
     /// What the library had at a revision, or at a newer one, was brought in.
-    fn reached(&self, known: &Known, revision: u64, live: &BTreeSet<String>) {
+    fn reached(&self, known: &StoreContents, revision: u64, live: &BTreeSet<String>) {
         // A document that went meanwhile needs no place in the store.
         if known.missing(live).all(|id| !self.library.is_live(id)) {
             self.revision.fetch_max(revision, Ordering::Release);
@@ -337,7 +254,7 @@ impl Indexer {
     }
 
     /// Finds out what the store holds, once.
-    async fn compare(&self, known: &mut Known, report: &mut IndexReport) -> Result<(), IndexError> {
+    async fn compare(&self, known: &mut StoreContents, report: &mut IndexReport) -> Result<(), IndexError> {
         if known.compared {
             return Ok(());
         }
@@ -370,9 +287,9 @@ impl Indexer {
         let whole = all == wanted.values().sum::<u64>() + 1;
         for (id, chunks) in wanted {
             let held = if whole || self.store.count(Filter::default().document(&id)).await? == chunks {
-                Held::All
+                DocumentState::Complete
             } else {
-                Held::Part
+                DocumentState::Partial
             };
             known.documents.insert(id, held);
         }
@@ -382,7 +299,7 @@ impl Indexer {
 
     async fn take_out(
         &self,
-        known: &mut Known,
+        known: &mut StoreContents,
         live: &BTreeSet<String>,
         report: &mut IndexReport,
     ) -> Result<(), IndexError> {
@@ -402,13 +319,13 @@ impl Indexer {
 
     async fn put_in(
         &self,
-        known: &mut Known,
+        known: &mut StoreContents,
         documents: Vec<String>,
         report: &mut IndexReport,
         progress: &mut (impl FnMut(IndexingProgress) -> ControlFlow<()> + Send),
     ) -> Result<(), IndexError> {
         let chunks = |id: &String| self.library.levels(id).map_or(0, |counts| total(&counts));
-        let mut progress = Counted {
+        let mut progress = ProgressCounter {
             done: 0,
             total: documents.iter().map(chunks).sum(),
             tell: progress,
@@ -419,10 +336,12 @@ impl Indexer {
         let mut documents = documents.into_iter();
         let mut failures = 0;
         while let Some(document_id) = documents.next() {
-            known.documents.insert(document_id.clone(), Held::Part);
+            known
+                .documents
+                .insert(document_id.clone(), DocumentState::Partial);
             match self.put(&document_id, &mut progress).await {
                 Ok(true) => {
-                    known.documents.insert(document_id, Held::All);
+                    known.documents.insert(document_id, DocumentState::Complete);
                     report.indexed += 1;
                     failures = 0;
                 }
@@ -434,7 +353,7 @@ impl Indexer {
                 Err(IndexError::Cancelled) => return Err(IndexError::Cancelled),
                 Err(error) => {
                     failures += 1;
-                    let stop = error.is_of_all() || failures == MAX_FAILURES;
+                    let stop = error.concerns_all_documents() || failures == MAX_FAILURES;
                     report.failed.push(IndexFailure { document_id, error });
                     if stop {
                         report.untried = documents.len();
@@ -447,7 +366,11 @@ impl Indexer {
     }
 
     /// Puts all chunks of a document in, batch by batch; false if the document is gone.
-    async fn put<F>(&self, document_id: &str, progress: &mut Counted<'_, F>) -> Result<bool, IndexError>
+    async fn put<F>(
+        &self,
+        document_id: &str,
+        progress: &mut ProgressCounter<'_, F>,
+    ) -> Result<bool, IndexError>
     where
         F: FnMut(IndexingProgress) -> ControlFlow<()> + Send,
     {
@@ -456,8 +379,8 @@ impl Indexer {
             let (batch, back) = spawn_blocking(move || (reader.batch(), reader)).await?;
             reader = back;
             match batch? {
-                Batch::Gone => return Ok(false),
-                Batch::Over => return Ok(self.library.is_live(document_id)),
+                Batch::Removed => return Ok(false),
+                Batch::End => return Ok(self.library.is_live(document_id)),
                 Batch::Chunks(chunks) => {
                     let count = chunks.len();
                     let points = self.points(chunks).await?;
@@ -539,9 +462,7 @@ fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     let name = embedder.map_or("", Embed::name);
     let made = format!(
         "levels {}\ndimensions {}\ntokens {}\nembedder {name}",
-        levels::VERSION,
-        vectors.dimensions,
-        vectors.tokens
+        LEVELS_VERSION, vectors.dimensions, vectors.tokens
     );
     let digest = Sha256::digest(made.as_bytes());
     let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -560,13 +481,13 @@ fn total(counts: &ragwire::event::Levels) -> u64 {
 }
 
 /// Counts for a progress callback.
-struct Counted<'a, F> {
+struct ProgressCounter<'a, F> {
     done: usize,
     total: u64,
     tell: &'a mut F,
 }
 
-impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> Counted<'_, F> {
+impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> ProgressCounter<'_, F> {
     fn add(&mut self, chunks: usize) -> Result<(), IndexError> {
         self.done += chunks;
         let progress = IndexingProgress {
@@ -583,5 +504,4 @@ impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> Counted<'_, F> {
 }
 
 #[cfg(test)]
-#[path = "index_tests.rs"]
 mod tests;

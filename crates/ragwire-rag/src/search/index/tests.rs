@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::*;
 use crate::models::Boxed;
 use crate::models::test_models::{DIMENSIONS, Words};
-use crate::search::store::{Search, Vectors};
-use crate::{Hit, LibraryLimits, ParseLimits, parse};
+use crate::search::store::{Search, StoreError, Vectors};
+use crate::{Hit, LibraryLimits, ParseLimits, SectionTree, parse};
 
 /// A store of points that can be looked at. From a number of calls on it fails, an upsert and a removal half done.
 #[derive(Debug)]
@@ -156,7 +156,7 @@ async fn wanted(library: &Library, words: &Words, vectors: Vectors, mark: &str) 
     let mut points = BTreeMap::new();
     for id in library.document_ids() {
         let trees = (0..).map_while(|section| library.section(&id, section).unwrap());
-        for chunk in trees.flat_map(levels::SectionTree::into_chunks) {
+        for chunk in trees.flat_map(SectionTree::into_chunks) {
             let text = vec![chunk.indexed_text()];
             let tokens = if vectors.tokens && chunk.level == Level::Passage {
                 words

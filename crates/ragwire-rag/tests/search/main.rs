@@ -6,6 +6,7 @@
 mod folder;
 mod levels;
 mod points;
+mod restarts;
 #[cfg(feature = "qdrant")]
 mod server;
 mod suite;

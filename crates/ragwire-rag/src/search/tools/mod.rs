@@ -21,18 +21,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 
-use crate::documents::library::LibraryError;
 use crate::models::{Embed, ModelError, Side};
 use crate::search::index::other_vectors;
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
-use crate::search::store::{Filter, MAX_HITS, Search, Store, StoreError};
-use crate::{Hit, Level, Library};
+use crate::search::store::{Filter, MAX_HITS, Search, Store};
+use crate::{Hit, Level, Library, LibraryError};
 use ragwire::event::{Levels, RetrievalResult};
 
+mod error;
+
+pub use error::ToolError;
+
 /// Most queries of one call: all are embedded at once.
-pub const MAX_QUERIES: usize = 32;
+const MAX_QUERIES: usize = 32;
 /// Sentences searched for each passage wanted: several of one passage are often found together.
 const SENTENCES_PER_PASSAGE: usize = 3;
 
@@ -77,57 +80,10 @@ impl Tool {
     }
 }
 
-/// Why a search found nothing to give.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ToolError {
-    /// The embedder makes vectors of another length than the store takes.
-    #[error("the embedder makes vectors of {found} numbers and the store takes {wanted}")]
-    OtherVectors {
-        /// The embedder's.
-        found: usize,
-        /// The store's.
-        wanted: usize,
-    },
-    /// The tool searches by meaning, and there is no embedder, or the store keeps no vectors of that kind.
-    #[error("there are no vectors to search")]
-    NoVectors,
-    /// More queries than [`MAX_QUERIES`].
-    #[error("a search has at most {MAX_QUERIES} queries and not {0}")]
-    TooManyQueries(usize),
-    /// The query could not be embedded.
-    #[error("the query could not be embedded")]
-    Embed(#[from] ModelError),
-    /// The store failed.
-    #[error("the store could not be searched")]
-    Store(#[from] StoreError),
-    /// The library failed.
-    #[error("the library could not be searched")]
-    Library(#[from] LibraryError),
-    /// A thread was lost.
-    #[error("a thread was lost while searching")]
-    Lost(#[from] JoinError),
-}
-
-impl ToolError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::OtherVectors { .. } => "other_vectors",
-            Self::NoVectors => "no_vectors",
-            Self::TooManyQueries(_) => "too_many_queries",
-            Self::Embed(error) => error.code(),
-            Self::Store(error) => error.code(),
-            Self::Library(error) => error.code(),
-            Self::Lost(_) => "retrieval_failed",
-        }
-    }
-}
-
 /// What one query found.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
+pub struct SearchResults {
     /// The hits, best first, each chunk once.
     pub hits: Vec<Hit>,
     /// For each hit the sentence that was found, where sentences were searched; else empty.
@@ -138,7 +94,7 @@ pub struct Found {
     pub top_score: Option<f32>,
 }
 
-impl Found {
+impl SearchResults {
     fn new(level: Level, hits: Vec<Hit>, sentences: Vec<Hit>) -> Self {
         let count = u32::try_from(hits.len()).unwrap_or(u32::MAX);
         let levels = match level {
@@ -258,7 +214,7 @@ impl SearchTools {
         tool: Tool,
         queries: &[String],
         limit: usize,
-    ) -> Result<Vec<Found>, ToolError> {
+    ) -> Result<Vec<SearchResults>, ToolError> {
         if queries.len() > MAX_QUERIES {
             return Err(ToolError::TooManyQueries(queries.len()));
         }
@@ -286,7 +242,7 @@ impl SearchTools {
             };
             found.push(match search {
                 Some(search) => self.find(tool, search, limit).await?,
-                None => Found::new(tool.level(), Vec::new(), Vec::new()),
+                None => SearchResults::new(tool.level(), Vec::new(), Vec::new()),
             });
         }
         Ok(found)
@@ -333,14 +289,14 @@ impl SearchTools {
             .collect())
     }
 
-    async fn find(&self, tool: Tool, search: Search, limit: usize) -> Result<Found, ToolError> {
+    async fn find(&self, tool: Tool, search: Search, limit: usize) -> Result<SearchResults, ToolError> {
         if tool == Tool::Proposition {
             let per_passage = SENTENCES_PER_PASSAGE;
             let sentences = self
                 .live(search, limit, limit.saturating_mul(per_passage), parent_of)
                 .await?;
             let (sentences, hits) = self.passages_of(sentences).await?;
-            return Ok(Found::new(tool.level(), hits, sentences));
+            return Ok(SearchResults::new(tool.level(), hits, sentences));
         }
         let hits = match (tool, search) {
             // The library's own index has the passages' words already, and they are never behind.
@@ -360,7 +316,7 @@ impl SearchTools {
                     .await?
             }
         };
-        Ok(Found::new(tool.level(), hits, Vec::new()))
+        Ok(SearchResults::new(tool.level(), hits, Vec::new()))
     }
 
     /// The best hits of live documents, of those with the same key the first. It asks for more as long as too few are left.
@@ -452,5 +408,4 @@ impl Retrieve for ToolRetriever {
 }
 
 #[cfg(test)]
-#[path = "tools_tests.rs"]
 mod tests;

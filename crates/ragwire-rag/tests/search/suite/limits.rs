@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ragwire_rag::search::store::{Filter, MAX_HITS, Point, Search, StoreError};
+use ragwire_rag::search::store::{Filter, Point, Search, StoreError};
 
 use super::{Any, X, Y, set};
 use crate::points::{Numbers, assert_first, by_cosine, chunk, chunks, find, find_ids, ids, point};
+
+/// The most hits that one search returns.
+const MAX_HITS: usize = 1_000;
 
 pub(crate) async fn as_many_as_wanted_and_no_more_than_there_may_be(store: Any) {
     assert_eq!(

@@ -26,20 +26,25 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use crate::documents::changes::{Change, ChangeKind, Changes};
-use crate::documents::chunk::{Piece, chunks};
-use crate::documents::document::Hit;
-use crate::documents::levels::{Outline, Outlined, Outliner};
-use crate::documents::records::Records;
-use crate::search::lexical::{Analyzer, Index, Match, Prepared, indexed_text};
-use crate::{Document, Parsed};
+use super::chunk::{Piece, chunks};
+use super::levels::{Outline, OutlineBuilder, OutlinedDocument};
+use crate::search::lexical::{Analyzer, Index, Match, TermVector, indexed_text};
+use crate::{Document, Hit, Parsed};
+use changes::Changes;
+use records::Records;
 
+mod changes;
+mod error;
+mod records;
 mod resolve;
 
+pub use changes::{Change, ChangeKind};
+pub use error::LibraryError;
+
 /// The one file in the folder of a library.
-pub(crate) const FILE_NAME: &str = "library.redb";
+const FILE_NAME: &str = "library.redb";
 /// Longest name of a document, in bytes: what file systems allow.
-pub const MAX_NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 /// Chunks put into the index under one lock: about 10 ms.
 const CHUNKS_PER_LOCK: usize = 256;
 
@@ -59,69 +64,6 @@ impl Default for LibraryLimits {
             max_documents: 10_000,
             max_chunks: 500_000,
         }
-    }
-}
-
-/// Why a library did not do what was asked.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LibraryError {
-    /// A name that is empty, too long, or holds control characters.
-    #[error("a document name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
-    BadName,
-    /// The document has no text to index.
-    #[error("the document holds no text")]
-    EmptyDocument,
-    /// One more would pass a limit.
-    #[error("the library is full: at most {limit} {what}")]
-    Full {
-        /// Of what there is too much.
-        what: &'static str,
-        /// The limit.
-        limit: usize,
-    },
-    /// The caller's progress callback said to stop. Nothing was changed.
-    #[error("adding the document was cancelled")]
-    Cancelled,
-    /// Another process has the library open.
-    #[error("the library is in use by another process")]
-    InUse,
-    /// The file was written by another version of this program.
-    #[error("the library has format {found}, and this program reads {supported}")]
-    Version {
-        /// The file's format.
-        found: u64,
-        /// The format that is read.
-        supported: u64,
-    },
-    /// The file could not be read or written.
-    #[error("the library file could not be used")]
-    Storage(#[source] Box<redb::Error>),
-    /// The folder could not be made.
-    #[error("the library folder could not be used")]
-    Folder(#[source] std::io::Error),
-    /// A record in the file is not what was written.
-    #[error("a record of the library is damaged")]
-    Damaged(#[from] serde_json::Error),
-}
-
-impl LibraryError {
-    /// A stable name for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::BadName => "bad_name",
-            Self::EmptyDocument => "empty_document",
-            Self::Full { .. } => "library_full",
-            Self::Cancelled => "cancelled",
-            Self::InUse => "library_in_use",
-            Self::Version { .. } => "library_version",
-            Self::Storage(_) | Self::Folder(_) => "library_storage",
-            Self::Damaged(_) => "library_damaged",
-        }
-    }
-
-    pub(crate) fn storage(error: impl Into<redb::Error>) -> Self {
-        Self::Storage(Box::new(error.into()))
     }
 }
 
@@ -150,14 +92,14 @@ pub struct Library {
 /// What readers see. A document is searchable while it is in `documents`, whatever the index holds.
 #[derive(Debug, Default)]
 struct Shared {
-    documents: BTreeMap<u32, Arc<Outlined>>,
+    documents: BTreeMap<u32, Arc<OutlinedDocument>>,
     by_id: HashMap<String, u32>,
     by_name: HashMap<String, u32>,
     index: Index,
 }
 
 impl Shared {
-    fn publish(&mut self, number: u32, outlined: Outlined) -> Arc<Outlined> {
+    fn publish(&mut self, number: u32, outlined: OutlinedDocument) -> Arc<OutlinedDocument> {
         let outlined = Arc::new(outlined);
         self.by_id.insert(outlined.document.id.clone(), number);
         self.by_name.insert(outlined.document.name.clone(), number);
@@ -165,7 +107,7 @@ impl Shared {
         outlined
     }
 
-    fn withdraw(&mut self, number: u32) -> Option<Arc<Outlined>> {
+    fn withdraw(&mut self, number: u32) -> Option<Arc<OutlinedDocument>> {
         let outlined = self.documents.remove(&number)?;
         self.by_id.remove(&outlined.document.id);
         self.by_name.remove(&outlined.document.name);
@@ -194,7 +136,7 @@ impl Library {
     fn with_records(records: Records, limits: LibraryLimits) -> Result<Self, LibraryError> {
         let analyzer = Analyzer::default();
         let mut shared = Shared::default();
-        let mut outlines: HashMap<u32, Outliner> = HashMap::new();
+        let mut outlines: HashMap<u32, OutlineBuilder> = HashMap::new();
         let mut before: Option<(u32, Piece)> = None;
         records.each_piece(|number, ordinal, piece| {
             let text = indexed_text(piece.heading.as_deref(), &piece.text);
@@ -206,7 +148,7 @@ impl Library {
         })?;
         for (number, document) in records.documents()? {
             let outline = outlines.remove(&number).unwrap_or_default().finish();
-            shared.publish(number, Outlined::new(document, outline));
+            shared.publish(number, OutlinedDocument::new(document, outline));
         }
         Ok(Self {
             limits,
@@ -280,7 +222,7 @@ impl Library {
             .records
             .replace(old.as_ref().map(|(number, _)| *number), &document, &pieces)?;
         self.fill_index(number, prepared);
-        let outlined = Outlined::new(document, Outline::of(&pieces));
+        let outlined = OutlinedDocument::new(document, Outline::of(&pieces));
         let mut shared = self.write();
         let withdrawn = old.and_then(|(old, _)| Some((old, shared.withdraw(old)?)));
         let published = shared.publish(number, outlined);
@@ -306,7 +248,7 @@ impl Library {
         name: &str,
         id: &str,
         chunks: usize,
-    ) -> Result<Option<(u32, Arc<Outlined>)>, LibraryError> {
+    ) -> Result<Option<(u32, Arc<OutlinedDocument>)>, LibraryError> {
         let shared = self.read();
         let old = shared
             .by_name
@@ -331,7 +273,7 @@ impl Library {
         Ok(old)
     }
 
-    fn fill_index(&self, number: u32, prepared: Vec<Prepared>) {
+    fn fill_index(&self, number: u32, prepared: Vec<TermVector>) {
         let mut prepared = (0u32..).zip(prepared).peekable();
         while prepared.peek().is_some() {
             let mut shared = self.write();
@@ -441,7 +383,7 @@ impl Library {
             .collect();
         let pieces = self.records.pieces(&keys)?;
         // A piece that is gone by now belongs to a document that was taken out meanwhile.
-        let hit = |((found, document), piece): ((&Match, &Arc<Outlined>), Option<Piece>)| {
+        let hit = |((found, document), piece): ((&Match, &Arc<OutlinedDocument>), Option<Piece>)| {
             let chunk = document.passage(ordinal_of(found.key), piece?);
             Some(Hit::new(chunk, found.score))
         };
@@ -525,5 +467,4 @@ fn document_id(name: &str, parsed: &Parsed) -> String {
 }
 
 #[cfg(test)]
-#[path = "library_tests.rs"]
 mod tests;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::models::Boxed;
 use crate::models::test_models::{DIMENSIONS, Words};
-use crate::search::store::{MemoryStore, Point, Vectors};
+use crate::search::store::{MemoryStore, Point, StoreError, Vectors};
 use crate::{Chunk, DocumentQuestion, DocumentRag, Extractive, Indexer, LibraryLimits, ParseLimits, parse};
 use ragwire::{Status, Turn};
 

@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
+use crate::ChunkId;
 use crate::documents::chunk::{MAX_OVERLAP_BYTES, Piece};
-use crate::documents::document::ChunkId;
-use crate::documents::sentence::sentences;
+use crate::documents::sentences;
 use crate::{Chunk, Document, Level};
 use ragwire::event::Levels;
 
@@ -47,7 +47,7 @@ impl SectionTree {
 /// All sections of a document, in order.
 #[cfg(test)]
 pub(crate) fn sections(document: &Document, pieces: &[Piece]) -> Vec<SectionTree> {
-    let outlined = Outlined::new(document.clone(), Outline::of(pieces));
+    let outlined = OutlinedDocument::new(document.clone(), Outline::of(pieces));
     let section = |ordinal| {
         let passages = outlined.outline.passages(ordinal)?;
         let (first, end) = (passages.start as usize, passages.end as usize);
@@ -68,7 +68,7 @@ pub(crate) struct Outline {
 
 impl Outline {
     pub(crate) fn of(pieces: &[Piece]) -> Self {
-        let mut outliner = Outliner::default();
+        let mut outliner = OutlineBuilder::default();
         for (at, piece) in pieces.iter().enumerate() {
             outliner.add(at.checked_sub(1).map(|before| &pieces[before]), piece);
         }
@@ -98,17 +98,17 @@ impl Outline {
 
 /// Makes an [`Outline`] of pieces that come one by one.
 #[derive(Debug, Default)]
-pub(crate) struct Outliner {
+pub(crate) struct OutlineBuilder {
     outline: Outline,
     sentences: u32,
     /// Bytes of the section that is open.
     bytes: usize,
 }
 
-impl Outliner {
+impl OutlineBuilder {
     /// Adds a piece; `before` is the one that was added before it.
     pub(crate) fn add(&mut self, before: Option<&Piece>, piece: &Piece) {
-        let own = Own::of(before, piece);
+        let own = FreshText::of(before, piece);
         let passage = self.outline.sentences.len() as u32;
         let goes_on = before.is_some_and(|before| before.heading == piece.heading);
         if goes_on && self.bytes + own.len() <= MAX_SECTION_BYTES {
@@ -129,13 +129,13 @@ impl Outliner {
 
 /// What a piece says that the one before it did not.
 #[derive(Debug, Clone, Copy)]
-struct Own<'a> {
+struct FreshText<'a> {
     /// What stands between the two.
     between: &'a str,
     text: &'a str,
 }
 
-impl<'a> Own<'a> {
+impl<'a> FreshText<'a> {
     fn of(before: Option<&Piece>, piece: &'a Piece) -> Self {
         let repeated = before.map_or(0, |before| repeated(before, piece));
         let text = piece.text.get(repeated..).unwrap_or(&piece.text);
@@ -220,12 +220,12 @@ fn units(text: &str) -> Vec<Range<usize>> {
 
 /// A document that can name its chunks.
 #[derive(Debug)]
-pub(crate) struct Outlined {
+pub(crate) struct OutlinedDocument {
     pub(crate) document: Document,
     pub(crate) outline: Outline,
 }
 
-impl Outlined {
+impl OutlinedDocument {
     pub(crate) fn new(document: Document, outline: Outline) -> Self {
         Self { document, outline }
     }
@@ -271,7 +271,7 @@ impl Outlined {
                 text: text.to_owned(),
             }
         };
-        let own = Own::of(before, piece);
+        let own = FreshText::of(before, piece);
         (0u32..).zip(propositions(own.text)).map(sentence).collect()
     }
 
@@ -287,7 +287,7 @@ impl Outlined {
         let (mut text, mut passages, mut sentences) = (String::new(), Vec::new(), Vec::new());
         let before = std::iter::once(before).chain(pieces.iter().map(Some));
         for ((passage, piece), before) in (first..).zip(pieces).zip(before) {
-            let own = Own::of(before, piece);
+            let own = FreshText::of(before, piece);
             if !text.is_empty() {
                 text.push_str(own.between);
             }
@@ -322,5 +322,4 @@ impl Outlined {
 }
 
 #[cfg(test)]
-#[path = "levels_tests.rs"]
 mod tests;
