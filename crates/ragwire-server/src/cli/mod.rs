@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ask::{self, AskOptions};
 use crate::extract::{self, ChildOptions};
@@ -150,17 +152,21 @@ fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
     }
 }
 
-/// The default log filter. llama.cpp logs a hundred lines per model and warns about intended behaviour.
+/// The default log filter. llama.cpp logs a hundred lines per model and warns about intended
+/// behaviour.
 const LOG: &str = "info,llama-cpp-2=error,llama_cpp_2=error";
 
-/// Logs to stderr, filtered by `RUST_LOG` or [`LOG`].
+/// Logs to stderr, filtered by `RUST_LOG` (`level` or `target=level`, separated by commas) or
+/// [`LOG`].
 fn log() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = std::env::var("RUST_LOG")
+        .ok()
+        .and_then(|directives| directives.parse().ok());
+    let filter: Targets = filter.unwrap_or_else(|| LOG.parse().unwrap_or_default());
+    let format = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry().with(format).with(filter).init();
 }
 
 #[cfg(test)]
@@ -168,6 +174,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
-        assert!(tracing_subscriber::EnvFilter::try_new(super::LOG).is_ok());
+        assert!(super::LOG.parse::<super::Targets>().is_ok());
     }
 }
