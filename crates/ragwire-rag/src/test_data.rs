@@ -1,23 +1,24 @@
-//! What several tests of this layer share: checks of a parser, and files that are too large for the repository. A test that
-//! lacks one says so and passes.
+//! Helpers that several unit tests share: checks of a parser, a small library, and files that are
+//! too large for the repository. A test that lacks such a file prints a message and passes.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::{ParseError, ParseLimits, Parsed};
+use crate::{Block, Library, LibraryLimits, ParseError, ParseLimits, Parsed, parse};
 
-/// Checks heading path and text of every block.
-pub(crate) fn check_blocks(parsed: &Parsed, wanted: &[(&str, &str)]) {
-    let place = |block: &'_ super::Block| (block.heading.clone().unwrap_or_default(), block.text.clone());
-    let got: Vec<_> = parsed.blocks.iter().map(place).collect();
-    let got: Vec<_> = got
+/// Checks the heading path and the text of every block.
+pub(crate) fn check_blocks(parsed: &Parsed, expected: &[(&str, &str)]) {
+    let parts = |block: &Block| (block.heading.clone().unwrap_or_default(), block.text.clone());
+    let actual: Vec<_> = parsed.blocks.iter().map(parts).collect();
+    let actual: Vec<_> = actual
         .iter()
         .map(|(heading, text)| (heading.as_str(), text.as_str()))
         .collect();
-    assert_eq!(got, wanted);
+    assert_eq!(actual, expected);
 }
 
-/// Checks that a parser returns within seconds, whatever it says, when one piece is repeated 100,000 times.
+/// Checks that a parser returns within seconds, with any result, for each piece repeated 100,000
+/// times.
 pub(crate) fn check_returns_soon(
     parse: fn(&str, &ParseLimits) -> Result<Parsed, ParseError>,
     pieces: &[&str],
@@ -37,19 +38,27 @@ pub(crate) fn check_returns_soon(
     }
 }
 
-/// "Attention Is All You Need", arXiv:1706.03762v7, 15 pages.
-pub(crate) fn attention_paper() -> Option<Vec<u8>> {
-    read("attention-1706.03762v7.pdf")
+/// A library in which `model` is in every passage and `optimizer` in one of them.
+pub(crate) fn library_with_a_rare_word() -> Library {
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    let sections: String = (0..20)
+        .map(|n| format!("# Part {n}\n\nThe model learns.\n\n"))
+        .collect();
+    let text = sections + "An optimizer.";
+    let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+    library.add("a.md", &parsed).unwrap();
+    library
 }
 
-fn read(name: &str) -> Option<Vec<u8>> {
+/// "Attention Is All You Need", arXiv:1706.03762v7, 15 pages. It is read from the folder that
+/// `RAGWIRE_TEST_DATA` names, or from a shared folder beside the repository.
+pub(crate) fn attention_paper() -> Option<Vec<u8>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = std::env::var_os("RAGWIRE_TEST_DATA")
-        .map_or_else(beside, PathBuf::from)
-        .join(name);
+    let folder = std::env::var_os("RAGWIRE_TEST_DATA").map_or_else(beside, PathBuf::from);
+    let path = folder.join("attention-1706.03762v7.pdf");
     let bytes = std::fs::read(&path);
     if let Err(error) = &bytes {
-        println!("skipped: {}: {error}", path.display());
+        println!("skipped: cannot read {}: {error}", path.display());
     }
     bytes.ok()
 }

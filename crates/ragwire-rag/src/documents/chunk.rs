@@ -1,35 +1,39 @@
-//! Blocks to chunks: whole sentences of one section and one page, so that what is cited has one heading and one page.
+//! Cuts blocks into chunks of whole sentences from one section and one page, so that every citation
+//! has one heading and one page.
 
 use crate::documents::{MAX_SENTENCE_BYTES, sentences};
 use crate::{Block, BlockKind, Parsed};
 
-/// Where a chunk is full, in bytes. About 200 tokens: large enough to answer in, small enough to quote and to rank.
+/// Size in bytes at which a chunk is full. About 200 tokens: large enough to hold an answer, small
+/// enough to quote and to rank.
 pub(crate) const TARGET_BYTES: usize = 900;
-/// Longest chunk in bytes; above [`MAX_SENTENCE_BYTES`], so that every sentence fits.
+/// The longest chunk in bytes. Larger than [`MAX_SENTENCE_BYTES`], so that every sentence fits.
 pub(crate) const MAX_BYTES: usize = 1_400;
-/// Longest sentence that is repeated at the start of the next chunk, in bytes: a question often needs both sides of a cut.
+/// The longest sentence in bytes that is repeated at the start of the next chunk. A question often
+/// needs both sides of a cut.
 pub(crate) const MAX_OVERLAP_BYTES: usize = 240;
 
-/// The text of a chunk and where it stands; it gets its ids from a library.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The text of a chunk and its position in the document. The library assigns its ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) struct Piece {
     /// The headings above it, outermost first.
     pub heading: Option<String>,
-    /// The page it stands on, counted from 1.
+    /// The page it is on, counted from 1.
     pub page: Option<u32>,
     /// At most [`MAX_BYTES`] bytes.
     pub text: String,
-    /// How many bytes at its start repeat a sentence of the piece before it; nothing where that was not written down.
+    /// How many bytes at its start repeat a sentence of the previous piece. `None` in files written
+    /// before this was recorded.
     pub repeated: Option<u32>,
 }
 
-/// Cuts a document. The same document is always cut the same way.
+/// Cuts a document into pieces. The same document always gives the same pieces.
 pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let same_place = |a: &Block, b: &Block| a.heading == b.heading && a.page == b.page;
     for blocks in parsed.blocks.chunk_by(same_place) {
-        let mut cutter = Cutter {
+        let mut chunker = Chunker {
             place: &blocks[0],
             pieces: &mut pieces,
             text: String::new(),
@@ -38,27 +42,27 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             fresh: false,
         };
         for block in blocks {
-            cutter.block(block);
+            chunker.block(block);
         }
-        cutter.close();
+        chunker.close();
     }
     pieces
 }
 
 #[derive(Debug)]
-struct Cutter<'a> {
+struct Chunker<'a> {
     place: &'a Block,
     pieces: &'a mut Vec<Piece>,
     text: String,
-    /// How much of `text` was repeated.
+    /// How many bytes at the start of `text` are repeated.
     repeated: usize,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
-    /// `text` holds more than a repeated sentence.
+    /// Whether `text` holds more than a repeated sentence.
     fresh: bool,
 }
 
-impl<'a> Cutter<'a> {
+impl<'a> Chunker<'a> {
     fn block(&mut self, block: &'a Block) {
         let mut between = "\n";
         match block.kind {
@@ -92,7 +96,7 @@ impl<'a> Cutter<'a> {
 
     fn add(&mut self, between: &str, sentence: &str) {
         let length = self.text.len() + between.len() + sentence.len();
-        // A chunk may pass the target by its last sentence, never the maximum.
+        // A chunk may exceed the target with its last sentence, but never the maximum.
         if self.fresh && (self.text.len() >= TARGET_BYTES || length > MAX_BYTES) {
             let repeated = self.last;
             self.close();
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn the_last_sentence_is_repeated_and_nothing_is_lost() {
         let text: String = (0..100)
-            .map(|n| format!("Sentence number {n} stands here. "))
+            .map(|n| format!("Sentence number {n} is here. "))
             .collect();
         let pieces = cut("a.txt", &text);
         for pair in pieces.windows(2) {
@@ -165,7 +169,7 @@ mod tests {
             assert_eq!(pair[1].repeated, Some(last.len() as u32));
         }
         for n in 0..100 {
-            let sentence = format!("Sentence number {n} stands here.");
+            let sentence = format!("Sentence number {n} is here.");
             assert!(
                 pieces.iter().any(|piece| piece.text.contains(&sentence)),
                 "{sentence}"

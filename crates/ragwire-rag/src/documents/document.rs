@@ -1,13 +1,15 @@
-//! What the layer talks about: documents and the chunks that they were cut into.
+//! Documents, and the chunks that they are cut into.
 //!
-//! Plain data, the same in memory, on disk and in a child process's answer. Nothing here reads a file or an index.
+//! Plain data with the same form in memory, on disk, and in the answer of a child process. Nothing
+//! here reads a file or an index.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a document was read as. It follows the content first and the file name second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// The format that a document was read as. The content decides; the file name is used only where
+/// the content is ambiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DocumentKind {
@@ -15,14 +17,14 @@ pub enum DocumentKind {
     Markdown,
     /// Text without markup.
     Text,
-    /// HTML, of any age.
+    /// HTML of any version.
     Html,
     /// PDF; its chunks have page numbers.
     Pdf,
 }
 
 impl DocumentKind {
-    /// The name on the wire and on disk: `markdown`, `text`, `html`, `pdf`.
+    /// Returns the name on the wire and on disk: `markdown`, `text`, `html`, `pdf`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Markdown => "markdown",
@@ -34,23 +36,23 @@ impl DocumentKind {
 }
 
 /// One document of a library, without its text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Document {
-    /// 16 hexadecimal digits, from the name and the content: another content under the same name has another id, so
-    /// that a citation kept from before never points at changed text.
+    /// 32 hexadecimal digits derived from the name and the content. Different content under the
+    /// same name has another ID, so an old citation never points at changed text.
     pub id: String,
     /// The file's name, unique in a library.
     pub name: String,
-    /// What it was read as.
+    /// The format that it was read as.
     pub kind: DocumentKind,
-    /// Its own title, where it has one.
+    /// Its own title, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How many pages it has, where the kind has pages.
+    /// How many pages it has, if the format has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<u32>,
-    /// How many chunks it was cut into; their ordinals are `0..chunks`.
+    /// How many passages it was cut into; their ordinals are `0..chunks`.
     pub chunks: u32,
     /// Length of its text in bytes of UTF-8, after cleaning.
     pub text_bytes: u64,
@@ -58,23 +60,23 @@ pub struct Document {
     pub added_ms: u64,
 }
 
-/// How much of a document a chunk is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+/// How large a part of a document a chunk is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Level {
-    /// A section: everything under one heading.
+    /// A section: the passages under one heading.
     #[serde(rename = "L1")]
     Section,
     /// A passage: whole sentences of one section and one page.
     #[default]
     #[serde(rename = "L2")]
     Passage,
-    /// A sentence, or what it states.
+    /// A sentence of a passage.
     #[serde(rename = "L3")]
     Sentence,
 }
 
 impl Level {
-    /// The name on the wire and in stores: `L1`, `L2`, `L3`.
+    /// Returns the name on the wire and in stores: `L1`, `L2`, `L3`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Section => "L1",
@@ -83,45 +85,47 @@ impl Level {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls it with")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_passage(&self) -> bool {
         *self == Self::Passage
     }
 }
 
-/// A piece of a document, in whole sentences.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A part of a document, in whole sentences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chunk {
-    /// `<document id>-<ordinal>` for a passage; `<document id>-s<ordinal>` for a section; `<passage id>.<n>` for a sentence.
+    /// `<document id>-<ordinal>` for a passage; `<document id>-s<ordinal>` for a section; `<passage
+    /// id>.<n>` for a sentence.
     pub id: String,
-    /// The id of its document.
+    /// The ID of its document.
     pub document_id: String,
     /// The name of its document.
     pub document_name: String,
     /// The headings above it, outermost first: `Guide > Install`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heading: Option<String>,
-    /// The page it begins on, counted from 1, where the document has pages.
+    /// The page it begins on, counted from 1, if the document has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// The page it ends on, where that is another one; only sections have more than one.
+    /// The page it ends on, if that is a different page. Only sections span several pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_page: Option<u32>,
-    /// How much of the document it is.
+    /// How large a part of the document it is.
     #[serde(default, skip_serializing_if = "Level::is_passage")]
     pub level: Level,
-    /// The id of the chunk of the level above that holds it.
+    /// The ID of the chunk one level up that contains it. Sections have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// Its place among the chunks of its level in the document, counted from 0.
+    /// Its index among the chunks of its level in the document, counted from 0.
     pub ordinal: u32,
-    /// The sentences: one space between two of a paragraph, a line feed between two paragraphs.
+    /// Its sentences: separated by one space within a paragraph and by a line feed between
+    /// paragraphs.
     pub text: String,
 }
 
 impl Chunk {
-    /// A chunk of a store of one's own, without heading and page.
+    /// Creates a passage without heading and page, for a custom store or retriever.
     pub fn new(document_id: &str, document_name: &str, ordinal: u32, text: &str) -> Self {
         Self {
             id: Self::id_of(document_id, ordinal),
@@ -137,19 +141,19 @@ impl Chunk {
         }
     }
 
-    /// The pages it stands on, in order; empty where the document has none.
+    /// Returns the pages it covers, in order. Empty if the document has no pages.
     pub fn pages(&self) -> impl Iterator<Item = u32> + use<> {
         let first = self.page;
         let last = self.last_page.or(first);
         first.zip(last).into_iter().flat_map(|(first, last)| first..=last)
     }
 
-    /// The id of the chunk at `ordinal` of a document.
+    /// Returns the ID of the passage at `ordinal` of a document.
     pub fn id_of(document_id: &str, ordinal: u32) -> String {
         format!("{document_id}-{ordinal}")
     }
 
-    /// The two halves of a passage's id, or nothing for what is none.
+    /// Splits the ID of a passage into document ID and ordinal. Returns `None` for any other text.
     pub fn split_id(chunk_id: &str) -> Option<(&str, u32)> {
         match ChunkId::parse(chunk_id)? {
             ChunkId::Passage { document_id, ordinal } => Some((document_id, ordinal)),
@@ -157,43 +161,44 @@ impl Chunk {
         }
     }
 
-    /// What it is found by in words: its headings, then its text. A question often names the section and not the words in it.
+    /// Returns the text that lexical search indexes: the headings, then the chunk's own text. A
+    /// question often names the section and not the words in it.
     pub fn indexed_text(&self) -> String {
         crate::search::lexical::indexed_text(self.heading.as_deref(), &self.text).into_owned()
     }
 }
 
-/// What the id of a chunk says. Its [`Display`](fmt::Display) is the id: each has one spelling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// The parts of a chunk's ID. Its [`Display`](fmt::Display) is the ID; each ID has one spelling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChunkId<'a> {
     /// `<document id>-s<ordinal>`
     Section {
-        /// The document.
+        /// The ID of the document.
         document_id: &'a str,
-        /// Its place among the sections.
+        /// The index among the document's sections.
         ordinal: u32,
     },
     /// `<document id>-<ordinal>`
     Passage {
-        /// The document.
+        /// The ID of the document.
         document_id: &'a str,
-        /// Its place among the passages.
+        /// The index among the document's passages.
         ordinal: u32,
     },
     /// `<document id>-<passage>.<place>`
     Sentence {
-        /// The document.
+        /// The ID of the document.
         document_id: &'a str,
-        /// The ordinal of its passage.
+        /// The ordinal of the passage that contains it.
         passage: u32,
-        /// Its place in the passage, counted from 0.
+        /// The index within the passage, counted from 0.
         place: u32,
     },
 }
 
 impl<'a> ChunkId<'a> {
-    /// Reads an id; nothing for what is none.
+    /// Parses an ID. Returns `None` if the text is not a chunk ID.
     pub fn parse(chunk_id: &'a str) -> Option<Self> {
         let (document_id, rest) = chunk_id.rsplit_once('-')?;
         let id = if let Some(section) = rest.strip_prefix('s') {
@@ -209,11 +214,11 @@ impl<'a> ChunkId<'a> {
             let ordinal = rest.parse().ok()?;
             Self::Passage { document_id, ordinal }
         };
-        // `+3` and `03` parse as numbers but are no ordinals of ours: an id has one spelling.
+        // `+3` and `03` parse as numbers but never occur in our IDs: each ID has one spelling.
         (id.to_string() == chunk_id).then_some(id)
     }
 
-    /// The document.
+    /// Returns the ID of the document.
     pub fn document_id(self) -> &'a str {
         match self {
             Self::Section { document_id, .. }
@@ -222,7 +227,7 @@ impl<'a> ChunkId<'a> {
         }
     }
 
-    /// The level of the chunk.
+    /// Returns the level of the chunk.
     pub fn level(self) -> Level {
         match self {
             Self::Section { .. } => Level::Section,
@@ -246,18 +251,18 @@ impl fmt::Display for ChunkId<'_> {
     }
 }
 
-/// A chunk that was found.
-#[derive(Debug, Clone, PartialEq)]
+/// A chunk that matches a query.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Hit {
-    /// What was found.
+    /// The chunk.
     pub chunk: Chunk,
-    /// How well it fits, more is better. Comparable within one search only.
+    /// How well it matches: higher is better. Comparable only within one search.
     pub score: f32,
 }
 
 impl Hit {
-    /// A hit of a retriever of one's own.
+    /// Creates a hit, for a custom store or retriever.
     pub fn new(chunk: Chunk, score: f32) -> Self {
         Self { chunk, score }
     }

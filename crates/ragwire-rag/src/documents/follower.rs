@@ -1,4 +1,5 @@
-//! Whatever is built from a library and has to follow its changes: an index of vectors, a graph.
+//! The interface of everything that is built from a library and has to follow its changes, such as
+//! an index of vectors or a graph.
 //!
 //! A follower compares itself with the library instead of reading a list of changes, so no change
 //! can be lost. This module does not know what a follower builds.
@@ -21,10 +22,10 @@ pub type FollowError = Box<dyn Error + Send + Sync>;
 
 /// Something that is built from a [`Library`] and has to follow its changes.
 ///
-/// [`Indexer`](crate::Indexer) follows with a vector store, [`GraphIndex`](crate::graph::GraphIndex)
-/// with a graph. A server holds all followers in one list: it runs [`follow`] for each of them in
-/// the background, and calls [`reconcile`](Self::reconcile) itself where a request should wait
-/// until its own change is visible.
+/// [`Indexer`](crate::Indexer) follows with a vector store,
+/// [`GraphIndex`](crate::graph::GraphIndex) with a graph. A server holds all followers in one list:
+/// it runs [`follow`] for each of them in the background, and calls [`reconcile`](Self::reconcile)
+/// itself where a request should wait until its own change is visible.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     impl Recorder {
-        /// The seconds at which it was called since the last look.
+        /// Takes the seconds at which it was called since the previous look.
         fn calls(&self) -> Vec<u64> {
             std::mem::take(&mut self.calls.lock().unwrap())
         }

@@ -1,24 +1,25 @@
-//! Where sentences end.
+//! Finds where sentences end.
 //!
-//! Not the sentence bounds of `unicode-segmentation`: they break after `Fig.` and `et al.`, and their look-ahead over
-//! what is no letter is quadratic on a text such as `. . . .`, which anybody may upload. This is one pass, right for
-//! most prose, and it never loses a character other than white space at an end.
+//! The sentence bounds of `unicode-segmentation` are not used: they break after `Fig.` and `et
+//! al.`, and their look-ahead over non-letters is quadratic on a text such as `. . . .`, which
+//! anyone may upload. This is a single pass that is right for most prose. It never loses a
+//! character other than white space at an end.
 
-/// Longest sentence in bytes; a longer one is cut at a space, or anywhere if it has none.
+/// The longest sentence in bytes. A longer one is cut at a space, or anywhere if it has no space.
 pub(crate) const MAX_SENTENCE_BYTES: usize = 1_200;
 
-/// Abbreviations after which a sentence goes on whatever follows, lower-case, without the last full stop.
-const GOES_ON: [&str; 22] = [
+/// Abbreviations that never end a sentence, in lower case and without the last full stop.
+const ABBREVIATIONS: [&str; 22] = [
     "e.g", "i.e", "cf", "vs", "al", "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "approx", "resp",
     "viz", "z.b", "d.h", "bzw", "ca", "vgl", "mt",
 ];
-/// Abbreviations after which a number follows.
-const GOES_ON_BEFORE_NUMBER: [&str; 21] = [
+/// Abbreviations that do not end a sentence if a number follows.
+const ABBREVIATIONS_BEFORE_NUMBER: [&str; 21] = [
     "fig", "figs", "eq", "eqs", "sec", "secs", "tab", "ch", "chap", "no", "nos", "nr", "vol", "p", "pp",
     "ref", "refs", "art", "app", "abb", "s",
 ];
 
-/// The sentences of a text, trimmed, none empty. A line feed always ends one.
+/// Returns the sentences of a text, trimmed and not empty. A line feed always ends a sentence.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for line in text.split('\n') {
@@ -34,7 +35,7 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// Where the first sentence of a text ends, in bytes. More than 0 for a text that is not empty.
+/// Returns the length of the first sentence in bytes. More than 0 unless the text is empty.
 fn cut(text: &str) -> usize {
     let window = &text[..text.floor_char_boundary(MAX_SENTENCE_BYTES)];
     let mut chars = window.char_indices().peekable();
@@ -43,7 +44,7 @@ fn cut(text: &str) -> usize {
         if !wide && !matches!(c, '.' | '!' | '?' | '…') {
             continue;
         }
-        // Take further stops and what closes with the sentence.
+        // Include further stops and closing punctuation.
         let mut end = at + c.len_utf8();
         while let Some((at, c)) = chars.next_if(|(_, c)| {
             matches!(
@@ -60,7 +61,7 @@ fn cut(text: &str) -> usize {
     if window.len() == text.len() {
         return text.len();
     }
-    // Too long: a semicolon is better than a space, a space better than nothing.
+    // Too long: prefer to cut at a semicolon, then at a space, then anywhere.
     let last = |separator: &str| {
         window
             .rfind(separator)
@@ -96,8 +97,8 @@ fn ends_sentence(before: &str, stop: char, after: &str) -> bool {
     // `I.` ends more sentences than it begins names; `1.` at the very start numbers a list.
     let numbering =
         before.len() == word.len() && !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-    !(GOES_ON.contains(&lower.as_str())
-        || (next.is_numeric() && GOES_ON_BEFORE_NUMBER.contains(&lower.as_str()))
+    !(ABBREVIATIONS.contains(&lower.as_str())
+        || (next.is_numeric() && ABBREVIATIONS_BEFORE_NUMBER.contains(&lower.as_str()))
         || (initial && word != "I")
         || numbering)
 }
@@ -108,7 +109,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn sentences_end_where_a_reader_says() {
+    fn sentences_end_where_a_human_reader_expects() {
         let cases: &[(&str, &[&str])] = &[
             ("", &[]),
             (" \n ", &[]),

@@ -1,7 +1,9 @@
-//! BM25 over numbered texts, on the `bm25` crate: English stemming and stop words, accents folded.
+//! BM25 over numbered texts with the `bm25` crate: English stemming and stop words, with accents
+//! folded.
 //!
-//! The average length is a constant and not fitted, so that an index rebuilt after a restart gives the same scores as one
-//! that grew. The index keeps no text. It knows neither documents nor chunks; [`library`](super::library) does.
+//! The average length is a constant instead of fitted, so that an index rebuilt after a restart
+//! gives the same scores as one that grew. The index does not store the texts, and knows neither
+//! documents nor chunks; [`Library`](crate::Library) does.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,14 +13,16 @@ use bm25::{
     DefaultTokenizer, Embedder, EmbedderBuilder, Embedding, Language, Scorer, TokenEmbedder, Tokenizer,
 };
 
-/// Terms in a usual chunk, stop words left out: 77 in the chunks of "Attention Is All You Need".
+/// Terms of a typical chunk without stop words; the chunks of "Attention Is All You Need" have 77.
 pub(crate) const AVERAGE_TERMS: f32 = 80.0;
-/// Different terms of a query that are looked up; the first ones win. A query costs terms × matching texts.
+/// How many different terms of a query are looked up; the first ones are used. The cost of a query
+/// is its terms times the matching texts.
 pub(crate) const MAX_QUERY_TERMS: usize = 32;
 
-/// A term as a number. The crate's own hashes give `number104` and `number189` the same one, or `number312` and `number399`. Of 32 bits that are
-/// spread well, one pair among 90,000 terms meets; 64 would cost a chunk 1 KiB.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// A term as a number. The crate's own hashes are equal for `number104` and `number189`, and for
+/// `number312` and `number399`. With 32 well-mixed bits, one pair among 90,000 terms collides; 64
+/// bits would cost 1 KiB per chunk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Term(u32);
 
 impl TokenEmbedder for Term {
@@ -34,7 +38,7 @@ impl TokenEmbedder for Term {
 /// How much of a query is read, in bytes.
 pub(crate) const MAX_QUERY_BYTES: usize = 4_096;
 
-/// Turns text into terms. Costly to make, cheap to use from many threads.
+/// Splits text into terms. Expensive to create, cheap to use from many threads.
 #[derive(Debug)]
 pub(crate) struct Analyzer {
     embedder: Embedder<Term, DefaultTokenizer>,
@@ -54,15 +58,18 @@ impl Default for Analyzer {
 }
 
 impl Analyzer {
-    /// The terms of a text in order, stemmed, without stop words: `The Heads are running` gives `head`, `run`.
+    /// Returns the terms of a text in order, stemmed and without stop words: `The Heads are
+    /// running` gives `head`, `run`.
     pub(crate) fn terms(&self, text: &str) -> Vec<String> {
         self.tokenizer.tokenize(text)
     }
 
-    /// A text ready for an [`Index`]. This is the slow part of indexing and needs no index.
+    /// Prepares a text for an [`Index`]. This is the slow part of indexing and does not need the
+    /// index.
     pub(crate) fn prepare(&self, text: &str) -> TermVector {
         let mut embedding = self.embedder.embed(text);
-        // A term that stands twice stands twice in the embedding, with the same value; scoring takes the first.
+        // A term that occurs twice appears twice in the embedding, with the same value; scoring
+        // uses the first.
         let mut seen = HashSet::new();
         embedding.0.retain(|term| seen.insert(term.index));
         embedding.0.shrink_to_fit();
@@ -76,7 +83,8 @@ impl Analyzer {
     }
 }
 
-/// What of a chunk is searched for words. The headings count as text: a question often names the section and not the words in it.
+/// Returns the part of a chunk that is searched by words. The headings count as text: a question
+/// often names the section and not the words in it.
 pub(crate) fn indexed_text<'a>(heading: Option<&str>, text: &'a str) -> Cow<'a, str> {
     match heading {
         Some(heading) => format!("{heading}\n{text}").into(),
@@ -84,25 +92,25 @@ pub(crate) fn indexed_text<'a>(heading: Option<&str>, text: &'a str) -> Cow<'a, 
     }
 }
 
-/// A text as an [`Index`] takes it.
-#[derive(Debug, Clone)]
+/// The weighted terms of a text, as an [`Index`] takes them.
+#[derive(Clone, Debug)]
 pub(crate) struct TermVector(Embedding<Term>);
 
 /// A text that matches a query.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub(crate) struct Match {
-    /// The number it was added under.
+    /// The key under which it was added.
     pub key: u64,
-    /// Its BM25 score, more than 0. Comparable within one query only.
+    /// Its BM25 score, more than 0. Comparable only within one query.
     pub score: f32,
 }
 
-/// The index itself.
+/// An index of texts by their terms.
 #[derive(Default)]
 pub(crate) struct Index {
     scorer: Scorer<u64, Term>,
-    /// How many texts hold a term: what the scorer knows and does not tell.
+    /// How many texts contain a term. The scorer knows this but does not expose it.
     texts_with: HashMap<Term, u32>,
     texts: HashMap<u64, Box<[Term]>>,
 }
@@ -118,7 +126,7 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
-    /// Adds a text; one that is there under the same key is replaced.
+    /// Adds a text. A text with the same key is replaced.
     pub(crate) fn insert(&mut self, key: u64, text: TermVector) {
         self.remove(key);
         let terms: Box<[Term]> = text.0.indices().copied().collect();
@@ -129,7 +137,7 @@ impl Index {
         self.scorer.upsert(&key, text.0);
     }
 
-    /// Takes a text out, if it is there.
+    /// Removes a text, if it is in the index.
     pub(crate) fn remove(&mut self, key: u64) {
         let Some(terms) = self.texts.remove(&key) else {
             return;
@@ -145,12 +153,13 @@ impl Index {
         self.scorer.remove(&key);
     }
 
-    /// How many texts it holds.
+    /// Returns how many texts it contains.
     pub(crate) fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// The best texts for a query, best first, equal scores by key. Only texts that `wanted` accepts count.
+    /// Returns the best texts for a query, best first, equal scores ordered by key. Only texts that
+    /// `wanted` accepts are considered.
     pub(crate) fn search(
         &self,
         analyzer: &Analyzer,
@@ -172,13 +181,13 @@ impl Index {
         matches
     }
 
-    /// The weight of a term that no text holds: the highest there is.
+    /// Returns the weight of a term that no text contains: the highest possible weight.
     pub(crate) fn unseen_weight(&self) -> f32 {
         (1.0 + (self.texts.len() as f32 + 0.5) / 0.5).ln()
     }
 
-    /// How much a term (as [`Analyzer::terms`] gives it) tells: the inverse document frequency of BM25, highest for a
-    /// term that no text holds.
+    /// Returns how significant a term (as returned by [`Analyzer::terms`]) is: the inverse document
+    /// frequency of BM25, highest for a term that no text contains.
     pub(crate) fn weight(&self, term: &str) -> f32 {
         let index = Term::embed(term);
         let (texts, with) = (

@@ -1,4 +1,4 @@
-//! Search: the lexical index, stores of vectors, query planning, ranking and fusion.
+//! Search: the lexical index, vector stores, query planning, ranking and fusion.
 
 pub(crate) mod index;
 pub(crate) mod lexical;

@@ -1,16 +1,18 @@
-//! What is searched for: the question itself, its most telling words alone, and each question within it.
+//! Plans the queries for a question: the question itself, its most significant words, and each
+//! question within it.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use ragwire::event::Complexity;
 
-/// Most queries of a first round: each is a search of its own.
+/// The most queries of a first round; each is a separate search.
 pub(crate) const MAX_QUERIES: usize = 6;
-/// Fewest words of a part that is searched for on its own.
+/// The fewest words of a part that is searched separately.
 const MIN_PART_WORDS: usize = 2;
-/// Most telling words that are searched for alone: the longest, which as a rule are the rarest.
+/// How many significant words form a separate query: the longest ones, which are usually the
+/// rarest.
 const FOCUS_WORDS: usize = 3;
-/// Words left out of the keywords; the index has a longer list of its own.
+/// Words left out of the keywords. The index has a longer list of its own stop words.
 const FUNCTION_WORDS: [&str; 46] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "had", "has",
     "have", "how", "i", "in", "is", "it", "its", "me", "of", "on", "or", "please", "that", "the", "there",
@@ -18,25 +20,30 @@ const FUNCTION_WORDS: [&str; 46] = [
     "with", "you",
 ];
 
-/// How a question is going to be searched for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The queries planned for a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) struct Plan {
-    /// The queries, the question itself first, no two alike. At least 1, at most [`MAX_QUERIES`].
+    /// The queries, the question itself first, no two equivalent. At least 1 and at most
+    /// [`MAX_QUERIES`].
     pub queries: Vec<String>,
-    /// The questions found in the question; itself where it is one. Never empty.
+    /// The questions within the question, or the question itself if it is only one. Never empty.
     pub parts: Vec<String>,
 }
 
 impl Plan {
-    /// Plans a question.
+    /// Plans the queries for a question.
     pub(crate) fn of(question: &str) -> Self {
         let mut parts: Vec<String> = parts(question).into_iter().map(str::to_owned).collect();
         let mut queries = vec![question.trim().to_owned()];
         let mut add = |query: String| {
-            // The index leaves function words out, so queries with the same telling words are the same search.
-            let alike = |known: &String| telling(known).eq(telling(&query));
-            if queries.len() < MAX_QUERIES && telling(&query).next().is_some() && !queries.iter().any(alike) {
+            // The index ignores function words, so queries with the same significant words are the
+            // same search.
+            let alike = |known: &String| significant_words(known).eq(significant_words(&query));
+            if queries.len() < MAX_QUERIES
+                && significant_words(&query).next().is_some()
+                && !queries.iter().any(alike)
+            {
                 queries.push(query);
             }
         };
@@ -61,7 +68,7 @@ impl Plan {
     }
 }
 
-/// The questions within a question: cut at `?`, `;`, line feeds and the word `and`.
+/// Splits a question into its questions at `?`, `;`, line feeds and the word `and`.
 fn parts(question: &str) -> Vec<&str> {
     let sentences = question.split(['?', ';', '\n']);
     let clauses = sentences.flat_map(|sentence| sentence.split(" and "));
@@ -72,23 +79,23 @@ fn parts(question: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The longest telling words, at least one fewer than there are, in the order of the question: a wider search, for passages
-/// that miss a word of the question.
+/// Returns the longest significant words in the order of the question, at least one fewer than it
+/// has. This widens the search to passages that lack a word of the question.
 fn focus(question: &str) -> String {
-    let telling = || {
+    let significant = || {
         question
             .unicode_words()
             .filter(|word| !is_function_word(&word.to_lowercase()))
     };
-    let mut longest: Vec<&str> = telling().collect();
-    // Of words of one length the first: sorting is stable.
+    let mut longest: Vec<&str> = significant().collect();
+    // Of words with the same length the first is kept: sorting is stable.
     longest.sort_by_key(|word| std::cmp::Reverse(word.chars().count()));
     longest.truncate(FOCUS_WORDS.min(longest.len().saturating_sub(1)));
-    let focus: Vec<&str> = telling().filter(|word| longest.contains(word)).collect();
+    let focus: Vec<&str> = significant().filter(|word| longest.contains(word)).collect();
     focus.join(" ")
 }
 
-fn telling(text: &str) -> impl Iterator<Item = String> {
+fn significant_words(text: &str) -> impl Iterator<Item = String> {
     words(text).filter(|word| !is_function_word(word))
 }
 

@@ -1,7 +1,9 @@
-//! Ranking passages against a query: late interaction over any embedder, and the words that they cover.
+//! Ranks passages against a query: by late interaction with any embedder, or by the words that they
+//! cover.
 //!
-//! It searches nothing and knows no store. A store that keeps the vectors of tokens ranks by itself what it finds
-//! ([`SearchTools::late_interaction`](crate::SearchTools::late_interaction)); here they are made when they are needed.
+//! Nothing is searched here. A store with token vectors can rank its own hits
+//! ([`SearchTools::late_interaction`](crate::SearchTools::late_interaction)); here the token
+//! vectors are computed when they are needed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,25 +15,28 @@ use crate::documents::sentences;
 use crate::models::{Boxed, Embed, ModelError, Rank, Side, max_sim};
 use crate::search::terms::{Term, coverage, question_terms};
 
-/// Passages whose token vectors are in memory at once: 64 of 300 tokens with 1,024 numbers take 75 MiB. A usual call has fewer.
+/// Passages whose token vectors are in memory at once: 64 passages of 300 tokens with 1,024
+/// dimensions take 75 MiB. A typical call has fewer.
 pub(crate) const BATCH_PASSAGES: usize = 64;
-/// Words of a passage around its best sentence count this much of words in it.
+/// Words of a passage outside its best sentence count this share of words in it.
 const AROUND_SHARE: f32 = 0.5;
 
-/// The name of the tool that ranks by this method, as the seed spells it: `rerank_colbert`.
+/// Returns the name of the tool that ranks by this method: `rerank_colbert`.
 pub(crate) fn tool(method: &str) -> String {
     format!("rerank_{}", method.replace('-', "_"))
 }
 
-/// Late interaction: MaxSim over the token vectors of an embedder. Events call it `colbert`, and the tool `rerank_colbert`, as the seed does, after
-/// the paper that it is from (Khattab and Zaharia, 2020). An embedder that was not trained for it ranks sensibly all the same; it is no ColBERT.
-#[derive(Debug, Clone)]
+/// Ranks by late interaction: MaxSim over the token vectors of an embedder. Events use the names of
+/// existing systems, `colbert` for the method and `rerank_colbert` for the tool, after the paper
+/// that introduced it (Khattab and Zaharia, 2020). An embedder that was not trained for late
+/// interaction also ranks reasonably, but it is not a ColBERT model.
+#[derive(Clone, Debug)]
 pub struct MaxSimRank {
     embedder: Arc<dyn Embed>,
 }
 
 impl MaxSimRank {
-    /// Ranks by the tokens of `embedder`, which has to give them.
+    /// Ranks by the token vectors of `embedder`, which has to support them.
     pub fn new(embedder: Arc<dyn Embed>) -> Self {
         Self { embedder }
     }
@@ -44,9 +49,9 @@ impl MaxSimRank {
             .embedder
             .embed_tokens(Side::Query, vec![query.to_owned()])
             .await?;
-        let query = query
-            .pop()
-            .ok_or_else(|| ModelError::Failed("no vectors of the query".into()))?;
+        let query = query.pop().ok_or_else(|| {
+            ModelError::Failed("the embedder returned no token vectors for the query".into())
+        })?;
         let mut scores = Vec::with_capacity(passages.len());
         while !passages.is_empty() {
             let rest = passages.split_off(passages.len().min(BATCH_PASSAGES));
@@ -54,14 +59,16 @@ impl MaxSimRank {
             let wanted = batch.len();
             let tokens = self.embedder.embed_tokens(Side::Passage, batch).await?;
             if tokens.len() != wanted {
-                return Err(ModelError::Failed("another number of vectors than texts".into()));
+                return Err(ModelError::Failed(
+                    "the embedder returned another number of vectors than texts".into(),
+                ));
             }
-            let own = query.clone();
-            // Thousands of products of hundreds of numbers each: milliseconds.
+            let query = query.clone();
+            // Thousands of dot products with hundreds of dimensions take milliseconds.
             let products = move || {
                 tokens
                     .iter()
-                    .map(|passage| max_sim(&own, passage))
+                    .map(|passage| max_sim(&query, passage))
                     .collect::<Vec<f32>>()
             };
             let batch = spawn_blocking(products).await;
@@ -81,15 +88,16 @@ impl Rank for MaxSimRank {
     }
 }
 
-/// How much of the query's telling words a passage covers, as a library weighs them: what its best sentence covers, and half of what the rest
-/// adds. From 0 to 1, the same for the same library.
-#[derive(Debug, Clone)]
+/// Ranks by the share of the query's significant words that a passage covers, weighted by a
+/// library: the share in its best sentence, plus half of what the rest adds. Scores range from 0 to
+/// 1 and are the same for the same library.
+#[derive(Clone, Debug)]
 pub struct LexicalRank {
     library: Arc<Library>,
 }
 
 impl LexicalRank {
-    /// Weighs words as `library` does.
+    /// Weights words as `library` does.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library }
     }
@@ -131,7 +139,7 @@ fn covered(library: &Library, terms: &[Term], passage: &str) -> f32 {
 mod tests {
     use super::*;
     use crate::models::test_models::Words;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::test_data::library_with_a_rare_word;
 
     fn passages(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
@@ -147,7 +155,7 @@ mod tests {
         assert_eq!(rounded, [2.0, 2.0, 1.0, 0.0, 0.0]);
         assert_eq!(rank.rank("", passages(&texts)).await.unwrap(), [0.0; 5]);
         assert_eq!(rank.rank("red", Vec::new()).await.unwrap(), [0.0; 0]);
-        // More than a batch, in order.
+        // More than one batch, in order.
         let many: Vec<String> = (0..BATCH_PASSAGES * 2 + 1)
             .map(|n| "fox ".repeat(n % 2))
             .collect();
@@ -173,18 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn words_rank_by_what_they_tell() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let text: String = (0..20)
-            .map(|n| format!("# {n}\n\nThe model learns.\n\n"))
-            .collect();
-        let parsed = parse(
-            "a.md",
-            (text + "An optimizer.").as_bytes(),
-            &ParseLimits::default(),
-        )
-        .unwrap();
-        library.add("a.md", &parsed).unwrap();
-        let rank = LexicalRank::new(Arc::new(library));
+        let rank = LexicalRank::new(Arc::new(library_with_a_rare_word()));
         assert_eq!(rank.method(), "lexical");
         let texts = [
             "Nothing of it.",

@@ -1,7 +1,8 @@
-//! Finding chunks: the seam [`Retrieve`], its lexical implementation, and the fusing of several result lists.
+//! Retrieval: the trait [`Retrieve`], its lexical implementation, and the fusion of several result
+//! lists.
 //!
-//! The trait returns boxed futures, so that a server can hold an `Arc<dyn Retrieve>` and choose at start: one allocation for
-//! a search does not show beside the search.
+//! The trait returns boxed futures, so that a server can hold an `Arc<dyn Retrieve>` and choose at
+//! start. One allocation per search is negligible.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -11,21 +12,22 @@ use std::sync::Arc;
 
 use crate::{Hit, Library};
 
-/// Constant of reciprocal rank fusion, from the paper that introduced it (Cormack et al., 2009).
+/// The constant of reciprocal rank fusion, from the paper that introduced it (Cormack et al.,
+/// 2009).
 pub(crate) const RRF_K: u16 = 60;
 
-/// What is searched for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The query of a retrieval.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetrieveRequest {
     /// The query.
     pub query: String,
-    /// Most hits wanted.
+    /// The most hits to return.
     pub limit: usize,
 }
 
 impl RetrieveRequest {
-    /// Searches for `query`.
+    /// Creates a request for the best `limit` hits for `query`.
     pub fn new(query: impl Into<String>, limit: usize) -> Self {
         Self {
             query: query.into(),
@@ -34,49 +36,50 @@ impl RetrieveRequest {
     }
 }
 
-/// A search failed.
+/// A failed search.
 #[derive(Debug, thiserror::Error)]
 #[error("the search failed")]
 pub struct RetrieveError(#[source] Box<dyn Error + Send + Sync>);
 
 impl RetrieveError {
-    /// Wraps what went wrong.
+    /// Wraps the cause.
     pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(source.into())
     }
 
-    /// A stable name for programs.
+    /// Returns a stable code for programs: `retrieval_failed`.
     pub fn code(&self) -> &'static str {
         "retrieval_failed"
     }
 }
 
-/// Finds chunks.
+/// Finds the chunks that match a query.
 pub trait Retrieve: Send + Sync + 'static {
-    /// The tool's name in events and citations.
+    /// Returns the tool's name in events and citations.
     fn tool(&self) -> &str;
 
-    /// How it finds, for the metadata: `lexical`, `dense`, `hybrid`.
+    /// Returns the kind of search for the metadata: `lexical`, `dense` or `hybrid`.
     fn mode(&self) -> &str;
 
-    /// The best hits, best first, at most as many as wanted.
+    /// Returns the best hits, best first, at most `limit` of the request.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the search up; it changes nothing.
+    /// Dropping the future abandons the search, which changes nothing.
     fn retrieve<'a>(
         &'a self,
         request: RetrieveRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>>;
 }
 
-/// BM25 over a [`Library`]. A search runs on tokio's blocking threads: it reads a file, and over many chunks it takes long.
-#[derive(Debug, Clone)]
+/// BM25 over a [`Library`]. A search runs on tokio's blocking threads: it reads a file, and takes
+/// long over many chunks.
+#[derive(Clone, Debug)]
 pub struct Lexical {
     library: Arc<Library>,
 }
 
 impl Lexical {
-    /// Searches `library`.
+    /// Creates a retriever over `library`.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library }
     }
@@ -106,8 +109,9 @@ impl Retrieve for Lexical {
     }
 }
 
-/// Fuses result lists by reciprocal rank: a chunk's score is the sum of `1 / (60 + rank)` over the lists that hold it.
-/// Scores of different lists need not be comparable. Equal scores are in the order of first appearance.
+/// Fuses result lists by reciprocal rank: a chunk's score is the sum of `1 / (60 + rank)` over the
+/// lists that contain it. Scores of different lists need not be comparable. Equal scores are in the
+/// order of first appearance.
 pub(crate) fn fuse(lists: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
     let mut first: HashMap<&str, &Hit> = HashMap::new();
     for hit in lists.iter().flatten() {
@@ -124,17 +128,17 @@ pub(crate) fn fuse(lists: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
         .collect()
 }
 
-/// What [`fuse`] does, of any keys: each with its score, best first.
+/// Does what [`fuse`] does for keys of any type, and returns each with its score, best first.
 pub(crate) fn reciprocal_ranks<K: Copy + Eq + Hash>(lists: &[Vec<K>]) -> Vec<(K, f32)> {
     let mut fused: Vec<(K, f32)> = Vec::new();
-    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut indices: HashMap<K, usize> = HashMap::new();
     for list in lists {
         for (rank, key) in (1u32..).zip(list) {
-            let place = *places.entry(*key).or_insert_with(|| {
+            let index = *indices.entry(*key).or_insert_with(|| {
                 fused.push((*key, 0.0));
                 fused.len() - 1
             });
-            fused[place].1 += 1.0 / (f32::from(RRF_K) + rank as f32);
+            fused[index].1 += 1.0 / (f32::from(RRF_K) + rank as f32);
         }
     }
     fused.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -154,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_lists_hold_comes_first() {
+    fn hits_in_several_lists_come_first() {
         let fused = fuse(&[hits(&[1, 2, 3]), hits(&[3, 4]), hits(&[])], 3);
         assert_eq!(
             fused.iter().map(|hit| hit.chunk.ordinal).collect::<Vec<_>>(),

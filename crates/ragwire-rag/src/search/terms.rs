@@ -1,12 +1,13 @@
-//! The words of a question that tell something, and how much each tells in a library.
+//! The significant words of a question, and how significant each is in a library.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
 use crate::search::lexical::MAX_QUERY_BYTES;
 
-/// Words that questions are made with, besides the stop words of the index. They ask, and do not say for what.
-const ASKING: [&str; 36] = [
+/// Words that questions are phrased with, in addition to the index's stop words. They express that
+/// something is asked, but not what.
+const QUESTION_WORDS: [&str; 36] = [
     "many",
     "much",
     "use",
@@ -44,34 +45,35 @@ const ASKING: [&str; 36] = [
     "document",
     "text",
 ];
-/// How much an asking word counts.
-const ASKING_SHARE: f32 = 0.2;
-/// What every word counts at least, as a share of a word that stands nowhere: in a small library almost every word stands
-/// almost everywhere.
+/// The weight of a question word, relative to other words.
+const QUESTION_WORD_SHARE: f32 = 0.2;
+/// The minimum weight of every word, as a share of the weight of a word that does not occur. In a
+/// small library almost every word occurs in almost every passage.
 const BASE_SHARE: f32 = 0.25;
-/// Most words taken from a question.
+/// The most words taken from a question.
 const MAX_TERMS: usize = 32;
 
 /// One word of a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub(crate) struct Term {
-    /// As the question spells it.
+    /// The spelling in the question.
     pub word: String,
-    /// As the index spells it.
+    /// The spelling in the index.
     pub stem: String,
-    /// How much it tells, more than 0.
+    /// How significant it is, more than 0.
     pub weight: f32,
-    /// Whether it stands anywhere in the library.
+    /// Whether it occurs in the library.
     pub known: bool,
 }
 
-/// The telling words of a question, each once, in its order. Empty for a question of stop words.
+/// Returns the significant words of a question, each once and in order. Empty for a question of
+/// stop words.
 pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
     let mut found: Vec<(String, String)> = Vec::new();
     for word in question.unicode_words() {
-        // Folding accents can make several words of one; the first is enough.
+        // Folding accents can split a word into several; the first is enough.
         let Some(stem) = library.terms(word).into_iter().next() else {
             continue;
         };
@@ -83,8 +85,12 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let unseen = library.unseen_weight();
     let weights = library.weights(&stems);
     let term = |((word, stem), weight): ((String, String), f32)| {
-        let asking = ASKING.contains(&word.to_lowercase().as_str());
-        let share = if asking { ASKING_SHARE } else { 1.0 };
+        let is_question_word = QUESTION_WORDS.contains(&word.to_lowercase().as_str());
+        let share = if is_question_word {
+            QUESTION_WORD_SHARE
+        } else {
+            1.0
+        };
         Term {
             word,
             stem,
@@ -95,7 +101,8 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     found.into_iter().zip(weights).map(term).collect()
 }
 
-/// How much of the weight of all terms falls on those that `holds` accepts, 0 to 1; 0 where there is no term.
+/// Returns the share of the weight of all terms that `holds` accepts, from 0 to 1; 0 if there are
+/// no terms.
 pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     let held: f32 = terms
@@ -109,21 +116,11 @@ pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::test_data::library_with_a_rare_word;
 
     #[test]
-    fn rare_words_tell_more_and_unknown_ones_most() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let text: String = (0..20)
-            .map(|n| format!("# Part {n}\n\nThe model learns.\n\n"))
-            .collect();
-        let parsed = parse(
-            "a.md",
-            (text + "An optimizer.").as_bytes(),
-            &ParseLimits::default(),
-        )
-        .unwrap();
-        library.add("a.md", &parsed).unwrap();
+    fn rare_words_weigh_more_and_unknown_words_most() {
+        let library = library_with_a_rare_word();
         let terms = question_terms(
             &library,
             "How many models use the optimizer, optimizers or Unicorns?",

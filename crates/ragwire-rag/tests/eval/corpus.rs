@@ -18,7 +18,7 @@ const PAGES: [(&str, &str); 4] = [
 ];
 
 /// Questions that are counted together.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Questions {
     pub(crate) answerable: Vec<Answerable>,
     pub(crate) unanswerable: Vec<Unanswerable>,
@@ -33,7 +33,7 @@ struct All {
 }
 
 /// A question and what answers it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Answerable {
     pub(crate) question: String,
     /// The document's name.
@@ -50,7 +50,7 @@ impl Answerable {
 }
 
 /// A question that none of the documents answers.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Unanswerable {
     pub(crate) question: String,
 }
@@ -60,7 +60,7 @@ fn plain(text: &str) -> String {
 }
 
 /// The documents, and the questions about them.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Corpus {
     pub(crate) library: Arc<Library>,
     pub(crate) questions: Questions,

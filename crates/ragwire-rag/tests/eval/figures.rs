@@ -13,7 +13,7 @@ use crate::corpus::{Answerable, Corpus, Questions};
 const HITS: usize = 20;
 
 /// How well the answering passages are found.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranking {
     /// Share of questions whose first hit answers.
     pub(crate) hit_1: f64,
@@ -39,7 +39,7 @@ impl Ranking {
 }
 
 /// A way of finding: a tool, and what puts its hits into another order.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) name: String,
     pub(crate) tools: SearchTools,
@@ -78,7 +78,7 @@ async fn reordered(rank: &dyn Rank, query: &str, mut hits: Vec<Hit>) -> Vec<Hit>
 }
 
 /// What whole answers say.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Answers {
     /// Share of the questions with an answer that were answered.
     pub(crate) answered: f64,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// What was measured of one way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figures: Vec<f64>,
@@ -15,7 +15,7 @@ pub(crate) struct Row {
 }
 
 /// A table of a page.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Row>,

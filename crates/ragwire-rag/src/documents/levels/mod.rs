@@ -1,11 +1,14 @@
-//! The chunks of a document on three levels, cut from its pieces whenever they are asked for: sections, passages, sentences.
+//! The chunks of a document on three levels: sections, passages, sentences. They are cut from its
+//! pieces on demand.
 //!
-//! A passage is a piece as it was stored. A section is the passages under one heading, one after the other; a sentence is what one
-//! sentence of a passage says. Small chunks are found more exactly and large ones answer better, so a search may find a sentence and hand on
-//! its passage, or a passage and its section ([`Chunk::parent`]).
+//! A passage is a piece as it was stored. A section is the sequence of passages under one heading.
+//! A sentence is one sentence of a passage. Small chunks match more precisely and large chunks
+//! answer better, so a search may match a sentence and return its passage, or match a passage and
+//! return its section ([`Chunk::parent`]).
 //!
-//! Nothing of it is stored: the same pieces always give the same chunks with the same ids. What a piece repeats of the one before it belongs
-//! to that one alone, here and nowhere else. It does not know where pieces are kept.
+//! None of this is stored: the same pieces always give the same chunks with the same IDs. A
+//! sentence that a piece repeats from the previous piece belongs only to the previous piece. This
+//! module does not know where pieces are stored.
 
 use std::ops::Range;
 
@@ -15,36 +18,38 @@ use crate::documents::sentences;
 use crate::{Chunk, Document, Level};
 use ragwire::event::Levels;
 
-/// Longest section in bytes: about 1,500 tokens, of which several fit a small model's context. What stands under one heading and is longer
-/// becomes several sections, cut between passages.
+/// The longest section in bytes: about 1,500 tokens, so that several fit into a small model's
+/// context. Longer text under one heading becomes several sections, split between passages.
 pub(crate) const MAX_SECTION_BYTES: usize = 6_000;
-/// Shortest sentence in bytes. `Yes.`, `}` or `See Table 3.` say nothing alone and would be near to everything: they go with the sentence
-/// after them, and at the end of a passage with the one before.
+/// The shortest sentence in bytes. `Yes.`, `}` or `See Table 3.` mean nothing alone and would be
+/// close to everything, so they are joined to the sentence after them, or at the end of a passage
+/// to the one before.
 pub(crate) const MIN_SENTENCE_BYTES: usize = 20;
-/// Raised whenever the same document gives other pieces or other chunks than before: an index learns from it that it is of yesterday.
+/// Incremented whenever the same document gives different pieces or chunks than before, so that an
+/// index can detect that it is out of date.
 pub(crate) const VERSION: u32 = 1;
 
-/// A section with all that it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A section with the passages and sentences it contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionTree {
     /// The section. It has no parent.
     pub section: Chunk,
-    /// Its passages, in order; at least one.
+    /// Its passages, in order. Never empty.
     pub passages: Vec<Chunk>,
     /// Their sentences, in order.
     pub sentences: Vec<Chunk>,
 }
 
 impl SectionTree {
-    /// All of its chunks: the section, its passages, their sentences.
+    /// Returns all of its chunks: the section, then its passages, then their sentences.
     pub fn into_chunks(self) -> impl Iterator<Item = Chunk> {
         let section = std::iter::once(self.section);
         section.chain(self.passages).chain(self.sentences)
     }
 }
 
-/// All sections of a document, in order.
+/// Returns all sections of a document, in order.
 #[cfg(test)]
 pub(crate) fn sections(document: &Document, pieces: &[Piece]) -> Vec<SectionTree> {
     let outlined = OutlinedDocument::new(document.clone(), Outline::of(pieces));
@@ -57,12 +62,13 @@ pub(crate) fn sections(document: &Document, pieces: &[Piece]) -> Vec<SectionTree
     (0..).map_while(section).collect()
 }
 
-/// Where sections and sentences of a document begin: all that is needed to give a chunk its ids without reading the whole document.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The positions at which sections and sentences of a document begin. With them a chunk gets its
+/// IDs without reading the whole document.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outline {
-    /// The first passage of each section, growing.
+    /// The first passage of each section, ascending.
     sections: Vec<u32>,
-    /// For each passage the number of sentences before it, and at last that of all.
+    /// The number of sentences before each passage, followed by the total.
     sentences: Vec<u32>,
 }
 
@@ -76,8 +82,8 @@ impl Outline {
     }
 
     fn section_of(&self, passage: u32) -> u32 {
-        let begun = self.sections.partition_point(|first| *first <= passage);
-        begun.saturating_sub(1) as u32
+        let count = self.sections.partition_point(|first| *first <= passage);
+        count.saturating_sub(1) as u32
     }
 
     pub(crate) fn passages(&self, section: u32) -> Option<Range<u32>> {
@@ -96,22 +102,22 @@ impl Outline {
     }
 }
 
-/// Makes an [`Outline`] of pieces that come one by one.
+/// Builds an [`Outline`] from pieces that arrive one by one.
 #[derive(Debug, Default)]
 pub(crate) struct OutlineBuilder {
     outline: Outline,
     sentences: u32,
-    /// Bytes of the section that is open.
+    /// Bytes of the open section.
     bytes: usize,
 }
 
 impl OutlineBuilder {
-    /// Adds a piece; `before` is the one that was added before it.
+    /// Adds a piece; `before` is the piece added before it.
     pub(crate) fn add(&mut self, before: Option<&Piece>, piece: &Piece) {
         let own = FreshText::of(before, piece);
         let passage = self.outline.sentences.len() as u32;
-        let goes_on = before.is_some_and(|before| before.heading == piece.heading);
-        if goes_on && self.bytes + own.len() <= MAX_SECTION_BYTES {
+        let continues = before.is_some_and(|before| before.heading == piece.heading);
+        if continues && self.bytes + own.len() <= MAX_SECTION_BYTES {
             self.bytes += own.len();
         } else {
             self.outline.sections.push(passage);
@@ -127,10 +133,10 @@ impl OutlineBuilder {
     }
 }
 
-/// What a piece says that the one before it did not.
-#[derive(Debug, Clone, Copy)]
+/// The text of a piece without the sentence that it repeats from the previous piece.
+#[derive(Clone, Copy, Debug)]
 struct FreshText<'a> {
-    /// What stands between the two.
+    /// The separator between the two pieces.
     between: &'a str,
     text: &'a str,
 }
@@ -143,7 +149,7 @@ impl<'a> FreshText<'a> {
             Some(first) if repeated > 0 => text.split_at(first.len_utf8()),
             _ => ("\n", text),
         };
-        // Empty lines of a listing, cut off from it.
+        // Only empty lines of a listing, separated from it by a cut.
         if text.trim().is_empty() {
             return Self {
                 between: "",
@@ -158,7 +164,7 @@ impl<'a> FreshText<'a> {
     }
 }
 
-/// How many bytes at the start of a piece repeat the one before it.
+/// Returns how many bytes at the start of a piece repeat the previous one.
 fn repeated(before: &Piece, piece: &Piece) -> usize {
     if before.heading != piece.heading || before.page != piece.page {
         return 0;
@@ -168,32 +174,34 @@ fn repeated(before: &Piece, piece: &Piece) -> usize {
         .map_or_else(|| guess(before, piece), |bytes| bytes as usize)
 }
 
-/// For files of before, which do not say it: almost always right, and at worst a line that really stood there twice is counted once.
+/// For files that do not record the repetition. Almost always right; in the worst case a line that
+/// occurs twice in a row is counted once.
 fn guess(before: &Piece, piece: &Piece) -> usize {
     let last = sentences(&before.text).pop().unwrap_or_default();
     let rest = piece.text.strip_prefix(last);
-    let goes_on = rest.is_some_and(|rest| rest.starts_with([' ', '\n']));
-    if goes_on && last.len() <= MAX_OVERLAP_BYTES {
+    let is_repeated = rest.is_some_and(|rest| rest.starts_with([' ', '\n']));
+    if is_repeated && last.len() <= MAX_OVERLAP_BYTES {
         last.len()
     } else {
         0
     }
 }
 
-/// The sentences of a passage's own text, none lost, each at least [`MIN_SENTENCE_BYTES`] long unless there is no more.
+/// Returns the sentences of a passage's own text. No text is lost, and each is at least
+/// [`MIN_SENTENCE_BYTES`] long unless the whole text is shorter.
 fn propositions(text: &str) -> Vec<&str> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    // What is too short and waits for the next.
-    let mut waits: Option<Range<usize>> = None;
+    // A unit that is too short and is joined to the next one.
+    let mut short: Option<Range<usize>> = None;
     for unit in units(text) {
-        let start = waits.take().map_or(unit.start, |short| short.start);
+        let start = short.take().map_or(unit.start, |short| short.start);
         if unit.end - start < MIN_SENTENCE_BYTES {
-            waits = Some(start..unit.end);
+            short = Some(start..unit.end);
         } else {
             found.push(start..unit.end);
         }
     }
-    if let Some(short) = waits {
+    if let Some(short) = short {
         match found.last_mut() {
             Some(last) => last.end = short.end,
             None => found.push(short),
@@ -202,13 +210,14 @@ fn propositions(text: &str) -> Vec<&str> {
     found.into_iter().filter_map(|range| text.get(range)).collect()
 }
 
-/// Lines of tables and listings, sentences of all else.
+/// Returns the lines of tables and listings, and the sentences of all other text.
 fn units(text: &str) -> Vec<Range<usize>> {
     let start_of = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
     let range_of = |part: &str| start_of(part)..start_of(part) + part.len();
     let mut units = Vec::new();
     for line in text.split('\n') {
-        // Only listings keep what stands before their lines, and parsers write a table's row with bars.
+        // Only listings keep leading white space, and parsers separate the cells of a table row
+        // with bars.
         if line.starts_with(char::is_whitespace) || line.contains(" | ") {
             units.extend(Some(line.trim()).filter(|line| !line.is_empty()).map(range_of));
         } else {
@@ -218,7 +227,7 @@ fn units(text: &str) -> Vec<Range<usize>> {
     units
 }
 
-/// A document that can name its chunks.
+/// A document with its outline, which gives its chunks their IDs.
 #[derive(Debug)]
 pub(crate) struct OutlinedDocument {
     pub(crate) document: Document,
@@ -249,7 +258,7 @@ impl OutlinedDocument {
         }
     }
 
-    /// The sentences of the passage at `ordinal`; `before` is the piece before it.
+    /// Returns the sentences of the passage at `ordinal`; `before` is the piece before it.
     pub(crate) fn sentences(&self, ordinal: u32, before: Option<&Piece>, piece: &Piece) -> Vec<Chunk> {
         let earlier = self.outline.sentences.get(ordinal as usize).copied().unwrap_or(0);
         let sentence = |(place, text): (u32, &str)| {
@@ -275,7 +284,7 @@ impl OutlinedDocument {
         (0u32..).zip(propositions(own.text)).map(sentence).collect()
     }
 
-    /// The section at `ordinal` of the pieces that it holds; `before` is the piece before them.
+    /// Builds the section at `ordinal` from its pieces; `before` is the piece before them.
     pub(crate) fn section(
         &self,
         ordinal: u32,

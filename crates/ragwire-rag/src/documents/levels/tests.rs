@@ -1,4 +1,4 @@
-//! Whole lists of chunks, and what holds of any document.
+//! Tests of whole chunk lists, and properties that hold for any document.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn trees(parsed: &Parsed) -> Vec<SectionTree> {
     sections(&document, &chunks(parsed))
 }
 
-/// Id, parent, pages and text, each level by itself.
+/// ID, parent, pages and text of each chunk, level by level.
 fn plain(chunks: impl IntoIterator<Item = Chunk>) -> Vec<(String, String, Vec<u32>, String)> {
     let plain = |chunk: Chunk| {
         let parent = chunk.parent.clone().unwrap_or_default();
@@ -62,7 +62,7 @@ fn document_of(blocks: Vec<Block>) -> Parsed {
 fn a_small_document_on_three_levels() {
     use BlockKind::{Listing, Prose};
     let blocks = vec![
-        block(None, Some(1), Prose, "What stands before the first heading."),
+        block(None, Some(1), Prose, "Text before the first heading."),
         block(
             Some("Birds"),
             Some(1),
@@ -95,7 +95,7 @@ fn a_small_document_on_three_levels() {
     assert_eq!(
         plain(trees.iter().map(|tree| tree.section.clone())),
         rows(&[
-            ("d-s0", "", &[1], "What stands before the first heading."),
+            ("d-s0", "", &[1], "Text before the first heading."),
             (
                 "d-s1",
                 "",
@@ -116,7 +116,7 @@ fn a_small_document_on_three_levels() {
     assert_eq!(
         plain(trees.iter().flat_map(|tree| tree.passages.clone())),
         rows(&[
-            ("d-0", "d-s0", &[1], "What stands before the first heading."),
+            ("d-0", "d-s0", &[1], "Text before the first heading."),
             (
                 "d-1",
                 "d-s1",
@@ -137,7 +137,7 @@ fn a_small_document_on_three_levels() {
     assert_eq!(
         plain(trees.iter().flat_map(|tree| tree.sentences.clone())),
         rows(&[
-            ("d-0.0", "d-0", &[1], "What stands before the first heading."),
+            ("d-0.0", "d-0", &[1], "Text before the first heading."),
             ("d-1.0", "d-1", &[1], "A robin sings at dawn every day."),
             ("d-1.1", "d-1", &[1], "An owl hunts at night, unseen. Yes."),
             ("d-2.0", "d-2", &[2], "No. A hawk hunts by day and sees all."),
@@ -171,7 +171,7 @@ fn a_small_document_on_three_levels() {
 }
 
 #[test]
-fn what_is_repeated_counts_once() {
+fn repeated_sentences_count_once() {
     let sentences: Vec<String> = (0..100)
         .map(|n| format!("Sentence number {n} stands right here."))
         .collect();
@@ -198,7 +198,7 @@ fn what_is_repeated_counts_once() {
             .collect();
         if whole.starts_with("Sentence") {
             assert_eq!(found, sentences);
-            // A file of before says nothing of what is repeated, and prose needs nothing.
+            // Files written before the repetition was recorded: prose does not need the record.
             let before: Vec<Piece> = pieces
                 .into_iter()
                 .map(|piece| Piece {
@@ -232,7 +232,7 @@ fn a_long_section_becomes_several() {
     assert_eq!(all.join(" "), text.trim_end());
 }
 
-/// Documents of few different sentences, so that equal ones meet everywhere.
+/// Documents made of few different sentences, so that equal sentences often meet.
 fn documents() -> impl Strategy<Value = Parsed> {
     let sentence = prop_oneof![
         Just("Yes.".to_owned()),
@@ -267,7 +267,7 @@ fn documents() -> impl Strategy<Value = Parsed> {
 }
 
 fn block_of(kind: BlockKind, text: &str, heading: Option<&str>, page: u32) -> Block {
-    // As the parsers leave them: not empty, and nothing empty around a listing.
+    // Like the parsers' output: not empty, and without empty lines around a listing.
     let text = match kind {
         BlockKind::Listing if text.trim().is_empty() => "}",
         _ => text.trim_matches('\n'),
@@ -279,7 +279,7 @@ fn marks(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Where texts end, counted in characters that can be seen.
+/// Where texts end, counted in visible characters.
 fn ends<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<usize> {
     let mut at = 0;
     let end = |text: &str| {
@@ -293,27 +293,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn any_document_is_cut_without_loss_and_without_repeats(parsed in documents()) {
+    fn cutting_neither_loses_nor_repeats_text(parsed in documents()) {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let document = library.add("a.pdf", &parsed).unwrap();
         let trees = sections(&document, &chunks(&parsed));
         let counts = library.levels(&document.id).unwrap();
         let whole: String = parsed.blocks.iter().map(|block| marks(&block.text)).collect();
 
-        // Sections and sentences hold the text of the document, in order, once.
+        // Sections and sentences contain the text of the document in order, once.
         let section_texts: String = trees.iter().map(|tree| marks(&tree.section.text)).collect();
         prop_assert_eq!(&section_texts, &whole);
         let sentences: Vec<&Chunk> = trees.iter().flat_map(|tree| &tree.sentences).collect();
         let sentence_texts: String = sentences.iter().map(|chunk| marks(&chunk.text)).collect();
         prop_assert_eq!(&sentence_texts, &whole);
 
-        // No sentence is cut in two.
+        // No sentence is split.
         let wanted = ends(parsed.blocks.iter().flat_map(|block| super::sentences(&block.text)));
         for end in ends(sentences.iter().map(|chunk| chunk.text.as_str())) {
             prop_assert!(wanted.binary_search(&end).is_ok());
         }
 
-        // Each level is numbered through, in one order, and each chunk lies in its parent.
+        // Each level is numbered consecutively, and each chunk lies within its parent.
         let mut passages = 0;
         for (ordinal, tree) in trees.iter().enumerate() {
             let SectionTree { section, passages: held, sentences } = tree;
@@ -337,7 +337,7 @@ proptest! {
         let held: Vec<Chunk> = trees.iter().flat_map(|tree| tree.passages.clone()).collect();
         prop_assert_eq!(library.passages(&document.id).unwrap(), Some(held));
 
-        // The library finds each by its id, with its parent, and nothing else.
+        // The library returns each chunk by its ID, with its parent, and nothing else.
         for (ordinal, tree) in (0u32..).zip(&trees) {
             let again = library.section(&document.id, ordinal).unwrap();
             prop_assert_eq!(again.as_ref(), Some(tree));
@@ -361,7 +361,7 @@ proptest! {
 }
 
 #[test]
-fn levels_survive_a_restart_and_go_with_their_document() {
+fn levels_survive_a_restart_and_are_removed_with_their_document() {
     let folder = std::env::temp_dir().join(format!("ragwire-levels-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let text =

@@ -1,45 +1,49 @@
-//! Which documents came and went: a revision that can be waited for, and the last changes by name.
+//! Records which documents were added and removed: a revision to wait for, and the most recent
+//! changes by document.
 //!
-//! What is built from a library (an index of vectors, a graph, a cache of answers) has to follow it. Whoever can compare sets waits for the
-//! revision and compares; whoever keeps something for a document asks what has changed since. Neither can lose a change: the revision is one
-//! number, and a list that is not whole any more says so.
+//! Whatever is built from a library (an index of vectors, a graph, a cache of answers) has to
+//! follow it. A follower that can compare sets waits for the revision and compares. One that stores
+//! something per document asks what changed since a revision. Neither can miss a change: the
+//! revision is a single number, and a list that is no longer complete is reported as such.
 //!
-//! It knows neither the documents nor what hangs on them.
+//! This module knows neither the documents nor their followers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// Changes that are known by name. Who is further behind looks at everything; a change costs about 80 bytes.
-pub(crate) const MAX_CHANGES: usize = 1_024;
+/// How many changes are recorded. A reader that is further behind has to look at everything. One
+/// change takes about 80 bytes.
+const MAX_CHANGES: usize = 1_024;
 
 /// What happened to a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// It is there now.
+    /// The document was added.
     Added,
-    /// It is there no more.
+    /// The document was removed.
     Removed,
 }
 
-/// One document that came or went. One that is replaced goes, and another comes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One document that was added or removed. Replacing a document is a removal followed by an
+/// addition.
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
-    /// The library's revision from this change on.
+    /// The library's revision after this change.
     pub revision: u64,
-    /// The document.
+    /// The ID of the document.
     pub document_id: String,
     /// What happened.
     pub kind: ChangeKind,
 }
 
-/// Counts changes and remembers the last ones.
+/// Counts changes and stores the most recent ones.
 #[derive(Debug)]
 pub(crate) struct Changes {
     revision: watch::Sender<u64>,
-    /// The last changes, oldest first, revisions without a gap; at most [`MAX_CHANGES`].
+    /// The most recent changes, oldest first, with consecutive revisions; at most [`MAX_CHANGES`].
     last: Mutex<VecDeque<Change>>,
 }
 
@@ -53,8 +57,9 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Tells a change. The caller holds the lock under which it was made, so that whoever sees it finds a revision that is no older.
-    pub(crate) fn tell(&self, kind: ChangeKind, document_id: &str) {
+    /// Records a change. The caller holds the lock under which the change was made, so that anyone
+    /// who sees the change also sees its revision or a later one.
+    pub(super) fn record(&self, kind: ChangeKind, document_id: &str) {
         let mut last = self.last();
         let revision = *self.revision.borrow() + 1;
         if last.len() == MAX_CHANGES {
@@ -79,8 +84,8 @@ impl Changes {
     pub(crate) fn since(&self, revision: u64) -> Option<Vec<Change>> {
         let last = self.last();
         let behind = usize::try_from(self.revision().checked_sub(revision)?).ok()?;
-        let known = last.len().checked_sub(behind)?;
-        Some(last.range(known..).cloned().collect())
+        let first = last.len().checked_sub(behind)?;
+        Some(last.range(first..).cloned().collect())
     }
 
     fn last(&self) -> MutexGuard<'_, VecDeque<Change>> {
@@ -93,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_changes_are_known_by_name_and_older_ones_are_not() {
+    fn recent_changes_are_listed_and_older_ones_are_not() {
         let changes = Changes::default();
         let listener = changes.subscribe();
         assert_eq!((changes.since(0), changes.since(1)), (Some(Vec::new()), None));
@@ -104,12 +109,12 @@ mod tests {
             } else {
                 ChangeKind::Removed
             };
-            changes.tell(kind, &n.to_string());
+            changes.record(kind, &n.to_string());
         }
         let total = total as u64;
         assert_eq!((*listener.borrow(), changes.revision()), (total, total));
         assert!(listener.has_changed().unwrap());
-        assert_eq!(changes.since(2), None, "one more than is kept");
+        assert_eq!(changes.since(2), None, "one more than is recorded");
         let all: Vec<u64> = changes
             .since(3)
             .unwrap()
@@ -124,6 +129,6 @@ mod tests {
         };
         assert_eq!(changes.since(total - 1), Some(vec![last]));
         assert_eq!(changes.since(total), Some(Vec::new()));
-        assert_eq!(changes.since(total + 1), None, "of another process");
+        assert_eq!(changes.since(total + 1), None, "a revision of another process");
     }
 }

@@ -1,52 +1,52 @@
-//! Why a library could not do what was asked.
+//! Why a library operation failed.
 
 use super::MAX_NAME_BYTES;
 
-/// Why a library did not do what was asked.
+/// Why a library operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LibraryError {
-    /// A name that is empty, too long, or holds control characters.
-    #[error("a document name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
+    /// The name is empty, too long, or contains control characters.
+    #[error("a document name needs 1 to {MAX_NAME_BYTES} bytes without control characters")]
     BadName,
     /// The document has no text to index.
-    #[error("the document holds no text")]
+    #[error("the document contains no text")]
     EmptyDocument,
-    /// One more would pass a limit.
-    #[error("the library is full: at most {limit} {what}")]
+    /// The operation would exceed a limit.
+    #[error("the library is full: it holds at most {limit} {what}")]
     Full {
-        /// Of what there is too much.
+        /// What the limit counts: `documents` or `chunks`.
         what: &'static str,
         /// The limit.
         limit: usize,
     },
-    /// The caller's progress callback said to stop. Nothing was changed.
+    /// The progress callback cancelled the operation. Nothing was changed.
     #[error("adding the document was cancelled")]
     Cancelled,
     /// Another process has the library open.
     #[error("the library is in use by another process")]
     InUse,
     /// The file was written by another version of this program.
-    #[error("the library has format {found}, and this program reads {supported}")]
+    #[error("the library has format {found}, but this program reads format {supported}")]
     Version {
-        /// The file's format.
+        /// The format of the file.
         found: u64,
-        /// The format that is read.
+        /// The format that this program reads.
         supported: u64,
     },
     /// The file could not be read or written.
-    #[error("the library file could not be used")]
+    #[error("cannot read or write the library file")]
     Storage(#[source] Box<redb::Error>),
-    /// The folder could not be made.
-    #[error("the library folder could not be used")]
+    /// The folder could not be created.
+    #[error("cannot create the library folder")]
     Folder(#[source] std::io::Error),
-    /// A record in the file is not what was written.
-    #[error("a record of the library is damaged")]
+    /// A record in the file does not have the expected form.
+    #[error("a record of the library file is damaged")]
     Damaged(#[from] serde_json::Error),
 }
 
 impl LibraryError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs, such as `library_full`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadName => "bad_name",

@@ -1,21 +1,9 @@
-//! The durable set of documents and the index over it.
+//! The durable set of documents and the lexical index over it.
 //!
-//! Everything is synchronous: a server calls it from `tokio::task::spawn_blocking`. Readers and one writer go on at the
-//! same time. What costs time in adding a document (cutting, stemming, writing) is done without the lock that readers
-//! take; the index then takes it for a few hundred chunks at a time, and the document appears at once when all are in.
-//!
-//! ```
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use ragwire_rag::{Library, LibraryLimits, parse};
-//!
-//! let library = Library::in_memory(LibraryLimits::default())?;
-//! let parsed = parse("birds.md", b"# Birds\n\nA robin sings at dawn.", &Default::default())?;
-//! library.add("birds.md", &parsed)?;
-//! let hits = library.search("When do robins sing?", 5)?;
-//! assert_eq!(hits[0].chunk.text, "A robin sings at dawn.");
-//! # Ok(())
-//! # }
-//! ```
+//! All functions are synchronous: a server calls them from `tokio::task::spawn_blocking`. Readers
+//! and one writer work at the same time. The slow steps of adding a document (cutting, stemming,
+//! writing) happen without the readers' lock. The index then takes the lock for a few hundred
+//! chunks at a time, and the document becomes visible at once when all of them are in.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -41,20 +29,21 @@ mod resolve;
 pub use changes::{Change, ChangeKind};
 pub use error::LibraryError;
 
-/// The one file in the folder of a library.
+/// The single file in the folder of a library.
 const FILE_NAME: &str = "library.redb";
-/// Longest name of a document, in bytes: what file systems allow.
+/// The longest name of a document, in bytes: the limit of common file systems.
 const MAX_NAME_BYTES: usize = 255;
-/// Chunks put into the index under one lock: about 10 ms.
+/// Chunks that are put into the index under one lock: about 10 ms.
 const CHUNKS_PER_LOCK: usize = 256;
 
-/// How much a library may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Limits on what a library holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LibraryLimits {
-    /// Documents.
+    /// The most documents. Default: 10,000.
     pub max_documents: usize,
-    /// Chunks of all documents; each costs about 2.3 KiB of memory in the index.
+    /// The most chunks of all documents; each takes about 2.3 KiB of memory in the index. Default:
+    /// 500,000.
     pub max_chunks: usize,
 }
 
@@ -67,17 +56,33 @@ impl Default for LibraryLimits {
     }
 }
 
-/// How far adding a document is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The progress of adding or indexing documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexingProgress {
-    /// Chunks that are ready.
+    /// Chunks that are done.
     pub done_chunks: usize,
-    /// Chunks of the document.
+    /// Chunks in total.
     pub total_chunks: usize,
 }
 
-/// The documents of one folder, searchable. Dropping it closes the file; there is nothing to flush.
+/// The searchable documents of one folder.
+///
+/// Dropping it closes the file; nothing needs to be flushed. Share it in an `Arc`: all functions
+/// take `&self`.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use ragwire_rag::{Library, LibraryLimits, parse};
+///
+/// let library = Library::in_memory(LibraryLimits::default())?;
+/// let parsed = parse("birds.md", b"# Birds\n\nA robin sings at dawn.", &Default::default())?;
+/// library.add("birds.md", &parsed)?;
+/// let hits = library.search("When do robins sing?", 5)?;
+/// assert_eq!(hits[0].chunk.text, "A robin sings at dawn.");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Library {
     limits: LibraryLimits,
@@ -89,7 +94,8 @@ pub struct Library {
     writer: Mutex<()>,
 }
 
-/// What readers see. A document is searchable while it is in `documents`, whatever the index holds.
+/// The state that readers see. A document is searchable while it is in `documents`, whatever the
+/// index contains.
 #[derive(Debug, Default)]
 struct Shared {
     documents: BTreeMap<u32, Arc<OutlinedDocument>>,
@@ -116,18 +122,21 @@ impl Shared {
 }
 
 impl Library {
-    /// Opens the library of a folder, or makes both. The index is rebuilt: about 50 µs for a chunk.
+    /// Opens the library of a folder, and creates both if they do not exist. The index is rebuilt
+    /// in memory: about 50 µs per chunk.
     ///
     /// # Errors
+    ///
     /// `library_in_use`, `library_version`, `library_storage`, `library_damaged`.
     pub fn open(folder: &Path, limits: LibraryLimits) -> Result<Self, LibraryError> {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
         Self::with_records(Records::open(&folder.join(FILE_NAME))?, limits)
     }
 
-    /// A library that is gone when it is dropped.
+    /// Creates a library in memory. Its documents are lost when it is dropped.
     ///
     /// # Errors
+    ///
     /// `library_storage`.
     pub fn in_memory(limits: LibraryLimits) -> Result<Self, LibraryError> {
         Self::with_records(Records::in_memory()?, limits)
@@ -160,19 +169,25 @@ impl Library {
         })
     }
 
-    /// Adds a document. The same content under the same name changes nothing; another content replaces it. The document
-    /// is on disk and searchable when this returns, and an error changed nothing.
+    /// Adds a document. Adding the same content under the same name again changes nothing; other
+    /// content under that name replaces the old document. The document is on disk and searchable
+    /// when this returns. An error changes nothing.
+    ///
+    /// `name` has 1 to 255 bytes and no control characters.
     ///
     /// # Errors
+    ///
     /// `bad_name`, `empty_document`, `library_full`, `library_storage`.
     pub fn add(&self, name: &str, parsed: &Parsed) -> Result<Document, LibraryError> {
         self.add_with(name, parsed, |_| ControlFlow::Continue(()))
     }
 
-    /// [`add`](Self::add) that tells how far it is after every few chunks, and stops when told to.
+    /// Adds a document like [`add`](Self::add), calls `progress` after every 32 chunks, and stops
+    /// if the callback returns `Break`.
     ///
     /// # Errors
-    /// Those of [`add`](Self::add), and `cancelled`.
+    ///
+    /// Returns the errors of [`add`](Self::add), and `cancelled`.
     pub fn add_with(
         &self,
         name: &str,
@@ -227,14 +242,14 @@ impl Library {
         let withdrawn = old.and_then(|(old, _)| Some((old, shared.withdraw(old)?)));
         let published = shared.publish(number, outlined);
         if let Some((_, old)) = &withdrawn {
-            self.changes.tell(ChangeKind::Removed, &old.document.id);
+            self.changes.record(ChangeKind::Removed, &old.document.id);
         }
-        self.changes.tell(ChangeKind::Added, &published.document.id);
+        self.changes.record(ChangeKind::Added, &published.document.id);
         drop(shared);
         if let Some((number, old)) = withdrawn {
             self.clear_index(number, old.document.chunks);
         }
-        // The document is in, whatever the caller now says.
+        // The document has been added, so the callback can no longer cancel.
         let _ = progress(IndexingProgress {
             done_chunks: total_chunks,
             total_chunks,
@@ -242,7 +257,7 @@ impl Library {
         Ok(published.document.clone())
     }
 
-    /// The document that has the name now, unless a limit forbids a new one.
+    /// Returns the current document of that name. Fails if a limit does not allow the new one.
     fn room_for(
         &self,
         name: &str,
@@ -296,10 +311,11 @@ impl Library {
         }
     }
 
-    /// Takes a document out; false if there is none with that id.
+    /// Removes a document. Returns `false` if no document has that ID.
     ///
     /// # Errors
-    /// `library_storage`; the document is then still there.
+    ///
+    /// `library_storage`; the document is then still in the library.
     pub fn remove(&self, document_id: &str) -> Result<bool, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(number) = self.read().by_id.get(document_id).copied() else {
@@ -309,7 +325,7 @@ impl Library {
         let mut shared = self.write();
         let withdrawn = shared.withdraw(number);
         if let Some(old) = &withdrawn {
-            self.changes.tell(ChangeKind::Removed, &old.document.id);
+            self.changes.record(ChangeKind::Removed, &old.document.id);
         }
         drop(shared);
         if let Some(old) = withdrawn {
@@ -318,7 +334,7 @@ impl Library {
         Ok(true)
     }
 
-    /// All documents, in the order in which they were added.
+    /// Returns all documents in the order in which they were added.
     pub fn list(&self) -> Vec<Document> {
         self.read()
             .documents
@@ -327,44 +343,48 @@ impl Library {
             .collect()
     }
 
-    /// A document by its id.
+    /// Returns a document by its ID.
     pub fn document(&self, document_id: &str) -> Option<Document> {
         self.find(document_id)
             .map(|(_, outlined)| outlined.document.clone())
     }
 
-    /// The ids of all documents.
+    /// Returns the IDs of all documents.
     pub fn document_ids(&self) -> BTreeSet<String> {
         self.read().by_id.keys().cloned().collect()
     }
 
-    /// Whether a document is there now.
+    /// Returns whether the library holds a document.
     pub fn is_live(&self, document_id: &str) -> bool {
         self.read().by_id.contains_key(document_id)
     }
 
-    /// One more with every document that came or went since this process opened the library. Whoever keeps something that hangs on the
-    /// documents takes the revision before reading them.
+    /// Returns a number that increases by one with every document added or removed since this
+    /// process opened the library. To store something derived from the documents, take the revision
+    /// before you read them.
     pub fn revision(&self) -> u64 {
         self.changes.revision()
     }
 
-    /// Waits for the [`revision`](Self::revision). A receiver that is late misses revisions and never the last one: compare
-    /// [`document_ids`](Self::document_ids).
+    /// Returns a receiver that waits for the next [`revision`](Self::revision). A slow receiver
+    /// skips revisions but never misses the latest: compare [`document_ids`](Self::document_ids)
+    /// when it wakes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// What changed after a revision, oldest first; nothing where that is more than [`MAX_CHANGES`](crate::documents::changes::MAX_CHANGES) changes ago,
-    /// or no revision of this process's library: then anything may have changed.
+    /// Returns the changes after a revision, oldest first. Returns `None` if there were more than
+    /// 1,024 changes since then, or if the revision does not belong to this process's library:
+    /// anything may have changed.
     pub fn changes_since(&self, revision: u64) -> Option<Vec<Change>> {
         self.changes.since(revision)
     }
 
-    /// The best chunks for a query, best first; equal scores in the order of adding. Empty where no word of the query
-    /// stands anywhere.
+    /// Returns the best chunks for a query, best first; equal scores are in the order of adding.
+    /// Empty if no document contains a word of the query.
     ///
     /// # Errors
+    ///
     /// `library_storage`, `library_damaged`.
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, LibraryError> {
         let (matches, documents): (Vec<_>, Vec<_>) = {
@@ -382,7 +402,7 @@ impl Library {
             .map(|found| (number_of(found.key), ordinal_of(found.key)))
             .collect();
         let pieces = self.records.pieces(&keys)?;
-        // A piece that is gone by now belongs to a document that was taken out meanwhile.
+        // A missing piece belongs to a document that was removed in the meantime.
         let hit = |((found, document), piece): ((&Match, &Arc<OutlinedDocument>), Option<Piece>)| {
             let chunk = document.passage(ordinal_of(found.key), piece?);
             Some(Hit::new(chunk, found.score))
@@ -395,23 +415,23 @@ impl Library {
             .collect())
     }
 
-    /// The terms of a text as the index sees them.
+    /// Returns the terms of a text as the index spells them.
     pub fn terms(&self, text: &str) -> Vec<String> {
         self.analyzer.terms(text)
     }
 
-    /// How much each term tells in this library; see [`Index::weight`].
+    /// Returns how significant each term is in this library; see [`Index::weight`].
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
         let shared = self.read();
         terms.iter().map(|term| shared.index.weight(term)).collect()
     }
 
-    /// How much a term tells that stands in no document.
+    /// Returns the weight of a term that no document contains.
     pub fn unseen_weight(&self) -> f32 {
         self.read().index.unseen_weight()
     }
 
-    /// Chunks of all documents.
+    /// Returns the number of passages of all documents.
     pub fn chunk_count(&self) -> usize {
         self.read()
             .documents
@@ -420,7 +440,8 @@ impl Library {
             .sum()
     }
 
-    // A panic while the lock was held can leave index entries of a document that was never published; they are invisible.
+    // A panic under the lock can leave index entries of a document that was never published. They
+    // are invisible.
     fn read(&self) -> RwLockReadGuard<'_, Shared> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -430,7 +451,7 @@ impl Library {
     }
 }
 
-/// Chunks between two calls of a progress callback.
+/// Chunks between two calls of the progress callback.
 const CHUNKS_PER_PROGRESS: usize = 32;
 
 fn key(number: u32, ordinal: u32) -> u64 {
@@ -445,7 +466,7 @@ fn ordinal_of(key: u64) -> u32 {
     key as u32
 }
 
-/// 128 bits of SHA-256 over the name and all that was parsed, each part with its length before it.
+/// 128 bits of SHA-256 over the name and the parsed content, each part preceded by its length.
 fn document_id(name: &str, parsed: &Parsed) -> String {
     let mut hasher = Sha256::new();
     let mut part = |bytes: &[u8]| {

@@ -1,7 +1,9 @@
-//! The file of a library: documents and chunks in one `redb` database, JSON values under numbers.
+//! The file of a library: documents and chunks in one `redb` database, as JSON values under numeric
+//! keys.
 //!
-//! A document has a number that is never used again, so a reader that still holds the number of a document which was
-//! taken out finds nothing, never something else. Every change is one transaction: it is there or it is not.
+//! The number of a document is never used again, so a reader that still has the number of a removed
+//! document gets nothing, never another document. Every change is one transaction and is applied
+//! completely or not at all.
 
 use std::path::Path;
 
@@ -13,14 +15,14 @@ use crate::Document;
 use crate::documents::chunk::Piece;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Document number to [`Document`].
+/// Maps a document number to a [`Document`].
 const DOCUMENTS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("documents");
-/// Document number and ordinal to [`StoredPiece`].
+/// Maps a document number and an ordinal to a [`StoredPiece`].
 const CHUNKS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("chunks");
 
-/// What this program writes and reads.
+/// The format that this program writes and reads.
 const VERSION: u64 = 1;
-/// Pages kept in memory, in bytes. redb would take 1 GiB.
+/// Size of redb's page cache in bytes. redb's own default is 1 GiB.
 const CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -84,7 +86,7 @@ impl Records {
         Ok(Self { database })
     }
 
-    /// All documents in the order of their numbers.
+    /// Returns all documents, ordered by number.
     pub(crate) fn documents(&self) -> Result<Vec<(u32, Document)>, LibraryError> {
         let read = self.database.begin_read().map_err(LibraryError::storage)?;
         let table = read.open_table(DOCUMENTS).map_err(LibraryError::storage)?;
@@ -96,7 +98,7 @@ impl Records {
         Ok(documents)
     }
 
-    /// Every chunk with its document number and ordinal.
+    /// Calls `each` with every chunk, its document number and its ordinal.
     pub(crate) fn each_piece(&self, mut each: impl FnMut(u32, u32, Piece)) -> Result<(), LibraryError> {
         let read = self.database.begin_read().map_err(LibraryError::storage)?;
         let table = read.open_table(CHUNKS).map_err(LibraryError::storage)?;
@@ -108,7 +110,8 @@ impl Records {
         Ok(())
     }
 
-    /// Chunks by document number and ordinal, in the order asked for; nothing for one that is gone.
+    /// Returns the chunks at the given document numbers and ordinals, in that order; `None` for a
+    /// removed chunk.
     pub(crate) fn pieces(&self, keys: &[(u32, u32)]) -> Result<Vec<Option<Piece>>, LibraryError> {
         let read = self.database.begin_read().map_err(LibraryError::storage)?;
         let table = read.open_table(CHUNKS).map_err(LibraryError::storage)?;
@@ -119,7 +122,7 @@ impl Records {
         keys.iter().map(piece).collect()
     }
 
-    /// Writes a document, takes out the one that it replaces, and gives the new one's number.
+    /// Writes a document, removes the one that it replaces, and returns the number of the new one.
     pub(crate) fn replace(
         &self,
         old: Option<u32>,
@@ -167,7 +170,7 @@ impl Records {
         Ok(number)
     }
 
-    /// Takes a document out.
+    /// Removes a document.
     pub(crate) fn remove(&self, number: u32) -> Result<(), LibraryError> {
         let write = self.database.begin_write().map_err(LibraryError::storage)?;
         {

@@ -1,6 +1,7 @@
-//! Chunks by their ids, on all three levels, and what holds what.
+//! Looks up chunks by their IDs on all three levels, and their parents and children.
 //!
-//! Only passages are stored; what stands above and below them is cut anew ([`levels`](crate::documents::levels)). It searches nothing.
+//! Only passages are stored. Sections and sentences are cut from them on demand; see
+//! [`levels`](crate::documents::levels).
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use crate::documents::levels::{OutlinedDocument, SectionTree};
 use ragwire::event::Levels;
 
 impl Library {
-    /// A chunk of any level by its id; nothing if its document is gone.
+    /// Returns a chunk of any level by its ID, or `None` if its document is not in the library.
     ///
     /// # Errors
+    ///
     /// `library_storage`, `library_damaged`.
     pub fn chunk(&self, chunk_id: &str) -> Result<Option<Chunk>, LibraryError> {
         match ChunkId::parse(chunk_id) {
@@ -30,15 +32,17 @@ impl Library {
         }
     }
 
-    /// The chunk of the level above that holds this one; nothing for a section, and where the document is gone.
+    /// Returns the chunk one level up that contains this one. Returns `None` for a section, and if
+    /// the document is not in the library.
     ///
     /// # Errors
+    ///
     /// `library_storage`, `library_damaged`.
     pub fn parent(&self, chunk: &Chunk) -> Result<Option<Chunk>, LibraryError> {
         if let Some(parent) = &chunk.parent {
             return self.chunk(parent);
         }
-        // A chunk that somebody made by hand says its parent by its id only.
+        // A chunk that was not read from a library has its parent only through its ID.
         let Some(own) = self.chunk(&chunk.id)? else {
             return Ok(None);
         };
@@ -47,9 +51,11 @@ impl Library {
             .map_or(Ok(None), |parent| self.chunk(parent))
     }
 
-    /// A section by its place in its document, with all that it holds; nothing behind the last one, and if the document is gone.
+    /// Returns a section by its index in the document, with everything in it. Returns `None` after
+    /// the last section, and if the document is not in the library.
     ///
     /// # Errors
+    ///
     /// `library_storage`, `library_damaged`.
     pub fn section(&self, document_id: &str, ordinal: u32) -> Result<Option<SectionTree>, LibraryError> {
         let Some((number, document)) = self.find(document_id) else {
@@ -61,7 +67,8 @@ impl Library {
         let before = usize::from(passages.start > 0);
         let first = passages.start.saturating_sub(1);
         let keys: Vec<_> = (first..passages.end).map(|passage| (number, passage)).collect();
-        // Pieces that are missing were taken out meanwhile, all at once.
+        // Missing pieces belong to a document that was removed in the meantime, with all its
+        // pieces.
         let pieces: Option<Vec<_>> = self.records.pieces(&keys)?.into_iter().collect();
         Ok(pieces.and_then(|pieces| {
             let (before, pieces) = pieces.split_at_checked(before)?;
@@ -69,9 +76,10 @@ impl Library {
         }))
     }
 
-    /// All passages of a document, in order; nothing if it is gone.
+    /// Returns all passages of a document in order, or `None` if it is not in the library.
     ///
     /// # Errors
+    ///
     /// `library_storage`, `library_damaged`.
     pub fn passages(&self, document_id: &str) -> Result<Option<Vec<Chunk>>, LibraryError> {
         let Some((number, document)) = self.find(document_id) else {
@@ -85,7 +93,7 @@ impl Library {
         Ok(pieces.map(|pieces| (0u32..).zip(pieces).map(passage).collect()))
     }
 
-    /// How many chunks of each level a document has; nothing if it is gone.
+    /// Returns how many chunks of each level a document has, or `None` if it is not in the library.
     pub fn levels(&self, document_id: &str) -> Option<Levels> {
         self.find(document_id)
             .map(|(_, document)| document.outline.counts())

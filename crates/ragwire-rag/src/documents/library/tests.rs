@@ -1,4 +1,4 @@
-//! What a library promises, checked from outside.
+//! Tests of the guarantees of a library through its public functions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -28,7 +28,7 @@ fn names_for(library: &Library, query: &str) -> Vec<String> {
         .collect()
 }
 
-/// A folder that is removed with its content.
+/// A folder that is deleted with its content when it is dropped.
 struct Folder(std::path::PathBuf);
 
 impl Folder {
@@ -46,7 +46,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn the_same_again_changes_nothing_and_another_content_replaces() {
+fn the_same_content_changes_nothing_and_other_content_replaces() {
     let library = library();
     let first = add(&library, "a.md", "# A\n\nApples are red.");
     assert_eq!(add(&library, "a.md", "# A\n\nApples are red."), first);
@@ -75,7 +75,7 @@ fn the_same_again_changes_nothing_and_another_content_replaces() {
 }
 
 #[test]
-fn what_was_added_survives_a_restart() {
+fn documents_survive_a_restart() {
     let folder = Folder::new("restart");
     let open = || Library::open(&folder.0, LibraryLimits::default()).unwrap();
     let texts = [
@@ -113,7 +113,7 @@ fn what_was_added_survives_a_restart() {
 }
 
 #[test]
-fn removal_takes_everything_out() {
+fn removal_removes_everything() {
     let library = library();
     let document = add(&library, "a.md", "# A\n\nApples are red.");
     let chunk = library.search("apples", 1).unwrap()[0].chunk.clone();
@@ -127,7 +127,7 @@ fn removal_takes_everything_out() {
 }
 
 #[test]
-fn changes_are_told_by_name() {
+fn changes_list_their_documents() {
     let library = library();
     let listener = library.changes();
     let seen = |library: &Library, revision| {
@@ -195,7 +195,7 @@ fn errors_change_nothing() {
         assert_eq!(error.code(), *code, "{name:?}");
         assert_eq!(library.list(), before, "{name:?}");
     }
-    // A document that is replaced makes room for the one that replaces it.
+    // A document that is replaced makes room for its replacement.
     library.add("a.txt", &parsed(&sections)).unwrap();
     library.remove(&library.list()[0].id).unwrap();
     add(&library, "b.txt", "Bananas.");
@@ -207,7 +207,7 @@ fn errors_change_nothing() {
 }
 
 #[test]
-fn adding_tells_its_progress_and_can_be_stopped() {
+fn adding_reports_progress_and_can_be_cancelled() {
     let library = library();
     let text: String = (0..200)
         .map(|n| format!("# Section {n}\n\nBananas are long.\n\n"))
@@ -235,7 +235,7 @@ fn adding_tells_its_progress_and_can_be_stopped() {
 }
 
 #[test]
-fn readers_see_a_document_whole_or_not_at_all() {
+fn readers_see_whole_documents_or_nothing() {
     let library = library();
     let text: String = (0..2_000)
         .map(|n| format!("# Section {n}\n\nBananas are long.\n\n"))
@@ -266,7 +266,7 @@ fn readers_see_a_document_whole_or_not_at_all() {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_an_error() {
+fn a_file_that_is_not_a_library_is_an_error() {
     let folder = Folder::new("damaged");
     std::fs::create_dir_all(&folder.0).unwrap();
     std::fs::write(folder.0.join(FILE_NAME), b"not a database".repeat(1_000)).unwrap();
@@ -275,7 +275,7 @@ fn a_file_that_is_no_library_is_an_error() {
 }
 
 #[test]
-fn a_real_paper_is_found_by_its_words() {
+fn searches_find_passages_of_a_real_paper() {
     let Some(bytes) = test_data::attention_paper() else {
         return;
     };

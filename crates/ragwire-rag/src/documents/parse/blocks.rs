@@ -1,16 +1,17 @@
-//! Where every parser puts its text: headings become a path, text is cleaned, and the limits hold.
+//! Collects the text of every parser: builds heading paths, cleans text, and enforces the limits.
 
 use super::{Block, BlockKind, ParseError, ParseLimits};
 
-/// Longest heading kept, in bytes: it is repeated in every chunk below it.
+/// The longest heading in bytes. It is repeated in every chunk below it.
 const MAX_HEADING_BYTES: usize = 160;
-/// Between two headings of a path.
+/// The separator between two headings of a path.
 const SEPARATOR: &str = " > ";
 
 #[derive(Debug)]
 pub(super) struct Blocks {
     limits: ParseLimits,
-    /// The open headings with their levels, levels strictly growing: at most one per level, so at most 6 or so.
+    /// The open headings with their levels, strictly ascending: at most one per level, so about 6
+    /// at most.
     headings: Vec<(u8, String)>,
     first_level: Vec<String>,
     blocks: Vec<Block>,
@@ -29,7 +30,7 @@ impl Blocks {
         }
     }
 
-    /// Opens a heading; what was open at its level or below is closed.
+    /// Opens a heading and closes every open heading at its level or below.
     pub(super) fn heading(&mut self, level: u8, text: &str) {
         let mut text = prose(text);
         if text.is_empty() {
@@ -45,7 +46,7 @@ impl Blocks {
         self.headings.push((level, text));
     }
 
-    /// Adds a block; one without text is left out.
+    /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
         let text = match kind {
             BlockKind::Prose => prose(text),
@@ -80,7 +81,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The only heading of the first level, if there is exactly one, and the blocks.
+    /// Returns the first-level heading, if there is exactly one, and the blocks.
     pub(super) fn finish(mut self) -> (Option<String>, Vec<Block>) {
         let title = if self.first_level.len() == 1 {
             self.first_level.pop()
@@ -91,14 +92,14 @@ impl Blocks {
     }
 }
 
-/// One line: white space runs become one space, what cannot be seen is dropped.
+/// Makes one line: runs of white space become one space, and invisible characters are dropped.
 pub(super) fn prose(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut gap = false;
     for c in text.chars() {
         if c.is_whitespace() || is_separator(c) {
             gap = !clean.is_empty();
-        } else if !is_unseen(c) {
+        } else if !is_invisible(c) {
             if gap {
                 clean.push(' ');
                 gap = false;
@@ -109,7 +110,7 @@ pub(super) fn prose(text: &str) -> String {
     clean
 }
 
-/// Lines as they stand, without trailing space and without empty lines around them.
+/// Keeps the lines, without trailing white space and without empty lines at the start and end.
 fn listing(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     for line in text.lines() {
@@ -117,7 +118,7 @@ fn listing(text: &str) -> String {
         for c in line.chars() {
             if c == '\t' {
                 clean.push(c);
-            } else if !is_unseen(c) {
+            } else if !is_invisible(c) {
                 push_plain(&mut clean, c);
             }
         }
@@ -128,7 +129,7 @@ fn listing(text: &str) -> String {
     clean.trim_matches('\n').to_owned()
 }
 
-/// Ligatures are spelled out: a PDF's `ﬁ` must be found by a person's `fi`.
+/// Spells out ligatures, so that a query with `fi` matches a PDF's `ﬁ`.
 fn push_plain(clean: &mut String, c: char) {
     match c {
         '\u{fb00}' => clean.push_str("ff"),
@@ -140,14 +141,15 @@ fn push_plain(clean: &mut String, c: char) {
     }
 }
 
-/// Control characters that stood between words: the frame separators of the framed wire are among them.
+/// Control characters that separate words. The frame separators of the framed wire are among them.
 fn is_separator(c: char) -> bool {
     matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// Other control characters, soft hyphens, zero-width characters, the byte order mark, and the direction overrides with
-/// which a quote can be made to read backwards. Joiners (U+200C, U+200D) stay: Persian and emoji need them.
-fn is_unseen(c: char) -> bool {
+/// Other control characters, soft hyphens, zero-width characters, the byte order mark, and the
+/// direction overrides that can make a quote read backwards. Joiners (U+200C, U+200D) stay: Persian
+/// and emoji need them.
+fn is_invisible(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }

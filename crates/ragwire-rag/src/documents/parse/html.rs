@@ -1,7 +1,8 @@
-//! HTML through `scraper` (html5ever): what a reader would see, in blocks, with `h1` to `h6` as headings.
+//! Reads HTML with `scraper` (html5ever): the visible text in blocks, with `h1` to `h6` as
+//! headings.
 //!
-//! The tree is walked, not recursed into. Its depth is limited while it is built, because the tree builder looks through all
-//! open elements for many a tag and so takes time in the square of the depth.
+//! The tree is walked without recursion. Its depth is limited while it is built, because for many
+//! tags the tree builder searches all open elements and so takes time quadratic in the depth.
 
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
@@ -11,20 +12,21 @@ use scraper::{Html, HtmlTreeSink, Node};
 use super::blocks::{Blocks, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
-/// Elements whose text a reader does not see, or that repeat on every page of a site.
+/// Elements whose text is not visible, or that repeat on every page of a site.
 const SKIPPED: [&str; 16] = [
     "script", "style", "nav", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
     "video", "select", "textarea", "datalist", "head",
 ];
-/// Elements that stand in a line of text; every other one ends the block before it.
+/// Elements within a line of text. Every other element ends the block before it.
 const INLINE: [&str; 35] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
     "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
-/// How much is given to the tree builder between two looks at the tree, in bytes.
+/// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
-/// How many of the newest nodes are looked at: after `</body>` the newest alone may stand outside of a deep nest.
+/// How many of the newest nodes are checked: after `</body>` only the newest may be outside of a
+/// deep nest.
 const NODES_LOOKED_AT: usize = 16;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
@@ -53,8 +55,8 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
     })
 }
 
-/// Builds the tree step by step, so that a page whose tree is far larger than its text (a thousand open formatting elements
-/// are repeated in every paragraph) or too deep is given up in time.
+/// Builds the tree step by step, so that parsing stops in time if the tree is too deep or far
+/// larger than the text (a thousand open formatting elements are repeated in every paragraph).
 fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
     let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
     let mut rest = text;
@@ -84,9 +86,9 @@ struct Reader {
     /// Text since the last block ended.
     text: String,
     page_title: String,
-    /// How many of the elements around are skipped; text counts only at 0.
+    /// How many enclosing elements are skipped; text counts only at 0.
     skipped: usize,
-    /// How many `pre` are around.
+    /// How many `pre` elements are open.
     listings: usize,
     in_title: bool,
 }
@@ -191,7 +193,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn what_a_reader_sees_is_kept() {
+    fn visible_text_is_kept() {
         let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
             <nav><a>Home</a></nav><h1>Guide <em>one</em></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
             <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\

@@ -1,8 +1,10 @@
-//! What a file is: by its first bytes where they say so, else by its name, else text if it reads as text.
+//! Detects the format of a file: from its first bytes if they identify it, else from its name, else
+//! as text if it decodes as text.
 
 use super::{DocumentKind, ParseError, text};
 
-/// How far into a file the PDF header may stand, in bytes; readers have always allowed junk before it.
+/// How far into a file the PDF header may begin, in bytes. PDF readers have always allowed junk
+/// before it.
 const PDF_HEADER_WITHIN_BYTES: usize = 1024;
 
 pub(super) fn detect(name: &str, bytes: &[u8]) -> Result<DocumentKind, ParseError> {

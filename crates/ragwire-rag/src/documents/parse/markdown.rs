@@ -1,6 +1,7 @@
-//! Markdown through `pulldown-cmark`, whose parser does not recurse and is linear in the length of the text.
+//! Reads Markdown with `pulldown-cmark`, whose parser does not recurse and takes linear time.
 //!
-//! Paragraphs, list items and table rows are blocks; front matter is not text; raw HTML is read as HTML.
+//! Paragraphs, list items and table rows become blocks. Front matter is skipped. Raw HTML is read
+//! as HTML.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
@@ -33,13 +34,13 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
     })
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Container {
     Prose,
     Heading,
     Listing,
     Html,
-    /// Front matter: nothing is taken.
+    /// Front matter, which is skipped.
     Metadata,
 }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_nesting_takes_no_time() {
+    fn hostile_nesting_returns_soon() {
         let pieces = [
             ">", "> ", "- ", "[", "![", "*a ", "_", "`", "1. ", "<div>", "<b>", "|", "[^1]: ", "**a_",
             "# a\n", "[a](", "|a\n|-\n", "&",

@@ -1,17 +1,9 @@
-//! Bytes of a file to blocks of clean text, each with the headings above it and its page.
+//! Turns the bytes of a file into blocks of clean text, each with the headings above it and its
+//! page.
 //!
-//! A pure function of the name and the bytes: no file is opened, nothing is fetched. It is safe against any input in the
-//! sense that it returns; it is not bounded in time and memory for a hostile PDF (see [`pdf`]), so a server calls it in a
-//! process of its own.
-//!
-//! ```
-//! # fn main() -> Result<(), ragwire_rag::ParseError> {
-//! let parsed = ragwire_rag::parse("guide.md", b"# Guide\n\nPlain words.", &Default::default())?;
-//! assert_eq!(parsed.blocks[0].heading.as_deref(), Some("Guide"));
-//! assert_eq!(parsed.blocks[0].text, "Plain words.");
-//! # Ok(())
-//! # }
-//! ```
+//! Parsing is a pure function of the name and the bytes: it opens no file and fetches nothing. It
+//! returns for any input, but time and memory are not bounded for a hostile PDF (see [`pdf`]), so a
+//! server runs it in a separate process.
 
 mod blocks;
 mod html;
@@ -25,27 +17,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::DocumentKind;
 
-/// What was read from one file. It can be sent between processes as JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The content of one file. Serializes to JSON, so that it can be sent between processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// What the file was read as.
+    /// The format that the file was read as.
     pub kind: DocumentKind,
-    /// Its own title: HTML `<title>`, or the only heading of the first level.
+    /// Its own title: the HTML `<title>`, or the only first-level heading.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How many pages it has, where the kind has pages.
+    /// How many pages it has, if the format has pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<u32>,
-    /// Pages whose text could not be read; the others were.
+    /// Pages whose text could not be read. The text of the other pages is in `blocks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread_pages: Vec<u32>,
-    /// The text, in reading order. Never empty, and no block is.
+    /// The text in reading order. Never empty, and no block is empty.
     pub blocks: Vec<Block>,
 }
 
 /// A paragraph, a list item, a table row or a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Block {
     /// The headings above it, outermost first: `Guide > Install`.
@@ -54,51 +46,52 @@ pub struct Block {
     /// The page it begins on, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// How its text is to be cut.
+    /// How its text is cut into chunks.
     pub kind: BlockKind,
-    /// Clean text: no control characters but, in a listing, line feed and tab.
+    /// Clean text without control characters, except line feed and tab in a listing.
     pub text: String,
 }
 
-/// How the text of a block is to be cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How the text of a block is cut into chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BlockKind {
-    /// Sentences on one line.
+    /// Sentences on one line, cut between sentences.
     Prose,
-    /// Lines as they stand: a listing.
+    /// A listing, whose lines are kept as they are.
     Listing,
 }
 
-/// What a file may cost. Every limit is checked while reading, not after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Limits on what one file may cost. Every limit is checked while reading, not afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ParseLimits {
-    /// Length of the file in bytes.
+    /// The longest file in bytes. Default: 32 MiB.
     pub max_file_bytes: usize,
-    /// Pages of a PDF.
+    /// The most pages of a PDF. Default: 5,000.
     pub max_pages: u32,
-    /// Length of all text taken out of the file, in bytes of UTF-8.
+    /// The most text taken from the file, in bytes of UTF-8. Default: 16 MiB.
     pub max_text_bytes: usize,
-    /// Blocks of text.
+    /// The most blocks of text. Default: 500,000.
     pub max_blocks: usize,
-    /// HTML elements open inside each other: the parser's time grows with their square.
+    /// The deepest nesting of HTML elements; parsing time grows with its square. Default: 512.
     pub max_html_depth: usize,
-    /// Nodes of an HTML page: elements and texts. They cost about 200 bytes each while the page is read.
+    /// The most nodes (elements and texts) of an HTML page; each takes about 200 bytes while the
+    /// page is read. Default: 1,000,000.
     pub max_html_nodes: usize,
 }
 
 impl Default for ParseLimits {
     fn default() -> Self {
         Self {
-            // A book with pictures; the text in it is far smaller.
+            // Enough for a book with pictures, whose text is far smaller.
             max_file_bytes: 32 * 1024 * 1024,
             max_pages: 5_000,
-            // About three times the Bible: more than that in one file is data, not a document.
+            // About three times the Bible. More text in one file is data, not a document.
             max_text_bytes: 16 * 1024 * 1024,
             max_blocks: 500_000,
-            // Chrome stops at 512.
+            // The limit in Chrome.
             max_html_depth: 512,
             // The HTML standard on one page has about half as many.
             max_html_nodes: 1_000_000,
@@ -106,12 +99,12 @@ impl Default for ParseLimits {
     }
 }
 
-/// Why a file was not read.
+/// Why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Neither Markdown, text, HTML nor PDF.
-    #[error("the file is neither markdown, text, html nor pdf")]
+    /// The file is not Markdown, text, HTML or PDF.
+    #[error("the file is not Markdown, text, HTML or PDF")]
     UnsupportedType,
     /// The file is longer than [`ParseLimits::max_file_bytes`].
     #[error("the file has {bytes} bytes, more than the limit of {limit}")]
@@ -121,16 +114,16 @@ pub enum ParseError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// It was read, and there is no text in it: an empty file, or a PDF of pictures.
-    #[error("the file holds no text")]
+    /// The file contains no text: it is empty, or a PDF of pictures.
+    #[error("the file contains no text")]
     EmptyDocument,
-    /// A PDF that asks for a password.
-    #[error("the pdf is encrypted")]
+    /// The PDF requires a password.
+    #[error("the PDF is encrypted and needs a password")]
     Encrypted,
-    /// A PDF that could not be read.
-    #[error("the pdf could not be read: {reason}")]
+    /// The PDF could not be read.
+    #[error("the PDF could not be read: {reason}")]
     BadPdf {
-        /// What the reader said; for the log, not for strangers.
+        /// The message of the PDF reader, for logs. It is not meant for end users.
         reason: String,
     },
     /// More pages than [`ParseLimits::max_pages`].
@@ -142,7 +135,7 @@ pub enum ParseError {
         limit: u32,
     },
     /// More text than [`ParseLimits::max_text_bytes`].
-    #[error("the file holds more than {limit} bytes of text")]
+    #[error("the file contains more than {limit} bytes of text")]
     TooMuchText {
         /// The limit in bytes.
         limit: usize,
@@ -160,7 +153,7 @@ pub enum ParseError {
         limit: usize,
     },
     /// Elements nested deeper than [`ParseLimits::max_html_depth`].
-    #[error("the file nests more than {limit} elements")]
+    #[error("the file nests elements more than {limit} deep")]
     TooDeep {
         /// The limit.
         limit: usize,
@@ -168,7 +161,7 @@ pub enum ParseError {
 }
 
 impl ParseError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs, such as `bad_pdf`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnsupportedType => "unsupported_type",
@@ -185,10 +178,22 @@ impl ParseError {
     }
 }
 
-/// Reads a file. The name is used for its extension only, and the content overrules it: a PDF called `notes.txt` is a PDF.
+/// Reads a file into blocks of text. Only the extension of `name` is used, and the content
+/// overrides it: a PDF called `notes.txt` is read as a PDF.
+///
+/// ```
+/// # fn main() -> Result<(), ragwire_rag::ParseError> {
+/// let parsed = ragwire_rag::parse("guide.md", b"# Guide\n\nPlain words.", &Default::default())?;
+/// assert_eq!(parsed.blocks[0].heading.as_deref(), Some("Guide"));
+/// assert_eq!(parsed.blocks[0].text, "Plain words.");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
-/// The first limit that was passed, a kind that is not read, or a file without text.
+///
+/// Returns the first limit that was exceeded, `unsupported_type` for a format that is not read, or
+/// `empty_document` for a file without text.
 pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseError> {
     if bytes.len() > limits.max_file_bytes {
         return Err(ParseError::FileTooLarge {
@@ -213,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_contents_agree_on_a_kind_or_the_content_wins() {
+    fn content_overrides_the_name() {
         let html = b"<!DOCTYPE html><p>Hi there.</p>".as_slice();
         let cases: &[(&str, &[u8], Result<DocumentKind, &str>)] = &[
             ("a.md", b"# T\n\nHi.", Ok(DocumentKind::Markdown)),

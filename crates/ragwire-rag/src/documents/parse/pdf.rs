@@ -1,8 +1,10 @@
-//! PDF: the text of every page with its places, through `pdf-extract`, then laid out by `pdf_layout`.
+//! Reads the text of every PDF page with its positions through `pdf-extract`, then lays it out with
+//! `pdf_layout`.
 //!
-//! A pure function of the bytes. Panics of the reader are caught page by page, so that one bad page does not cost the
-//! others. What can not be caught here is time, memory and stack: a Flate bomb is inflated in full, forms that
-//! draw each other overflow the stack. Whoever takes PDF from strangers calls this in a process of its own.
+//! Parsing is a pure function of the bytes. Panics of the PDF reader are caught page by page, so
+//! that one bad page does not cost the others. Time, memory and stack cannot be bounded here: a
+//! Flate bomb is inflated in full, and forms that draw each other overflow the stack. A program
+//! that accepts PDFs from strangers parses them in a separate process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,12 +13,13 @@ use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform,
 use super::pdf_layout::{Line, Page, lay_out};
 use super::{ParseError, ParseLimits, Parsed};
 
-/// Most parents of a page. A balanced tree of a million pages has a handful.
+/// The most ancestors of a page. A balanced tree of a million pages has a handful.
 const MAX_PARENTS: usize = 64;
 
 /// Reads a PDF.
 ///
 /// # Errors
+///
 /// `encrypted`, `bad_pdf`, `too_many_pages`, `too_much_text`, `too_many_blocks`.
 pub(crate) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseError> {
     let document = guard(|| open(bytes))??;
@@ -34,13 +37,13 @@ pub(crate) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseE
             .all(|page| parents_end(&document, page))
     })? {
         return Err(ParseError::BadPdf {
-            reason: "the page tree does not end".to_owned(),
+            reason: "the page tree is cyclic or too deep".to_owned(),
         });
     }
     let mut pages = Vec::new();
     let mut unread_pages = Vec::new();
     let mut left_bytes = limits.max_text_bytes;
-    let mut last_reason = "it has no page".to_owned();
+    let mut last_reason = "it has no pages".to_owned();
     for number in 1..=count as u32 {
         let mut collector = Collector::new(left_bytes);
         let outcome = guard(|| output_doc_page(&document, &mut collector, number));
@@ -80,7 +83,7 @@ pub(crate) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseE
 fn open(bytes: &[u8]) -> Result<pdf_extract::Document, ParseError> {
     let mut document = pdf_extract::Document::load_mem(bytes).map_err(|error| bad_or_encrypted(&error))?;
     // Many PDFs are encrypted with an empty password, which every viewer tries first.
-    // (`is_encrypted` overlooks a dictionary that stands in the trailer itself.)
+    // `is_encrypted` overlooks a dictionary in the trailer itself.
     if document.trailer.get(b"Encrypt").is_ok() {
         document.decrypt("").map_err(|_| ParseError::Encrypted)?;
     }
@@ -98,7 +101,7 @@ fn bad_or_encrypted(error: &pdf_extract::Error) -> ParseError {
     }
 }
 
-/// Whether the parents of a page come to an end: the reader follows them by recursion.
+/// Returns whether the ancestors of a page come to an end. The PDF reader follows them recursively.
 fn parents_end(document: &pdf_extract::Document, page: pdf_extract::ObjectId) -> bool {
     let mut at = Some(page);
     for _ in 0..MAX_PARENTS {
@@ -111,7 +114,8 @@ fn parents_end(document: &pdf_extract::Document, page: pdf_extract::ObjectId) ->
     false
 }
 
-/// Runs what may panic. The reader holds no state between two calls, so nothing torn is seen afterwards.
+/// Runs code that may panic. The reader keeps no state between two calls, so no inconsistent state
+/// is seen afterwards.
 fn guard<T>(read: impl FnOnce() -> T) -> Result<T, ParseError> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|panic| {
         let reason = panic.downcast_ref::<String>().cloned();
@@ -122,15 +126,16 @@ fn guard<T>(read: impl FnOnce() -> T) -> Result<T, ParseError> {
     })
 }
 
-/// Takes characters with their places and makes lines of them.
+/// Collects characters with their positions into lines.
 #[derive(Debug)]
 struct Collector {
     lines: Vec<Line>,
-    /// What the text may still cost, in bytes; 0 once it was too much.
+    /// How many more bytes of text are allowed; 0 once the limit is exceeded.
     left_bytes: usize,
-    /// Where the last character ended, along the direction of writing.
+    /// Where the last character ended, in the writing direction.
     last_end: f64,
-    /// A new string began: only then does a gap mean a space (widths inside a string are not to be trusted).
+    /// Whether a new string began. Only then does a gap mean a space: widths inside a string are
+    /// unreliable.
     string_begins: bool,
     direction: (f64, f64),
 }
@@ -180,7 +185,7 @@ impl OutputDev for Collector {
         if self.left_bytes == 0 {
             return Err(OutputError::FormatError(std::fmt::Error));
         }
-        // Turn the page so that the text runs to the right: pages in landscape are written upwards.
+        // Rotate the page so that the text runs to the right. Landscape pages are written upwards.
         let along = at.m11.hypot(at.m12);
         let direction = if along > 0.0 {
             (at.m11 / along, at.m12 / along)
@@ -264,7 +269,7 @@ mod tests {
         }
     }
 
-    /// A PDF of numbered objects, the first of them the catalog.
+    /// A PDF of numbered objects; the first is the catalog.
     fn pdf(objects: &[&str], trailer: &str) -> Vec<u8> {
         let mut text = "%PDF-1.4\n".to_owned();
         let mut offsets = Vec::new();
@@ -295,7 +300,7 @@ mod tests {
         let pages = "<</Type/Pages/Count 2/Kids[3 0 R 4 0 R]>>";
         let cases: &[(&str, &[u32])] = &[
             (PAGE, &[]),
-            // Each of these makes the reader panic or give up.
+            // Each of these makes the PDF reader panic or fail.
             ("<</Type/Page/Parent 2 0 R>>", &[1]),
             ("<</Type/Page/Parent 2 0 R/MediaBox[0 0]/Contents 5 0 R>>", &[1]),
             (
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_pdf_says_so() {
+    fn an_encrypted_pdf_has_its_own_error() {
         let objects = [
             "<</Type/Catalog/Pages 2 0 R>>",
             "<</Type/Pages/Count 1/Kids[3 0 R]>>",
@@ -337,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tree_that_bites_its_tail_is_an_error() {
+    fn a_cyclic_page_tree_is_an_error() {
         let catalog = "<</Type/Catalog/Pages 2 0 R>>";
         let downwards = [
             catalog,
@@ -347,7 +352,8 @@ mod tests {
             TEXT,
             FONT,
         ];
-        // The reader would look for the resources in one parent after the other until the stack is full.
+        // The PDF reader would look for resources in one parent after another until the stack
+        // overflows.
         let bare = "<</Type/Page/Parent 2 0 R/Contents 5 0 R>>";
         let upwards = [
             catalog,
@@ -384,7 +390,7 @@ mod tests {
         assert_eq!(parsed.pages, Some(15));
         assert_eq!(parsed.unread_pages, [] as [u32; 0]);
         assert_eq!(parsed.title.as_deref(), Some("Attention Is All You Need"));
-        // The page of a sentence is checked against the paper, not against this program.
+        // The expected pages were read from the paper itself, not from this program.
         let cases = [
             (
                 "We propose a new simple network architecture, the Transformer",
@@ -418,7 +424,7 @@ mod tests {
         };
         for tenths in 1..10 {
             let cut = &bytes[..bytes.len() * tenths / 10];
-            // A reader that finds pages in half a file is welcome to them.
+            // Finding pages in half a file is fine.
             if let Err(error) = parse(cut, &ParseLimits::default()) {
                 assert_eq!(error.code(), "bad_pdf", "{tenths}/10: {error}");
             }

@@ -1,21 +1,22 @@
-//! Text without markup, and how bytes become text.
+//! Reads text without markup, and decodes bytes into text.
 //!
-//! A byte order mark decides; else valid UTF-8 is UTF-8; else text with NULs in every second place is UTF-16; else UTF-8
-//! with a few broken bytes is read with U+FFFD in their places; else it is Windows-1252, which holds Latin-1.
+//! The encoding is chosen in this order: a byte order mark decides; valid UTF-8 is UTF-8; text with
+//! NULs at every second byte is UTF-16; UTF-8 with a few broken bytes is read with U+FFFD in their
+//! places; everything else is Windows-1252, which contains Latin-1.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::blocks::Blocks;
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
-/// How much of a file is looked at to tell text from data, in bytes.
+/// How many bytes of a file are examined to tell text from binary data.
 const SAMPLE_BYTES: usize = 8 * 1024;
-/// Fewer control characters than this are an accident, however short the file.
+/// Fewer control characters than this are considered an accident, however short the file.
 const MIN_ODD_BYTES: usize = 8;
-/// Where a page of HTML has to name its encoding, in bytes (the HTML standard's number).
+/// How far into an HTML page its encoding may be declared, in bytes (the HTML standard's number).
 const META_WITHIN_BYTES: usize = 1024;
 
-/// Reads text: a paragraph ends at an empty line.
+/// Reads text; an empty line ends a paragraph.
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
     let mut blocks = Blocks::new(limits);
     let mut paragraph = String::new();
@@ -39,13 +40,13 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
     })
 }
 
-/// Bytes that are no text in any encoding that is read here.
+/// Returns whether the bytes are not text in any supported encoding.
 pub(super) fn looks_binary(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(SAMPLE_BYTES)];
     if Encoding::for_bom(sample).is_some() || utf16_without_mark(sample).is_some() {
         return false;
     }
-    // Zip (and with it docx, xlsx, epub, odt) and gzip are text enough for the counting below now and then.
+    // Zip files (and so docx, xlsx, epub, odt) and gzip files sometimes pass the count below.
     if sample.starts_with(b"PK\x03\x04") || sample.starts_with(b"\x1f\x8b") {
         return true;
     }
@@ -57,12 +58,12 @@ pub(super) fn looks_binary(bytes: &[u8]) -> bool {
     odd >= MIN_ODD_BYTES && odd * 10 > sample.len()
 }
 
-/// Text of a file that does not name its encoding.
+/// Decodes a file that does not declare its encoding.
 pub(super) fn decode(bytes: &[u8]) -> Result<String, ParseError> {
     decode_as(bytes, None)
 }
 
-/// Text of a page of HTML, which may name its encoding in a `<meta>`.
+/// Decodes an HTML page, which may declare its encoding in a `<meta>` element.
 pub(super) fn decode_html(bytes: &[u8]) -> Result<String, ParseError> {
     let head = bytes[..bytes.len().min(META_WITHIN_BYTES)].to_ascii_lowercase();
     let label = head
@@ -79,7 +80,7 @@ pub(super) fn decode_html(bytes: &[u8]) -> Result<String, ParseError> {
                 .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-' && *byte != b'_');
             &value[..end.unwrap_or(value.len())]
         });
-    // A page whose <meta> could be read as ASCII is not UTF-16, whatever it says.
+    // A page whose `<meta>` is readable as ASCII is not UTF-16, even if it declares that.
     let named = label
         .and_then(Encoding::for_label)
         .filter(|encoding| *encoding != UTF_16LE && *encoding != UTF_16BE);
@@ -117,7 +118,7 @@ fn decode_as(bytes: &[u8], named: Option<&'static Encoding>) -> Result<String, P
     Ok(WINDOWS_1252.decode_without_bom_handling(bytes).0.into_owned())
 }
 
-/// ASCII in UTF-16 has a NUL in every second place, and in the same one.
+/// ASCII in UTF-16 has a NUL at every second byte, always on the same side.
 fn utf16_without_mark(sample: &[u8]) -> Option<&'static Encoding> {
     let nulls = |skip: usize| {
         sample
@@ -144,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_encoding_ends_as_the_same_text() {
+    fn every_encoding_decodes_to_the_same_text() {
         let utf16 = |mark: &[u8], to_bytes: fn(u16) -> [u8; 2]| {
             let units = "Grüße, plain text here.".encode_utf16().flat_map(to_bytes);
             mark.iter().copied().chain(units).collect::<Vec<u8>>()
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_broken_byte_does_not_spoil_the_rest() {
+    fn one_broken_byte_does_not_change_the_rest() {
         assert_eq!(
             decode("Grüße, schöne Grüße \u{fffd}".as_bytes()).unwrap(),
             "Grüße, schöne Grüße \u{fffd}"
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn html_names_its_encoding() {
+    fn html_may_declare_its_encoding() {
         let page = b"<meta charset=\"iso-8859-2\"><p>\xb1\xe6";
         assert!(decode_html(page).unwrap().ends_with("ąć"));
     }

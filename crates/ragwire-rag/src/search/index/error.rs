@@ -1,4 +1,4 @@
-//! Why a store could not follow its library.
+//! Why a store could not be brought in step with its library.
 
 use tokio::task::JoinError;
 
@@ -6,37 +6,37 @@ use crate::models::ModelError;
 use crate::search::store::StoreError;
 use crate::{Document, LibraryError};
 
-/// Why the store is not in step.
+/// Why a store could not be brought in step with its library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The embedder makes vectors of another length than the store takes, or than it said.
-    #[error("the embedder makes vectors of {found} numbers and the store takes {wanted}")]
+    /// The embedder's vectors have another length than the store's, or than the embedder declared.
+    #[error("the embedder's vectors have {found} dimensions, but the store expects {wanted}")]
     OtherVectors {
-        /// The embedder's.
+        /// The length of the embedder's vectors.
         found: usize,
-        /// The store's.
+        /// The length of the store's vectors.
         wanted: usize,
     },
     /// The library could not be read.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The embedder failed.
-    #[error("the chunks could not be embedded")]
+    /// The chunks could not be embedded.
+    #[error("cannot embed the chunks")]
     Embed(#[from] ModelError),
     /// The store failed.
-    #[error("the store could not be changed")]
+    #[error("cannot change the store")]
     Store(#[from] StoreError),
-    /// The progress callback said to stop.
+    /// The progress callback cancelled the operation.
     #[error("indexing was cancelled")]
     Cancelled,
-    /// A thread was lost.
-    #[error("a thread was lost while indexing")]
+    /// The thread that read the library panicked or was cancelled.
+    #[error("the indexing thread failed")]
     Lost(#[from] JoinError),
 }
 
 impl IndexError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs, such as `other_vectors` or `store_unavailable`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::OtherVectors { .. } => "other_vectors",
@@ -48,7 +48,7 @@ impl IndexError {
         }
     }
 
-    /// Whether the next document would fail in the same way.
+    /// Returns whether the next document would fail in the same way.
     pub(super) fn concerns_all_documents(&self) -> bool {
         match self {
             Self::Embed(error) => !matches!(
@@ -62,28 +62,30 @@ impl IndexError {
     }
 }
 
-/// Why a document was not added, or not wholly.
+/// Why a document was not added, or not completely.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddError {
-    /// The library did not take it. Nothing was changed.
+    /// The library rejected it. Nothing was changed.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// It is in the library and found by its words; the store lacks it or a part of it. The next [`Indexer::reconcile`] tries again.
-    #[error("the document is added, and is not in the index yet")]
+    /// The document is in the library and lexical search finds it, but the store lacks all or part
+    /// of it. The next [`Indexer::reconcile`](super::Indexer::reconcile) tries again.
+    #[error("the document was added, but is not in the index yet")]
     Index {
         /// The document.
         document: Box<Document>,
         /// What failed.
         source: IndexError,
     },
-    /// A thread was lost; the document may be in the library or not.
-    #[error("a thread was lost while adding the document")]
+    /// The thread that added the document panicked or was cancelled. The document may be in the
+    /// library or not.
+    #[error("the thread that adds the document failed")]
     Lost(#[source] JoinError),
 }
 
 impl AddError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs: the code of the cause, or `index_failed`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Library(error) => error.code(),

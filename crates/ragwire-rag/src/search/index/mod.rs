@@ -1,27 +1,15 @@
-//! Keeping a [`Store`] in step with a [`Library`]: each document's chunks of all levels, with their vectors.
+//! Keeps a [`Store`] in step with a [`Library`]: the chunks of each document on all levels, with
+//! their vectors.
 //!
-//! The library is the truth and the store can always be made anew from it, so nothing is written down about what is done. What the store
-//! lacks is seen by counting: the chunks of a document follow from the library, and ids of one document never mean other texts. Only a store
-//! made by another embedder, or by another way of cutting, looks the same and is not: a mark in it, a chunk of a document that does not
-//! exist, names both, and a store without the right mark is emptied. **A store therefore belongs to one library**; what is not of it is taken out.
+//! The library is the source of truth and the store can always be rebuilt from it, so no progress
+//! is recorded. Missing chunks are detected by counting: the library determines the chunks of a
+//! document, and the IDs of a document never refer to different text. The exception is a store that
+//! was filled by another embedder or another way of cutting, which has the same counts. A mark in
+//! the store, a chunk of a document that does not exist, therefore names both; a store without the
+//! right mark is emptied. **So a store belongs to one library**: everything else in it is removed.
 //!
-//! A document that the library has not is never given to anybody, whatever the store still holds: see [`tools`](super::tools). So removing
-//! takes effect at once, and the store may follow later.
-//!
-//! ```
-//! # async fn start(store: std::sync::Arc<dyn ragwire_rag::search::store::Store>, embedder: std::sync::Arc<dyn ragwire_rag::models::Embed>) -> Result<(), Box<dyn std::error::Error>> {
-//! use std::{ops::ControlFlow, sync::Arc};
-//! use ragwire_rag::{Indexer, Library, LibraryLimits};
-//!
-//! let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
-//! let indexer = Indexer::new(library, store, Some(embedder))?;
-//! let report = indexer.reconcile(|_| ControlFlow::Continue(())).await?;
-//! for failed in &report.failed {
-//!     eprintln!("{} is not found by its meaning: {}", failed.document_id, failed.error);
-//! }
-//! # Ok(())
-//! # }
-//! ```
+//! A document that is not in the library is never returned, even if the store still holds it: see
+//! [`tools`](super::tools). So a removal takes effect at once, and the store may follow later.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -46,71 +34,90 @@ mod reader;
 
 pub use error::{AddError, IndexError};
 
-/// Most chunks that are embedded and put in at once.
+/// The most chunks that are embedded and stored at once.
 const BATCH_CHUNKS: usize = 64;
-/// Most text of them in bytes, some 8,000 tokens: 30 MiB of token vectors with 1,024 numbers each. One chunk may be longer.
+/// The most text in them in bytes, about 8,000 tokens: 30 MiB of token vectors with 1,024
+/// dimensions. A single chunk may be longer.
 const BATCH_BYTES: usize = 32 * 1024;
-/// Documents that fail one after the other before the rest is left alone: by then it is not the documents.
+/// After this many failed documents in a row the rest are not tried: the cause is probably not the
+/// documents.
 const MAX_FAILURES: usize = 8;
-/// What the id of the mark's document begins with; no document of a library has an `x` in its id.
+/// The prefix of the mark's document ID. The ID of a document in a library never contains an `x`.
 const MARK: &str = "index-";
 
-/// What was done.
+/// The outcome of [`Indexer::reconcile`].
 #[derive(Debug, Default)]
 #[non_exhaustive]
-#[must_use = "documents that failed are told here only"]
+#[must_use = "documents that failed are listed only here"]
 pub struct IndexReport {
-    /// Documents put in, or repaired.
+    /// Documents added or repaired.
     pub indexed: usize,
-    /// Documents taken out that the library has not.
+    /// Documents removed because the library does not hold them.
     pub removed: usize,
-    /// Documents that failed; they stay in the library, and the next [`Indexer::reconcile`] tries them again.
+    /// Documents that failed. They stay in the library, and the next [`Indexer::reconcile`] tries
+    /// them again.
     pub failed: Vec<IndexFailure>,
-    /// Documents that were not tried, because they would have failed as the last of `failed` did, or [`MAX_FAILURES`] had failed in a row.
+    /// Documents that were not tried, because they would have failed for the same reason as the
+    /// last of `failed`, or because 8 had failed in a row.
     pub untried: usize,
 }
 
-/// A document that is not in step.
+/// A document that could not be stored.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct IndexFailure {
-    /// The document.
+    /// The ID of the document.
     pub document_id: String,
-    /// Why.
+    /// What failed.
     pub error: IndexError,
 }
 
-/// Keeps a store in step with a library. Calls wait for each other.
+/// Keeps a vector store in step with a library. Concurrent calls wait for each other.
+///
+/// ```
+/// # async fn start(store: std::sync::Arc<dyn ragwire_rag::search::store::Store>, embedder: std::sync::Arc<dyn ragwire_rag::models::Embed>) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::{ops::ControlFlow, sync::Arc};
+/// use ragwire_rag::{Indexer, Library, LibraryLimits};
+///
+/// let library = Arc::new(Library::open("data".as_ref(), LibraryLimits::default())?);
+/// let indexer = Indexer::new(library, store, Some(embedder))?;
+/// let report = indexer.reconcile(|_| ControlFlow::Continue(())).await?;
+/// for failed in &report.failed {
+///     eprintln!("{} is not found by its meaning: {}", failed.document_id, failed.error);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Indexer {
     library: Arc<Library>,
     store: Arc<dyn Store>,
     embedder: Option<Arc<dyn Embed>>,
-    /// The document that the mark is a chunk of.
+    /// The document ID of the mark.
     mark: String,
-    known: Mutex<StoreContents>,
+    contents: Mutex<StoreContents>,
     /// The library's revision up to which the store is in step.
     revision: AtomicU64,
 }
 
-/// What is known of the store.
+/// The documents in the store, as far as they are known.
 #[derive(Debug, Default)]
 struct StoreContents {
-    /// Whether `documents` says what the store holds.
+    /// Whether `documents` matches what the store holds.
     compared: bool,
     documents: BTreeMap<String, DocumentState>,
 }
 
 /// How much of a document the store holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DocumentState {
     Complete,
-    /// Something, or nothing: it was begun.
+    /// Between nothing and almost everything: storing was begun.
     Partial,
 }
 
 impl StoreContents {
-    /// Those of the documents that the store does not hold wholly.
+    /// Returns the documents of `live` that the store does not hold completely.
     fn missing<'a>(&self, live: &'a BTreeSet<String>) -> impl Iterator<Item = &'a String> {
         live.iter()
             .filter(|id| self.documents.get(*id) != Some(&DocumentState::Complete))
@@ -118,11 +125,13 @@ impl StoreContents {
 }
 
 impl Indexer {
-    /// Keeps `store` in step with `library`. Without an embedder, or in a store without vectors, chunks are found by their words only.
-    /// Nothing is read or changed before the first call.
+    /// Creates an indexer that keeps `store` in step with `library`. Without an embedder, or with a
+    /// store without vectors, search finds chunks only by their words. Nothing is read or changed
+    /// before the first call.
     ///
     /// # Errors
-    /// `other_vectors` where embedder and store do not fit.
+    ///
+    /// `other_vectors` if the embedder's vectors do not have the store's length.
     pub fn new(
         library: Arc<Library>,
         store: Arc<dyn Store>,
@@ -138,43 +147,49 @@ impl Indexer {
             store,
             embedder,
             mark,
-            known: Mutex::default(),
+            contents: Mutex::default(),
             revision: AtomicU64::new(0),
         })
     }
 
-    /// Compares store and library, puts in what is missing or half there, and takes out what the library has not. To be called at start and
-    /// whenever something failed; where all is well it costs two calls of the store. `progress` counts the chunks of all levels that are put in.
+    /// Compares store and library, adds missing and incomplete documents, and removes those that
+    /// the library does not hold. Call it at start and after a failure; if nothing has changed it
+    /// makes two calls to the store. `progress` counts the stored chunks of all levels.
     ///
     /// # Cancel safety
     /// Dropping the future leaves a store that the next call repairs.
     ///
     /// # Errors
-    /// What kept it from comparing, or `cancelled`. A document that fails is in the report.
+    ///
+    /// The error that prevented the comparison, or `cancelled`. A document that fails is listed in
+    /// the report.
     pub async fn reconcile(
         &self,
         mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()> + Send,
     ) -> Result<IndexReport, IndexError> {
-        let mut known = self.known.lock().await;
+        let mut known = self.contents.lock().await;
         known.compared = false;
         let mut report = IndexReport::default();
         self.compare(&mut known, &mut report).await?;
         let (revision, live) = (self.library.revision(), self.library.document_ids());
-        self.take_out(&mut known, &live, &mut report).await?;
+        self.remove_documents(&mut known, &live, &mut report).await?;
         let missing = known.missing(&live).cloned().collect();
-        self.put_in(&mut known, missing, &mut report, &mut progress)
+        self.add_documents(&mut known, missing, &mut report, &mut progress)
             .await?;
-        self.reached(&known, revision, &live);
+        self.record_revision(&known, revision, &live);
         Ok(report)
     }
 
-    /// Adds a document to the library (as [`Library::add`]), then to the store, and takes the one that it replaces out of the store. `progress`
-    /// counts its chunks of all levels while they are put in. A document that is there already changes nothing.
+    /// Adds a document to the library (see [`Library::add`]), then to the store, and removes the
+    /// document that it replaces from the store. `progress` counts its stored chunks of all levels.
+    /// Adding a document that is already there changes nothing.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the document in the library or not, and a store that [`reconcile`](Self::reconcile) repairs.
+    /// Dropping the future leaves the document in the library or not, and a store that
+    /// [`reconcile`](Self::reconcile) repairs.
     ///
     /// # Errors
+    ///
     /// [`AddError`]: the library's own error, or a document that is in the library and not in the store, `cancelled` among them.
     pub async fn add(
         &self,
@@ -186,8 +201,8 @@ impl Indexer {
         let document = spawn_blocking(move || library.add(&name, &parsed))
             .await
             .map_err(AddError::Lost)??;
-        let followed = self.follow(Some(&document.id), &mut progress).await;
-        match followed {
+        let updated = self.update(Some(&document.id), &mut progress).await;
+        match updated {
             Ok(()) => Ok(document),
             Err(source) => Err(AddError::Index {
                 document: Box::new(document),
@@ -196,64 +211,70 @@ impl Indexer {
         }
     }
 
-    /// Takes a document out of the library, from when on nobody finds it, and then out of the store; false if the library has none with
-    /// that id.
+    /// Removes a document from the library, so that searches no longer return it, and then from the
+    /// store. Returns `false` if the library has no document with that ID.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the document out of the library or in it, and a store that [`reconcile`](Self::reconcile) repairs.
+    /// Dropping the future leaves the document in the library or not, and a store that
+    /// [`reconcile`](Self::reconcile) repairs.
     ///
     /// # Errors
-    /// The library's, and the document is then still there; or the store's, and it is gone all the same.
+    ///
+    /// The library's errors, in which case the document is still there; or the store's, in which
+    /// case it is removed from the library all the same.
     pub async fn remove(&self, document_id: &str) -> Result<bool, IndexError> {
         let (library, id) = (Arc::clone(&self.library), document_id.to_owned());
         let removed = spawn_blocking(move || library.remove(&id)).await??;
-        self.follow(None, &mut |_| ControlFlow::Continue(())).await?;
+        self.update(None, &mut |_| ControlFlow::Continue(())).await?;
         Ok(removed)
     }
 
-    /// Documents of the library that are not wholly in the store, as far as is known; all of them before the first call. They are found by
-    /// their words only.
+    /// Returns the documents of the library that are not completely in the store, as far as is
+    /// known; before the first call, all of them. Search finds them only by their words.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
     pub async fn behind(&self) -> BTreeSet<String> {
-        let known = self.known.lock().await;
+        let known = self.contents.lock().await;
         known.missing(&self.library.document_ids()).cloned().collect()
     }
 
-    /// The [`Library::revision`] up to which every change is in the store; 0 before the first call. What was searched for since a revision has
-    /// seen all changes up to that one, and nothing else is sure: a document that failed holds it back until it is repaired.
+    /// Returns the [`Library::revision`] up to which every change is in the store; 0 before the
+    /// first call. A search that starts after this revision was reached sees all changes up to it;
+    /// later changes may or may not be visible. A document that failed holds the revision back
+    /// until it is repaired.
     pub fn revision(&self) -> u64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// What the library had at a revision, or at a newer one, was brought in.
-    fn reached(&self, known: &StoreContents, revision: u64, live: &BTreeSet<String>) {
-        // A document that went meanwhile needs no place in the store.
+    /// Records that the store has all documents of this revision.
+    fn record_revision(&self, known: &StoreContents, revision: u64, live: &BTreeSet<String>) {
+        // A document removed in the meantime does not have to be in the store.
         if known.missing(live).all(|id| !self.library.is_live(id)) {
             self.revision.fetch_max(revision, Ordering::Release);
         }
     }
 
-    /// Takes out what went, and puts one document in.
-    async fn follow(
+    /// Removes what the library does not hold, and adds one document.
+    async fn update(
         &self,
         document_id: Option<&str>,
         progress: &mut (impl FnMut(IndexingProgress) -> ControlFlow<()> + Send),
     ) -> Result<(), IndexError> {
-        let mut known = self.known.lock().await;
+        let mut known = self.contents.lock().await;
         let mut report = IndexReport::default();
         self.compare(&mut known, &mut report).await?;
         let (revision, live) = (self.library.revision(), self.library.document_ids());
-        self.take_out(&mut known, &live, &mut report).await?;
+        self.remove_documents(&mut known, &live, &mut report).await?;
         let wanted = known.missing(&live).filter(|id| Some(id.as_str()) == document_id);
         let wanted = wanted.cloned().collect();
-        self.put_in(&mut known, wanted, &mut report, progress).await?;
-        self.reached(&known, revision, &live);
+        self.add_documents(&mut known, wanted, &mut report, progress)
+            .await?;
+        self.record_revision(&known, revision, &live);
         report.failed.pop().map_or(Ok(()), |failed| Err(failed.error))
     }
 
-    /// Finds out what the store holds, once.
+    /// Reads what the store holds, unless it is known.
     async fn compare(&self, known: &mut StoreContents, report: &mut IndexReport) -> Result<(), IndexError> {
         if known.compared {
             return Ok(());
@@ -261,13 +282,14 @@ impl Indexer {
         known.documents.clear();
         let mut stored = self.store.documents().await?;
         if !stored.remove(&self.mark) {
-            // Another mark goes first: from then on nobody takes what is left for whole.
+            // Remove the other mark first: from then on, an interrupted run is not mistaken for a
+            // complete store.
             let (marks, others): (Vec<_>, Vec<_>) = stored.into_iter().partition(|id| id.starts_with(MARK));
             for id in marks.iter().chain(&others) {
                 self.store.remove_document(id).await?;
             }
             report.removed += others.len();
-            self.store.upsert(vec![self.marking()]).await?;
+            self.store.upsert(vec![self.mark_point()]).await?;
             known.compared = true;
             return Ok(());
         }
@@ -282,34 +304,35 @@ impl Indexer {
                 }
             }
         }
-        // No document has more chunks than its own, so the sum is right only where each is.
+        // No document has more chunks than the library gives it, so the sum is right only if each
+        // count is.
         let all = self.store.count(Filter::default()).await?;
         let whole = all == wanted.values().sum::<u64>() + 1;
         for (id, chunks) in wanted {
-            let held = if whole || self.store.count(Filter::default().document(&id)).await? == chunks {
+            let state = if whole || self.store.count(Filter::default().document(&id)).await? == chunks {
                 DocumentState::Complete
             } else {
                 DocumentState::Partial
             };
-            known.documents.insert(id, held);
+            known.documents.insert(id, state);
         }
         known.compared = true;
         Ok(())
     }
 
-    async fn take_out(
+    async fn remove_documents(
         &self,
         known: &mut StoreContents,
         live: &BTreeSet<String>,
         report: &mut IndexReport,
     ) -> Result<(), IndexError> {
-        let gone: Vec<String> = known
+        let obsolete: Vec<String> = known
             .documents
             .keys()
             .filter(|id| !live.contains(*id))
             .cloned()
             .collect();
-        for id in gone {
+        for id in obsolete {
             self.store.remove_document(&id).await?;
             known.documents.remove(&id);
             report.removed += 1;
@@ -317,7 +340,7 @@ impl Indexer {
         Ok(())
     }
 
-    async fn put_in(
+    async fn add_documents(
         &self,
         known: &mut StoreContents,
         documents: Vec<String>,
@@ -328,7 +351,7 @@ impl Indexer {
         let mut progress = ProgressCounter {
             done: 0,
             total: documents.iter().map(chunks).sum(),
-            tell: progress,
+            callback: progress,
         };
         if !documents.is_empty() {
             progress.add(0)?;
@@ -339,13 +362,13 @@ impl Indexer {
             known
                 .documents
                 .insert(document_id.clone(), DocumentState::Partial);
-            match self.put(&document_id, &mut progress).await {
+            match self.store_document(&document_id, &mut progress).await {
                 Ok(true) => {
                     known.documents.insert(document_id, DocumentState::Complete);
                     report.indexed += 1;
                     failures = 0;
                 }
-                // It was taken out of the library meanwhile.
+                // The document was removed from the library in the meantime.
                 Ok(false) => {
                     self.store.remove_document(&document_id).await?;
                     known.documents.remove(&document_id);
@@ -365,8 +388,8 @@ impl Indexer {
         Ok(())
     }
 
-    /// Puts all chunks of a document in, batch by batch; false if the document is gone.
-    async fn put<F>(
+    /// Stores all chunks of a document in batches. Returns `false` if the document was removed.
+    async fn store_document<F>(
         &self,
         document_id: &str,
         progress: &mut ProgressCounter<'_, F>,
@@ -391,13 +414,13 @@ impl Indexer {
         }
     }
 
-    /// The chunks with their vectors.
+    /// Adds the vectors to the chunks.
     async fn points(&self, chunks: Vec<Chunk>) -> Result<Vec<Point>, IndexError> {
         let Some(embedder) = &self.embedder else {
             return Ok(chunks.into_iter().map(Point::new).collect());
         };
         let texts: Vec<String> = chunks.iter().map(Chunk::indexed_text).collect();
-        // Passages are what is ranked, so only they are worth hundreds of vectors each.
+        // Only passages are reranked, so only they are worth hundreds of vectors each.
         let ranked = |chunk: &Chunk| self.store.vectors().tokens && chunk.level == Level::Passage;
         let with_tokens = chunks.iter().zip(&texts).filter(|(chunk, _)| ranked(chunk));
         let with_tokens: Vec<String> = with_tokens.map(|(_, text)| text.clone()).collect();
@@ -409,18 +432,23 @@ impl Indexer {
         };
         let dense = embedder.embed(Side::Passage, texts).await?;
         if dense.len() != chunks.len() || tokens.len() != tokens_wanted {
-            return Err(ModelError::Failed("another number of vectors than texts".into()).into());
+            return Err(ModelError::Failed(
+                "the embedder returned another number of vectors than texts".into(),
+            )
+            .into());
         }
         let mut tokens = tokens.drain(..);
         let mut point = |(chunk, vector): (Chunk, Vec<f32>)| {
-            let own = if ranked(&chunk) { tokens.next() } else { None };
-            Point::new(chunk).dense(vector).tokens(own.unwrap_or_default())
+            let tokens_of_chunk = if ranked(&chunk) { tokens.next() } else { None };
+            Point::new(chunk)
+                .dense(vector)
+                .tokens(tokens_of_chunk.unwrap_or_default())
         };
         Ok(chunks.into_iter().zip(dense).map(&mut point).collect())
     }
 
-    /// The chunk that marks the store as made this way. Its only word is nobody's.
-    fn marking(&self) -> Point {
+    /// The chunk that marks how the store was filled. Its only word matches no query.
+    fn mark_point(&self) -> Point {
         let word = self.mark.replace(['-'], "");
         Point::new(Chunk::new(&self.mark, "index", 0, &word))
     }
@@ -456,7 +484,7 @@ impl From<IndexReport> for FollowReport {
     }
 }
 
-/// The document that marks a store which is filled in this way: by this embedder, cut like this.
+/// Returns the document ID that marks a store filled by this embedder and this way of cutting.
 fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     let vectors = store.vectors();
     let name = embedder.map_or("", Embed::name);
@@ -469,7 +497,7 @@ fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     format!("{MARK}{hex}")
 }
 
-/// The lengths of the embedder's vectors and of the store's, where they differ.
+/// Returns the lengths of the embedder's and the store's vectors if they differ.
 pub(crate) fn other_vectors(embedder: Option<&dyn Embed>, store: &dyn Store) -> Option<(usize, usize)> {
     let wanted = store.vectors().dimensions;
     let found = embedder.map(Embed::dimensions)?;
@@ -480,11 +508,11 @@ fn total(counts: &ragwire::event::Levels) -> u64 {
     u64::from(counts.l1) + u64::from(counts.l2) + u64::from(counts.l3)
 }
 
-/// Counts for a progress callback.
+/// Counts chunks for a progress callback.
 struct ProgressCounter<'a, F> {
     done: usize,
     total: u64,
-    tell: &'a mut F,
+    callback: &'a mut F,
 }
 
 impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> ProgressCounter<'_, F> {
@@ -494,9 +522,9 @@ impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> ProgressCounter<'_, F> {
             done_chunks: self.done,
             total_chunks: usize::try_from(self.total).unwrap_or(usize::MAX),
         };
-        match (self.tell)(progress) {
+        match (self.callback)(progress) {
             ControlFlow::Continue(()) => Ok(()),
-            // What is all done is not cancelled.
+            // Completed work is not cancelled.
             ControlFlow::Break(()) if progress.done_chunks == progress.total_chunks => Ok(()),
             ControlFlow::Break(()) => Err(IndexError::Cancelled),
         }

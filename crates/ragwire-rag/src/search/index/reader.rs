@@ -1,6 +1,8 @@
-//! The chunks of a document, of all levels, in batches that an embedder and a store take at once.
+//! Reads the chunks of a document on all levels, in batches of the size that an embedder and a
+//! store take at once.
 //!
-//! It holds one batch and one section at most, however long the document is. It blocks, and knows neither of the two that it reads for.
+//! At most one batch and one section are in memory, however long the document is. Reading blocks.
+//! This module knows neither the embedder nor the store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,23 +10,23 @@ use std::sync::Arc;
 use super::{BATCH_BYTES, BATCH_CHUNKS};
 use crate::{Chunk, Library, LibraryError};
 
-/// Reads a document section by section, and gives its chunks in batches.
+/// Reads a document section by section and returns its chunks in batches.
 #[derive(Debug)]
 pub(super) struct Reader {
     library: Arc<Library>,
     document_id: String,
     next_section: u32,
-    /// Read and not yet given: at most one section more than a batch.
-    waits: VecDeque<Chunk>,
+    /// Chunks that were read but not returned yet: at most one section more than a batch.
+    pending: VecDeque<Chunk>,
 }
 
 #[derive(Debug)]
 pub(super) enum Batch {
     /// The next chunks.
     Chunks(Vec<Chunk>),
-    /// There are no more.
+    /// There are no more chunks.
     End,
-    /// The document is gone.
+    /// The document was removed from the library.
     Removed,
 }
 
@@ -34,7 +36,7 @@ impl Reader {
             library,
             document_id: document_id.to_owned(),
             next_section: 0,
-            waits: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 
@@ -42,12 +44,12 @@ impl Reader {
         let Some(counts) = self.library.levels(&self.document_id) else {
             return Ok(Batch::Removed);
         };
-        while self.waits.len() < BATCH_CHUNKS && self.next_section < counts.l1 {
+        while self.pending.len() < BATCH_CHUNKS && self.next_section < counts.l1 {
             let Some(tree) = self.library.section(&self.document_id, self.next_section)? else {
                 return Ok(Batch::Removed);
             };
             self.next_section += 1;
-            self.waits.extend(tree.into_chunks());
+            self.pending.extend(tree.into_chunks());
         }
         let mut bytes = 0;
         let fits = |chunk: &&Chunk| {
@@ -55,10 +57,10 @@ impl Reader {
             bytes += chunk.text.len();
             first || bytes <= BATCH_BYTES
         };
-        let count = self.waits.iter().take(BATCH_CHUNKS).take_while(fits).count();
+        let count = self.pending.iter().take(BATCH_CHUNKS).take_while(fits).count();
         if count == 0 {
             return Ok(Batch::End);
         }
-        Ok(Batch::Chunks(self.waits.drain(..count).collect()))
+        Ok(Batch::Chunks(self.pending.drain(..count).collect()))
     }
 }

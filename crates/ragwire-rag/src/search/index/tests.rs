@@ -1,4 +1,4 @@
-//! A store that is brought into step from any state, with whatever fails on the way.
+//! Tests that a store is brought in step from any state, with any failure on the way.
 
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,13 +9,14 @@ use crate::models::test_models::{DIMENSIONS, Words};
 use crate::search::store::{Search, StoreError, Vectors};
 use crate::{Hit, LibraryLimits, ParseLimits, SectionTree, parse};
 
-/// A store of points that can be looked at. From a number of calls on it fails, an upsert and a removal half done.
+/// A store whose points can be inspected. After a given number of calls it fails; upserts and
+/// removals then do half of their work.
 #[derive(Debug)]
 struct Shelf {
     vectors: Vectors,
     points: StdMutex<BTreeMap<String, Point>>,
     calls: StdMutex<Vec<String>>,
-    /// Calls that still work.
+    /// Calls that still succeed.
     left: AtomicUsize,
 }
 
@@ -41,7 +42,7 @@ impl Shelf {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 
-    /// Whether the call works.
+    /// Records a call, and returns whether it succeeds.
     fn called(&self, call: &str) -> bool {
         self.calls.lock().unwrap().push(call.to_owned());
         let less = |left: usize| Some(left.saturating_sub(1));
@@ -147,11 +148,11 @@ fn indexer(library: &Arc<Library>, shelf: &Arc<Shelf>, words: Words) -> Indexer 
     Indexer::new(Arc::clone(library), store, Some(Arc::new(words))).unwrap()
 }
 
-fn go_on(_: IndexingProgress) -> ControlFlow<()> {
+fn proceed(_: IndexingProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// Everything that the store has to hold, and nothing else.
+/// Everything that the store should hold, and nothing else.
 async fn wanted(library: &Library, words: &Words, vectors: Vectors, mark: &str) -> Vec<Point> {
     let mut points = BTreeMap::new();
     for id in library.document_ids() {
@@ -223,26 +224,26 @@ async fn a_store_holds_every_chunk_of_every_level() {
         assert!(seen.len() > 2 && seen.is_sorted(), "in batches: {seen:?}");
         assert!(index.behind().await.is_empty());
 
-        // Added, replaced and removed, it follows.
-        let second = index.add("b.md", parsed(&text("pear")), go_on).await.unwrap();
+        // Documents are added, replaced and removed.
+        let second = index.add("b.md", parsed(&text("pear")), proceed).await.unwrap();
         assert_in_step(&library, &shelf, &index.mark).await;
         shelf.take_calls();
         assert_eq!(
-            index.add("b.md", parsed(&text("pear")), go_on).await.unwrap(),
+            index.add("b.md", parsed(&text("pear")), proceed).await.unwrap(),
             second
         );
         assert_eq!(shelf.take_calls(), [""; 0], "what is there costs nothing");
-        let third = index.add("b.md", parsed(&text("plum")), go_on).await.unwrap();
+        let third = index.add("b.md", parsed(&text("plum")), proceed).await.unwrap();
         assert_in_step(&library, &shelf, &index.mark).await;
         assert_eq!(shelf.take_calls()[0], "remove", "the replaced one goes first");
         assert!(index.remove(&third.id).await.unwrap());
         assert!(!index.remove(&third.id).await.unwrap());
         assert_in_step(&library, &shelf, &index.mark).await;
 
-        // A start where all is well costs two calls.
+        // A start with nothing to do makes two calls.
         shelf.take_calls();
         let again = indexer(&library, &shelf, Words::default());
-        let report = again.reconcile(go_on).await.unwrap();
+        let report = again.reconcile(proceed).await.unwrap();
         assert_eq!((report.indexed, report.removed), (0, 0));
         assert_eq!(shelf.take_calls(), ["documents", "count"]);
     }
@@ -255,7 +256,7 @@ async fn batches_are_bounded_and_texts_have_their_headings() {
     let words = Arc::new(Words::default());
     let store: Arc<dyn Store> = shelf.clone();
     let index = Indexer::new(Arc::clone(&library), store, Some(words.clone())).unwrap();
-    let _ = index.reconcile(go_on).await.unwrap();
+    let _ = index.reconcile(proceed).await.unwrap();
     let calls = words.calls.lock().unwrap().clone();
     assert!(
         calls.len() > 3
@@ -275,7 +276,8 @@ async fn batches_are_bounded_and_texts_have_their_headings() {
 
 #[tokio::test]
 async fn a_crash_between_any_two_steps_is_repaired() {
-    // The first filling; another library than when the process died; another embedder, which empties the store. Each is cut off at each call.
+    // The first filling; another library than when the process died; another embedder, which
+    // empties the store. Each is interrupted at every call.
     for cut_run in 0..3 {
         let mut cuts = 0;
         for cut in 0.. {
@@ -285,21 +287,21 @@ async fn a_crash_between_any_two_steps_is_repaired() {
             library.add("b.md", &parsed(&text("pear"))).unwrap();
             cut_here(0);
             let index = indexer(&library, &shelf, Words::default());
-            let mut done = is_done(&index.reconcile(go_on).await);
+            let mut done = is_done(&index.reconcile(proceed).await);
             library.remove(&first.id).unwrap();
             library.add("b.md", &parsed(&text("plum"))).unwrap();
             cut_here(1);
             let index = indexer(&library, &shelf, Words::default());
-            done &= is_done(&index.reconcile(go_on).await);
+            done &= is_done(&index.reconcile(proceed).await);
             cut_here(2);
             let other = indexer(&library, &shelf, Words::default().named("other"));
-            done &= is_done(&other.reconcile(go_on).await);
+            done &= is_done(&other.reconcile(proceed).await);
             shelf.fail_after(usize::MAX);
-            // The one that saw the failure goes on, and then another one comes.
-            assert!(is_done(&other.reconcile(go_on).await));
+            // First the indexer that saw the failure continues, then a new one.
+            assert!(is_done(&other.reconcile(proceed).await));
             assert_in_step(&library, &shelf, &other.mark).await;
             let last = indexer(&library, &shelf, Words::default());
-            assert!(is_done(&last.reconcile(go_on).await));
+            assert!(is_done(&last.reconcile(proceed).await));
             assert_in_step(&library, &shelf, &last.mark).await;
             assert_ne!(last.mark, other.mark);
             if done {
@@ -320,9 +322,9 @@ async fn a_failure_while_following_leaves_the_document_and_is_told() {
     for cut in 0.. {
         let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
         let index = indexer(&library, &shelf, Words::default());
-        let old = index.add("a.md", parsed(&text("apple")), go_on).await.unwrap();
+        let old = index.add("a.md", parsed(&text("apple")), proceed).await.unwrap();
         shelf.fail_after(cut);
-        let outcome = index.add("a.md", parsed(&text("plum")), go_on).await;
+        let outcome = index.add("a.md", parsed(&text("plum")), proceed).await;
         let document = match outcome {
             Ok(_) => break,
             Err(AddError::Index { document, source }) => {
@@ -333,16 +335,16 @@ async fn a_failure_while_following_leaves_the_document_and_is_told() {
         };
         assert_eq!(library.list(), [*document.clone()], "it is in the library");
         assert_eq!(index.behind().await, BTreeSet::from([document.id.clone()]));
-        // A removal that fails takes effect all the same.
+        // A removal takes effect even if the store fails.
         assert_eq!(
             index.remove(&document.id).await.unwrap_err().code(),
             "store_unavailable"
         );
         assert!(library.list().is_empty() && index.behind().await.is_empty());
         shelf.fail_after(usize::MAX);
-        let again = index.add("a.md", parsed(&text("plum")), go_on).await.unwrap();
+        let again = index.add("a.md", parsed(&text("plum")), proceed).await.unwrap();
         assert_ne!(again.id, old.id);
-        let _ = index.reconcile(go_on).await.unwrap();
+        let _ = index.reconcile(proceed).await.unwrap();
         assert_in_step(&library, &shelf, &index.mark).await;
         assert!(cut < 50);
     }
@@ -362,7 +364,7 @@ async fn an_embedder_that_fails_at_any_batch_is_repaired() {
                 library.add(&format!("{word}.md"), &parsed(&text(word))).unwrap();
             }
             let index = indexer(&library, &shelf, words);
-            let report = index.reconcile(go_on).await.unwrap();
+            let report = index.reconcile(proceed).await.unwrap();
             let behind = index.behind().await;
             assert_eq!(report.indexed, 3 - behind.len());
             assert_eq!(report.failed.len() + report.untried, behind.len());
@@ -371,7 +373,7 @@ async fn an_embedder_that_fails_at_any_batch_is_repaired() {
                 assert!(behind.contains(&failed.document_id));
             }
             let index = indexer(&library, &shelf, Words::default());
-            assert!(is_done(&index.reconcile(go_on).await));
+            assert!(is_done(&index.reconcile(proceed).await));
             assert_in_step(&library, &shelf, &index.mark).await;
         }
     }
@@ -387,15 +389,15 @@ async fn one_bad_document_holds_up_no_other_and_many_stop() {
             .unwrap();
     }
     let index = indexer(&library, &shelf, Words::default().poisoned_by("apple2"));
-    let report = index.reconcile(go_on).await.unwrap();
+    let report = index.reconcile(proceed).await.unwrap();
     assert_eq!((report.indexed, report.failed.len(), report.untried), (3, 1, 0));
     let bad = &report.failed[0];
     assert_eq!(
         (bad.error.code(), index.behind().await),
         ("model_failed", BTreeSet::from([bad.document_id.clone()]))
     );
-    // Another document is not told of it.
-    index.add("4.md", parsed(&text("apple4")), go_on).await.unwrap();
+    // The failure does not affect another document.
+    index.add("4.md", parsed(&text("apple4")), proceed).await.unwrap();
 
     let (library, shelf) = (self::library(), Shelf::new(Vectors::dense(DIMENSIONS)));
     for n in 0..20 {
@@ -404,7 +406,7 @@ async fn one_bad_document_holds_up_no_other_and_many_stop() {
             .unwrap();
     }
     let index = indexer(&library, &shelf, Words::default().poisoned_by("apples"));
-    let report = index.reconcile(go_on).await.unwrap();
+    let report = index.reconcile(proceed).await.unwrap();
     assert_eq!(
         (report.indexed, report.failed.len(), report.untried),
         (0, MAX_FAILURES, 20 - MAX_FAILURES)
@@ -433,7 +435,7 @@ async fn cancelling_stops_after_a_batch_and_is_repaired() {
     assert_eq!(index.behind().await, BTreeSet::from([document.id.clone()]));
     let never = |_| ControlFlow::Break(());
     assert_eq!(index.reconcile(never).await.unwrap_err().code(), "cancelled");
-    // The last word is too late.
+    // Cancelling at the last chunk is too late.
     let last = |progress: IndexingProgress| {
         if progress.done_chunks == progress.total_chunks {
             ControlFlow::Break(())
@@ -443,8 +445,8 @@ async fn cancelling_stops_after_a_batch_and_is_repaired() {
     };
     assert!(is_done(&index.reconcile(last).await));
     assert_in_step(&library, &shelf, &index.mark).await;
-    // What the library refuses changes nothing.
-    let refused = index.add("", parsed("Apples."), go_on).await.unwrap_err();
+    // A document that the library rejects changes nothing.
+    let refused = index.add("", parsed("Apples."), proceed).await.unwrap_err();
     assert_eq!(refused.code(), "bad_name");
     assert_in_step(&library, &shelf, &index.mark).await;
 }
@@ -480,7 +482,7 @@ async fn calls_at_once_do_not_undo_each_other() {
         tasks.spawn(async move {
             let name = format!("{}.md", n % 4);
             let document = index
-                .add(&name, parsed(&text(&format!("word{n}"))), go_on)
+                .add(&name, parsed(&text(&format!("word{n}"))), proceed)
                 .await
                 .unwrap();
             if n % 3 == 0 {
@@ -491,7 +493,7 @@ async fn calls_at_once_do_not_undo_each_other() {
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
-    let _ = index.reconcile(go_on).await.unwrap();
+    let _ = index.reconcile(proceed).await.unwrap();
     assert_in_step(&library, &shelf, &index.mark).await;
 }
 
@@ -501,12 +503,15 @@ async fn a_revision_is_reached_when_all_up_to_it_is_in() {
     library.add("a.md", &parsed("Apples are red.")).unwrap();
     let index = indexer(&library, &shelf, Words::default().poisoned_by("pears"));
     assert_eq!(index.revision(), 0);
-    assert!(is_done(&index.reconcile(go_on).await));
+    assert!(is_done(&index.reconcile(proceed).await));
     assert_eq!((library.revision(), index.revision()), (1, 1));
     let pears = library.add("b.md", &parsed("The pears are green.")).unwrap();
     assert_eq!((library.revision(), index.revision()), (2, 1));
-    assert!(!is_done(&index.reconcile(go_on).await));
-    index.add("c.md", parsed("Plums are blue."), go_on).await.unwrap();
+    assert!(!is_done(&index.reconcile(proceed).await));
+    index
+        .add("c.md", parsed("Plums are blue."), proceed)
+        .await
+        .unwrap();
     assert_eq!(
         (library.revision(), index.revision()),
         (3, 1),

@@ -48,7 +48,7 @@ const CANDIDATES_PER_HIT: usize = 4;
 pub(crate) const MAX_HITS: usize = 1_000;
 
 /// A chunk as a store keeps it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
     /// The chunk, with everything that a citation tells of it.
@@ -85,7 +85,7 @@ impl Point {
 }
 
 /// Which chunks count. Empty lists leave a side open.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filter {
     /// Only these levels.
@@ -122,7 +122,7 @@ impl Filter {
 ///
 /// Blank words are none, and of words that are longer than [`MAX_QUERY_BYTES`](crate::search::lexical::MAX_QUERY_BYTES) the beginning counts. More
 /// hits than [`MAX_HITS`] are never wanted, and 0 are fine.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Search {
     /// In words.
@@ -184,7 +184,7 @@ impl Search {
 }
 
 /// Which vectors a store keeps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Vectors {
     /// Length of each dense vector and of each token's; 0 for a store without vectors.
@@ -231,6 +231,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Dropping the future may leave some of the points in; the same call again repairs that.
     ///
     /// # Errors
+    ///
     /// `bad_vector` before anything is changed; `store_unavailable`, `store_failed`.
     fn upsert(&self, points: Vec<Point>) -> Boxed<'_, Result<(), StoreError>>;
 
@@ -240,6 +241,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Dropping the future changes nothing.
     ///
     /// # Errors
+    ///
     /// `bad_search`, `bad_vector`, `store_unavailable`, `store_failed`.
     fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>>;
 
@@ -249,6 +251,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Dropping the future may leave some of them in.
     ///
     /// # Errors
+    ///
     /// `store_unavailable`, `store_failed`.
     fn remove_document<'a>(&'a self, document_id: &'a str) -> Boxed<'a, Result<(), StoreError>>;
 
@@ -258,6 +261,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Dropping the future changes nothing.
     ///
     /// # Errors
+    ///
     /// `store_unavailable`, `store_failed`.
     fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>>;
 
@@ -267,6 +271,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// Dropping the future changes nothing.
     ///
     /// # Errors
+    ///
     /// `store_unavailable`, `store_failed`.
     fn count(&self, filter: Filter) -> Boxed<'_, Result<u64, StoreError>>;
 }

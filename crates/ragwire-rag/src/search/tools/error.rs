@@ -7,40 +7,41 @@ use crate::LibraryError;
 use crate::models::ModelError;
 use crate::search::store::StoreError;
 
-/// Why a search found nothing to give.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The embedder makes vectors of another length than the store takes.
-    #[error("the embedder makes vectors of {found} numbers and the store takes {wanted}")]
+    /// The embedder's vectors have another length than the store's.
+    #[error("the embedder's vectors have {found} dimensions, but the store expects {wanted}")]
     OtherVectors {
-        /// The embedder's.
+        /// The length of the embedder's vectors.
         found: usize,
-        /// The store's.
+        /// The length of the store's vectors.
         wanted: usize,
     },
-    /// The tool searches by meaning, and there is no embedder, or the store keeps no vectors of that kind.
-    #[error("there are no vectors to search")]
+    /// The tool searches by vectors, but there is no embedder, or the store does not keep vectors
+    /// of that kind.
+    #[error("this search needs vectors, but there is no embedder or the store keeps none")]
     NoVectors,
-    /// More queries than [`MAX_QUERIES`].
-    #[error("a search has at most {MAX_QUERIES} queries and not {0}")]
+    /// The call has more than 32 queries.
+    #[error("too many queries: {0}, at most {MAX_QUERIES} are allowed")]
     TooManyQueries(usize),
     /// The query could not be embedded.
-    #[error("the query could not be embedded")]
+    #[error("cannot embed the query")]
     Embed(#[from] ModelError),
     /// The store failed.
-    #[error("the store could not be searched")]
+    #[error("cannot search the store")]
     Store(#[from] StoreError),
     /// The library failed.
-    #[error("the library could not be searched")]
+    #[error("cannot search the library")]
     Library(#[from] LibraryError),
-    /// A thread was lost.
-    #[error("a thread was lost while searching")]
+    /// The search thread panicked or was cancelled.
+    #[error("the search thread failed")]
     Lost(#[from] JoinError),
 }
 
 impl ToolError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs, such as `no_vectors`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::OtherVectors { .. } => "other_vectors",

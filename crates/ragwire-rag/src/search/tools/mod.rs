@@ -1,20 +1,8 @@
-//! The retrieval tools: one way of searching each, over a library, its store and an embedder.
+//! The retrieval tools: several ways to search a library, its store and an embedder.
 //!
-//! ```
-//! # async fn ask(tools: &ragwire_rag::SearchTools, sink: &ragwire::Sink) -> Result<(), Box<dyn std::error::Error>> {
-//! use ragwire_rag::Tool;
-//!
-//! let start = std::time::Instant::now();
-//! let queries = ["How do robins sing?".to_owned(), "robins dawn".to_owned()];
-//! for found in tools.search(Tool::Hybrid, &queries, 10).await? {
-//!     sink.send(found.event(tools.name(Tool::Hybrid), start.elapsed())).await?;
-//! }
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A hit is always of a document that the library has when the search ends: whatever else the store holds is left out. The tools know no
-//! pipeline: who asks, what is done with the hits and whether a language model wrote the query is not theirs.
+//! Every hit belongs to a document that the library holds when the search ends; anything else in
+//! the store is ignored. The tools know nothing about the pipeline: neither the purpose of a
+//! search, nor whether a language model wrote the query.
 
 use std::collections::HashSet;
 use std::pin::Pin;
@@ -34,25 +22,26 @@ mod error;
 
 pub use error::ToolError;
 
-/// Most queries of one call: all are embedded at once.
+/// The most queries of one call, all of which are embedded at once.
 const MAX_QUERIES: usize = 32;
-/// Sentences searched for each passage wanted: several of one passage are often found together.
+/// Sentences searched for each passage wanted: often several sentences of one passage match.
 const SENTENCES_PER_PASSAGE: usize = 3;
 
-/// A way of searching.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// A way to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tool {
-    /// Passages by their meaning: `semantic_search`.
+    /// `semantic_search`: passages by vectors.
     Semantic,
-    /// Passages by their words and their meaning, fused: `hybrid_search`; by their words alone where there is no embedder: `bm25_search`.
+    /// `hybrid_search`: passages by words and vectors, fused. Without an embedder it is
+    /// `bm25_search`: passages by words.
     Hybrid,
-    /// Sentences, by what there is; the hits are their passages: `proposition_search`.
+    /// `proposition_search`: sentences by everything available. The hits are their passages.
     Proposition,
-    /// Sections, by what there is: `section_search`.
+    /// `section_search`: sections by everything available.
     Section,
-    /// Passages near to a passage that does not exist: the query is what an answer might look like, as a language model imagines it (HyDE,
-    /// Gao et al., 2022): `hyde_search`.
+    /// `hyde_search`: passages similar to a hypothetical passage. The query is a possible answer
+    /// written by a language model (HyDE, Gao et al., 2022).
     Hyde,
 }
 
@@ -65,12 +54,12 @@ impl Tool {
         }
     }
 
-    /// Whether the words of the query are searched for as well.
+    /// Returns whether the words of the query are searched as well.
     fn reads_words(self) -> bool {
         !matches!(self, Self::Semantic | Self::Hyde)
     }
 
-    /// An imagined passage is embedded like the passages that it is to be near to.
+    /// A hypothetical passage is embedded like the passages that it should resemble.
     fn side(self) -> Side {
         if self == Self::Hyde {
             Side::Passage
@@ -80,17 +69,18 @@ impl Tool {
     }
 }
 
-/// What one query found.
-#[derive(Debug, Clone, PartialEq)]
+/// The results of one query.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SearchResults {
     /// The hits, best first, each chunk once.
     pub hits: Vec<Hit>,
-    /// For each hit the sentence that was found, where sentences were searched; else empty.
+    /// For each hit the sentence that matched, if sentences were searched; otherwise empty.
     pub sentences: Vec<Hit>,
-    /// On which level each hit was found; they sum up to the hits.
+    /// How many hits matched on each level. Their sum is the number of hits.
     pub levels: Levels,
-    /// The score of the best hit. Of which kind follows from the tool, and no two tools' scores compare.
+    /// The score of the best hit. Its kind depends on the tool; scores of different tools are not
+    /// comparable.
     pub top_score: Option<f32>,
 }
 
@@ -111,7 +101,7 @@ impl SearchResults {
         }
     }
 
-    /// The event that tells of it.
+    /// Builds the event that reports these results.
     pub fn event(&self, tool: &str, took: Duration) -> RetrievalResult {
         let count = u32::try_from(self.hits.len()).unwrap_or(u32::MAX);
         let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -123,8 +113,21 @@ impl SearchResults {
     }
 }
 
-/// All tools over one library and its store. Clones share them.
-#[derive(Debug, Clone)]
+/// All search tools over one library and its store. Clones share them.
+///
+/// ```
+/// # async fn ask(tools: &ragwire_rag::SearchTools, sink: &ragwire::Sink) -> Result<(), Box<dyn std::error::Error>> {
+/// use ragwire_rag::Tool;
+///
+/// let start = std::time::Instant::now();
+/// let queries = ["How do robins sing?".to_owned(), "robins dawn".to_owned()];
+/// for found in tools.search(Tool::Hybrid, &queries, 10).await? {
+///     sink.send(found.event(tools.name(Tool::Hybrid), start.elapsed())).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
 pub struct SearchTools {
     library: Arc<Library>,
     store: Arc<dyn Store>,
@@ -133,10 +136,13 @@ pub struct SearchTools {
 }
 
 impl SearchTools {
-    /// Searches `store`, which an [`Indexer`](crate::Indexer) keeps in step with `library` by the same embedder.
+    /// Creates the tools over `store`, which an [`Indexer`](crate::Indexer) keeps in step with
+    /// `library` using the same embedder.
     ///
     /// # Errors
-    /// `other_vectors` where embedder and store do not fit. A store without vectors needs no embedder and uses none.
+    ///
+    /// `other_vectors` if the embedder's vectors do not have the store's length. With a store
+    /// without vectors the embedder is not used.
     pub fn new(
         library: Arc<Library>,
         store: Arc<dyn Store>,
@@ -154,7 +160,8 @@ impl SearchTools {
         })
     }
 
-    /// Searches by words alone: passages of `library`, and what `store` keeps of its other levels.
+    /// Creates tools that search only by words: passages of `library`, and the other levels in
+    /// `store`.
     pub fn words(library: Arc<Library>, store: Arc<dyn Store>) -> Self {
         Self {
             library,
@@ -164,10 +171,11 @@ impl SearchTools {
         }
     }
 
-    /// Lets the store put what [`Tool::Hybrid`] found into the order of its MaxSim, which becomes the score.
+    /// Lets the store rerank the hits of [`Tool::Hybrid`] by MaxSim, which becomes their score.
     ///
     /// # Errors
-    /// `no_vectors` where the store keeps no vectors of tokens.
+    ///
+    /// `no_vectors` if the store does not keep token vectors.
     pub fn late_interaction(mut self) -> Result<Self, ToolError> {
         if self.embedder.is_none() || !self.store.vectors().tokens {
             return Err(ToolError::NoVectors);
@@ -176,7 +184,7 @@ impl SearchTools {
         Ok(self)
     }
 
-    /// The tool's name in events and citations.
+    /// Returns the tool's name in events and citations.
     pub fn name(&self, tool: Tool) -> &'static str {
         match tool {
             Tool::Semantic => "semantic_search",
@@ -188,7 +196,7 @@ impl SearchTools {
         }
     }
 
-    /// How it finds, for the metadata: `lexical`, `dense`, `hybrid`.
+    /// Returns the kind of search for the metadata: `lexical`, `dense` or `hybrid`.
     pub fn mode(&self, tool: Tool) -> &'static str {
         match (tool.reads_words(), &self.embedder) {
             (false, _) => "dense",
@@ -197,18 +205,20 @@ impl SearchTools {
         }
     }
 
-    /// Whether it can search here.
+    /// Returns whether this tool is available here.
     pub fn has(&self, tool: Tool) -> bool {
         tool.reads_words() || self.embedder.is_some()
     }
 
-    /// Searches for each query, in order; all are embedded at once. A blank query finds nothing.
+    /// Searches for each query, in order. All queries, at most 32, are embedded at once. A blank
+    /// query has no hits.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the search up; it changes nothing.
+    /// Dropping the future abandons the search, which changes nothing.
     ///
     /// # Errors
-    /// [`ToolError`]; bad input before anything is spent.
+    ///
+    /// [`ToolError`]. Bad input is rejected before any work is done.
     pub async fn search(
         &self,
         tool: Tool,
@@ -222,15 +232,15 @@ impl SearchTools {
             return Err(ToolError::NoVectors);
         }
         let limit = limit.min(MAX_HITS);
-        let asked: Vec<String> = queries
+        let nonblank: Vec<String> = queries
             .iter()
             .filter(|query| !query.trim().is_empty())
             .cloned()
             .collect();
-        let mut searches = if limit == 0 || asked.is_empty() {
+        let mut searches = if limit == 0 || nonblank.is_empty() {
             Vec::new()
         } else {
-            self.searches(tool, asked).await?
+            self.searches(tool, nonblank).await?
         }
         .into_iter();
         let mut found = Vec::with_capacity(queries.len());
@@ -248,7 +258,7 @@ impl SearchTools {
         Ok(found)
     }
 
-    /// The tool for what takes any retriever, as [`DocumentRag`](crate::DocumentRag) does.
+    /// Returns a retriever that uses one tool, for example for [`DocumentRag`](crate::DocumentRag).
     pub fn retriever(&self, tool: Tool) -> ToolRetriever {
         ToolRetriever {
             tools: self.clone(),
@@ -256,7 +266,7 @@ impl SearchTools {
         }
     }
 
-    /// What the store is asked for each query.
+    /// Builds the store's search for each query.
     async fn searches(&self, tool: Tool, queries: Vec<String>) -> Result<Vec<Search>, ToolError> {
         let filter = Filter::level(tool.level());
         let Some(embedder) = &self.embedder else {
@@ -271,7 +281,10 @@ impl SearchTools {
             vec![Vec::new(); wanted]
         };
         if vectors.len() != wanted || tokens.len() != wanted {
-            return Err(ModelError::Failed("another number of vectors than texts".into()).into());
+            return Err(ModelError::Failed(
+                "the embedder returned another number of vectors than texts".into(),
+            )
+            .into());
         }
         let search = |((query, vector), tokens)| {
             let search = if tool.reads_words() {
@@ -299,7 +312,7 @@ impl SearchTools {
             return Ok(SearchResults::new(tool.level(), hits, sentences));
         }
         let hits = match (tool, search) {
-            // The library's own index has the passages' words already, and they are never behind.
+            // The library's own index already has the words of the passages, and is never behind.
             (
                 Tool::Hybrid,
                 Search {
@@ -319,7 +332,8 @@ impl SearchTools {
         Ok(SearchResults::new(tool.level(), hits, Vec::new()))
     }
 
-    /// The best hits of live documents, of those with the same key the first. It asks for more as long as too few are left.
+    /// Returns the best hits of live documents, and of hits with the same key the first. Asks the
+    /// store for more while too few remain.
     async fn live(
         &self,
         mut search: Search,
@@ -352,7 +366,8 @@ impl SearchTools {
         }
     }
 
-    /// The passages of sentences, with the sentences' scores. Where one is gone by now, its sentence goes too.
+    /// Returns the passages of sentences with the sentences' scores. A sentence whose passage was
+    /// removed is dropped.
     async fn passages_of(&self, sentences: Vec<Hit>) -> Result<(Vec<Hit>, Vec<Hit>), ToolError> {
         let library = Arc::clone(&self.library);
         let passages = move || {
@@ -376,8 +391,8 @@ fn parent_of(hit: &Hit) -> &str {
     hit.chunk.parent.as_deref().unwrap_or(&hit.chunk.id)
 }
 
-/// One tool as a retriever.
-#[derive(Debug, Clone)]
+/// A [`Retrieve`] implementation that uses one tool.
+#[derive(Clone, Debug)]
 pub struct ToolRetriever {
     tools: SearchTools,
     tool: Tool,

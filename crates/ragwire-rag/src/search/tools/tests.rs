@@ -1,4 +1,4 @@
-//! What each tool gives, over a store in memory and an embedder that counts words.
+//! Tests of every tool over a store in memory and an embedder that counts words.
 
 use std::ops::ControlFlow;
 
@@ -53,7 +53,7 @@ async fn add(index: &Indexer, name: &str, text: &str) -> String {
     document.id
 }
 
-/// Ids without the document's, and texts.
+/// The IDs without the document's, and the texts.
 fn plain(hits: &[Hit]) -> Vec<(String, &str)> {
     let plain = |hit: &'_ Hit| {
         hit.chunk
@@ -84,7 +84,7 @@ fn words() -> Words {
 async fn each_tool_searches_in_its_way() {
     let bench = bench(Vectors::dense(DIMENSIONS), words()).await;
     let wanted = [
-        // No word of it stands there.
+        // No word of the query occurs.
         (
             Tool::Semantic,
             "semantic_search",
@@ -146,7 +146,7 @@ async fn each_tool_searches_in_its_way() {
             (levels, Some(found[0].hits[0].score)),
             "{name}"
         );
-        // What was found opens as it is.
+        // Every hit can be looked up in the library by its ID.
         for hit in found[0].hits.iter().chain(&found[0].sentences) {
             assert_eq!(
                 bench.library.chunk(&hit.chunk.id).unwrap().as_ref(),
@@ -214,7 +214,7 @@ async fn several_queries_are_embedded_at_once() {
     );
     assert_eq!(*bench.words.calls.lock().unwrap(), [(Side::Query, 2)]);
 
-    // Nothing to ask is not asked.
+    // Empty queries do not reach the store.
     for (asked, limit) in [(vec![], 5), (queries(&["", "\n"]), 5), (queries(&["owl"]), 0)] {
         let found = bench.tools.search(Tool::Hybrid, &asked, limit).await.unwrap();
         assert_eq!(found.len(), asked.len());
@@ -283,7 +283,8 @@ async fn without_an_embedder_words_are_searched() {
 #[tokio::test]
 async fn a_document_that_is_gone_is_never_found() {
     let bench = bench(Vectors::dense(DIMENSIONS), words()).await;
-    // Many that fit better than the one that stays, and all of them gone from the library, not from the store.
+    // Many that match better than the one that stays, all of them removed from the library but not
+    // from the store.
     let mut gone = Vec::new();
     for n in 0..40 {
         gone.push(
@@ -333,7 +334,7 @@ async fn a_document_that_is_gone_is_never_found() {
             );
         }
     }
-    // The mark is nobody's hit.
+    // The mark is never a hit.
     let mark = bench
         .store
         .documents()
@@ -408,7 +409,7 @@ async fn a_tool_is_a_retriever() {
     }
 }
 
-/// A store that fails.
+/// A store that always fails.
 #[derive(Debug)]
 struct Broken;
 

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 /// What a request gets instead of its usual answer.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A message.
     Message(Vec<u8>),
@@ -36,7 +36,7 @@ pub(crate) enum Reply {
 }
 
 /// A request that came.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
     /// `Points/Query` and the like.
     pub(crate) method: String,

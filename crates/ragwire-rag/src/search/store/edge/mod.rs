@@ -50,7 +50,7 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const OPTIMIZE_EVERY: usize = 10_000;
 
 /// How an [`EdgeStore`] is opened.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct EdgeOptions {
     vectors: Vectors,
     embedder: Option<String>,
@@ -128,6 +128,7 @@ impl EdgeStore {
     /// Dropping the future opens nothing, or closes it again.
     ///
     /// # Errors
+    ///
     /// `store_in_use`, also where this process has it open; `store_mismatch`; `store_failed`, also for a folder that is damaged.
     pub async fn open(folder: impl AsRef<Path>, options: EdgeOptions) -> Result<Self, StoreError> {
         let folder = Folder::new(folder.as_ref(), &options);
@@ -157,6 +158,7 @@ impl EdgeStore {
     /// It goes on when the future is dropped.
     ///
     /// # Errors
+    ///
     /// `store_failed`.
     pub async fn flush(&self) -> Result<(), StoreError> {
         self.run(|inner, _| {
@@ -173,6 +175,7 @@ impl EdgeStore {
     /// It goes on when the future is dropped, and changes nothing that can be seen.
     ///
     /// # Errors
+    ///
     /// `store_failed`.
     pub async fn optimize(&self) -> Result<(), StoreError> {
         self.run(|inner, _| inner.change(|_| Ok(OPTIMIZE_EVERY))).await
@@ -184,6 +187,7 @@ impl EdgeStore {
     /// Dropping the future closes it as well.
     ///
     /// # Errors
+    ///
     /// `store_failed` where something could not be written.
     pub async fn close(self) -> Result<(), StoreError> {
         self.run(|inner, _| {

@@ -139,6 +139,7 @@ impl QdrantStore {
     /// A store that connects with its first call. It neither blocks nor waits.
     ///
     /// # Errors
+    ///
     /// `store_failed` for an address that is none or has a password in it (errors would tell it), and for a key that no header can hold.
     pub fn new(options: QdrantOptions) -> Result<Self, StoreError> {
         let address = options.url.split_once("://");
@@ -176,6 +177,7 @@ impl QdrantStore {
     /// Dropping the future may leave the collection half made; the next call makes the rest.
     ///
     /// # Errors
+    ///
     /// `store_mismatch`, `store_unavailable`, `store_failed`.
     pub async fn ready(&self) -> Result<(), StoreError> {
         if self.ready.load(Ordering::SeqCst) {
