@@ -1,12 +1,11 @@
-//! Runs `tests/vectors/{framed,sse,ndjson}` through the decoder, cut in every way, and through the encoder. The schema stands in
-//! `tests/vectors/README.md`; the JavaScript runner does the same with the same files.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
-
-mod written;
+//! Runs `tests/vectors/{framed,sse,ndjson}` through the decoder, cut at every byte, and through the
+//! encoder. `tests/vectors/README.md` describes the schema; the JavaScript runner does the same with the
+//! same files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use crate::written::frame;
 use bytes::BytesMut;
 use ragwire::wire::framed::FramedDecoder;
 use ragwire::wire::ndjson::NdjsonDecoder;
@@ -15,12 +14,12 @@ use ragwire::wire::{Decode, Finish, Limits, Wire};
 use ragwire::{End, Event, Frame, Framed, Ndjson, Phase, Snapshot, Sse, Status, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use written::frame;
 
-/// Every stream is cut at every place, so vectors are meant to be short.
+/// Every stream is cut at every byte, so vectors must be short.
 const MAX_BYTES: usize = 4096;
 
-/// A wire under test: its folder, how many vectors it has at least, and the prefix and number of its rules.
+/// A wire under test. [`KINDS`] lists for each its folder, the least number of vectors, and the prefix and
+/// number of its rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Framed,
@@ -56,7 +55,7 @@ impl Reader for NdjsonDecoder {
     }
 }
 
-/// One of the wires, with the limits of a vector.
+/// A wire with the limits of one vector.
 struct Tested {
     kind: Kind,
     limits: Limits,
@@ -79,7 +78,7 @@ impl Tested {
         }
     }
 
-    /// Whether readers skip what begins with this byte, after the end.
+    /// Whether a reader skips a line that begins with this byte after the end.
     fn may_follow(&self, byte: u8) -> bool {
         self.kind == Kind::Sse && b"\n\r:".contains(&byte)
     }
@@ -151,14 +150,14 @@ fn load(file: &Path) -> Vector {
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// What decoding yields, as a vector writes it down: adjacent texts merged where the wire merges them.
+/// The result of decoding, in the form of a vector: adjacent texts are merged if the wire merges them.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     frames: Vec<Value>,
     finish: String,
 }
 
-/// Takes what is ready; that the stream broke a rule is said again at the end.
+/// Takes the frames that are ready. Errors are skipped here, because `finish` returns them again.
 fn take(decoder: &mut dyn Reader, merge: bool, frames: &mut Vec<Value>) {
     for frame in decoder.flatten() {
         add(frames, merge, &frame);
@@ -186,7 +185,7 @@ fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
         Frame::End(end) => frames.push(json!({ "end": end_json(end) })),
         Frame::Snapshot(snapshot) => frames.push(json!({ "snapshot": snapshot_json(snapshot) })),
         Frame::Text(text) => {
-            assert_ne!(text, "", "an empty text is no frame");
+            assert_ne!(text, "", "an empty text is not a frame");
             match frames.last_mut().and_then(|last| last.get_mut("text")) {
                 Some(Value::String(last)) if merge => last.push_str(text),
                 _ => frames.push(json!({ "text": text })),
@@ -209,7 +208,7 @@ fn snapshot_json(snapshot: &Snapshot) -> Value {
 
 fn event_json(event: &Event, timestamp: Option<Timestamp>) -> Value {
     let mut json = match event {
-        // An event of a known name and another shape: PROTOCOL.md leaves open which way it is handed on.
+        // An event with a known name and another shape: PROTOCOL.md allows both ways to hand it on.
         Event::Custom(custom) if Event::NAMES.contains(&custom.name()) => {
             let mut members = custom.data.clone();
             members["event"] = custom.name().into();
@@ -269,7 +268,7 @@ fn text_of(frames: &[Value]) -> String {
     frames.iter().filter_map(|frame| frame["text"].as_str()).collect()
 }
 
-/// Everything that is asked of one vector; what is wrong with it, if anything.
+/// Runs one vector.
 fn check(wire: Kind, vector: &Vector) {
     let (bytes, wire, id) = (vector.bytes(), vector.tested(wire), &vector.id);
     assert!(bytes.len() <= MAX_BYTES, "{id} is too long to be cut everywhere");
@@ -296,7 +295,7 @@ fn check(wire: Kind, vector: &Vector) {
     }
 
     if kind == "ok" {
-        // After a comment that is not ended anything may follow.
+        // Any byte may follow an unfinished comment.
         let any = bytes.last() == Some(&b':');
         for byte in 0..=u8::MAX {
             let may_follow = any || wire.may_follow(byte);
@@ -340,8 +339,8 @@ fn check(wire: Kind, vector: &Vector) {
     }
 }
 
-/// A reader that sees only the first bytes knows that they are not all, and has shown nothing but events and text that
-/// the whole stream shows too.
+/// Checks that a decoder that got only the first bytes reports truncation, and has returned nothing
+/// but events and text that the whole stream returns too.
 fn check_prefix(vector: &Vector, wire: &Tested, prefix: &[u8]) {
     let context = || format!("{}, the first {} bytes", vector.id, prefix.len());
     let (mut decoder, mut shown, merge) = (wire.decoder(), Vec::new(), wire.kind == Kind::Framed);
@@ -393,7 +392,7 @@ fn all_vectors() {
                 Err(_) => failed.push(vector.id),
             }
         }
-        assert_eq!(failed, [""; 0], "these vectors fail, for the reasons above");
+        assert_eq!(failed, [""; 0], "these vectors failed; the reasons are above");
         assert_eq!(run, files.len());
         assert!(run > at_least, "only {run} vectors of {folder} were found");
         println!("{folder} vectors: {run}");
@@ -431,6 +430,6 @@ fn every_rule_is_covered() {
             .collect();
         assert_eq!(uncovered, elsewhere);
         let unknown: Vec<_> = covered.iter().filter(|name| !names.contains(name)).collect();
-        assert!(unknown.is_empty(), "{unknown:?} are no rules");
+        assert!(unknown.is_empty(), "{unknown:?} are not rules");
     }
 }

@@ -1,8 +1,6 @@
-//! The same turn through every wire and back says the same: answer, citations, outcome. Wires with a decoder of ours are read by it,
-//! the others as their users read them: JSON out of the lines, then the places that `PROTOCOL.md` names.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
-
-mod generated;
+//! One turn, encoded on every wire and read back, gives the same answer, citations and outcome. Wires
+//! with a decoder in this crate are read by it; the others as their users read them: parse the JSON of
+//! each line, then look up the members that `PROTOCOL.md` names.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -14,12 +12,12 @@ use ragwire::{
 };
 use serde_json::Value;
 
-use generated::turn;
+use crate::generated::turn;
 
-/// What a reader shows in the end.
+/// What a reader has at the end of a stream.
 #[derive(Clone, Debug, PartialEq)]
-struct Said {
-    answer: String,
+struct Answer {
+    text: String,
     citations: Vec<Citation>,
     outcome: Outcome,
 }
@@ -35,23 +33,23 @@ enum Outcome {
     },
 }
 
-/// A wire, how its stream is read, and what `PROTOCOL.md` says that it says otherwise.
+/// A wire, how its stream is read, and where `PROTOCOL.md` says that it differs from the turn.
 struct Row {
     wire: Box<dyn Wire>,
-    read: fn(&[u8]) -> Said,
-    otherwise: &'static [fn(&mut Said)],
+    read: fn(&[u8]) -> Answer,
+    differences: &'static [fn(&mut Answer)],
 }
 
-fn row(wire: impl Wire + 'static, read: fn(&[u8]) -> Said, otherwise: &'static [fn(&mut Said)]) -> Row {
+fn row(wire: impl Wire + 'static, read: fn(&[u8]) -> Answer, differences: &'static [fn(&mut Answer)]) -> Row {
     let wire = Box::new(wire);
     Row {
         wire,
         read,
-        otherwise,
+        differences,
     }
 }
 
-/// Every wire. A new one is a line here and a reader below.
+/// Every wire. To add one, add a row here and a reader below.
 fn rows() -> Vec<Row> {
     let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
     vec![
@@ -105,28 +103,28 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-// ---- what was said, and what some wires say otherwise ------------------------------------------------------------------
+// ---- the turn's own answer, and the documented differences -------------------------------------------------------------
 
-/// What the turn itself says.
-fn said(frames: &[Frame]) -> Said {
-    let (mut answer, mut last) = (String::new(), None);
+/// The answer of the turn itself.
+fn answer_of(frames: &[Frame]) -> Answer {
+    let (mut text, mut last) = (String::new(), None);
     for frame in frames {
         match frame {
-            Frame::Text(text) => answer.push_str(text),
+            Frame::Text(piece) => text.push_str(piece),
             Frame::End(end) => last = Some(end),
             Frame::Event { .. } => {}
-            Frame::Snapshot(_) => unreachable!("a whole turn has none"),
+            Frame::Snapshot(_) => unreachable!("a whole turn has no snapshot"),
         }
     }
     let end: &End = last.unwrap();
     let mut citations = end.metadata.citations.clone();
     for citation in &mut citations {
-        // JSON has no other numbers.
+        // JSON has finite numbers only.
         citation.score = citation.score.filter(|score| score.is_finite());
     }
     let outcome = outcome(&end.status);
-    Said {
-        answer,
+    Answer {
+        text,
         citations,
         outcome,
     }
@@ -149,36 +147,36 @@ fn outcome(status: &Status) -> Outcome {
     }
 }
 
-/// [F-08]: an answer that broke off has no citations. The two lossless wires keep them (N-05).
-fn without_evidence(said: &mut Said) {
-    if let Outcome::Failed { .. } = said.outcome {
-        said.citations.clear();
+/// [F-08]: a failed answer has no citations. The two lossless wires keep them (N-05).
+fn without_evidence(answer: &mut Answer) {
+    if let Outcome::Failed { .. } = answer.outcome {
+        answer.citations.clear();
     }
 }
 
-/// [F-08]: the failure's message completes the answer.
-fn with_sentence(said: &mut Said) {
-    if let Outcome::Failed { message, .. } = &said.outcome
+/// [F-08]: the failure's message is appended to the answer.
+fn with_sentence(answer: &mut Answer) {
+    if let Outcome::Failed { message, .. } = &answer.outcome
         && !message.is_empty()
     {
-        if !said.answer.is_empty() {
-            said.answer.push_str("\n\n");
+        if !answer.text.is_empty() {
+            answer.text.push_str("\n\n");
         }
-        said.answer.push_str(message);
+        answer.text.push_str(message);
     }
 }
 
-/// [F-05]: no answer can forge the frame.
-fn without_separators(said: &mut Said) {
-    said.answer = said
-        .answer
+/// [F-05]: separators in the answer are replaced.
+fn without_separators(answer: &mut Answer) {
+    answer.text = answer
+        .text
         .replace('\u{1d}', "\u{241d}")
         .replace('\u{1e}', "\u{241e}");
 }
 
-/// Forge's codes are in upper case, and it has a word for the usual failure.
-fn with_code_of_forge(said: &mut Said) {
-    if let Outcome::Failed { code, .. } = &mut said.outcome {
+/// Forge's codes are upper case, and it has its own code for the default failure.
+fn with_code_of_forge(answer: &mut Answer) {
+    if let Outcome::Failed { code, .. } = &mut answer.outcome {
         *code = match code.as_str() {
             "chat_failed" => "LLM_ERROR".into(),
             code => code.to_ascii_uppercase(),
@@ -186,38 +184,38 @@ fn with_code_of_forge(said: &mut Said) {
     }
 }
 
-/// A request of TrustGraph's that does not stream answers with the error alone (T-06).
-fn without_partial_answer(said: &mut Said) {
-    if let Outcome::Failed { .. } = said.outcome {
-        said.answer.clear();
+/// A TrustGraph request that does not stream is answered with the error alone (T-06).
+fn without_partial_answer(answer: &mut Answer) {
+    if let Outcome::Failed { .. } = answer.outcome {
+        answer.text.clear();
     }
 }
 
-// ---- readers: decoders of ours -----------------------------------------------------------------------------------------
+// ---- readers: the decoders of this crate -------------------------------------------------------------------------------
 
-fn decode(mut decoder: impl Decode, bytes: &[u8]) -> Said {
+fn decode(mut decoder: impl Decode, bytes: &[u8]) -> Answer {
     decoder.feed(bytes);
     let mut frames: Vec<Frame> = decoder.by_ref().map(Result::unwrap).collect();
     assert_eq!(decoder.finish(), Finish::Complete);
     frames.extend(decoder.map(Result::unwrap));
-    said(&frames)
+    answer_of(&frames)
 }
 
-fn read_framed(bytes: &[u8]) -> Said {
+fn read_framed(bytes: &[u8]) -> Answer {
     decode(Framed::default().decoder(), bytes)
 }
 
-fn read_sse(bytes: &[u8]) -> Said {
+fn read_sse(bytes: &[u8]) -> Answer {
     decode(Sse::default().decoder(), bytes)
 }
 
-fn read_ndjson(bytes: &[u8]) -> Said {
+fn read_ndjson(bytes: &[u8]) -> Answer {
     decode(Ndjson::default().decoder(), bytes)
 }
 
 // ---- readers: as a user of the wire would ------------------------------------------------------------------------------
 
-/// The objects on the `data:` lines; `[DONE]` is the last, where there is one.
+/// The objects on the `data:` lines, without a final `[DONE]`.
 fn objects(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -234,10 +232,10 @@ fn only<'a>(objects: &'a [Value], kind: &str) -> Option<&'a Value> {
     first
 }
 
-/// The strings at `place` of all objects that are of this kind.
-fn pieces(objects: &[Value], kind: &str, place: &str) -> String {
-    let own = objects.iter().filter(|object| object["type"] == kind);
-    own.map(|object| object[place].as_str().unwrap()).collect()
+/// The strings in `member` of all objects of type `kind`, concatenated.
+fn pieces(objects: &[Value], kind: &str, member: &str) -> String {
+    let of_kind = objects.iter().filter(|object| object["type"] == kind);
+    of_kind.map(|object| object[member].as_str().unwrap()).collect()
 }
 
 fn citations(list: &Value) -> Vec<Citation> {
@@ -256,22 +254,22 @@ fn failed(error: &Value) -> Outcome {
     }
 }
 
-/// The object of [F-06], which several wires carry somewhere.
-fn trailer(answer: String, trailer: &Value) -> Said {
+/// Reads the object of [F-06], which several wires carry.
+fn trailer(text: String, trailer: &Value) -> Answer {
     let outcome = match trailer["status"].as_str() {
         None => Outcome::Completed,
         Some("stopped") => Outcome::Stopped,
         Some("failed") => failed(&trailer["error"]),
         Some(status) => panic!("{status}"),
     };
-    Said {
-        answer,
+    Answer {
+        text,
         citations: citations(&trailer["citations"]),
         outcome,
     }
 }
 
-fn read_forge(bytes: &[u8]) -> Said {
+fn read_forge(bytes: &[u8]) -> Answer {
     let objects = objects(bytes);
     let done = only(&objects, "done").unwrap();
     assert_eq!(objects.last(), Some(done));
@@ -281,85 +279,85 @@ fn read_forge(bytes: &[u8]) -> Said {
         (None, None) => Outcome::Completed,
         other => panic!("{other:?}"),
     };
-    Said {
-        answer: pieces(&objects, "token", "content"),
+    Answer {
+        text: pieces(&objects, "token", "content"),
         citations: citations(&done["citations"]),
         outcome,
     }
 }
 
-fn read_session_chat(bytes: &[u8]) -> Said {
+fn read_session_chat(bytes: &[u8]) -> Answer {
     let objects = objects(bytes);
     let last = objects.last().unwrap();
-    let answer = last["response"]["content"].as_str().unwrap().to_owned();
-    let mut said = trailer(answer, &last["metadata"]);
+    let text = last["response"]["content"].as_str().unwrap().to_owned();
+    let mut answer = trailer(text, &last["metadata"]);
     if last["type"] == "complete" {
-        assert_eq!(said.outcome, Outcome::Completed);
+        assert_eq!(answer.outcome, Outcome::Completed);
         if !last["response"]["finished"].as_bool().unwrap() {
-            said.outcome = Outcome::Stopped;
+            answer.outcome = Outcome::Stopped;
         }
     } else {
         assert_eq!(last["type"], "error");
-        let Outcome::Failed { message, .. } = &said.outcome else {
+        let Outcome::Failed { message, .. } = &answer.outcome else {
             panic!("{last}")
         };
         assert_eq!(last["error"], **message);
     }
-    said
+    answer
 }
 
-fn read_ai_sdk(bytes: &[u8]) -> Said {
+fn read_ai_sdk(bytes: &[u8]) -> Answer {
     assert!(bytes.ends_with(b"data: [DONE]\n\n"));
     let objects = objects(bytes);
-    let answer = pieces(&objects, "text-delta", "delta");
+    let text = pieces(&objects, "text-delta", "delta");
     let finish = only(&objects, "finish").unwrap();
     let metadata = only(&objects, "message-metadata").unwrap_or(finish);
-    let said = trailer(answer, &metadata["messageMetadata"]);
-    let (reason, error) = match &said.outcome {
+    let answer = trailer(text, &metadata["messageMetadata"]);
+    let (reason, error) = match &answer.outcome {
         Outcome::Completed => ("stop", None),
         Outcome::Stopped => ("other", None),
         Outcome::Failed { message, .. } => ("error", Some(message.as_str())),
     };
     assert_eq!(finish["finishReason"], reason);
-    let told = only(&objects, "error").map(|error| error["errorText"].as_str().unwrap());
-    assert_eq!(told, error);
-    said
+    let reported = only(&objects, "error").map(|error| error["errorText"].as_str().unwrap());
+    assert_eq!(reported, error);
+    answer
 }
 
-fn read_ag_ui(bytes: &[u8]) -> Said {
+fn read_ag_ui(bytes: &[u8]) -> Answer {
     let objects = objects(bytes);
-    let answer = pieces(&objects, "TEXT_MESSAGE_CONTENT", "delta");
+    let text = pieces(&objects, "TEXT_MESSAGE_CONTENT", "delta");
     let last = objects.last().unwrap();
     if last["type"] == "RUN_FINISHED" {
-        let said = trailer(answer, &last["result"]);
+        let answer = trailer(text, &last["result"]);
         assert_eq!(
             last["outcome"]["type"] == "cancelled",
-            said.outcome == Outcome::Stopped
+            answer.outcome == Outcome::Stopped
         );
-        return said;
+        return answer;
     }
     assert_eq!(last["type"], "RUN_ERROR");
-    let said = trailer(answer, &last["metadata"]);
-    let Outcome::Failed { code, message, .. } = &said.outcome else {
+    let answer = trailer(text, &last["metadata"]);
+    let Outcome::Failed { code, message, .. } = &answer.outcome else {
         panic!("{last}")
     };
     assert_eq!(
         (&last["code"], &last["message"]),
         (&code.as_str().into(), &message.as_str().into())
     );
-    said
+    answer
 }
 
-fn read_openai(bytes: &[u8]) -> Said {
+fn read_openai(bytes: &[u8]) -> Answer {
     assert!(bytes.ends_with(b"data: [DONE]\n\n"));
     let objects = objects(bytes);
     let deltas = objects
         .iter()
         .map(|chunk| &chunk["choices"][0]["delta"]["content"]);
-    let answer = deltas.filter_map(Value::as_str).collect();
+    let text = deltas.filter_map(Value::as_str).collect();
     let last = objects.last().unwrap();
-    let said = trailer(answer, &last["ragwire"]);
-    if let (Some(error), Outcome::Failed { code, message, .. }) = (last.get("error"), &said.outcome) {
+    let answer = trailer(text, &last["ragwire"]);
+    if let (Some(error), Outcome::Failed { code, message, .. }) = (last.get("error"), &answer.outcome) {
         assert_eq!(
             (&error["code"], &error["message"]),
             (&code.as_str().into(), &message.as_str().into())
@@ -367,11 +365,11 @@ fn read_openai(bytes: &[u8]) -> Said {
     } else {
         assert_eq!(last["choices"][0]["finish_reason"], "stop");
     }
-    said
+    answer
 }
 
-/// Both vocabularies: the pieces of the answer, and the trailer in the last line.
-fn read_eve(bytes: &[u8]) -> Said {
+/// Reads both vocabularies: the pieces of the answer, then the trailer in the last line.
+fn read_eve(bytes: &[u8]) -> Answer {
     let lines: Vec<Value> = json_lines(bytes);
     let data = |kind: &'static str| {
         let of_kind = lines.iter().filter(move |line| line["type"] == kind);
@@ -379,28 +377,28 @@ fn read_eve(bytes: &[u8]) -> Said {
     };
     let shipped = data("message.appended").filter_map(|data| data["messageDelta"].as_str());
     let documented = data("agent.content.delta").filter_map(|data| data["text"].as_str());
-    let answer = shipped.chain(documented).collect();
+    let text = shipped.chain(documented).collect();
     let last = lines.last().unwrap();
-    let said = trailer(answer, &last["data"]["metadata"]);
+    let answer = trailer(text, &last["data"]["metadata"]);
     if last["type"] == "session.waiting" {
-        return said;
+        return answer;
     }
     assert_eq!(last["type"], "session.failed");
-    let Outcome::Failed { code, message, .. } = &said.outcome else {
+    let Outcome::Failed { code, message, .. } = &answer.outcome else {
         panic!("{last}")
     };
-    let told = last["data"]
+    let reported = last["data"]
         .get("error")
         .unwrap_or_else(|| &last["data"]["message"]);
     assert_eq!(
-        (&last["data"]["code"], told),
+        (&last["data"]["code"], reported),
         (&code.as_str().into(), &message.as_str().into())
     );
-    said
+    answer
 }
 
-/// Pieces where it streamed, the whole where it did not; the trailer in the last message.
-fn read_trustgraph(bytes: &[u8]) -> Said {
+/// Reads the pieces of a streamed answer or the whole of another; the trailer is in the last message.
+fn read_trustgraph(bytes: &[u8]) -> Answer {
     let messages: Vec<Value> = json_lines(bytes);
     let (last, before) = messages.split_last().unwrap();
     assert_eq!(last["complete"], true);
@@ -411,8 +409,8 @@ fn read_trustgraph(bytes: &[u8]) -> Said {
         piece.as_str().unwrap_or_default().to_owned()
     };
     let pieces: String = before.iter().map(text).collect();
-    let answer = if pieces.is_empty() { text(last) } else { pieces };
-    trailer(answer, &last["response"]["metadata"])
+    let text = if pieces.is_empty() { text(last) } else { pieces };
+    trailer(text, &last["response"]["metadata"])
 }
 
 fn json_lines(bytes: &[u8]) -> Vec<Value> {
@@ -429,14 +427,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_wire_says_the_same(frames in turn()) {
-        for Row { wire, read, otherwise } in rows() {
+    fn every_wire_carries_the_same_answer(frames in turn()) {
+        for Row { wire, read, differences } in rows() {
             let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
             for frame in &frames {
                 encoder.encode(frame, &mut bytes).unwrap();
             }
-            let mut expected = said(&frames);
-            otherwise.iter().for_each(|change| change(&mut expected));
+            let mut expected = answer_of(&frames);
+            differences.iter().for_each(|change| change(&mut expected));
             prop_assert_eq!(read(&bytes), expected, "{}", wire.name());
         }
     }

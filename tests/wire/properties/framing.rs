@@ -1,5 +1,6 @@
-//! No content changes the framing, on any wire: a turn made of hostile strings gives the same records, frame by frame, as the same
-//! turn made of plain words; and every record is read by a plain reader of its framing that knows nothing of this crate.
+//! No content changes the framing of any wire: a turn made of hostile strings gives the same records,
+//! frame by frame, as the same turn made of plain words. Every record is read by a minimal reader of its
+//! framing that uses nothing of this crate.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -14,18 +15,18 @@ use ragwire::{
 };
 use serde_json::{Value, json};
 
+use super::streams::check_lines;
 use crate::generated::string;
-use crate::seen::check_lines;
 
 // ---- the wires ---------------------------------------------------------------------------------------------------------
 
-/// Reads the bytes of one frame: the kinds of its records.
+/// Reads the bytes of one frame and returns the kinds of its records.
 type Reader = Box<dyn FnMut(&[u8]) -> Vec<String>>;
 
 struct Tested {
     wire: Box<dyn Wire>,
     reader: fn() -> Reader,
-    /// Kinds of records of which every stream has exactly one, as its last record.
+    /// Kinds of terminal records: every stream has exactly one, as its last record.
     terminals: &'static [&'static str],
 }
 
@@ -38,7 +39,7 @@ fn tested(wire: impl Wire + 'static, reader: fn() -> Reader, terminals: &'static
     }
 }
 
-/// Every wire, with `words` for whatever strings it is set up with. A new wire is one line here.
+/// Every wire, set up with `words` for its strings. To add a wire, add a line here.
 fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
     let word = |at: usize| words[at % words.len()].clone();
     let openai = || OpenAi::new(word(0), 0, word(1)).limits(limits).with_usage();
@@ -99,7 +100,7 @@ fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
     ]
 }
 
-// ---- plain readers of each framing -------------------------------------------------------------------------------------
+// ---- minimal readers of each framing -----------------------------------------------------------------------------------
 
 fn object(json: &str) -> Value {
     check_lines(json.as_bytes());
@@ -108,7 +109,7 @@ fn object(json: &str) -> Value {
     value
 }
 
-/// What kind of record an object is, by the words that its wire fixes; the application's own words are all alike.
+/// The kind of a record, by the words that its wire defines; all words of the application are one kind.
 fn kind(object: &Value) -> String {
     let known = |name: &str| !name.starts_with("custom") && !name.starts_with("own");
     match object["type"].as_str() {
@@ -127,7 +128,7 @@ fn kind(object: &Value) -> String {
     }
 }
 
-/// JSON lines: one object to a line, empty lines are fillers.
+/// JSON lines: one object on each line; empty lines are keep-alives.
 fn ndjson_reader() -> Reader {
     Box::new(|chunk| {
         let text = std::str::from_utf8(chunk).unwrap();
@@ -137,7 +138,7 @@ fn ndjson_reader() -> Reader {
     })
 }
 
-/// JSON lines that say no type: TrustGraph's messages, one to a line.
+/// JSON lines without a type: TrustGraph's messages, one on each line.
 fn trustgraph_reader() -> Reader {
     Box::new(|chunk| {
         let text = std::str::from_utf8(chunk).unwrap();
@@ -154,7 +155,7 @@ fn trustgraph_reader() -> Reader {
     })
 }
 
-/// Server-sent events as the standard's grammar has them, in the subset that we write: LF only, one line to a field.
+/// Server-sent events in the subset of the standard's grammar that we write: LF only, one line a field.
 fn sse_reader() -> Reader {
     Box::new(|chunk| {
         let text = std::str::from_utf8(chunk).unwrap();
@@ -214,9 +215,9 @@ fn framed_reader() -> Reader {
     })
 }
 
-// ---- turns with places for words ---------------------------------------------------------------------------------------
+// ---- turns as templates ------------------------------------------------------------------------------------------------
 
-/// Every event of the vocabulary with `$N` in the place of each free string.
+/// Every event of the vocabulary with `$N` for each free string.
 const EVENTS: &str = r#"[
     {"event":"search","tool":"$0","query":"$1","page":1},
     {"event":"reasoning","content":"$0"},
@@ -255,7 +256,7 @@ const EVENTS: &str = r#"[
     {"event":"own.$0","data":"$1"}
 ]"#;
 
-/// The value with each `$N` replaced by a word, `shift` on from the one it asks for; member names too.
+/// The value with each `$N`, also in member names, replaced by word N + `shift`.
 fn fill(value: &Value, words: &[String], shift: usize) -> Value {
     let fill_string = |text: &str| match text.split_once('$') {
         Some((before, at)) => {
@@ -277,10 +278,10 @@ fn fill(value: &Value, words: &[String], shift: usize) -> Value {
     }
 }
 
-/// A turn with numbers where its strings go.
+/// A turn with numbers instead of its strings.
 #[derive(Clone, Debug)]
 struct Shape {
-    /// An event of [`EVENTS`], or a text where the number is too large for one; and which word comes first.
+    /// The index of an event in [`EVENTS`], or of a text if it is larger, and the first word to use.
     frames: Vec<(usize, usize)>,
     /// Completed, stopped or failed.
     status: u8,
@@ -352,7 +353,7 @@ impl Shape {
     }
 }
 
-/// Words that wires have themselves, and an escape that is none.
+/// Words that wires use themselves, and a string that only looks like an escape.
 const RESERVED: [&str; 11] = [
     "done",
     "end",
@@ -367,9 +368,10 @@ const RESERVED: [&str; 11] = [
     "\\ud800",
 ];
 
-/// Words that are hostile, none empty and no two alike: what depends on a word being absent or the same does so in plain words too.
+/// Hostile words, none empty and no two equal, as in the plain turn: encoders treat absent and equal words
+/// specially.
 fn hostile() -> impl Strategy<Value = Vec<String>> {
-    // As long as ten frames may have them before a bound of a wire's memory changes what it writes.
+    // The longest words that ten frames can have before a wire's memory bound changes its output.
     let long = (string(), 1..400_usize).prop_map(|(text, times)| {
         let mut text = text.repeat(times);
         text.truncate(text.floor_char_boundary(1500));
@@ -394,8 +396,8 @@ fn plain() -> Vec<String> {
 
 // ---- the properties ----------------------------------------------------------------------------------------------------
 
-/// The kinds of the records of each frame, every chunk read on its own: so each ends where a record ends. `None` for a frame that
-/// was refused, which leaves no trace.
+/// The kinds of the records of each frame. Every chunk is read by itself, so each must end where a record
+/// ends. `None` for a refused frame, which writes nothing.
 fn read(
     tested: &Tested,
     frames: &[Frame],
@@ -406,13 +408,13 @@ fn read(
     for frame in frames {
         let mut filler = BytesMut::new();
         encoder.keep_alive(&mut filler);
-        assert!(reader(&filler).is_empty(), "a filler is no record");
+        assert!(reader(&filler).is_empty(), "a keep-alive is not a record");
         let before = BytesMut::from(&b"before"[..]);
         let mut chunk = before.clone();
         records.push(match encoder.encode(frame, &mut chunk) {
             Ok(()) => Some(reader(&chunk[before.len()..])),
             Err(error) => {
-                assert_eq!(chunk, before, "a refused frame leaves no trace");
+                assert_eq!(chunk, before, "a refused frame writes nothing");
                 refused(error.code(), frame);
                 None
             }
@@ -422,14 +424,14 @@ fn read(
     }
     check_terminal(tested, &mut encoder, &records);
     if tested.wire.content_type().starts_with("text/event-stream") {
-        // A reader of the standard sees as many events, none of them with another line in it.
+        // A reader of server-sent events gets as many events, each with one line of data.
         let mut stream = EventStream::new(all.len());
         stream.feed(&all);
         let messages = stream.inspect(|message| assert!(!message.as_ref().unwrap().data.contains('\n')));
-        let own = records.iter().flatten().flatten();
+        let kinds = records.iter().flatten().flatten();
         assert_eq!(
             messages.count(),
-            own.filter(|kind| !kind.starts_with("comment")).count()
+            kinds.filter(|kind| !kind.starts_with("comment")).count()
         );
     }
     records
@@ -471,23 +473,23 @@ proptest! {
         let (hostile, plain) = (shape.turn(&words), shape.turn(&plain()));
         for (tested, twin) in wires(&words, limits).iter().zip(wires(&self::plain(), limits)) {
             let name = tested.wire.name();
-            let seen = read(tested, &hostile, &mut |code, frame| {
-                // Only the one wire that has no place for it, and only a stranger's name: `Custom::new` takes none of these.
+            let records = read(tested, &hostile, &mut |code, frame| {
+                // Only server-sent events refuse a name, and only an unchecked one: `Custom::new` accepts none of these.
                 let Frame::Event { event: Event::Custom(custom), .. } = frame else { panic!("{frame:?}") };
                 assert_eq!((code, name), ("event_name", "sse"));
                 assert!(custom.name().contains(char::is_control));
                 assert_eq!(Custom::new(custom.name(), &()).unwrap_err().code(), "event_name");
             });
             let expected = read(&twin, &plain, &mut |code, _| panic!("{code}"));
-            for (seen, expected) in seen.iter().zip(&expected) {
-                if let Some(seen) = seen {
-                    prop_assert_eq!(seen, expected.as_ref().unwrap(), "{}", name);
+            for (kinds, expected) in records.iter().zip(&expected) {
+                if let Some(kinds) = kinds {
+                    prop_assert_eq!(kinds, expected.as_ref().unwrap(), "{}", name);
                 }
             }
         }
     }
 
-    /// The same where hardly anything fits: what is refused is refused with one code, and the stream stays whole.
+    /// The same with tiny limits: every refusal has one of two codes, and the stream stays whole.
     #[test]
     fn no_limit_changes_the_framing(shape in shape(), words in hostile(), line in 1..400_usize, trailer in 1..400_usize) {
         let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);

@@ -1,4 +1,5 @@
-//! The AI SDK's wire: what a client would break off at, or show as busy for ever, never comes, however many calls there are.
+//! The AI SDK's wire never sends a part that makes a client abort, and never leaves one that it would
+//! show as busy forever, however many calls there are.
 
 use std::collections::HashSet;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::generated::end;
 
-/// More calls than are remembered, with ids that come again and names that more than one call has.
+/// Turns with more calls than the encoder remembers, with repeated ids and names.
 fn frames() -> impl Strategy<Value = Vec<Frame>> {
     let id = || prop::option::weighted(0.8, (0..90_u32).prop_map(|id| format!("c{id}")));
     let tool = || (0..3_u32).prop_map(|tool| format!("t{tool}").repeat(if tool == 2 { 700 } else { 1 }));
@@ -37,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_part_comes_in_order_and_none_stays_open(frames in frames()) {
+    fn every_part_is_in_order_and_none_stays_open(frames in frames()) {
         let (mut encoder, mut out) = (AiSdk::default().encoder(), BytesMut::new());
         for frame in &frames {
             encoder.encode(frame, &mut out).unwrap();

@@ -1,5 +1,5 @@
-//! Where names and ids enter: each either refuses what cannot stand on its wire, with a typed error and before anything is written,
-//! or writes it where it is escaped.
+//! Names and ids from outside: a wire either refuses one that it cannot carry, with a typed error before
+//! anything is written, or writes it where it is escaped.
 
 use bytes::BytesMut;
 use ragwire::event::Custom;
@@ -25,11 +25,11 @@ const NAMES: [&str; 12] = [
     "\u{7f}",
 ];
 
-/// Those that end lines only for some readers, and are no control characters.
+/// Names that end lines for some readers only and contain no control character.
 const SEPARATORS: [&str; 2] = ["a\u{2028}b", "a\u{2029}b"];
 
-/// An event as a decoder makes it, or `serde` out of anybody's JSON: nothing has looked at the name.
-fn stranger(name: &str) -> Event {
+/// An event with an unchecked name, as a decoder or `serde` makes it from JSON.
+fn unchecked(name: &str) -> Event {
     serde_json::from_value(json!({"event": name, "data": 1})).unwrap()
 }
 
@@ -63,7 +63,7 @@ fn end(wire: &dyn Wire) -> BytesMut {
 }
 
 #[test]
-fn an_event_of_ones_own_is_refused_a_name_with_a_control_character() {
+fn an_application_event_cannot_have_a_name_with_a_control_character() {
     for name in NAMES {
         assert_eq!(
             Custom::new(name, &()).unwrap_err().code(),
@@ -77,10 +77,10 @@ fn an_event_of_ones_own_is_refused_a_name_with_a_control_character() {
 }
 
 #[test]
-fn server_sent_events_refuse_a_strangers_name_with_a_control_character() {
+fn server_sent_events_refuse_an_unchecked_name_with_a_control_character() {
     for name in NAMES {
         let (mut encoder, mut out) = (Sse::default().encoder(), BytesMut::from("before"));
-        let error = encoder.event(&stranger(name), None, &mut out).unwrap_err();
+        let error = encoder.event(&unchecked(name), None, &mut out).unwrap_err();
         assert_eq!(
             (error.code(), &out[..]),
             ("event_name", &b"before"[..]),
@@ -88,18 +88,18 @@ fn server_sent_events_refuse_a_strangers_name_with_a_control_character() {
         );
     }
     for name in SEPARATORS {
-        let seen = messages(&event(&Sse::default(), &stranger(name)));
-        assert_eq!(seen, [("custom".into(), json!({"event": name, "data": 1}))]);
+        let received = messages(&event(&Sse::default(), &unchecked(name)));
+        assert_eq!(received, [("custom".into(), json!({"event": name, "data": 1}))]);
     }
 }
 
 #[test]
-fn forge_replaces_what_ends_a_line_in_the_type_and_keeps_the_name_in_the_data() {
+fn forge_replaces_line_ends_in_the_type_and_keeps_the_name_in_the_data() {
     for name in NAMES.into_iter().chain(SEPARATORS) {
         let ends_line = |char: char| char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
         let shown = name.replace(ends_line, "\u{fffd}");
-        let seen = messages(&event(&Forge::default(), &stranger(name)));
-        assert_eq!(seen, [(shown, json!({"type": name, "data": 1}))]);
+        let received = messages(&event(&Forge::default(), &unchecked(name)));
+        assert_eq!(received, [(shown, json!({"type": name, "data": 1}))]);
     }
 }
 
@@ -108,11 +108,11 @@ fn the_other_wires_have_names_in_json_only() {
     for name in NAMES.into_iter().chain(SEPARATORS) {
         let object = json!({"event": name, "data": 1});
         for wire in [&Framed::default() as &dyn Wire, &Ndjson::default()] {
-            let bytes = event(wire, &stranger(name));
+            let bytes = event(wire, &unchecked(name));
             let line = std::str::from_utf8(&bytes).unwrap().strip_suffix('\n').unwrap();
-            let mut seen: Value = serde_json::from_str(line).unwrap();
-            seen.as_object_mut().unwrap().shift_remove("index");
-            assert_eq!(seen, object);
+            let mut received: Value = serde_json::from_str(line).unwrap();
+            received.as_object_mut().unwrap().shift_remove("index");
+            assert_eq!(received, object);
             assert!(!line.contains(|char: char| char.is_control() || "\u{2028}\u{2029}".contains(char)));
         }
         let wires: [(&dyn Wire, &str, Value); 4] = [
@@ -122,8 +122,8 @@ fn the_other_wires_have_names_in_json_only() {
             (&OpenAi::new("i", 0, "m"), "/ragwire/event", object),
         ];
         for (wire, place, expected) in wires {
-            let seen = messages(&event(wire, &stranger(name)));
-            let (kind, last) = seen.last().unwrap();
+            let received = messages(&event(wire, &unchecked(name)));
+            let (kind, last) = received.last().unwrap();
             assert_eq!(
                 (kind.as_str(), last.pointer(place)),
                 ("message", Some(&expected)),
@@ -133,7 +133,7 @@ fn the_other_wires_have_names_in_json_only() {
     }
 }
 
-/// None of these can refuse an id, and none needs to: it stands in JSON and comes back as it was.
+/// These wires do not refuse ids and need not: an id is a JSON string and decodes to itself.
 #[test]
 fn ids_are_escaped() {
     for id in NAMES.into_iter().chain(SEPARATORS) {
@@ -158,7 +158,7 @@ fn ids_are_escaped() {
     }
 }
 
-/// Neither takes a string: ids are our own count, and the time to wait is a number of milliseconds, whatever it was made of.
+/// Neither is a string from outside: ids are a counter, and the retry time is a number of milliseconds.
 #[test]
 fn the_id_and_the_time_of_server_sent_events_are_digits() {
     for (retry, digits) in [

@@ -1,4 +1,4 @@
-//! How streams are looked at: what a decoder gives back, and what it has to give back.
+//! Helpers: encode and decode a turn, and the frames that decoding must return.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -9,7 +9,7 @@ use ragwire::wire::{Decode, DecodeError, Finish, Wire};
 use ragwire::{End, Event, Frame, Framed, Status};
 use serde_json::json;
 
-pub(crate) fn encode(wire: &dyn Wire, frames: &[Frame]) -> Vec<u8> {
+pub(super) fn encode(wire: &dyn Wire, frames: &[Frame]) -> Vec<u8> {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     for frame in frames {
         encoder.encode(frame, &mut out).unwrap();
@@ -26,15 +26,16 @@ pub(crate) fn encode(wire: &dyn Wire, frames: &[Frame]) -> Vec<u8> {
     out.to_vec()
 }
 
-/// Everything that comes out, adjacent texts merged.
+/// The result of decoding.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Decoded {
-    pub(crate) frames: Vec<Frame>,
-    pub(crate) error: Option<DecodeError>,
-    pub(crate) finish: Finish,
+pub(super) struct Decoded {
+    pub(super) frames: Vec<Frame>,
+    pub(super) error: Option<DecodeError>,
+    pub(super) finish: Finish,
 }
 
-pub(crate) fn decode<'a>(wire: &Framed, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+/// Decodes `chunks` with adjacent texts merged.
+pub(super) fn decode<'a>(wire: &Framed, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
     let mut decoder = wire.decoder();
     let (mut frames, mut error) = (Vec::new(), None);
     let mut take = |decoder: &mut FramedDecoder| {
@@ -59,7 +60,7 @@ pub(crate) fn decode<'a>(wire: &Framed, chunks: impl IntoIterator<Item = &'a [u8
     }
 }
 
-pub(crate) fn merge(frames: &mut Vec<Frame>, frame: Frame) {
+pub(super) fn merge(frames: &mut Vec<Frame>, frame: Frame) {
     match (frames.last_mut(), frame) {
         (_, Frame::Text(text)) if text.is_empty() => {}
         (Some(Frame::Text(last)), Frame::Text(text)) => last.push_str(&text),
@@ -67,19 +68,20 @@ pub(crate) fn merge(frames: &mut Vec<Frame>, frame: Frame) {
     }
 }
 
-pub(crate) fn filtered(text: &str) -> String {
+pub(super) fn without_separators(text: &str) -> String {
     text.replace('\u{1d}', "\u{241d}").replace('\u{1e}', "\u{241e}")
 }
 
-/// What a reader of the framed wire sees of `frames`: texts in one, late events after it, and what JSON cannot say left out.
-pub(crate) fn seen(frames: &[Frame]) -> Vec<Frame> {
+/// The frames that a reader of the framed wire gets: texts merged, late events after them, and values
+/// that JSON does not have left out.
+pub(super) fn expected(frames: &[Frame]) -> Vec<Frame> {
     let (mut early, mut late, mut text, mut has_text) = (Vec::new(), Vec::new(), String::new(), false);
     let mut last = None;
     for frame in frames {
         match frame {
             Frame::Event { event, timestamp } => {
                 let frame = Frame::Event {
-                    event: event_seen(event),
+                    event: readable_event(event),
                     timestamp: *timestamp,
                 };
                 if has_text {
@@ -89,7 +91,7 @@ pub(crate) fn seen(frames: &[Frame]) -> Vec<Frame> {
                 }
             }
             Frame::Text(piece) => {
-                text.push_str(&filtered(piece));
+                text.push_str(&without_separators(piece));
                 has_text |= !piece.is_empty();
             }
             Frame::End(end) => {
@@ -99,11 +101,11 @@ pub(crate) fn seen(frames: &[Frame]) -> Vec<Frame> {
                     if has_text {
                         text.push_str("\n\n");
                     }
-                    text.push_str(&filtered(&failure.message));
+                    text.push_str(&without_separators(&failure.message));
                 }
-                last = Some(Frame::End(end_seen(end)));
+                last = Some(Frame::End(readable_end(end)));
             }
-            Frame::Snapshot(_) => unreachable!("this wire has none"),
+            Frame::Snapshot(_) => unreachable!("this wire has no snapshots"),
         }
     }
     if !text.is_empty() {
@@ -112,8 +114,8 @@ pub(crate) fn seen(frames: &[Frame]) -> Vec<Frame> {
     early.into_iter().chain(late).chain(last).collect()
 }
 
-/// NaN and `null` are no members.
-pub(crate) fn event_seen(event: &Event) -> Event {
+/// The event without NaN and `null`, which are left out of the JSON.
+pub(super) fn readable_event(event: &Event) -> Event {
     let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
     match event.clone() {
         Event::RetrievalResult(mut event) => {
@@ -139,7 +141,7 @@ pub(crate) fn event_seen(event: &Event) -> Event {
     }
 }
 
-pub(crate) fn end_seen(end: &End) -> End {
+pub(super) fn readable_end(end: &End) -> End {
     let mut end = end.clone();
     let metadata = &mut end.metadata;
     for citation in &mut metadata.citations {
@@ -156,41 +158,42 @@ pub(crate) fn end_seen(end: &End) -> End {
     end
 }
 
-/// What a reader of the lossless wires sees: every frame as it was sent, without what JSON cannot say.
-pub(crate) fn seen_lossless(frames: &[Frame]) -> Vec<Frame> {
-    let own = frames
+/// The frames that a reader of the lossless wires gets: every frame as it was sent, without values that
+/// JSON does not have.
+pub(super) fn expected_lossless(frames: &[Frame]) -> Vec<Frame> {
+    let sent = frames
         .iter()
         .filter(|frame| !matches!(frame, Frame::Text(text) if text.is_empty()));
-    own.map(|frame| match frame {
+    sent.map(|frame| match frame {
         Frame::Event { event, timestamp } => Frame::Event {
-            event: event_seen(event),
+            event: readable_event(event),
             timestamp: *timestamp,
         },
         Frame::Text(text) => Frame::Text(text.clone()),
         Frame::Snapshot(snapshot) => {
             let mut snapshot = snapshot.clone();
             for (event, _) in &mut snapshot.events {
-                *event = event_seen(event);
+                *event = readable_event(event);
             }
             Frame::Snapshot(snapshot)
         }
         Frame::End(end) => {
-            // What `end_seen` takes away from a failure stays here.
+            // What `readable_end` takes away from a failure stays here.
             let completed = End {
                 status: Status::Completed,
                 ..end.clone()
             };
             Frame::End(End {
                 status: end.status.clone(),
-                ..end_seen(&completed)
+                ..readable_end(&completed)
             })
         }
     })
     .collect()
 }
 
-/// Everything that comes out, nothing merged.
-pub(crate) fn decode_with<'a>(
+/// Decodes `chunks` with nothing merged.
+pub(super) fn decode_with<'a>(
     mut decoder: Box<dyn Decode>,
     chunks: impl IntoIterator<Item = &'a [u8]>,
 ) -> Decoded {
@@ -213,19 +216,19 @@ pub(crate) fn decode_with<'a>(
     }
 }
 
-/// No reader of lines, in whatever language, finds a line end in there (8).
-pub(crate) fn check_lines(part: &[u8]) {
+/// Checks that no line reader of any language finds a line end in `part`.
+pub(super) fn check_lines(part: &[u8]) {
     let text = std::str::from_utf8(part).unwrap();
     let ends = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     assert_eq!(text.find(ends), None, "{text:?}");
 }
 
-/// Without what may be the beginning of a character.
-pub(crate) fn whole_characters(text: &str) -> &str {
+/// `text` without replacement characters at its end, which may be the beginning of a character.
+pub(super) fn whole_characters(text: &str) -> &str {
     text.trim_end_matches('\u{fffd}')
 }
 
-pub(crate) fn cut<'a>(bytes: &'a [u8], at: &[prop::sample::Index]) -> Vec<&'a [u8]> {
+pub(super) fn cut<'a>(bytes: &'a [u8], at: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut at: Vec<_> = at.iter().map(|index| index.index(bytes.len() + 1)).collect();
     at.sort_unstable();
     let starts = std::iter::once(0).chain(at.iter().copied());
@@ -233,12 +236,12 @@ pub(crate) fn cut<'a>(bytes: &'a [u8], at: &[prop::sample::Index]) -> Vec<&'a [u
     starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect()
 }
 
-pub(crate) fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
+pub(super) fn cuts() -> impl Strategy<Value = Vec<prop::sample::Index>> {
     vec(any::<prop::sample::Index>(), 0..6)
 }
 
-/// What streams are made of.
-pub(crate) const PARTS: [&[u8]; 36] = [
+/// Parts of streams.
+pub(super) const PARTS: [&[u8]; 36] = [
     b"{\"event\":\"x\"}\n",
     b"\x1d",
     b"\x1e",
@@ -277,8 +280,8 @@ pub(crate) const PARTS: [&[u8]; 36] = [
     b"\"snapshot\"",
 ];
 
-/// Bytes that look like a stream: whole parts of one, in any order, and noise.
-pub(crate) fn stream_like() -> impl Strategy<Value = Vec<u8>> {
+/// Bytes that look like a stream: whole parts in any order, and noise.
+pub(super) fn stream_like() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         prop::sample::select(&PARTS[..]).prop_map(<[u8]>::to_vec),
         vec(any::<u8>(), 0..4),

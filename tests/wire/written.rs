@@ -1,9 +1,9 @@
-//! Frames as vectors write them down; the schema stands in `tests/vectors/README.md`.
+//! Reads the frames of a vector; `tests/vectors/README.md` describes the schema.
 
 use ragwire::{End, Event, Failure, Frame, Metadata, Snapshot, Status, Timestamp, Timing};
 use serde_json::Value;
 
-/// A frame that a vector writes down, to be encoded.
+/// The frame that a vector describes.
 pub(crate) fn frame(json: &Value) -> Frame {
     if let Some(text) = json.get("text") {
         Frame::Text(text.as_str().unwrap().into())
@@ -31,9 +31,9 @@ fn event(json: &Value) -> (Event, Option<Timestamp>) {
         .shift_remove("timestamp")
         .map(|timestamp| Timestamp::parse(timestamp.as_str().unwrap()).unwrap());
     let event: Event = serde_json::from_value(members.into()).unwrap();
-    let own = matches!(event, Event::Custom(_));
+    let is_custom = matches!(event, Event::Custom(_));
     assert_ne!(
-        own,
+        is_custom,
         Event::NAMES.contains(&event.name()),
         "{json} has the wrong shape"
     );
@@ -61,7 +61,7 @@ fn end(json: &Value) -> End {
             let recoverable = json["error"]["recoverable"].as_bool().unwrap();
             Status::Failed(if recoverable { failure } else { failure.permanent() })
         }
-        status => panic!("no such status: {status}"),
+        status => panic!("unknown status: {status}"),
     };
     let timing = json.get("timing").map(|timing| Timing {
         timestamp: Timestamp::parse(timing["timestamp"].as_str().unwrap()).unwrap(),

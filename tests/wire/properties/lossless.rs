@@ -1,4 +1,4 @@
-//! The lossless wires: server-sent events and JSON lines.
+//! Properties of the lossless wires: server-sent events and JSON lines.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
 use ragwire::{Frame, Ndjson, Sse, Timestamp, Timing};
 
+use super::streams::{Decoded, check_lines, cut, cuts, decode_with, encode, expected_lossless, stream_like};
 use crate::generated::{turn, turn_with_snapshots};
-use crate::seen::{Decoded, check_lines, cut, cuts, decode_with, encode, seen_lossless, stream_like};
 
 type Lossless = (Box<dyn Wire>, fn(Limits) -> Box<dyn Decode>);
 
@@ -23,16 +23,17 @@ fn lossless() -> [Lossless; 2] {
 }
 
 proptest! {
-    // 256 cases each; PROPTEST_CASES asks for more.
+    // 256 cases each; set PROPTEST_CASES for more.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// 6, 7, 8: the lossless wires give back every frame as it was sent, snapshots too, in lines that nothing can forge, however they are cut.
+    /// The lossless wires return every frame as it was sent, snapshots too, in lines that no value can
+    /// forge, however they are cut.
     #[test]
     fn lossless_round_trip(mut frames in turn_with_snapshots(), moment in prop::option::of((any::<i64>(), any::<u64>())), at in cuts()) {
         if let Some(Frame::End(end)) = frames.last_mut() {
             end.timing = moment.map(|(micros, elapsed_ms)| Timing { timestamp: Timestamp::from_micros(micros), elapsed_ms });
         }
-        let expected = Decoded { frames: seen_lossless(&frames), error: None, finish: Finish::Complete };
+        let expected = Decoded { frames: expected_lossless(&frames), error: None, finish: Finish::Complete };
         for (wire, decoder) in lossless() {
             let bytes = encode(&*wire, &frames);
             for line in bytes.split(|byte| *byte == b'\n') {
@@ -48,7 +49,7 @@ proptest! {
         }
     }
 
-    /// 6, 9: the same as `any_bytes_any_split`.
+    /// No bytes make the decoders panic, and no split changes their result.
     #[test]
     fn lossless_any_bytes_any_split(bytes in prop_oneof![stream_like(), vec(any::<u8>(), 0..64)], at in cuts()) {
         for (_, decoder) in lossless() {
@@ -62,7 +63,7 @@ proptest! {
         }
     }
 
-    /// 11: what the lossless encoders write, their decoders take under the same limits, the end too.
+    /// The decoders accept everything that the encoders write under the same limits, including the end.
     #[test]
     fn lossless_encoders_keep_the_limits(frames in turn(), line in 40..400_usize, trailer in 120..400_usize) {
         let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);

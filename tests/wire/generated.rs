@@ -1,5 +1,5 @@
-//! Turns for properties: any events, any texts, any end, with strings that line readers, parsers and protocols stumble over.
-#![allow(dead_code, reason = "not every test needs every strategy")]
+//! Strategies for turns: any events, any texts and any end, made of strings that break careless line
+//! readers, parsers and protocols.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use ragwire::{
 };
 use serde_json::{Map, Value};
 
-/// What line readers, parsers and this protocol stumble over.
+/// Strings that break careless line readers, parsers and implementations of this protocol.
 pub(crate) const HOSTILE: [&str; 24] = [
     "\u{1d}",
     "\u{1e}",
@@ -76,7 +76,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
 
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     let custom = (string(), value()).prop_map(|(name, data)| {
-        // A hostile name is refused with a typed error, before anything is written (9).
+        // A hostile name is refused with a typed error before anything is written.
         let name = format!("own.{name}");
         match Custom::new(&name, &data) {
             Ok(event) => event.into(),
@@ -164,7 +164,7 @@ pub(crate) fn timestamp() -> impl Strategy<Value = Option<Timestamp>> {
     prop::option::of(any::<i64>().prop_map(Timestamp::from_micros))
 }
 
-/// What stands for frames that a reader has not, and how many those are.
+/// A snapshot, and how many frames it replaces.
 pub(crate) fn snapshot() -> impl Strategy<Value = (Snapshot, u64)> {
     (
         vec((event(), timestamp()), 0..4),
@@ -178,7 +178,7 @@ pub(crate) fn snapshot() -> impl Strategy<Value = (Snapshot, u64)> {
         })
 }
 
-/// A turn as a reader sees it that comes late and falls behind: a snapshot may stand before any frame.
+/// A turn for a reader that attaches late and falls behind: a snapshot may precede any frame.
 pub(crate) fn turn_with_snapshots() -> impl Strategy<Value = Vec<Frame>> {
     (turn(), vec(prop::option::of(snapshot()), 9)).prop_map(|(turn, snapshots)| {
         let (mut frames, mut next) = (Vec::new(), 0);
@@ -195,7 +195,7 @@ pub(crate) fn turn_with_snapshots() -> impl Strategy<Value = Vec<Frame>> {
     })
 }
 
-/// A turn: events and texts in any order, and its end.
+/// A turn: events and texts in any order, then an end.
 pub(crate) fn turn() -> impl Strategy<Value = Vec<Frame>> {
     let frame = prop_oneof![
         (event(), timestamp()).prop_map(|(event, timestamp)| Frame::Event { event, timestamp }),

@@ -1,4 +1,4 @@
-//! The framed wire.
+//! Properties of the framed wire.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -7,10 +7,13 @@ use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{End, Frame, Framed, Phase};
 use serde_json::Value;
 
+use super::streams::{
+    Decoded, check_lines, cut, cuts, decode, encode, expected, stream_like, whole_characters,
+};
 use crate::generated::{string, turn};
-use crate::seen::{Decoded, check_lines, cut, cuts, decode, encode, seen, stream_like, whole_characters};
 
-/// The grammar of [F-01], read by hand: JSON lines, 0x1D, text without separators, 0x1E, one JSON object. Gives the JSON parts.
+/// Checks the grammar of [F-01] by hand: JSON lines, 0x1D, text without separators, 0x1E, one JSON
+/// object. Returns the JSON parts.
 fn check_grammar(bytes: &[u8]) -> Vec<&[u8]> {
     let count = |byte| bytes.iter().filter(|at| **at == byte).count();
     assert_eq!((count(0x1d), count(0x1e)), (1, 1), "{}", bytes.escape_ascii());
@@ -36,10 +39,10 @@ fn check_grammar(bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 proptest! {
-    // 256 cases each; PROPTEST_CASES asks for more.
+    // 256 cases each; set PROPTEST_CASES for more.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// 1, 2, 3, 8: the grammar holds, and no value can forge a separator or a line end.
+    /// The grammar holds, and no value can forge a separator or a line end.
     #[test]
     fn grammar(frames in turn()) {
         let bytes = encode(&Framed::default(), &frames);
@@ -52,9 +55,9 @@ proptest! {
         prop_assert_eq!(&encode(&Framed::default(), &frames), &bytes, "encoding is deterministic");
     }
 
-    /// 4: it makes no difference how the text came in pieces.
+    /// The bytes do not depend on how the text was cut into pieces.
     #[test]
-    fn filter_locality(text in string(), at in cuts()) {
+    fn pieces_do_not_change_the_bytes(text in string(), at in cuts()) {
         let mut at: Vec<_> = at.iter().map(|index| text.floor_char_boundary(index.index(text.len() + 1))).collect();
         at.sort_unstable();
         let (mut pieces, mut from) = (Vec::new(), 0);
@@ -67,18 +70,18 @@ proptest! {
         prop_assert_eq!(encode(&Framed::default(), &pieces), encode(&Framed::default(), &whole));
     }
 
-    /// 6, 7: decoding gives back what was encoded, however the bytes are cut.
+    /// Decoding returns what was encoded, however the bytes are cut.
     #[test]
     fn round_trip(frames in turn(), at in cuts()) {
         let wire = Framed::default();
         let bytes = encode(&wire, &frames);
-        let expected = Decoded { frames: seen(&frames), error: None, finish: Finish::Complete };
+        let expected = Decoded { frames: expected(&frames), error: None, finish: Finish::Complete };
         prop_assert_eq!(&decode(&wire, [&bytes[..]]), &expected);
         prop_assert_eq!(&decode(&wire, bytes.chunks(1)), &expected);
         prop_assert_eq!(&decode(&wire, cut(&bytes, &at)), &expected);
     }
 
-    /// 6, 9: no bytes make the decoder panic, and no split changes what it says.
+    /// No bytes make the decoder panic, and no split changes its result.
     #[test]
     fn any_bytes_any_split(bytes in prop_oneof![stream_like(), vec(any::<u8>(), 0..64)], at in cuts()) {
         let wire = Framed::default().limits(Limits::default().max_line_bytes(24).max_trailer_bytes(40));
@@ -90,9 +93,9 @@ proptest! {
         }
     }
 
-    /// 5: text is shown whole characters only, never more than three bytes behind, and as a browser would show it.
+    /// Text comes out in whole characters, at most three bytes late, and as a browser would decode it.
     #[test]
-    fn text_is_shown_at_once(text in prop_oneof![vec(any::<u8>(), 0..64), string().prop_map(String::into_bytes)]) {
+    fn text_is_returned_at_once(text in prop_oneof![vec(any::<u8>(), 0..64), string().prop_map(String::into_bytes)]) {
         let text: Vec<u8> = text.into_iter().filter(|byte| !matches!(byte, 0x1d | 0x1e)).collect();
         let mut decoder = Framed::default().decoder();
         decoder.feed(b"\x1d");
@@ -103,7 +106,7 @@ proptest! {
                 let Ok(Frame::Text(piece)) = frame else { panic!("{frame:?}") };
                 shown.push_str(&piece);
             }
-            // Whatever a lossy reader shows of all but the last three bytes is shown.
+            // A lossy reader of all but the last three bytes shows no more than this decoder.
             let sure = String::from_utf8_lossy(&text[..(at + 1).saturating_sub(3)]);
             prop_assert!(shown.starts_with(whole_characters(&sure)));
         }
@@ -115,7 +118,8 @@ proptest! {
         prop_assert_eq!(shown, String::from_utf8_lossy(&text));
     }
 
-    /// 10: a stream that is cut short is truncated, and what it showed is how the whole begins.
+    /// A stream that is cut short is reported as truncated, and the frames before the cut begin the whole
+    /// stream.
     #[test]
     fn truncation_is_visible(frames in turn(), at in any::<prop::sample::Index>()) {
         let wire = Framed::default();
@@ -123,7 +127,7 @@ proptest! {
         let cut = decode(&wire, [&bytes[..at.index(bytes.len())]]);
         prop_assert_eq!(cut.error, None);
         prop_assert_ne!(cut.finish, Finish::Complete);
-        for (shown, whole) in cut.frames.iter().zip(seen(&frames)) {
+        for (shown, whole) in cut.frames.iter().zip(expected(&frames)) {
             match (shown, whole) {
                 (Frame::Text(shown), Frame::Text(whole)) => {
                     prop_assert!(whole.starts_with(whole_characters(shown)));
@@ -133,7 +137,7 @@ proptest! {
         }
     }
 
-    /// 11: over the limit the decoder fails, at the very byte and for good.
+    /// The decoder fails with the first byte over the limit, permanently.
     #[test]
     fn limits_are_exact(limit in 16..64_usize, over in 0..3_usize, trailer in any::<bool>(), chunk in 1..9_usize) {
         let wire = Framed::default().limits(Limits::default().max_line_bytes(limit).max_trailer_bytes(limit));
@@ -149,7 +153,7 @@ proptest! {
         }
     }
 
-    /// 6 of §3: what is too long for the wire is a typed error or shortened, never a line or a trailer over the limit.
+    /// A frame that is too long is a typed error or is shortened; no line or trailer is over its limit.
     #[test]
     fn encoder_keeps_the_limits(frames in turn(), line in 32..400_usize, trailer in 96..400_usize) {
         let wire = Framed::default().limits(Limits::default().max_line_bytes(line).max_trailer_bytes(trailer));
@@ -171,14 +175,14 @@ proptest! {
         prop_assert_eq!(decoded.error, None);
         prop_assert_eq!(decoded.finish, Finish::Complete);
         let Some(Frame::End(end)) = decoded.frames.last() else { panic!("no end") };
-        let said = frames.last().map(|frame| match frame { Frame::End(end) => end.status.as_str(), _ => "" });
-        prop_assert_eq!(Some(end.status.as_str()), said);
-        // Every event arrived, or the trailer says that something is missing.
+        let status = frames.last().map(|frame| match frame { Frame::End(end) => end.status.as_str(), _ => "" });
+        prop_assert_eq!(Some(end.status.as_str()), status);
+        // Every event arrived, or the trailer reports that some are missing.
         let arrived = decoded.frames.iter().filter(|frame| matches!(frame, Frame::Event { .. })).count() as u64;
         prop_assert!(arrived == sent || end.metadata.truncated || end.metadata.events_dropped > 0, "{refused} refused");
     }
 
-    /// 12: what follows the end is an error, and no second answer.
+    /// Bytes after the end are an error, never a second answer.
     #[test]
     fn trailing_bytes(frames in turn(), more in vec(any::<u8>(), 1..8), again in any::<bool>()) {
         let wire = Framed::default();
@@ -187,6 +191,6 @@ proptest! {
         bytes.extend(more);
         let decoded = decode(&wire, [&bytes[..]]);
         prop_assert_eq!(decoded.error, Some(DecodeError::TrailingBytes));
-        prop_assert_eq!(decoded.frames, seen(&frames));
+        prop_assert_eq!(decoded.frames, expected(&frames));
 }
 }

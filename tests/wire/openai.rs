@@ -1,6 +1,5 @@
-//! The objects of the chat completions wire that are no streams, against `tests/vectors/openai_twins`, which the published
-//! clients read too.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! The chat completions objects of an answer without a stream, compared with
+//! `tests/vectors/openai_twins`, which the published clients read too.
 
 use ragwire::wire::openai::OnFailure;
 use ragwire::{Citation, End, Failure, Metadata, OpenAi, Usage};

@@ -1,7 +1,5 @@
-//! Runs `tests/vectors/<wire>` of the wires that this crate only writes: the frames of each vector give exactly its bytes.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
-
-mod written;
+//! Runs `tests/vectors/<wire>` for the wires that this crate only writes: the frames of each vector
+//! encode to exactly its bytes.
 
 use std::path::Path;
 
@@ -19,15 +17,15 @@ use serde_json::Value;
 struct Vector {
     id: String,
     why: String,
-    /// How the wire is set up, in words of its own.
+    /// The settings of the wire; each wire has its own members.
     #[serde(default)]
     wire: Value,
     frames: Vec<Value>,
-    /// One string for each frame: what it adds to the stream.
+    /// One string for each frame: the bytes that the frame adds to the stream.
     chunks: Vec<String>,
 }
 
-/// Encodes each frame of each vector of a wire; every vector is used, and there is at least one.
+/// Encodes each frame of each vector of `wire`; fails if there is no vector.
 fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/vectors")
@@ -46,7 +44,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
                 let (question, timestamp) = question.take().unwrap();
                 encoder.park(&question, timestamp, &mut out);
             } else {
-                let frame = written::frame(frame);
+                let frame = crate::written::frame(frame);
                 encoder.encode(&frame, &mut out).unwrap();
                 question = match frame {
                     Frame::Event {
@@ -65,7 +63,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     println!("{wire} vectors: {run}");
 }
 
-/// The encoder of a turn that is kept.
+/// The encoder of a journaled turn.
 fn encoder(wire: &impl Wire) -> Encoder {
     let mut encoder = wire.encoder();
     encoder.may_park();
@@ -97,7 +95,7 @@ fn session_chat() {
 }
 
 #[test]
-fn too_large_an_event_writes_nothing() {
+fn an_event_over_the_limit_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
     let wires: [&dyn Wire; 7] = [
         &Forge::default().limits(limits),
@@ -141,7 +139,7 @@ fn a_collected_session_chat_is_the_last_object_of_the_stream() {
                 encoder.event(event, *timestamp, &mut out).unwrap();
             }
             encoder.text(text, &mut out).unwrap();
-            // Nothing follows what was cut off, not even what would fit.
+            // Nothing is added after a cut, even if it would fit.
             encoder.text(if truncated { "!" } else { "" }, &mut out).unwrap();
             out.clear();
             encoder.end(&end, &mut out).unwrap();
@@ -227,7 +225,7 @@ fn trustgraph_wire(wire: &Value) -> TrustGraph {
     let trustgraph = match wire["kind"].as_str() {
         None => TrustGraph::graph_rag(id),
         Some("document") => TrustGraph::document_rag(id),
-        Some(kind) => panic!("no such kind: {kind}"),
+        Some(kind) => panic!("unknown kind: {kind}"),
     };
     let trustgraph = trustgraph
         .streaming(wire["streaming"] == true)
@@ -244,7 +242,7 @@ fn trustgraph() {
     check("trustgraph", |wire| trustgraph_wire(wire).encoder());
 }
 
-/// The messages of one request, each a line.
+/// The messages of one request, one on each line.
 fn messages(wire: &TrustGraph, events: &[(Event, Option<Timestamp>)], text: &str, end: &End) -> Vec<Value> {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     for (event, timestamp) in events {
@@ -258,7 +256,7 @@ fn messages(wire: &TrustGraph, events: &[(Event, Option<Timestamp>)], text: &str
 }
 
 #[test]
-fn every_trustgraph_request_is_complete_once_and_its_twin_is_the_one_response() {
+fn every_trustgraph_request_completes_once_and_response_equals_the_unstreamed_message() {
     let events = [
         (
             GraphExplanation::new("urn:e", "urn:g", vec![Triple::new("a", "b", "c")]).into(),
@@ -312,7 +310,7 @@ fn an_answer_for_one_trustgraph_message_is_cut_at_a_character() {
         let response = wire.response(&[], text, &End::default());
         assert_eq!(response["response"], text[..kept]);
         assert_eq!(response["metadata"]["truncated"].as_bool(), truncated);
-        // Nothing follows what was cut off, not even what would fit.
+        // Nothing is added after a cut, even if it would fit.
         let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
         encoder.text(text, &mut out).unwrap();
         encoder.text("!", &mut out).unwrap();

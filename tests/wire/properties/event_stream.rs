@@ -1,8 +1,9 @@
-//! The reader of anybody's server-sent events against a published one, `sse-stream`.
+//! `EventStream` compared with a published reader of server-sent events, `sse-stream`.
 //!
-//! That one gives the blocks of a stream as they stand, so what the standard says of dispatching them is done here. Two
-//! differences remain, and in both the standard is with us: it refuses bytes that are no UTF-8, which become U+FFFD; and it passes
-//! over a time to wait that does not fit 64 bits, which is a number all the same.
+//! `sse-stream` returns the blocks of a stream unchanged, so this file dispatches them as the standard
+//! says. Two differences remain, and in both our reader follows the standard: `sse-stream` refuses bytes
+//! that are not UTF-8, which must become U+FFFD, and ignores a `retry` that does not fit 64 bits, which
+//! is still a number.
 
 use std::convert::Infallible;
 
@@ -13,9 +14,9 @@ use proptest::prelude::*;
 use ragwire::wire::sse::{EventStream, Message};
 use sse_stream::{Error, SseByteStream};
 
-use crate::seen::{cut, cuts};
+use super::streams::{cut, cuts};
 
-/// What streams are made of; line ends of all kinds by themselves, so that each field has met each of them.
+/// Parts of streams. Line ends of all kinds are separate parts, so that every field meets each of them.
 const PARTS: [&str; 34] = [
     "\n",
     "\n",
@@ -115,7 +116,7 @@ proptest! {
 
     #[test]
     fn both_readers_see_the_same(text in event_stream(), at in cuts()) {
-        // A time to wait counts at once for us, and with its block for them.
+        // A `retry` takes effect at once in our reader, and with its block in `sse-stream`.
         let text = format!("{text}\n\n");
         let bytes = text.as_bytes();
         let whole = ours([bytes]);

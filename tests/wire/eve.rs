@@ -1,6 +1,5 @@
-//! What holds for every turn on Eve's wire, in both vocabularies: the lines of a session are one stream, in an order that Eve's
-//! clients take, and nothing that was said is lost.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! Properties of every turn on Eve's wire, in both vocabularies: the lines of a session form one stream
+//! in an order that Eve's clients accept, and nothing that was sent is lost.
 
 use std::collections::HashSet;
 
@@ -63,7 +62,7 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
     })
 }
 
-/// The lines of a turn; an event that does not fit is left out, and then it leaves nothing behind.
+/// The lines of a turn and the frames that were encoded. An event that does not fit writes nothing.
 fn lines(wire: &Eve, frames: &[Frame]) -> (Vec<Value>, Vec<Frame>) {
     let (mut encoder, mut out, mut taken) = (wire.encoder(), BytesMut::new(), Vec::new());
     for frame in frames {
@@ -95,7 +94,7 @@ fn of<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> 
         .map(|line| &line["data"])
 }
 
-fn said(frames: &[Frame]) -> String {
+fn text_of(frames: &[Frame]) -> String {
     let texts = frames.iter().filter_map(|frame| match frame {
         Frame::Text(text) => Some(text.as_str()),
         _ => None,
@@ -103,7 +102,8 @@ fn said(frames: &[Frame]) -> String {
     texts.collect()
 }
 
-/// The only end of a turn is its last line, and that says whether the session goes on.
+/// Checks that only the last line of a turn ends it, and that this line says whether the session
+/// continues.
 fn check_end(wire: &Eve, lines: &[Value], frames: &[Frame]) {
     let last = ["session.waiting", "session.failed", "session.completed"];
     let ends: Vec<_> = lines
@@ -119,7 +119,8 @@ fn check_end(wire: &Eve, lines: &[Value], frames: &[Frame]) {
     assert_eq!(status.unwrap_or("completed"), end.status.as_str());
 }
 
-/// Steps begin and end in pairs, lines of a step stand within it, every message is the sum of its deltas.
+/// Checks that steps begin and end in pairs, that the lines of a step lie within it, and that every
+/// message is the sum of its deltas.
 fn check_steps(wire: &Eve, lines: &[Value], max_message_bytes: usize) {
     let (mut open, mut thoughts, mut so_far) = (Vec::new(), HashSet::new(), String::new());
     let mut steps = 0;
@@ -163,10 +164,10 @@ proptest! {
             check_end(&wire, &lines, &taken);
             check_steps(&wire, &lines, max_message_bytes.max(4));
             let deltas = of(&lines, "message.appended").map(|data| data["messageDelta"].as_str().unwrap());
-            prop_assert_eq!(deltas.collect::<String>(), said(&frames));
+            prop_assert_eq!(deltas.collect::<String>(), text_of(&frames));
             prop_assert_eq!(of(&lines, "session.started").count(), usize::from(sequence == 0));
             prop_assert_eq!(of(&lines, "turn.started").count(), 1);
-            // Whatever is asked of tools is answered.
+            // Every requested action has a result.
             let asked: HashSet<_> = of(&lines, "actions.requested").map(|data| &data["actions"][0]["callId"]).collect();
             let answered: HashSet<_> = of(&lines, "action.result").map(|data| &data["result"]["callId"]).collect();
             prop_assert!(asked.is_subset(&answered));
@@ -186,9 +187,9 @@ proptest! {
             let indexes: Vec<_> = lines.iter().map(|line| line["streamIndex"].as_u64().unwrap()).collect();
             prop_assert_eq!(indexes, (first_index..).take(lines.len()).collect::<Vec<_>>());
             let deltas = of(&lines, "agent.content.delta").map(|data| data["text"].as_str().unwrap());
-            prop_assert_eq!(deltas.collect::<String>(), said(&frames));
+            prop_assert_eq!(deltas.collect::<String>(), text_of(&frames));
             let states: Vec<_> = of(&lines, "message.appended").map(|data| data["content"].as_str().unwrap()).collect();
-            prop_assert_eq!(states, [said(&frames)]);
+            prop_assert_eq!(states, [text_of(&frames)]);
         }
     }
 }

@@ -1,0 +1,14 @@
+//! The wires: every vector through the encoders and decoders, the same turn on all wires, and properties that hold for any
+//! turn and any bytes.
+//!
+//! Needs no feature, so that `cargo test --no-default-features` runs all of it on the sans-IO layer alone.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
+
+mod differential;
+mod encoders;
+mod eve;
+mod generated;
+mod openai;
+mod properties;
+mod vectors;
+mod written;

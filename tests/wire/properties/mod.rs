@@ -1,0 +1,9 @@
+//! Properties of every turn on every wire: any events, any text, any end, cut anywhere.
+
+mod ai_sdk;
+mod event_stream;
+mod framed;
+mod framing;
+mod lossless;
+mod names;
+mod streams;
