@@ -1,36 +1,36 @@
-//! The answer as wires keep it that say it whole at the end.
+//! The answer so far, for wires that send the whole answer at the end.
 
-/// A text that grows no further than a limit.
+/// A text that is cut at a limit.
 #[derive(Debug)]
 pub(super) struct Answer {
     text: String,
     max_bytes: usize,
-    /// Whether something was cut off.
-    cut: bool,
+    /// Whether text was cut off.
+    is_cut: bool,
 }
 
 impl Answer {
-    /// Most bytes that are kept: 4 MiB, as much as a collected turn.
+    /// The default limit, 4 MiB, is that of a collected turn.
     pub(super) const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-    /// Keeps at most so many bytes; [`Answer::MAX_BYTES`] by default.
-    pub(super) fn within(max_bytes: usize) -> Self {
+    /// Creates an empty answer that keeps at most `max_bytes`.
+    pub(super) fn with_limit(max_bytes: usize) -> Self {
         Self {
             text: String::new(),
             max_bytes,
-            cut: false,
+            is_cut: false,
         }
     }
 
-    /// Appends `text`; what is over the limit is cut off at a character.
+    /// Appends `text`, cut at a character boundary if it exceeds the limit.
     pub(super) fn push(&mut self, text: &str) {
-        if self.cut {
-            // Nothing may follow a gap.
+        if self.is_cut {
+            // Text after the cut would follow a gap.
             return;
         }
         let kept = text.floor_char_boundary(self.max_bytes - self.text.len());
         self.text.push_str(&text[..kept]);
-        self.cut = kept < text.len();
+        self.is_cut = kept < text.len();
     }
 
     pub(super) fn text(&self) -> &str {
@@ -38,12 +38,12 @@ impl Answer {
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        self.cut
+        self.is_cut
     }
 }
 
 impl Default for Answer {
     fn default() -> Self {
-        Self::within(Self::MAX_BYTES)
+        Self::with_limit(Self::MAX_BYTES)
     }
 }

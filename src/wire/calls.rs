@@ -1,12 +1,15 @@
-//! Tool calls that wait for their result, on wires that have to say which call a result answers. Bounded, whatever a turn does.
+//! Tool calls without a result yet, for wires that must say which call a result answers. The memory is
+//! bounded, whatever a turn does.
 
 use std::collections::VecDeque;
 
-/// The tool that asks a human, on wires where a question is a tool; the name that Eve has for it.
+/// The tool that asks a human, on wires where a question is a tool. The name is Eve's.
 pub(super) const ASK: &str = "ask_question";
-/// Most calls that wait for a result. An agent has a handful at once; more are calls whose results nobody sends.
+/// The maximum number of calls without a result. An agent has a handful at once; more than this are calls
+/// whose results never arrive.
 pub(super) const MAX_OPEN_CALLS: usize = 64;
-/// Most bytes of their names and ids: 1 KiB for each, while the ids of model servers have some dozens.
+/// The maximum size of their names and IDs together: 1 KiB for each call. The IDs of model servers have a
+/// few dozen bytes.
 pub(super) const MAX_OPEN_CALL_BYTES: usize = MAX_OPEN_CALLS * 1024;
 
 /// A call without a result.
@@ -14,7 +17,7 @@ pub(super) const MAX_OPEN_CALL_BYTES: usize = MAX_OPEN_CALLS * 1024;
 pub(super) struct Call {
     pub(super) tool: String,
     pub(super) id: String,
-    /// Whether the id is ours, so that a result with an id of its own may answer it.
+    /// Whether the call arrived without an ID and got one here, so that a result with another ID may answer it.
     pub(super) unnamed: bool,
 }
 
@@ -32,7 +35,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Remembers a call. The same id again is the same call, said anew.
+    /// Remembers a call. A call with the ID of another replaces it.
     pub(super) fn open(&mut self, call: Call) {
         if let Some(at) = self.open.iter().position(|open| open.id == call.id) {
             self.take(at);
@@ -41,21 +44,21 @@ impl Calls {
         self.open.push_back(call);
     }
 
-    /// The oldest call while there are more than can be remembered, forgotten. Take it until there is none after each
-    /// [`open`](Self::open).
+    /// Removes and returns the oldest call if there are more than the limits allow. Call it after each
+    /// [`open`](Self::open) until it returns `None`.
     pub(super) fn take_excess(&mut self) -> Option<Call> {
         let full = self.open.len() > MAX_OPEN_CALLS || self.bytes > MAX_OPEN_CALL_BYTES;
         if full { self.take(0) } else { None }
     }
 
-    /// Remembers a call, and forgets the oldest for which there is no room.
+    /// Remembers a call, and removes the oldest calls over the limits.
     pub(super) fn open_bounded(&mut self, call: Call) {
         self.open(call);
         while self.take_excess().is_some() {}
     }
 
-    /// Which call a result answers: the one of its id; without an id, or where no call has it, the oldest of the tool that may be
-    /// meant.
+    /// Returns the call that a result answers: the one with its ID. For a result without an ID it is the
+    /// oldest call of the tool; if no call has the ID, the oldest call of the tool that came without one.
     pub(super) fn answered_by(&self, id: Option<&str>, tool: &str) -> Option<(usize, &Call)> {
         let find =
             |answers: &dyn Fn(&Call) -> bool| self.open.iter().enumerate().find(|(_, call)| answers(call));
@@ -66,19 +69,19 @@ impl Calls {
         .or_else(|| find(&|call| call.unnamed && call.tool == tool))
     }
 
-    /// Whether a call of that id waits.
+    /// Returns `true` if a call with this ID has no result yet.
     pub(super) fn has(&self, id: &str) -> bool {
         self.open.iter().any(|call| call.id == id)
     }
 
-    /// Forgets a call.
+    /// Removes a call.
     pub(super) fn take(&mut self, at: usize) -> Option<Call> {
         let call = self.open.remove(at)?;
         self.bytes -= call.bytes();
         Some(call)
     }
 
-    /// Forgets the call of that id.
+    /// Removes the call with this ID.
     pub(super) fn close(&mut self, id: &str) {
         if let Some(at) = self.open.iter().position(|call| call.id == id) {
             self.take(at);

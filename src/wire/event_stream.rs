@@ -1,4 +1,6 @@
-//! Reads `text/event-stream` as WHATWG HTML describes it ("Interpreting an event stream"). Knows no wire and no JSON.
+//! Reads `text/event-stream` by the rules of WHATWG HTML,
+//! [Interpreting an event stream](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
+//! Knows neither wires nor JSON.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,21 +11,22 @@ use super::lines::{LineEnd, Lines, TooLong};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// The type; `message` where the stream did not say.
+    /// The type; `message` if the stream does not set one.
     pub event: String,
     /// The lines of `data`, with LF between them.
     pub data: String,
-    /// The last id that the stream said, with this event or before it; empty where it said none.
+    /// The last ID that the stream sent, with this event or before it; empty if it sent none.
     pub id: String,
 }
 
-/// Reads any event stream, however its bytes were split.
+/// Parses any event stream, however its bytes were split.
 ///
-/// Feed it bytes, then take messages until there are none left; `None` means that more bytes are needed, so this iterator may
-/// go on after `None`. An event whose blank line never comes is never delivered, as the standard asks for.
+/// Feed it bytes, then take messages until `next` returns `None`, which means that more bytes are needed;
+/// the iterator may return messages again after that. An event without its final blank line is not
+/// returned, as the standard requires.
 ///
-/// It holds one unfinished line and one unfinished event, each within the limit, and the messages not taken yet. Bytes that are
-/// no UTF-8 become U+FFFD.
+/// It holds one unfinished line and one unfinished event, each within the limit, and the messages that
+/// were not taken yet. Invalid UTF-8 becomes U+FFFD.
 ///
 /// ```
 /// use ragwire::wire::sse::EventStream;
@@ -44,10 +47,11 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// 1 MiB: as much as the largest frame of our own streams.
-    pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
+    /// The largest frame of our own streams.
+    const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-    /// A parser for one stream, whose lines and whose events have at most `max_event_bytes`.
+    /// Creates a parser for one stream with lines and events of at most `max_event_bytes`; the default is
+    /// 1 MiB.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             parser: Parser::new(max_event_bytes),
@@ -57,7 +61,7 @@ impl EventStream {
         }
     }
 
-    /// Takes the next bytes of the stream; after an error they are not looked at.
+    /// Takes the next bytes of the stream. Bytes after an error are ignored.
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.error.is_none() {
             match self.parser.next(&mut bytes) {
@@ -71,13 +75,13 @@ impl EventStream {
         }
     }
 
-    /// How long the stream wants a reader to wait before it connects again, where it said so.
+    /// Returns how long the stream asks a reader to wait before it reconnects, if it has set that.
     pub fn retry(&self) -> Option<Duration> {
         self.parser.event.retry
     }
 
-    /// What a reader sends as `Last-Event-ID` when it connects again: the id of the last event that was finished, also of one
-    /// without data. Empty for none.
+    /// Returns the value of `Last-Event-ID` for a reconnect: the ID of the last finished event, even one
+    /// without data. Empty if there is none.
     pub fn last_id(&self) -> &str {
         &self.parser.event.last_id
     }
@@ -107,23 +111,23 @@ impl Iterator for EventStream {
 #[error("event has more than {max_bytes} bytes")]
 #[non_exhaustive]
 pub struct EventTooLarge {
-    /// The limit.
+    /// The limit in bytes.
     pub max_bytes: usize,
 }
 
 impl EventTooLarge {
-    /// Stable machine word for this error.
+    /// Returns the stable machine-readable code of this error.
     pub fn code(self) -> &'static str {
         "event_too_large"
     }
 }
 
-/// The parser proper: gives one message at a time, so that a caller may stop in the middle of a chunk.
+/// The parser itself. It returns one message at a time, so that a caller may stop in the middle of a chunk.
 #[derive(Debug)]
 pub(super) struct Parser {
     lines: Lines,
-    /// Whether the first line was seen, and with it a byte order mark.
-    begun: bool,
+    /// Whether the first line, which may begin with a byte order mark, was read.
+    has_begun: bool,
     event: Unfinished,
 }
 
@@ -131,7 +135,7 @@ impl Parser {
     pub(super) fn new(max_bytes: usize) -> Self {
         Self {
             lines: Lines::new(LineEnd::Any, max_bytes),
-            begun: false,
+            has_begun: false,
             event: Unfinished {
                 max_bytes,
                 ..Unfinished::default()
@@ -139,13 +143,14 @@ impl Parser {
         }
     }
 
-    /// Takes bytes off the front of `bytes` up to the end of the next message, or all of them where none is complete.
+    /// Takes bytes from the front of `bytes` up to the end of the next message, or all of them if no message
+    /// is complete.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, TooLong> {
         while !bytes.is_empty() {
             let Some(line) = self.lines.next(bytes)? else {
                 break;
             };
-            let first = !std::mem::replace(&mut self.begun, true);
+            let first = !std::mem::replace(&mut self.has_begun, true);
             let marked = line.strip_prefix(b"\xef\xbb\xbf").filter(|_| first);
             let line = marked.unwrap_or(line);
             if !line.is_empty() {
@@ -158,14 +163,14 @@ impl Parser {
     }
 }
 
-/// What the lines so far have said.
+/// The fields of the unfinished event.
 #[derive(Debug, Default)]
 struct Unfinished {
     max_bytes: usize,
     name: String,
     data: String,
     id: String,
-    /// The id as it was when the last event was finished.
+    /// The ID when the last event was finished.
     last_id: String,
     retry: Option<Duration>,
 }
@@ -177,7 +182,7 @@ impl Unfinished {
             None => (line, &b""[..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        // Line ends are ASCII and no part of any character, so each line may be repaired on its own.
+        // Line ends are ASCII and never part of another character, so each line can be repaired by itself.
         match name {
             b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
             b"data" => {
@@ -189,13 +194,13 @@ impl Unfinished {
             }
             b"id" if !value.contains(&0) => self.id = String::from_utf8_lossy(value).into_owned(),
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                // More digits than fit are as good as for ever.
+                // A number that does not fit is as good as forever.
                 let millis = std::str::from_utf8(value)
                     .ok()
                     .and_then(|digits| digits.parse().ok());
                 self.retry = Some(Duration::from_millis(millis.unwrap_or(u64::MAX)));
             }
-            // A comment has the empty name; other names are for later versions.
+            // A comment has an empty name; other names are unknown fields.
             _ => {}
         }
         Ok(())
@@ -204,7 +209,7 @@ impl Unfinished {
     fn dispatch(&mut self) -> Option<Message> {
         self.last_id.clone_from(&self.id);
         let (name, mut data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
-        // An event without a line of data is none; one with an empty line is.
+        // A block without a line of data is not an event; one with an empty line of data is.
         data.pop()?;
         Some(Message {
             event: if name.is_empty() { "message".into() } else { name },
@@ -236,7 +241,8 @@ mod tests {
 
     #[test]
     fn the_cases_of_web_platform_tests() {
-        // Named after the files of `eventsource/` there; the bytes and what stands under other names are our own.
+        // Named after the files in `eventsource/` of web-platform-tests. The bytes, and the cases with other
+        // names, are our own.
         let cases: &[Case<'_>] = &[
             ("format-bom", b"\xef\xbb\xbfdata:1\n\n\xef\xbb\xbfdata:2\n\ndata:3\n\n", &[("message", "1", ""), ("message", "3", "")], None),
             ("format-bom-2", b"\xef\xbb\xbf\xef\xbb\xbfdata:1\n\ndata:2\n\ndata:3\n\n", &[("message", "2", ""), ("message", "3", "")], None),
@@ -271,11 +277,11 @@ mod tests {
             for at in 0..=bytes.len() {
                 for sizes in [vec![at], vec![1; at]] {
                     let (messages, stream) = parse(bytes, sizes.into_iter());
-                    let seen: Vec<Row<'_>> = messages
+                    let read: Vec<Row<'_>> = messages
                         .iter()
                         .map(|message| (&*message.event, &*message.data, &*message.id))
                         .collect();
-                    assert_eq!(seen, *rows, "{name}, cut at {at}");
+                    assert_eq!(read, *rows, "{name}, cut at {at}");
                     assert_eq!(stream.retry(), retry.map(Duration::from_millis), "{name}");
                 }
             }
@@ -304,8 +310,8 @@ mod tests {
                 let mut stream = EventStream::new(10);
                 bytes.chunks(size).for_each(|chunk| stream.feed(chunk));
                 stream.feed(b"data: late\n\n");
-                let seen: Vec<_> = stream.by_ref().collect();
-                let (last, messages) = seen.split_last().unwrap();
+                let items: Vec<_> = stream.by_ref().collect();
+                let (last, messages) = items.split_last().unwrap();
                 if last.is_err() {
                     assert_eq!(last, &error);
                     let data: Vec<_> = messages.iter().flatten().map(|message| &*message.data).collect();
@@ -313,7 +319,7 @@ mod tests {
                 } else {
                     assert_eq!(messages.len(), expected.len());
                 }
-                assert_eq!(stream.next(), None, "an error comes once");
+                assert_eq!(stream.next(), None, "an error is returned once");
             }
         }
         assert_eq!(EventTooLarge { max_bytes: 1 }.code(), "event_too_large");

@@ -1,6 +1,8 @@
-//! The SSE wire of Forge: `event: TYPE` and `data: JSON`, the type once more as the first member of the data.
+//! The server-sent events of Forge: `event: TYPE` and `data: JSON`, with the type again as the first member
+//! of the data. Encoder only.
 //!
-//! This crate only writes it. The table stands in `PROTOCOL.md`, the vectors in `tests/vectors/forge`. It knows no timestamps.
+//! The table of events is in `PROTOCOL.md`, section "Forge", the vectors in `tests/vectors/forge`;
+//! `docs/protocols.md` introduces Forge. This wire does not send timestamps.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -28,6 +30,8 @@ use crate::order::Phase;
 use crate::time::Timestamp;
 
 /// The wire of Forge.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forge {
     limits: Limits,
@@ -37,7 +41,7 @@ impl Forge {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// Sets the limits: an event's line, and the `sources` that are made from citations.
+    /// Sets the limits of an event's data (line), and of the `sources` made from citations (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -57,12 +61,12 @@ impl Wire for Forge {
     fn spelling(&self) -> Box<dyn Spelling> {
         Box::new(ForgeSpelling {
             limits: self.limits,
-            seen: Seen::default(),
+            totals: Totals::default(),
         })
     }
 }
 
-/// The types of Forge and the order of their members.
+/// The event types of Forge and the order of their members.
 const TYPES: [(&str, &[&str]); 15] = [
     (
         "query_analysis",
@@ -119,7 +123,7 @@ const TYPES: [(&str, &[&str]); 15] = [
     ("error", &["message", "code", "recoverable"]),
 ];
 
-/// The order of members in the elements of lists.
+/// The order of the members in the elements of lists.
 const ELEMENTS: [(&str, &str, &[&str]); 2] = [
     (
         "crag_evaluation",
@@ -141,7 +145,7 @@ const ELEMENTS: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// The members of `done`; an application's member of that name is left out.
+/// The members of `done`; an application's member with such a name is left out.
 const DONE: [&str; 15] = [
     "type",
     "total_time_ms",
@@ -163,12 +167,12 @@ const DONE: [&str; 15] = [
 #[derive(Debug)]
 struct ForgeSpelling {
     limits: Limits,
-    seen: Seen,
+    totals: Totals,
 }
 
-/// What `done` tells of the turn.
+/// The totals of the turn that `done` reports.
 #[derive(Debug, Default)]
-struct Seen {
+struct Totals {
     tokens: u64,
     iterations: u32,
     sources: Option<usize>,
@@ -177,7 +181,7 @@ struct Seen {
     cached: bool,
 }
 
-impl Seen {
+impl Totals {
     fn event(&mut self, event: &Event) {
         match event {
             Event::QueryAnalysis(analysis) => self.mode = Some(analysis.estimated_mode.as_str()),
@@ -203,7 +207,7 @@ impl Spelling for ForgeSpelling {
         _: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let name = typed::own_name(event, &TYPES.map(|(name, _)| name));
+        let name = typed::unreserved_name(event, &TYPES.map(|(name, _)| name));
         let order = TYPES
             .iter()
             .find_map(|(kind, order)| (*kind == name).then_some(*order));
@@ -217,7 +221,7 @@ impl Spelling for ForgeSpelling {
             self.limits.max_line_bytes,
             out,
         )?;
-        self.seen.event(event);
+        self.totals.event(event);
         Ok(())
     }
 
@@ -225,11 +229,11 @@ impl Spelling for ForgeSpelling {
         let from = out.len();
         out.extend_from_slice(b"event: token\ndata: {\"type\":\"token\",\"content\":");
         if json::write(out, &text).is_err() {
-            // A string always serialises; half a frame must not stay in any case.
+            // A string always serialises, but a partial frame must not remain in any case.
             return out.truncate(from);
         }
         out.extend_from_slice(b"}\n\n");
-        self.seen.tokens += 1;
+        self.totals.tokens += 1;
     }
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
@@ -247,10 +251,10 @@ impl Spelling for ForgeSpelling {
             Status::Completed | Status::Stopped => &end.metadata.citations,
         };
         let mut truncated = end.metadata.truncated;
-        if self.seen.sources.is_none() && !citations.is_empty() {
+        if self.totals.sources.is_none() && !citations.is_empty() {
             let written = self.write_citations(citations, out);
             truncated |= written < citations.len();
-            self.seen.sources = Some(written);
+            self.totals.sources = Some(written);
         }
         let cited = &citations[..self.fitting(citations)];
         truncated |= cited.len() < citations.len();
@@ -264,7 +268,7 @@ impl Spelling for ForgeSpelling {
 }
 
 impl ForgeSpelling {
-    /// Writes as many citations as fit, halving; gives how many that were.
+    /// Writes the citations, halving their number until they fit. Returns how many were written.
     fn write_citations(&self, citations: &[Citation], out: &mut BytesMut) -> usize {
         let from = out.len();
         let mut count = citations.len();
@@ -282,7 +286,7 @@ impl ForgeSpelling {
         count
     }
 
-    /// How many citations fit, halving.
+    /// Halves the number of citations until they fit, and returns it.
     fn fitting(&self, citations: &[Citation]) -> usize {
         let (mut count, mut scratch) = (citations.len(), BytesMut::new());
         while count > 0 {
@@ -302,10 +306,10 @@ impl ForgeSpelling {
             .usage
             .as_ref()
             .and_then(|usage| usage.output_tokens)
-            .unwrap_or(self.seen.tokens);
-        let mode = metadata.mode.as_deref().or(self.seen.mode);
+            .unwrap_or(self.totals.tokens);
+        let mode = metadata.mode.as_deref().or(self.totals.mode);
         let tools: &[String] = if failed { &[] } else { &metadata.tools_used };
-        let own = metadata
+        let extra = metadata
             .extra
             .iter()
             .filter(|(name, _)| !DONE.contains(&name.as_str()))
@@ -325,13 +329,13 @@ impl ForgeSpelling {
             ("type", Some("done".into())),
             ("total_time_ms", end.timing.map(|timing| timing.elapsed_ms.into())),
             ("tokens_generated", Some(tokens.into())),
-            ("iterations", Some(self.seen.iterations.into())),
+            ("iterations", Some(self.totals.iterations.into())),
             ("tools_used", Some(tools.into())),
-            ("sources_count", Some(self.seen.sources.unwrap_or(0).into())),
-            ("confidence", self.seen.confidence.map(Value::from)),
+            ("sources_count", Some(self.totals.sources.unwrap_or(0).into())),
+            ("confidence", self.totals.confidence.map(Value::from)),
             ("mode", mode.map(Value::from)),
-            ("cached", Some(self.seen.cached.into())),
-            // The `sources` above are another event's where one was sent, and never say which tool found them.
+            ("cached", Some(self.totals.cached.into())),
+            // A `sources` event of the application may differ, and never names the tool of a citation.
             (
                 "citations",
                 (!citations.is_empty())
@@ -345,14 +349,14 @@ impl ForgeSpelling {
         first
             .into_iter()
             .filter_map(named)
-            .chain(own)
+            .chain(extra)
             .chain(last.into_iter().filter_map(named))
             .filter(|(_, value)| !value.is_null())
             .collect()
     }
 }
 
-/// Forge's word for a failure, where it has one; else the code itself in Forge's upper case.
+/// Forge's code for a failure if it has one, else the code in upper case.
 fn code(kind: &FailureKind) -> String {
     if *kind == FailureKind::ChatFailed {
         "LLM_ERROR".to_owned()
@@ -361,7 +365,7 @@ fn code(kind: &FailureKind) -> String {
     }
 }
 
-/// A citation as a source: what was quoted is its text.
+/// A citation as a source, with the quote as its text.
 fn source(citation: &Citation) -> Value {
     let members = [
         ("chunk_id", Some(citation.chunk_id.as_str().into())),
@@ -390,7 +394,7 @@ fn sort_elements(list: Option<&mut Value>, order: &[&str]) {
     }
 }
 
-/// Appends one SSE frame whole. On an error `out` may hold a part of it.
+/// Appends one server-sent event. On an error `out` may contain a part of it.
 fn write_frame(
     name: &str,
     object: &Map<String, Value>,
@@ -398,8 +402,8 @@ fn write_frame(
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
     out.extend_from_slice(b"event: ");
-    // The name stands here as it is, where nothing can be escaped; strangers' names may hold what ends a line, or be empty,
-    // and readers take an event without a name for none. The data have the name unchanged.
+    // Nothing can be escaped in the field `event`. An unchecked name may contain a line end, or be empty, and
+    // readers ignore an event without a name. The data has the name unchanged.
     for char in if name.is_empty() { "message" } else { name }.chars() {
         let ends_line = char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
         let char = if ends_line {
@@ -415,7 +419,7 @@ fn write_frame(
     Ok(())
 }
 
-/// [`write_frame`] for what has no limit; JSON values always serialise.
+/// [`write_frame`] without a limit; JSON values always serialise.
 fn write_unlimited(value: &Value, name: &str, out: &mut BytesMut) {
     let from = out.len();
     let written = value

@@ -1,6 +1,8 @@
-//! The framed wire of ADR 0007: `(JSON-object LF)* 0x1D text* 0x1E JSON-object`, as `text/plain; charset=utf-8`.
+//! The framed wire of ADR 0007: `(JSON-object LF)* 0x1D text* 0x1E JSON-object`, as
+//! `text/plain; charset=utf-8`.
 //!
-//! The rules are numbered in `PROTOCOL.md` (`[F-nn]`), the vectors stand in `tests/vectors/framed`.
+//! The rules are in `PROTOCOL.md`, section "The framed wire" (`[F-nn]`), the vectors in
+//! `tests/vectors/framed`; `docs/protocols.md` introduces ADR 0007.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -26,24 +28,25 @@
 //! assert_eq!(decoder.finish(), Finish::Complete);
 //! ```
 
-use std::collections::VecDeque;
-
 use bytes::BytesMut;
 
+use super::decoded::{Decoded, is_blank};
 use super::object::{self, Late};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
 use crate::event::Event;
 use crate::frame::{End, Frame, Status};
-use crate::order::{FrameKind, Order, Phase};
+use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::utf8::Carry;
 
-/// Before the text.
+/// The byte before the text.
 const TEXT: u8 = 0x1d;
-/// Before the metadata.
+/// The byte before the metadata.
 const TRAILER: u8 = 0x1e;
 
-/// The framed wire. `Framed::default()` is what ADR 0007 describes.
+/// The framed wire. `Framed::default()` is the stream that ADR 0007 describes.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framed {
     limits: Limits,
@@ -60,17 +63,14 @@ impl Framed {
         self
     }
 
-    /// A decoder for one stream.
+    /// Creates a decoder for one stream.
     pub fn decoder(&self) -> FramedDecoder {
         FramedDecoder {
             limits: self.limits,
-            order: Order::default(),
-            held: Vec::new(),
+            unfinished: Vec::new(),
             nesting: Nesting::default(),
             carry: Carry::default(),
-            frames: VecDeque::new(),
-            error: None,
-            error_taken: false,
+            decoded: Decoded::default(),
         }
     }
 }
@@ -122,8 +122,8 @@ impl Spelling for FramedSpelling {
             out.extend_from_slice(&[TEXT]);
         }
         let mut rest = text.as_bytes();
-        // Both separators are single bytes below 0x80, so they never stand within a character and this filter needs no
-        // memory from one piece to the next.
+        // Both separators are single bytes below 0x80, so they never occur within a character and this
+        // filter needs no state between pieces.
         while let Some(at) = memchr::memchr2(TEXT, TRAILER, rest) {
             out.extend_from_slice(&rest[..at]);
             out.extend_from_slice(if rest[at] == TEXT { "\u{241d}" } else { "\u{241e}" }.as_bytes());
@@ -154,64 +154,73 @@ impl Spelling for FramedSpelling {
         phase == Phase::Events
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut) {
-        // A blank line is skipped before the text; within the text every byte would be shown.
+        // Readers skip a blank line before the text; within the text they would show it.
         if phase == Phase::Events {
             out.extend_from_slice(b"\n");
         }
     }
 }
 
-/// Reads the framed wire, however its bytes were split.
+/// Decodes the framed wire, however its bytes were split.
 ///
-/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
-/// go on after `None`. Text comes as it arrives, whole characters only, without ever a byte of the protocol in it.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
+/// the iterator may return frames again after that. Text is returned as it arrives, in whole characters
+/// and without any byte of the protocol.
 ///
-/// It holds one unfinished event line or the unfinished metadata, within the limits, and the frames not taken yet.
+/// It holds one unfinished event line or the unfinished metadata, within the limits, and the frames that
+/// were not taken yet.
+///
+/// ```
+/// use ragwire::wire::{Decode, Finish};
+/// use ragwire::{Frame, Framed, Phase};
+///
+/// let mut decoder = Framed::default().decoder();
+/// decoder.feed(b"{\"event\":\"search\",\"tool\":\"bm25\"}\n\x1dYe");
+/// assert!(matches!(decoder.next(), Some(Ok(Frame::Event { .. }))));
+/// assert_eq!(decoder.next(), Some(Ok(Frame::Text("Ye".into()))));
+/// assert_eq!(decoder.next(), None);
+/// assert_eq!(decoder.finish(), Finish::Truncated { phase: Phase::Text });
+/// ```
 #[derive(Debug)]
 pub struct FramedDecoder {
     limits: Limits,
-    order: Order,
     /// The unfinished line or metadata.
-    held: Vec<u8>,
+    unfinished: Vec<u8>,
     nesting: Nesting,
     carry: Carry,
-    frames: VecDeque<Frame>,
-    error: Option<DecodeError>,
-    /// Whether the error was handed out: it comes once.
-    error_taken: bool,
+    decoded: Decoded,
 }
 
 impl FramedDecoder {
-    /// How far the stream has come.
+    /// Returns the phase that the stream has reached.
     pub fn phase(&self) -> Phase {
-        self.order.phase()
+        self.decoded.phase()
     }
 
     fn feed_events(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
         let at = memchr::memchr3(b'\n', TEXT, TRAILER, bytes);
-        // The limit comes first, so that what a separator cuts off is judged alike however it arrived.
+        // The limit is checked first, so that a line that a separator cuts short gives the same error however
+        // it arrived.
         let line = &bytes[..at.unwrap_or(bytes.len())];
-        self.hold(line, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
+        self.add_unfinished(line, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
         let Some(at) = at else {
             return Ok(bytes.len());
         };
         match bytes[at] {
             b'\n' => {
-                let line = std::mem::take(&mut self.held);
-                if !line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
-                    let object = serde_json::from_slice(&line).ok();
+                if !is_blank(&self.unfinished) {
+                    let object = serde_json::from_slice(&self.unfinished).ok();
                     let frame = object.and_then(object::read_event).ok_or(DecodeError::BadEvent)?;
                     self.push(frame);
                 }
-                self.held = line;
-                self.held.clear();
+                self.unfinished.clear();
             }
-            TEXT if self.held.is_empty() => self.order.begin_text(),
+            TEXT if self.unfinished.is_empty() => self.decoded.begin_text(),
             _ => return Err(DecodeError::StraySeparator),
         }
         Ok(at + 1)
@@ -227,7 +236,7 @@ impl FramedDecoder {
             None => Ok(end),
             Some(TRAILER) => {
                 self.close_text();
-                self.order.begin_trailer();
+                self.decoded.begin_trailer();
                 Ok(end + 1)
             }
             Some(_) => Err(DecodeError::StraySeparator),
@@ -235,33 +244,33 @@ impl FramedDecoder {
     }
 
     fn feed_trailer(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
-        if self.held.is_empty() && bytes[0] != b'{' {
+        if self.unfinished.is_empty() && bytes[0] != b'{' {
             return Err(DecodeError::BadTrailer);
         }
         let end = self.nesting.scan(bytes);
         let taken = end.unwrap_or(bytes.len());
-        self.hold(
+        self.add_unfinished(
             &bytes[..taken],
             self.limits.max_trailer_bytes,
             DecodeError::TrailerTooLong,
         )?;
         if end.is_some() {
-            let members = serde_json::from_slice(&self.held).ok();
+            let members = serde_json::from_slice(&self.unfinished).ok();
             let (late, end) = members
                 .and_then(object::read_end)
                 .ok_or(DecodeError::BadTrailer)?;
-            self.held = Vec::new();
+            self.unfinished = Vec::new();
             late.into_iter().for_each(|frame| self.push(frame));
             self.push(Frame::End(end));
         }
         Ok(taken)
     }
 
-    fn hold(&mut self, bytes: &[u8], limit: usize, error: DecodeError) -> Result<(), DecodeError> {
-        if self.held.len() + bytes.len() > limit {
+    fn add_unfinished(&mut self, bytes: &[u8], limit: usize, error: DecodeError) -> Result<(), DecodeError> {
+        if self.unfinished.len() + bytes.len() > limit {
             return Err(error);
         }
-        self.held.extend_from_slice(bytes);
+        self.unfinished.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -275,25 +284,25 @@ impl FramedDecoder {
         if text.is_empty() {
             return;
         }
-        match self.frames.back_mut() {
+        match self.decoded.last_mut() {
             Some(Frame::Text(last)) => last.push_str(&text),
-            _ => self.push(Frame::Text(text)),
+            Some(Frame::Event { .. } | Frame::Snapshot(_) | Frame::End(_)) | None => {
+                self.push(Frame::Text(text));
+            }
         }
     }
 
     fn push(&mut self, frame: Frame) {
-        // The phases of this wire keep to the table, so the table is only told; a frame it refuses would be a bug here.
-        let told = self.order.accept(frame.kind());
-        debug_assert!(told.is_ok(), "{told:?}");
-        debug_assert!(frame.kind() != FrameKind::Text || self.order.phase() == Phase::Text);
-        self.frames.push_back(frame);
+        // The phases of this wire follow the order of frames, so a refused frame would be a bug here.
+        let accepted = self.decoded.push(frame);
+        debug_assert!(accepted.is_ok(), "{accepted:?}");
     }
 }
 
 impl Decode for FramedDecoder {
     fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.error.is_none() {
-            let fed = match self.order.phase() {
+        while !bytes.is_empty() && !self.decoded.has_failed() {
+            let fed = match self.phase() {
                 Phase::Events => self.feed_events(bytes),
                 Phase::Text => self.feed_text(bytes),
                 Phase::Trailer => self.feed_trailer(bytes),
@@ -302,22 +311,19 @@ impl Decode for FramedDecoder {
             match fed {
                 Ok(taken) => bytes = &bytes[taken..],
                 Err(error) => {
-                    self.error = Some(error);
-                    self.held = Vec::new();
+                    self.decoded.fail(error);
+                    self.unfinished = Vec::new();
                 }
             }
         }
     }
 
     fn finish(&mut self) -> Finish {
-        match (self.error, self.order.phase()) {
-            (Some(error), _) => Finish::Invalid(error),
-            (None, Phase::Ended) => Finish::Complete,
-            (None, phase) => {
-                self.close_text();
-                Finish::Truncated { phase }
-            }
+        let finish = self.decoded.finish();
+        if let Finish::Truncated { .. } = finish {
+            self.close_text();
         }
+        finish
     }
 }
 
@@ -325,16 +331,11 @@ impl Iterator for FramedDecoder {
     type Item = Result<Frame, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(frame) = self.frames.pop_front() {
-            return Some(Ok(frame));
-        }
-        let error = self.error.filter(|_| !self.error_taken)?;
-        self.error_taken = true;
-        Some(Err(error))
+        self.decoded.next()
     }
 }
 
-/// Finds where a JSON object closes, byte by byte and without looking back.
+/// Finds the end of a JSON object, byte by byte and without looking back.
 #[derive(Debug, Default)]
 struct Nesting {
     depth: u64,
@@ -343,7 +344,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// How many of `bytes` belong to the object, if it closes within them.
+    /// Returns how many of `bytes` belong to the object, if it closes within them.
     fn scan(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             match (self.string, byte) {
@@ -352,7 +353,7 @@ impl Nesting {
                 (true, b'"') => self.string = false,
                 (true, _) => {}
                 (false, b'"') => self.string = true,
-                // Braces alone [F-07]: brackets that cross them are the parser's business.
+                // Only braces count [F-07]; the parser finds brackets that cross them.
                 (false, b'{') => self.depth += 1,
                 (false, b'}') => {
                     self.depth = self.depth.saturating_sub(1);
@@ -375,7 +376,7 @@ mod tests {
     use crate::event::{CacheMiss, Custom, InputResolved, StructuredResult, ToolCall, ToolResult};
     use crate::failure::Failure;
 
-    /// Decodes `bytes` whole and byte by byte; both have to end with `error`.
+    /// Checks that decoding `bytes` whole and byte by byte both end with `error`.
     fn check_error(wire: Framed, bytes: &[u8], error: DecodeError) {
         for size in [bytes.len(), 1] {
             let mut decoder = wire.decoder();
@@ -393,22 +394,22 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_broken_alike_however_the_bytes_are_cut() {
+    fn an_error_does_not_depend_on_how_the_bytes_are_cut() {
         let narrow = Framed::default().limits(Limits::default().max_line_bytes(4).max_trailer_bytes(4));
         for (wire, bytes, error) in [
-            // The limit is passed before the separator is reached.
+            // The limit is exceeded before the separator.
             (narrow, &b"12345\x1d"[..], DecodeError::LineTooLong),
             (narrow, b"12345\x1e", DecodeError::LineTooLong),
             (narrow, b"1234\x1d", DecodeError::StraySeparator),
             (narrow, b"\x1d\x1e{\"a\":", DecodeError::TrailerTooLong),
-            // JSON knows no form feed.
+            // A form feed is not JSON whitespace.
             (Framed::default(), b"\x0c\n", DecodeError::BadEvent),
         ] {
             check_error(wire, bytes, error);
         }
     }
 
-    /// Encodes `frames`; `None` where one of them was refused.
+    /// Encodes `frames`; `None` if one of them is refused.
     fn encode(wire: Framed, frames: impl IntoIterator<Item = Frame>) -> Option<String> {
         let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
         for frame in frames {
@@ -425,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_without_words_adds_no_text() {
+    fn a_failure_with_an_empty_message_adds_no_text() {
         let end = Frame::End(End::failed(Failure::new("x", "")));
         let trailer = "\x1e{\"citations\":[],\"tools_used\":[\"chat_failed\"],\"status\":\"failed\",\
                        \"error\":{\"code\":\"x\",\"message\":\"\",\"recoverable\":true}}";
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_left_out_and_comes_back() {
+    fn null_is_left_out_and_decoded_again() {
         for (sent, line) in [
             (
                 Event::from(ToolCall::new("t", Value::Null).parameters(Value::Null)),
@@ -476,14 +477,17 @@ mod tests {
                 StructuredResult::new(Value::Null).into(),
                 r#"{"event":"structured_result"}"#,
             ),
-            (Custom::new("own", &()).unwrap().into(), r#"{"event":"own"}"#),
+            (
+                Custom::new("custom", &()).unwrap().into(),
+                r#"{"event":"custom"}"#,
+            ),
         ] {
             let bytes = encode(Framed::default(), [event(sent.clone())]).unwrap();
             assert_eq!(bytes, format!("{line}\n"));
             let mut decoder = Framed::default().decoder();
             decoder.feed(bytes.as_bytes());
             let expected = match sent {
-                Event::Custom(_) => Custom::new("own", &json!({})).unwrap().into(),
+                Event::Custom(_) => Custom::new("custom", &json!({})).unwrap().into(),
                 Event::ToolCall(call) => ToolCall {
                     parameters: None,
                     ..call

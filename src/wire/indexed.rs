@@ -1,27 +1,27 @@
-//! What `Sse` and `Ndjson` have in common: every frame as one JSON object with an index. `[N-02]` to `[N-07]` and `[N-10]` of
-//! `PROTOCOL.md`.
+//! Frames as JSON objects with an index, shared by `Sse` and `Ndjson`: `[N-02]` to `[N-07]` and `[N-10]`
+//! of `PROTOCOL.md`.
 //!
-//! It does not know how a wire puts objects beside each other, or where the index stands.
-
-use std::collections::VecDeque;
+//! It does not know how a wire separates objects or where the index is.
 
 use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::decoded::Decoded;
 use super::{DecodeError, EncodeError, Finish, object};
 use crate::failure::Failure;
 use crate::frame::{End, Frame, Status};
 use crate::json;
-use crate::order::{FrameKind, Order, Phase};
+use crate::order::Phase;
 use crate::snapshot::Snapshot;
 use crate::time::{Timestamp, Timing};
 
-/// The largest index: the largest whole number that every reader of JSON holds exactly.
+/// The largest index: the largest integer that every JSON reader represents exactly.
 pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;
 
-/// The shortest limit of a line for frames that were numbered elsewhere. A text cut in two would take the index of the next frame, so
-/// those texts are at most 4 KiB: 24 KiB where all of it has to be escaped, and the object around it.
+/// The smallest line limit for frames that a journal has numbered. A text that is cut in two would take
+/// the index of the next frame. Journaled texts are therefore at most 4 KiB, which is 24 KiB if every
+/// byte must be escaped, plus the object around it.
 pub(super) const MIN_LINE_BYTES: usize = 32 * 1024;
 
 #[derive(Serialize)]
@@ -29,7 +29,7 @@ struct Text<'a> {
     text: &'a str,
 }
 
-/// How the turn ended; the metadata and the moment go behind it by hand.
+/// The first members of an end; the metadata and the time are appended by hand.
 #[derive(Serialize)]
 struct Ending<'a> {
     end: &'static str,
@@ -43,8 +43,8 @@ pub(super) fn write_text(text: &str, out: &mut BytesMut) {
     let _ = json::write(out, &Text { text });
 }
 
-/// Appends `{"end":…,"error":…,"metadata":…,"timestamp":…,"elapsed_ms":…}`, shortened to `max_bytes`: the metadata first, then the
-/// error.
+/// Appends `{"end":…,"error":…,"metadata":…,"timestamp":…,"elapsed_ms":…}`, shortened to `max_bytes`: first
+/// the metadata is shortened, then the error is left out.
 pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
     let from = out.len();
     let error = match &end.status {
@@ -76,7 +76,8 @@ pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
     }
 }
 
-/// The index of a snapshot, which is that of the last frame that it stands for, where the next frame would have been `next`.
+/// The index of a snapshot: that of the last frame that it replaces, which must be at least `next`, the
+/// index of the next frame.
 pub(super) fn index_of(snapshot: &Snapshot, next: u64) -> Result<u64, EncodeError> {
     let index = snapshot.frames.checked_sub(1).filter(|index| *index >= next);
     index.ok_or(EncodeError::Snapshot)
@@ -109,16 +110,16 @@ pub(super) fn halves(text: &str) -> Option<(&str, &str)> {
     (middle < text.len()).then(|| text.split_at(middle))
 }
 
-/// Whether [`read`] would make a snapshot of it, if anything.
+/// Returns `true` if [`read`] returns either a snapshot or an error for this object.
 pub(super) fn is_snapshot(members: &Map<String, Value>) -> bool {
     let has = |name| members.get(name).is_some_and(|value: &Value| !value.is_null());
     !has("event") && has("snapshot")
 }
 
-/// Reads one object, whose index stood elsewhere.
+/// Reads one object, whose index was already taken out.
 pub(super) fn read(index: u64, mut members: Map<String, Value>) -> Result<Frame, DecodeError> {
     members.retain(|_, value| !value.is_null());
-    // An event comes first: what else stands in it, under whatever name, is its own.
+    // Check for an event first: all its other members, whatever their name, belong to the event.
     if members.contains_key("event") {
         return object::read_event(members).ok_or(DecodeError::BadEvent);
     }
@@ -177,20 +178,16 @@ fn read_end(status: &Value, mut members: Map<String, Value>) -> Option<End> {
     })
 }
 
-/// What a decoder has received: frames that wait to be taken, in order and without a gap.
+/// The decoded frames of a stream whose frames have an index: in order and without a gap.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    order: Order,
+    decoded: Decoded,
     next_index: Option<u64>,
-    frames: VecDeque<Frame>,
-    error: Option<DecodeError>,
-    /// Whether the error was handed out: it comes once.
-    error_taken: bool,
 }
 
 impl Received {
     pub(super) fn phase(&self) -> Phase {
-        self.order.phase()
+        self.decoded.phase()
     }
 
     pub(super) fn next_index(&self) -> Option<u64> {
@@ -198,14 +195,15 @@ impl Received {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.error.is_some()
+        self.decoded.has_failed()
     }
 
     pub(super) fn has_ended(&self) -> bool {
         self.phase() == Phase::Ended
     }
 
-    /// Takes a frame; the index is judged first. A snapshot may stand for frames that this stream has not.
+    /// Adds a frame after checking its index. A snapshot may skip indexes, because it replaces the frames
+    /// that this stream does not have.
     pub(super) fn push(
         &mut self,
         index: u64,
@@ -219,29 +217,19 @@ impl Received {
         if !self.next_index.is_none_or(follows) {
             return Err(DecodeError::Gap);
         }
-        let frame = frame()?;
-        self.order
-            .accept(frame.kind())
+        self.decoded
+            .push(frame()?)
             .map_err(|_| DecodeError::TrailingBytes)?;
-        debug_assert!(frame.kind() != FrameKind::End || self.has_ended());
-        if matches!(&frame, Frame::Snapshot(snapshot) if !snapshot.text.is_empty()) {
-            self.order.begin_text();
-        }
         self.next_index = Some(index + 1);
-        self.frames.push_back(frame);
         Ok(())
     }
 
     pub(super) fn fail(&mut self, error: DecodeError) {
-        self.error.get_or_insert(error);
+        self.decoded.fail(error);
     }
 
     pub(super) fn finish(&self) -> Finish {
-        match (self.error, self.phase()) {
-            (Some(error), _) => Finish::Invalid(error),
-            (None, Phase::Ended) => Finish::Complete,
-            (None, phase) => Finish::Truncated { phase },
-        }
+        self.decoded.finish()
     }
 }
 
@@ -249,11 +237,6 @@ impl Iterator for Received {
     type Item = Result<Frame, DecodeError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(frame) = self.frames.pop_front() {
-            return Some(Ok(frame));
-        }
-        let error = self.error.filter(|_| !self.error_taken)?;
-        self.error_taken = true;
-        Some(Err(error))
+        self.decoded.next()
     }
 }

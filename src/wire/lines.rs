@@ -1,11 +1,12 @@
-//! Cuts a stream of bytes into lines, holding no more than the limit. Knows no encoding and nothing of what a line says.
+//! Splits a stream of bytes into lines and holds no more than the limit. Knows neither the encoding nor the
+//! content of a line.
 
-/// What ends a line.
+/// The bytes that end a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// LF alone.
     Lf,
-    /// LF, CR or CR LF. A line ends at its CR already: to wait for the LF would hold back what is complete.
+    /// LF, CR or CR LF. A line ends at its CR: waiting for the LF would hold back a complete line.
     Any,
 }
 
@@ -13,15 +14,15 @@ pub(super) enum LineEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
-/// The unfinished line, and where in a line end the last bytes stopped.
+/// The unfinished line, and whether the last bytes stopped within a line end.
 #[derive(Debug)]
 pub(super) struct Lines {
     end: LineEnd,
     max_bytes: usize,
-    held: Vec<u8>,
-    /// `held` was handed out and is to be forgotten.
-    taken: bool,
-    /// The last line ended with a CR, so an LF right after it ends none.
+    unfinished: Vec<u8>,
+    /// Whether `unfinished` was returned as a line and must be cleared.
+    is_returned: bool,
+    /// Whether the last line ended with a CR, so that an LF right after it does not end another line.
     after_cr: bool,
 }
 
@@ -30,16 +31,17 @@ impl Lines {
         Self {
             end,
             max_bytes,
-            held: Vec::new(),
-            taken: false,
+            unfinished: Vec::new(),
+            is_returned: false,
             after_cr: false,
         }
     }
 
-    /// Takes bytes off the front of `bytes`: the next line without its end, or all of them where none is complete.
+    /// Takes the next line from the front of `bytes` and returns it without its end; takes all of `bytes` if
+    /// no line is complete.
     pub(super) fn next<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a [u8]>, TooLong> {
-        if std::mem::take(&mut self.taken) {
-            self.held.clear();
+        if std::mem::take(&mut self.is_returned) {
+            self.unfinished.clear();
         }
         if self.after_cr
             && let Some((first, rest)) = bytes.split_first()
@@ -55,30 +57,30 @@ impl Lines {
         };
         let all: &'b [u8] = bytes;
         let line = &all[..at.unwrap_or(all.len())];
-        if self.held.len() + line.len() > self.max_bytes {
-            self.forget();
+        if self.unfinished.len() + line.len() > self.max_bytes {
+            self.clear();
             return Err(TooLong);
         }
         let Some(at) = at else {
-            self.held.extend_from_slice(line);
+            self.unfinished.extend_from_slice(line);
             *bytes = &[];
             return Ok(None);
         };
         self.after_cr = all[at] == b'\r';
         *bytes = &all[at + 1..];
-        // The usual case: the whole line came at once, and nothing is copied.
-        if self.held.is_empty() {
+        // The usual case: the whole line arrived at once, and nothing is copied.
+        if self.unfinished.is_empty() {
             return Ok(Some(line));
         }
-        self.held.extend_from_slice(line);
-        self.taken = true;
-        Ok(Some(&self.held))
+        self.unfinished.extend_from_slice(line);
+        self.is_returned = true;
+        Ok(Some(&self.unfinished))
     }
 
-    /// Gives up the unfinished line and its memory.
-    pub(super) fn forget(&mut self) {
-        self.held = Vec::new();
-        self.taken = false;
+    /// Drops the unfinished line and frees its memory.
+    pub(super) fn clear(&mut self) {
+        self.unfinished = Vec::new();
+        self.is_returned = false;
     }
 }
 
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_found_with_the_byte_that_passes_it() {
+    fn the_first_byte_over_the_limit_is_an_error() {
         for (bytes, lines, too_long) in [
             (&b"abc\nabc"[..], 1, false),
             (b"abc\nabcd", 1, true),

@@ -1,9 +1,29 @@
-//! Wires: how the frames of a turn look as bytes. One file each, encoder beside decoder.
+//! Wires: the frames of a turn as the bytes of one protocol. One file each, encoder beside decoder.
 //!
-//! A wire is sans-IO: frames go in and bytes come out, or the other way round, without a socket, a clock or a task. What may come
-//! when is not decided here but by [`Order`], for every wire alike.
+//! A wire is sans-IO: frames go in and bytes come out, or the other way round, without a socket, a clock
+//! or a task. [`Order`] decides which frame may come when, for all wires alike. `PROTOCOL.md` specifies
+//! the bytes of every wire.
 //!
-//! To add a wire: a new file with a [`Spelling`] and a [`Wire`], one `mod` line here, and vectors in `tests/vectors/<wire>`.
+//! To add a wire, write a file with a [`Spelling`] and a [`Wire`], add a `mod` line here and vectors in
+//! `tests/vectors/<wire>`.
+//!
+//! The same turn on two wires:
+//!
+//! ```
+//! use bytes::BytesMut;
+//! use ragwire::wire::Wire;
+//! use ragwire::{End, Forge, Metadata, Ndjson};
+//!
+//! fn encode(wire: &dyn Wire) -> BytesMut {
+//!     let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
+//!     encoder.text("Yes.", &mut bytes).unwrap();
+//!     encoder.end(&End::completed(Metadata::default()), &mut bytes).unwrap();
+//!     bytes
+//! }
+//!
+//! assert!(encode(&Ndjson::default()).starts_with(b"{\"index\":0,\"text\":\"Yes.\"}\n"));
+//! assert!(encode(&Forge::default()).starts_with(b"event: token\ndata: {\"type\":\"token\",\"content\":\"Yes.\"}\n\n"));
+//! ```
 
 use std::fmt;
 
@@ -19,6 +39,7 @@ pub mod ag_ui;
 pub mod ai_sdk;
 mod answer;
 mod calls;
+mod decoded;
 pub mod eve;
 mod event_stream;
 pub mod forge;
@@ -33,7 +54,9 @@ pub mod sse;
 pub mod trustgraph;
 mod typed;
 
-/// One protocol as spelled: its name, its headers, and an encoder for each turn.
+/// One protocol: its name, its headers, and an encoder for each turn.
+///
+/// The value holds the settings of the wire; the state of a turn is in its [`Encoder`].
 pub trait Wire: fmt::Debug {
     /// The wire's name in logs, options and content negotiation.
     fn name(&self) -> &'static str;
@@ -41,15 +64,15 @@ pub trait Wire: fmt::Debug {
     /// The media type of the response.
     fn content_type(&self) -> &'static str;
 
-    /// Headers that this wire needs besides the media type and those of every stream; names in lower case.
+    /// The headers of this wire besides the media type and those of every stream; names in lower case.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// The state of one turn on this wire.
+    /// Creates the state of one turn on this wire.
     fn spelling(&self) -> Box<dyn Spelling>;
 
-    /// An encoder for one turn.
+    /// Creates the encoder of one turn.
     fn encoder(&self) -> Encoder {
         Encoder {
             order: Order::default(),
@@ -78,14 +101,16 @@ impl<W: Wire + ?Sized> Wire for Box<W> {
     }
 }
 
-/// How one wire spells the frames of one turn. Called by [`Encoder`] only, which has already checked the order: `phase` is how
-/// far the stream had come *before* this frame.
+/// The part of an encoder that differs between wires: writes the frames of one turn as bytes.
+///
+/// Only [`Encoder`] calls it, after checking the order. `phase` is the phase of the stream *before* the
+/// frame.
 pub trait Spelling: fmt::Debug + Send {
-    /// Appends an event. On an error the encoder takes back what was appended.
+    /// Appends an event. On an error the encoder removes the bytes that were appended.
     ///
     /// # Errors
     ///
-    /// [`EncodeError`] for an event that does not fit this wire.
+    /// [`EncodeError`] if the event does not fit this wire.
     fn event(
         &mut self,
         phase: Phase,
@@ -94,71 +119,76 @@ pub trait Spelling: fmt::Debug + Send {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError>;
 
-    /// Appends a piece of the answer; never empty.
+    /// Appends a piece of the answer, which is never empty.
     fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut);
 
-    /// Appends the terminal. It cannot fail: what does not fit the limits is shortened.
+    /// Appends the terminal. This cannot fail: metadata over the limit is shortened.
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut);
 
-    /// Says which index the next frame has. A wire whose frames stand alone, each with its index, goes on with that one and says true;
-    /// a stream on it may begin with any frame. Any other wire says false and changes nothing.
+    /// Sets the index of the next frame. Returns `true` on a wire whose frames carry their index, so that a
+    /// stream may begin with any frame. Any other wire returns `false` and changes nothing.
     fn seek(&mut self, index: u64) -> bool {
         let _ = index;
         false
     }
 
-    /// Whether a reader sees an event that is written in `phase` before the end.
+    /// Returns `true` if a reader sees an event of this `phase` before the end of the stream.
     fn shows_events(&self, phase: Phase) -> bool {
         let _ = phase;
         true
     }
 
-    /// Says that the stream may end at a question to a human ([`park`](Self::park)), since the turn is kept and can be read on in
-    /// another. True where the wire is set up to; it then leaves nothing open behind a question. Otherwise nothing changes.
-    fn may_park(&mut self) -> bool {
+    /// Allows the stream to end at a question to a human ([`park`](Self::park)), because the turn is
+    /// journaled and another stream can continue it. Returns `true` if the wire is configured to park; it
+    /// then leaves nothing open after a question. Otherwise nothing changes.
+    fn allow_parking(&mut self) -> bool {
         false
     }
 
-    /// Appends how a stream ends at `question`, the last that was written. Only after [`may_park`](Self::may_park) said true.
+    /// Appends the end of a stream at `question`, the last frame written. Called only if
+    /// [`allow_parking`](Self::allow_parking) returned `true`.
     fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let _ = (question, timestamp, out);
     }
 
-    /// Appends how a stream begins that goes on behind a question. Only after [`may_park`](Self::may_park) said true.
-    fn go_on(&mut self, out: &mut BytesMut) {
+    /// Appends the beginning of a stream that continues after a question. Called only if
+    /// [`allow_parking`](Self::allow_parking) returned `true`.
+    fn unpark(&mut self, out: &mut BytesMut) {
         let _ = out;
     }
 
-    /// Appends a snapshot as a frame of its own, under the index of the last frame that it stands for; the next frame has the one after
-    /// that. On an error the encoder takes back what was appended.
+    /// Appends a snapshot as one frame with the index of the last frame that it replaces; the next frame has
+    /// the index after that. On an error the encoder removes the bytes that were appended.
     ///
     /// # Errors
     ///
-    /// [`EncodeError::Snapshot`] on a wire that has no such frame, and where it stands for frames that were written already;
-    /// [`EncodeError::TooLarge`] where it is longer than metadata may be.
+    /// - [`EncodeError::Snapshot`] if the wire has no such frame, or if the snapshot replaces only frames that
+    ///   were already written.
+    /// - [`EncodeError::TooLarge`] if it is longer than the limit for metadata.
     fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
         let _ = (snapshot, out);
         Err(EncodeError::Snapshot)
     }
 
-    /// Whether a stream may begin with the events and the text of a snapshot in place of it: such a stream has to say nothing that is not
-    /// true of the turn, and no place in it may be one that a reader comes back to.
-    fn retells(&self) -> bool {
+    /// Returns `true` if a stream may begin with the events and the text of a snapshot instead of the
+    /// snapshot itself. Return `true` only if this yields a valid stream whose totals are still correct, and
+    /// if the wire has no resumable positions.
+    fn expands_snapshots(&self) -> bool {
         false
     }
 
-    /// Appends a filler that readers skip, if the wire has one for this phase.
+    /// Appends a keep-alive, which readers skip, if the wire has one for this phase.
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut);
 }
 
-/// Turns frames into bytes, in legal order, nothing after the end.
+/// Encodes the frames of one turn, in legal order and nothing after the end.
 #[derive(Debug)]
 pub struct Encoder {
     order: Order,
     spelling: Box<dyn Spelling>,
     /// Whether a frame was written.
     has_begun: bool,
-    /// Events that a retold snapshot had not, or that did not fit: the end says how many.
+    /// Events that an expanded snapshot left out or that did not fit; the end reports the number.
     events_dropped: u64,
 }
 
@@ -167,7 +197,7 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// [`EncodeError`]; `out` and the encoder are then as they were.
+    /// [`EncodeError`]; `out` and the encoder are then unchanged.
     pub fn encode(&mut self, frame: &Frame, out: &mut BytesMut) -> Result<(), EncodeError> {
         match frame {
             Frame::Event { event, timestamp } => self.event(event, *timestamp, out),
@@ -177,11 +207,11 @@ impl Encoder {
         }
     }
 
-    /// [`Encoder::encode`] for an event.
+    /// Appends an event.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Encoder::encode`].
     pub fn event(
         &mut self,
         event: &Event,
@@ -199,11 +229,11 @@ impl Encoder {
             })
     }
 
-    /// [`Encoder::encode`] for a piece of the answer; an empty one is nothing.
+    /// Appends a piece of the answer. An empty piece is ignored.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Encoder::encode`].
     pub fn text(&mut self, text: &str, out: &mut BytesMut) -> Result<(), EncodeError> {
         if text.is_empty() {
             return Ok(());
@@ -215,11 +245,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// [`Encoder::encode`] for the end.
+    /// Appends the end.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Encoder::encode`].
     pub fn end(&mut self, end: &End, out: &mut BytesMut) -> Result<(), EncodeError> {
         let phase = self.order.phase();
         self.order.accept(FrameKind::End)?;
@@ -234,16 +264,20 @@ impl Encoder {
         Ok(())
     }
 
-    /// [`Encoder::encode`] for a snapshot. A wire that has a frame for it takes one at any place before the end, and goes on with the
-    /// index after it. On some of the others a stream may begin with one: it is told as its events and its text, and the end counts
-    /// the events that it leaves out. `PROTOCOL.md` says which wire does what.
+    /// Appends a snapshot.
+    ///
+    /// A wire with a frame for snapshots accepts one anywhere before the end and continues with the index
+    /// after it. On some other wires a stream may begin with one: its events and its text are written
+    /// instead, and the end reports how many events it leaves out. The table in `PROTOCOL.md`, section
+    /// "Snapshots", lists what each wire does.
     ///
     /// # Errors
     ///
-    /// As there; [`EncodeError::Snapshot`] where the wire, or this place of the stream, has no room for one.
+    /// Those of [`Encoder::encode`]; [`EncodeError::Snapshot`] if the wire does not accept a snapshot, or not
+    /// after the frames that were already written.
     pub fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
-        if self.spelling.retells() {
-            return self.retell(snapshot, out);
+        if self.spelling.expands_snapshots() {
+            return self.expand_snapshot(snapshot, out);
         }
         let before = (self.order, out.len());
         self.order.accept(FrameKind::Snapshot)?;
@@ -259,28 +293,32 @@ impl Encoder {
             })
     }
 
-    /// Only to a reader that has nothing: any other would have some of it twice.
-    fn retell(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
+    /// Writes the events and the text of `snapshot`, to a reader that has nothing yet: any other reader would
+    /// get some of them twice.
+    fn expand_snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
         if self.has_begun || snapshot.frames == 0 {
             return Err(EncodeError::Snapshot);
         }
         self.events_dropped = snapshot.events_dropped;
         for (event, timestamp) in &snapshot.events {
-            let told = self.event(event, *timestamp, out);
-            self.events_dropped += u64::from(told.is_err());
+            let written = self.event(event, *timestamp, out);
+            self.events_dropped += u64::from(written.is_err());
         }
         self.has_begun = true;
         self.text(&snapshot.text, out)
     }
 
-    /// Says which index the next frame has, for frames that were numbered elsewhere. True where the wire's frames stand alone, each with
-    /// its index, so that a stream may begin with any of them. Otherwise nothing changes: such an encoder goes on in the middle of
-    /// a stream only after it was given all frames before.
+    /// Sets the index of the next frame, for frames that a journal has numbered.
+    ///
+    /// Returns `true` on a wire whose frames carry their index, so that a stream may begin with any frame.
+    /// Returns `false` and changes nothing on any other wire: to continue in the middle of such a stream,
+    /// first encode all frames before that point.
     pub fn seek(&mut self, index: u64) -> bool {
         self.spelling.seek(index)
     }
 
-    /// Whether a reader sees an event before the end that is encoded in `phase`, or now where the stream is further than that.
+    /// Returns `true` if a reader sees an event before the end of the stream that is encoded in `phase`, or in
+    /// the current phase if that is later.
     pub fn shows_events(&self, phase: Phase) -> bool {
         let phase = match phase {
             Phase::Events => self.order.phase(),
@@ -289,24 +327,29 @@ impl Encoder {
         self.spelling.shows_events(phase)
     }
 
-    /// Says that the stream may end at a question and go on in another one, because the turn is kept. True where the wire is set up to
-    /// (`parks`): only then [`park`](Self::park) and [`go_on`](Self::go_on) mean anything. To be said before the first frame.
-    pub fn may_park(&mut self) -> bool {
-        self.spelling.may_park()
+    /// Allows the stream to end at a question and to continue in another stream, because the turn is
+    /// journaled. Call it before the first frame.
+    ///
+    /// Returns `true` if the wire is configured to park (`parks`). Only then do [`park`](Self::park) and
+    /// [`unpark`](Self::unpark) have an effect.
+    pub fn allow_parking(&mut self) -> bool {
+        self.spelling.allow_parking()
     }
 
-    /// Ends this stream at `question`, the frame that was encoded last, in the wire's own form. The turn is not over; the encoder goes on
-    /// with the frames behind it for a reader that comes back, or that never left.
+    /// Ends this stream at `question`, the frame that was encoded last, in the form of the wire.
+    ///
+    /// The turn continues. Use the same encoder for the frames after the question, whether their reader
+    /// reconnects or is still connected.
     pub fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         self.spelling.park(question, timestamp, out);
     }
 
-    /// Begins the stream of a reader that comes back behind a question, the frame that was encoded last.
-    pub fn go_on(&mut self, out: &mut BytesMut) {
-        self.spelling.go_on(out);
+    /// Begins the stream of a reader that reconnects after a question, the frame that was encoded last.
+    pub fn unpark(&mut self, out: &mut BytesMut) {
+        self.spelling.unpark(out);
     }
 
-    /// Appends a filler that readers skip, where the wire has one and the stream has not ended.
+    /// Appends a keep-alive, which readers skip, if the wire has one and the stream has not ended.
     pub fn keep_alive(&mut self, out: &mut BytesMut) {
         if self.order.phase() != Phase::Ended {
             self.spelling.keep_alive(self.order.phase(), out);
@@ -314,35 +357,36 @@ impl Encoder {
     }
 }
 
-/// Turns the bytes of one stream back into frames, however they were split.
+/// Decodes the bytes of one stream into frames, however the bytes were split.
 ///
-/// Feed it bytes, then take frames until there are none left. `None` means that more bytes are needed, so the iterator may go on
-/// after `None`; an error comes once, after the frames before it.
+/// Feed it bytes, then take frames until `next` returns `None`. `None` means that more bytes are needed, so
+/// the iterator may return frames again after `None`. An error is returned once, after the frames before
+/// it.
 pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Send {
-    /// Takes the next bytes of the stream; after an error or the end they are not looked at, except to report that there are any.
+    /// Takes the next bytes of the stream. Bytes after an error are ignored; bytes after the end are
+    /// [`DecodeError::TrailingBytes`], unless the wire allows them.
     fn feed(&mut self, bytes: &[u8]);
 
-    /// Says that the bytes are over; there may be one more frame after it.
+    /// Reports the end of the bytes and returns the outcome. One more frame may be ready afterwards.
     fn finish(&mut self) -> Finish;
 }
 
-/// How large the parts of a stream may be; for encoders and decoders alike.
+/// Size limits for the parts of a stream, for encoders and decoders alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Longest event line in bytes, without its line end.
+    /// The longest event line in bytes, without its line end. Default: 256 KiB. A tool result with several
+    /// pages of text fits; send a link to anything larger.
     pub max_line_bytes: usize,
-    /// Longest metadata in bytes.
+    /// The longest metadata in bytes. Default: 1 MiB, enough for hundreds of citations with their quotes.
     pub max_trailer_bytes: usize,
 }
 
 impl Limits {
-    /// 256 KiB: a tool result with some pages of text fits; what is larger belongs behind a link.
-    pub const MAX_LINE_BYTES: usize = 256 * 1024;
-    /// 1 MiB: hundreds of citations with their quotes.
-    pub const MAX_TRAILER_BYTES: usize = 1024 * 1024;
+    pub(crate) const MAX_LINE_BYTES: usize = 256 * 1024;
+    pub(crate) const MAX_TRAILER_BYTES: usize = 1024 * 1024;
 
-    /// What a decoder may have to hold where a line does not say first whether it is the end.
+    /// The limit of a decoder that cannot know in advance whether a line is the end.
     pub(crate) fn larger(self) -> usize {
         self.max_line_bytes.max(self.max_trailer_bytes)
     }
@@ -371,32 +415,32 @@ impl Default for Limits {
     }
 }
 
-/// Why a frame cannot go onto the wire: the caller's fault.
+/// A frame that the encoder refuses. The caller made the mistake; nothing was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// The frame may not come now.
+    /// The frame is not allowed at this point of the stream.
     #[error(transparent)]
     OutOfOrder(#[from] OutOfOrder),
     /// The event is longer than the wire allows.
     #[error("event has more than {max_bytes} bytes")]
     TooLarge {
-        /// The limit.
+        /// The limit in bytes.
         max_bytes: usize,
     },
-    /// The name of the event holds a control character, for which this wire has no place.
-    #[error("name of the event holds a control character")]
+    /// The name of the event contains a control character, which this wire cannot carry.
+    #[error("event name contains a control character")]
     Name,
-    /// The event does not serialise.
-    #[error("event does not serialise")]
+    /// The event cannot be serialised.
+    #[error("event cannot be serialised")]
     Json(#[from] serde_json::Error),
-    /// The wire has no frame for a snapshot, or its readers have frames already that this one stands for.
-    #[error("a snapshot has no place here")]
+    /// The wire does not accept a snapshot, or the reader already has frames that it replaces.
+    #[error("snapshot is not allowed here")]
     Snapshot,
 }
 
 impl EncodeError {
-    /// Stable machine word for this error.
+    /// Returns the stable machine-readable code of this error.
     pub fn code(&self) -> &'static str {
         match self {
             Self::OutOfOrder(_) => "out_of_order",
@@ -408,7 +452,7 @@ impl EncodeError {
     }
 }
 
-/// Why a stream cannot be read on: the peer's fault. It is permanent; what was decoded before stays valid.
+/// A stream that breaks the rules of its wire. The error is permanent; frames decoded before it stay valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -418,25 +462,25 @@ pub enum DecodeError {
     /// The metadata is longer than the limit.
     #[error("metadata is longer than the limit")]
     TrailerTooLong,
-    /// A line is not a JSON object with a string `event`, or is no frame of this wire.
+    /// A line is not a JSON object with a string `event`, or is not a frame of this wire.
     #[error("line is not an event")]
     BadEvent,
-    /// The metadata is not a JSON object, or does not say how the turn ended.
+    /// The metadata is not a JSON object, or has no known status.
     #[error("metadata is not a JSON object")]
     BadTrailer,
-    /// A separator stands where it may not.
+    /// A separator is in the wrong position.
     #[error("separator out of place")]
     StraySeparator,
-    /// The index of a frame is not the one that follows the last.
-    #[error("a frame is missing or came twice")]
+    /// The index of a frame does not follow the last one.
+    #[error("a frame is missing or repeated")]
     Gap,
-    /// Something follows the end.
+    /// The stream has bytes after its end.
     #[error("bytes after the end of the stream")]
     TrailingBytes,
 }
 
 impl DecodeError {
-    /// Stable machine word for this error; the same in every language.
+    /// Returns the stable machine-readable code of this error, the same in every language.
     pub fn code(self) -> &'static str {
         match self {
             Self::LineTooLong => "line_too_long",
@@ -450,16 +494,16 @@ impl DecodeError {
     }
 }
 
-/// What a decoder says when the bytes are over.
+/// The outcome of decoding a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The end was there, and nothing after it.
+    /// The stream has its end and nothing after it.
     Complete,
-    /// The stream broke off.
+    /// The bytes ended before the end of the stream.
     Truncated {
-        /// How far it had come.
+        /// The phase that the stream had reached.
         phase: Phase,
     },
-    /// The stream broke the rules.
+    /// The stream broke a rule.
     Invalid(DecodeError),
 }

@@ -1,6 +1,7 @@
-//! One JSON object a line, `application/x-ndjson`; what the framed wire merges or moves stays as it was sent.
+//! JSON lines, `application/x-ndjson`: one object for each frame, with nothing merged or moved.
 //!
-//! The rules are numbered in `PROTOCOL.md` (`[N-nn]`), the vectors stand in `tests/vectors/ndjson`.
+//! The rules are in `PROTOCOL.md`, section "JSON lines" (`[N-nn]`), the vectors in
+//! `tests/vectors/ndjson`.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -35,6 +36,7 @@
 use bytes::BytesMut;
 use serde_json::{Map, Value};
 
+use super::decoded::is_blank;
 use super::indexed::{self, Received};
 use super::lines::{LineEnd, Lines, TooLong};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
@@ -45,6 +47,8 @@ use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 
 /// The wire of JSON lines.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ndjson {
     limits: Limits,
@@ -61,7 +65,7 @@ impl Ndjson {
         self
     }
 
-    /// A decoder for one stream, or for the rest of one.
+    /// Creates a decoder for one stream, or for the rest of one.
     pub fn decoder(&self) -> NdjsonDecoder {
         NdjsonDecoder {
             lines: Lines::new(LineEnd::Lf, self.limits.larger()),
@@ -90,18 +94,18 @@ impl Wire for Ndjson {
 #[derive(Debug)]
 struct NdjsonSpelling {
     limits: Limits,
-    /// Of the next frame.
+    /// The index of the next frame.
     index: u64,
 }
 
 impl NdjsonSpelling {
-    /// Appends `{"index":…` and gives the place of the brace that the rest of the object begins with.
+    /// Appends `{"index":…` and returns the offset of the brace that begins the rest of the object.
     fn begin(&self, out: &mut BytesMut) -> usize {
         out.extend_from_slice(format!("{{\"index\":{}", self.index).as_bytes());
         out.len()
     }
 
-    /// Joins the object at `brace` to what [`Self::begin`] wrote, and ends the line.
+    /// Joins the object at `brace` to the output of [`Self::begin`], and ends the line.
     fn close(&mut self, brace: usize, out: &mut BytesMut) {
         out[brace] = b',';
         out.extend_from_slice(b"\n");
@@ -142,7 +146,7 @@ impl Spelling for NdjsonSpelling {
                 self.text(Phase::Text, first, out);
                 self.text(Phase::Text, second, out);
             }
-            // A limit below one character is none that text could keep.
+            // Text cannot meet a limit below one character.
             None => {
                 let brace = self.begin(out);
                 indexed::write_text(text, out);
@@ -186,10 +190,23 @@ impl Spelling for NdjsonSpelling {
     }
 }
 
-/// Reads JSON lines, however their bytes were split.
+/// Decodes JSON lines, however their bytes were split.
 ///
-/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
-/// go on after `None`. It holds one unfinished line, within the larger of the limits, and the frames not taken yet.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
+/// the iterator may return frames again after that. It holds one unfinished line, within the larger of
+/// the two limits, and the frames that were not taken yet.
+///
+/// ```
+/// use ragwire::wire::Decode;
+/// use ragwire::{Frame, Ndjson};
+///
+/// let mut decoder = Ndjson::default().decoder();
+/// decoder.feed(b"{\"index\":7,\"text\":\"Yes.\"}\n{\"index\":8,");
+/// assert_eq!(decoder.next(), Some(Ok(Frame::Text("Yes.".into()))));
+/// assert_eq!(decoder.next(), None);
+/// // The connection broke: ask for the rest from this index.
+/// assert_eq!(decoder.next_index(), Some(8));
+/// ```
 #[derive(Debug)]
 pub struct NdjsonDecoder {
     lines: Lines,
@@ -197,12 +214,12 @@ pub struct NdjsonDecoder {
 }
 
 impl NdjsonDecoder {
-    /// How far the stream has come.
+    /// Returns the phase that the stream has reached.
     pub fn phase(&self) -> Phase {
         self.received.phase()
     }
 
-    /// The index of the frame that has to come next: where to ask for the rest of a stream that broke off. `None` before the
+    /// Returns the index of the next frame, from which to resume a stream that broke off. `None` before the
     /// first frame.
     pub fn next_index(&self) -> Option<u64> {
         self.received.next_index()
@@ -210,7 +227,7 @@ impl NdjsonDecoder {
 }
 
 fn take_line(received: &mut Received, line: &[u8]) -> Result<(), DecodeError> {
-    if line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
+    if is_blank(line) {
         return Ok(());
     }
     let mut members: Map<String, Value> = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
@@ -237,7 +254,7 @@ impl Decode for NdjsonDecoder {
             };
             if let Err(error) = taken {
                 self.received.fail(error);
-                self.lines.forget();
+                self.lines.clear();
             }
         }
     }
@@ -311,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_stream_goes_on_where_it_was_asked_for() {
+    fn the_rest_of_a_stream_may_begin_with_any_index() {
         let mut decoder = Ndjson::default().decoder();
         assert_eq!(decoder.next_index(), None);
         decoder.feed(b"{\"index\":7,\"text\":\"a\"}\n");

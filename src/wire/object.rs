@@ -1,5 +1,4 @@
-//! Events and ends as JSON objects: what the wires of our own have in common.
-//!
+//! Events and ends as JSON objects, shared by the framed wire, JSON lines and server-sent events:
 //! `[F-02]`, `[F-03]`, `[F-06]`, `[F-11]` and `[F-12]` of `PROTOCOL.md`.
 
 use std::borrow::Cow;
@@ -16,7 +15,7 @@ use crate::json;
 use crate::metadata::{Citation, Metadata, QueueStats, Usage};
 use crate::time::Timestamp;
 
-/// Appends an event. On an error `out` may hold a part of it.
+/// Appends an event. On an error `out` may contain a part of it.
 pub(super) fn write_event(
     event: &Event,
     timestamp: Option<Timestamp>,
@@ -25,19 +24,20 @@ pub(super) fn write_event(
     json::write(out, &Line { event, timestamp })
 }
 
-/// Events that wait for the end, because the wire has no place for them before it.
+/// Late events, which the wire can send only with the end.
 #[derive(Debug, Default)]
 pub(super) struct Late {
-    /// The inside of a JSON array.
+    /// The elements of a JSON array, without its brackets.
     pub(super) json: BytesMut,
-    /// How many events that is.
+    /// The number of events in `json`.
     pub(super) count: u64,
-    /// How many more there were no room for.
+    /// The number of events that exceeded the limit.
     pub(super) dropped: u64,
 }
 
 impl Late {
-    /// Keeps an event, or counts it where all of them would have more than `max_trailer_bytes`. On an error nothing has changed.
+    /// Adds an event, or counts it as dropped if all of them would have more than `max_trailer_bytes`. On an
+    /// error nothing changes.
     pub(super) fn push(
         &mut self,
         event: &Event,
@@ -58,13 +58,12 @@ impl Late {
         checked
     }
 
-    /// Whether no event had to wait.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0 && self.dropped == 0
     }
 }
 
-/// `TooLarge` for an event of `bytes` that is over the limit of lines.
+/// Returns `TooLarge` if an event of `bytes` exceeds the limit for lines.
 pub(super) fn check_line(bytes: usize, limits: Limits) -> Result<(), EncodeError> {
     let max_bytes = limits.max_line_bytes;
     if bytes > max_bytes {
@@ -73,8 +72,8 @@ pub(super) fn check_line(bytes: usize, limits: Limits) -> Result<(), EncodeError
     Ok(())
 }
 
-/// Writes the metadata; where it is over the limit, first without late events, then with half the citations and so
-/// on, at last with nothing but how the turn ended.
+/// Writes the metadata. While it exceeds the limit, it is written again: first without late events, then
+/// with half of the citations and so on, finally with nothing but the status of the turn.
 pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut BytesMut) {
     if Trailer::new(end, late.dropped).write_within(late, max_bytes, out) {
         return;
@@ -90,7 +89,7 @@ pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut Byte
     out.extend_from_slice(br#"","truncated":true}"#);
 }
 
-/// Writes the metadata alone, shortened as [`write_end`] does; at last with nothing but that it was.
+/// Writes the metadata alone, shortened as in [`write_end`], finally with nothing but `truncated`.
 pub(super) fn write_metadata(metadata: &Metadata, max_bytes: usize, out: &mut BytesMut) {
     if !Trailer::metadata(metadata).write_within(&Late::default(), max_bytes, out) {
         out.extend_from_slice(br#"{"citations":[],"tools_used":[],"truncated":true}"#);
@@ -106,7 +105,8 @@ pub(super) struct Line<'a> {
     pub(super) timestamp: Option<Timestamp>,
 }
 
-/// The metadata, members in the order of `[F-06]`; `events` goes in between by hand, since it is finished JSON already.
+/// The metadata with its members in the order of `[F-06]`. `events` is inserted by hand, because it is
+/// already JSON.
 #[derive(Serialize)]
 struct Trailer<'a> {
     citations: &'a [Citation],
@@ -129,7 +129,7 @@ struct Trailer<'a> {
     truncated: bool,
 }
 
-/// Names that the metadata itself has; an application's member of that name is left out.
+/// The names of the metadata's own members; an application's member with such a name is left out.
 const RESERVED: [&str; 7] = [
     "citations",
     "mode",
@@ -140,7 +140,7 @@ const RESERVED: [&str; 7] = [
     "truncated",
 ];
 
-/// Names that the trailer has besides.
+/// The names of further members of the trailer.
 const RESERVED_TRAILER: [&str; 3] = ["status", "error", "events"];
 
 struct Extra<'a> {
@@ -150,11 +150,11 @@ struct Extra<'a> {
 
 impl Serialize for Extra<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let own = self.members.iter().filter(|(name, value)| {
+        let members = self.members.iter().filter(|(name, value)| {
             let name = name.as_str();
             !RESERVED.contains(&name) && !self.also_reserved.contains(&name) && !value.is_null()
         });
-        serializer.collect_map(own)
+        serializer.collect_map(members)
     }
 }
 
@@ -190,7 +190,8 @@ impl<'a> Trailer<'a> {
         }
     }
 
-    /// Appends the object, shortened until it has at most `max_bytes`; false where that cannot be, and then nothing is appended.
+    /// Appends the object, shortened until it has at most `max_bytes`. Returns `false` and appends nothing if
+    /// that is impossible.
     fn write_within(mut self, late: &Late, max_bytes: usize, out: &mut BytesMut) -> bool {
         let from = out.len();
         let fits = |out: &BytesMut| out.len() - from <= max_bytes;
@@ -214,12 +215,12 @@ impl<'a> Trailer<'a> {
         }
     }
 
-    /// Appends the object; false where it does not serialise.
+    /// Appends the object. Returns `false` if it cannot be serialised.
     fn write(&self, late: &[u8], out: &mut BytesMut) -> bool {
         if json::write(out, self).is_err() {
             return false;
         }
-        // The object is never empty, so its closing brace can be taken back for the members that follow.
+        // The object is never empty, so its closing brace can be removed to append more members.
         out.truncate(out.len() - 1);
         if !late.is_empty() {
             out.extend_from_slice(b",\"events\":[");
@@ -237,20 +238,21 @@ impl<'a> Trailer<'a> {
     }
 }
 
-/// What a failed turn has in `tools_used`, by ADR 0007 whatever the failure's own code is.
+/// `tools_used` of a failed turn: by ADR 0007 always this, whatever the code of the failure.
 fn failed_tools() -> &'static [String] {
     static TOOLS: std::sync::LazyLock<[String; 1]> =
         std::sync::LazyLock::new(|| [FailureKind::ChatFailed.to_string()]);
     &*TOOLS
 }
 
-/// An object with a string `event`. A timestamp that is none of ours makes it an event of the application's own, so it is kept.
+/// Reads an object with a string `event`. An object whose `timestamp` is not in our form becomes an
+/// application event, so that the member is kept.
 pub(super) fn read_event(members: Map<String, Value>) -> Option<Frame> {
     let (event, timestamp) = read_parts(members)?;
     Some(Frame::Event { event, timestamp })
 }
 
-/// A list of events; `None` where one of them is none.
+/// Reads a list of events; `None` if one element is not an event.
 pub(super) fn read_events(events: Vec<Value>) -> Option<Vec<(Event, Option<Timestamp>)>> {
     let events = events.into_iter().map(|event| match event {
         Value::Object(members) => read_parts(members),
@@ -277,7 +279,7 @@ fn read_parts(mut members: Map<String, Value>) -> Option<(Event, Option<Timestam
     Some((event, timestamp))
 }
 
-/// The late events and the end, out of the object that [`write_end`] writes; `None` where it does not say how the turn ended.
+/// Reads the late events and the end from an object of [`write_end`]; `None` if its status is unknown.
 pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, End)> {
     members.retain(|_, value| !value.is_null());
     let late = match members.shift_remove("events") {
@@ -303,7 +305,7 @@ pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, E
     ))
 }
 
-/// How a turn ended; `None` for what is no status, since that must not pass for a complete answer.
+/// Reads the status of a turn; `None` if it is unknown, because that must not pass for a complete answer.
 pub(super) fn read_status(status: &Value, error: Option<Map<String, Value>>) -> Option<Status> {
     match status.as_str() {
         Some("completed") => Some(Status::Completed),
@@ -313,7 +315,7 @@ pub(super) fn read_status(status: &Value, error: Option<Map<String, Value>>) -> 
     }
 }
 
-/// The object that [`write_metadata`] writes; `None` where a list is none.
+/// Reads an object of [`write_metadata`]; `None` if `citations` or `tools_used` is not an array.
 pub(super) fn read_metadata(mut members: Map<String, Value>) -> Option<Metadata> {
     members.retain(|_, value| !value.is_null());
     if ["citations", "tools_used"]
@@ -334,7 +336,7 @@ pub(super) fn read_metadata(mut members: Map<String, Value>) -> Option<Metadata>
     })
 }
 
-/// Takes a member of the expected type; one of another type stays among the application's own.
+/// Takes a member of the expected type; a member of another type stays with the application's members.
 pub(super) fn take<T: serde::de::DeserializeOwned>(
     members: &mut Map<String, Value>,
     name: &str,

@@ -1,7 +1,9 @@
-//! The chat completions stream of OpenAI: server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
+//! The [chat completions](https://platform.openai.com/docs/api-reference/chat/create) stream of OpenAI:
+//! server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
 //!
-//! The protocol has no place for progress, citations or a stop. They travel in one extension member, `ragwire`, which the
-//! published clients hand on untouched. This module knows no clock and makes no ids: the caller gives both.
+//! The protocol has no members for progress, citations or a stop. They are sent in one extension member,
+//! `ragwire`, which the published clients pass on unchanged. This module has no clock and makes no IDs: the
+//! caller provides both. The rules are in `PROTOCOL.md`, section "OpenAI chat completions" (`[O-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -28,29 +30,31 @@ use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::time::Timestamp;
 
-/// How an event shows in a stream that has no place for it.
+/// How events are sent in a stream that has no standard member for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// `ragwire.event` of a chunk whose delta is empty.
+    /// As `ragwire.event` of a chunk with an empty delta.
     #[default]
     Extension,
-    /// The event's JSON as a comment, which clients of the protocol skip.
+    /// As a comment with the event's JSON, which clients of the protocol skip.
     Comment,
     /// Not at all; `events_dropped` counts them.
     None,
 }
 
-/// How a failure after the first byte shows.
+/// How a failure after the first byte is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// An error object, which the published clients raise as `APIError`.
+    /// As an error object, which the published clients raise as `APIError`.
     #[default]
     ErrorObject,
-    /// The failure's message as the last piece of the answer, for chats that show nothing else.
+    /// As the last piece of the answer, for chats that show nothing else: the failure's message.
     Text,
 }
 
 /// The chat completions wire, for one turn.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Debug)]
 pub struct OpenAi {
     id: String,
@@ -66,7 +70,8 @@ impl OpenAi {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream; charset=utf-8";
 
-    /// Takes the completion's id, when it was created in seconds since 1970, and the name of the model.
+    /// Creates the wire from the completion's ID, its creation time in seconds since 1970, and the name of the
+    /// model.
     pub fn new(id: impl Into<String>, created: u64, model: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -79,36 +84,37 @@ impl OpenAi {
         }
     }
 
-    /// Sends the usage in a chunk of its own (`stream_options.include_usage`), where both numbers were measured.
+    /// Sends the usage in a separate chunk (`stream_options.include_usage`), if both token counts were
+    /// measured.
     #[must_use]
     pub fn with_usage(mut self) -> Self {
         self.usage = true;
         self
     }
 
-    /// Sets how events show.
+    /// Sets how events are sent. Default: [`Progress::Extension`].
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
         self
     }
 
-    /// Sets how failures show.
+    /// Sets how failures are sent. Default: [`OnFailure::ErrorObject`].
     #[must_use]
     pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
     }
 
-    /// Sets the limits: of the JSON that carries an event, and of the metadata.
+    /// Sets the limits of the JSON of an event, and of the metadata.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The whole turn as one `chat.completion` object, for requests without `stream`. A failed turn is an error object, or an
-    /// answer that ends in the failure's message, as [`OnFailure`] says.
+    /// Returns the whole turn as one `chat.completion` object, for requests without `stream`. A failed turn is
+    /// an error object or an answer that ends with the failure's message, as set by [`OnFailure`].
     pub fn completion(&self, text: &str, end: &End) -> Value {
         let content = match &end.status {
             Status::Failed(failure) if self.on_failure == OnFailure::ErrorObject => {
@@ -142,12 +148,13 @@ impl OpenAi {
         completion
     }
 
-    /// The body of a response that has an error status.
+    /// Returns the body of a response with an error status.
     pub fn error(failure: &Failure) -> Value {
         json!({"error": ErrorObject::new(failure)})
     }
 
-    /// The body of `GET /v1/models`. The clients want a moment for each; 0 says that nobody knows it.
+    /// Returns the body of `GET /v1/models`. The clients require a creation time for each model; it is 0,
+    /// because it is unknown.
     pub fn models(names: &[&str]) -> Value {
         let model = |name: &&str| json!({"id": name, "object": "model", "created": 0, "owned_by": "ragwire"});
         json!({"object": "list", "data": names.iter().map(model).collect::<Vec<_>>()})
@@ -187,13 +194,13 @@ impl Wire for OpenAi {
 
 #[derive(Debug)]
 struct OpenAiSpelling {
-    /// What every chunk begins with, up to and without the comma before `choices`.
+    /// The beginning of every chunk, up to but not including the comma before `choices`.
     head: Bytes,
     usage: bool,
     progress: Progress,
     on_failure: OnFailure,
     limits: Limits,
-    /// Whether the first chunk, which says the role, was sent.
+    /// Whether the first chunk, which has the role, was sent.
     role: bool,
     /// Counts the events that were not sent.
     late: Late,
@@ -274,7 +281,7 @@ impl Spelling for OpenAiSpelling {
         self.progress != Progress::None
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
@@ -285,11 +292,11 @@ impl Spelling for OpenAiSpelling {
 
 const DATA: &str = "data: ";
 const DONE: &[u8] = b"data: [DONE]\n\n";
-/// Between the head of a chunk and its delta.
+/// The bytes between the head of a chunk and its delta.
 const CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
 
 impl OpenAiSpelling {
-    /// Says the role, once and before everything else that is a chunk.
+    /// Sends the role, once and before any other chunk.
     fn begin(&mut self, out: &mut BytesMut) {
         if !self.role {
             self.write_role(out);
@@ -303,7 +310,7 @@ impl OpenAiSpelling {
         out.extend_from_slice(b"{\"role\":\"assistant\"},\"finish_reason\":null}]}\n\n");
     }
 
-    /// Closes an object with the extension that holds the metadata.
+    /// Closes an object with the extension member, which has the metadata.
     fn write_metadata(&self, end: &End, out: &mut BytesMut) {
         out.extend_from_slice(br#","ragwire":"#);
         object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
@@ -320,7 +327,7 @@ impl OpenAiSpelling {
     }
 }
 
-/// What all chunks of a turn have in common.
+/// The members that all chunks of a turn share.
 #[derive(Serialize)]
 struct Head<'a> {
     id: &'a str,
@@ -329,7 +336,7 @@ struct Head<'a> {
     model: &'a str,
 }
 
-/// This contract wants `param`, be it `null`.
+/// The error object. This protocol requires `param`, even if it is `null`.
 #[derive(Serialize)]
 struct ErrorObject<'a> {
     message: &'a str,
@@ -363,7 +370,7 @@ struct PromptTokens {
     cached_tokens: u64,
 }
 
-/// The usage as this protocol says it, which takes both numbers; none is made up.
+/// The usage in this protocol's form, which requires both token counts. Nothing is estimated.
 fn tokens(end: &End) -> Option<Tokens> {
     let Usage {
         input_tokens: Some(prompt_tokens),
@@ -382,7 +389,7 @@ fn tokens(end: &End) -> Option<Tokens> {
     })
 }
 
-/// The message of a failure as a piece of the answer, after a blank line if there is an answer already.
+/// The message of a failure as a piece of the answer, after a blank line if some text was sent.
 fn fallback(failure: &Failure, after_text: bool) -> String {
     let gap = if after_text && !failure.message.is_empty() {
         "\n\n"
@@ -408,10 +415,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_leaves_nothing_behind() {
+    fn an_event_over_the_limit_changes_nothing() {
         let event = Event::from(Search::new("bm25").query("x".repeat(100)));
         for progress in [Progress::Extension, Progress::Comment] {
-            // As long as the event alone: a chunk is longer.
+            // The length of the event alone; a chunk is longer.
             let mut wire = wire()
                 .progress(progress)
                 .limits(Limits::default().max_line_bytes(150))
@@ -423,7 +430,7 @@ mod tests {
                 assert_eq!(error.code(), "event_too_large");
                 assert_eq!(&out[..], b"before");
                 wire.text("a", &mut out).unwrap();
-                // The role was not taken for sent.
+                // The role does not count as sent.
                 assert!(out.starts_with(b"beforedata: ") && out.windows(11).any(|at| at == b"\"assistant\""));
             }
         }

@@ -1,7 +1,9 @@
-//! The SSE wire of the round-based session chat: `data: JSON` only, and the answer whole in `complete`.
+//! The server-sent events of the round-based session chat: `data: JSON` only, with the whole answer in
+//! `complete`. Encoder only.
 //!
-//! This crate only writes it. The table stands in `PROTOCOL.md`, the vectors in `tests/vectors/session_chat`. It knows no store of
-//! sessions: who has one gives the session to [`SessionChat::session`].
+//! The table of events is in `PROTOCOL.md`, section "Session chat", the vectors in
+//! `tests/vectors/session_chat`; `docs/protocols.md` introduces the protocol. This module does not store
+//! sessions: pass the session to [`SessionChat::session`].
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -30,6 +32,11 @@ use crate::order::Phase;
 use crate::time::Timestamp;
 
 /// The wire of the session chat.
+///
+/// `complete` contains the whole answer, so the encoder keeps up to 4 MiB of it, as much as a collected
+/// turn. A longer answer is cut at a character boundary, and `response.truncated` is set.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Debug, Default)]
 pub struct SessionChat {
     limits: Limits,
@@ -39,35 +46,34 @@ pub struct SessionChat {
 impl SessionChat {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
-    /// Most bytes of the answer that `complete` holds: 4 MiB, as much as a collected turn. The answer is kept until the end, so it
-    /// must not grow without bounds; what is over is cut off at a character, and `response.truncated` says so.
-    pub const MAX_CONTENT_BYTES: usize = Answer::MAX_BYTES;
 
-    /// Sets the limits: an event's line, and the tool calls and results that are kept for `complete`.
+    /// Sets the limits of an event's data (line), and of the tool calls and results in `complete` (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the session as it stands with the user's message of this turn: {id, profile_name, messages, title, created_at,
-    /// updated_at}. `complete` has it with the answer appended to `messages`, and with `updated_at` set to the end's moment where
-    /// that is known. Without one `complete` has no `session`.
+    /// Sets the session, including the user's message of this turn: {id, profile_name, messages, title,
+    /// created_at, updated_at}.
+    ///
+    /// `complete` contains it with the answer appended to `messages`, and with `updated_at` set to the time of
+    /// the end if that is known. Without a session `complete` has no member `session`.
     #[must_use]
     pub fn session(self, session: Map<String, Value>) -> Self {
         self.session_at_end(Arc::new(OnceLock::from(session)))
     }
 
-    /// The same for a turn that waits for its place, whose session is known when its turn comes: what
-    /// is in `session` when the stream ends. As long as there is nothing in it, `complete` has no `session`.
+    /// Sets the session of a turn in the waiting list, which becomes known only when the turn starts. The
+    /// value of `session` at the end of the stream is used; if it is empty, `complete` has no `session`.
     #[must_use]
     pub fn session_at_end(mut self, session: Arc<OnceLock<Map<String, Value>>>) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// The last object of the stream (`complete`, or `error` for a turn that failed) out of a collected turn: the response of the
-    /// route that does not stream.
+    /// Returns the last object of the stream (`complete`, or `error` for a failed turn) of a collected turn,
+    /// for the route that does not stream.
     pub fn complete<'a>(
         &self,
         events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
@@ -76,7 +82,7 @@ impl SessionChat {
     ) -> Value {
         let (mut chat, mut scratch) = (self.chat(), BytesMut::new());
         for (event, timestamp) in events {
-            // One that is too large would not have been in the stream either.
+            // An event over the limit would not have been in the stream either.
             let _ = chat.write_event(event, *timestamp, &mut scratch);
             scratch.clear();
         }
@@ -95,7 +101,7 @@ impl SessionChat {
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
             tool_bytes: 0,
-            tools_cut: false,
+            are_tools_cut: false,
         }
     }
 }
@@ -114,7 +120,7 @@ impl Wire for SessionChat {
     }
 }
 
-/// The names that this wire has itself.
+/// The event types of this wire.
 const TYPES: [&str; 7] = [
     "round_start",
     "generating",
@@ -125,24 +131,24 @@ const TYPES: [&str; 7] = [
     "error",
 ];
 
-/// One turn.
+/// The state of one turn.
 #[derive(Debug)]
 struct Chat {
     wire: SessionChat,
-    /// Of the last `round_start`.
+    /// The round of the last `round_start`.
     round: u32,
     max_rounds: u32,
-    /// The largest round seen.
+    /// The largest round so far.
     rounds_used: u32,
-    /// The last one seen.
+    /// The last timestamp.
     timestamp: Option<Timestamp>,
     content: Answer,
-    /// Together at most `max_trailer_bytes`, counted as their events are on the wire.
+    /// Calls and results have together at most `max_trailer_bytes`, measured as their events on the wire.
     tool_calls: Vec<Value>,
     tool_results: Vec<Value>,
     tool_bytes: usize,
-    /// Whether some were left out.
-    tools_cut: bool,
+    /// Whether some of them were left out.
+    are_tools_cut: bool,
 }
 
 impl Spelling for Chat {
@@ -163,12 +169,12 @@ impl Spelling for Chat {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let (from, terminal) = (out.len(), self.terminal(end));
         if write_frame(&terminal, usize::MAX, out).is_err() {
-            // JSON values always serialise; half a frame must not stay in any case.
+            // JSON values always serialise, but a partial frame must not remain in any case.
             out.truncate(from);
         }
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
@@ -178,7 +184,7 @@ impl Spelling for Chat {
 }
 
 impl Chat {
-    /// Appends an event and keeps what `complete` says of it. On an error only `out` has changed.
+    /// Appends an event and keeps the parts of it that `complete` contains. On an error only `out` changes.
     fn write_event(
         &mut self,
         event: &Event,
@@ -207,7 +213,7 @@ impl Chat {
         };
         self.tool_bytes += out.len() - from;
         if self.tool_bytes > self.wire.limits.max_trailer_bytes {
-            self.tools_cut = true;
+            self.are_tools_cut = true;
             return Ok(());
         }
         for name in ["type", "max_rounds", "timestamp"] {
@@ -217,7 +223,7 @@ impl Chat {
         Ok(())
     }
 
-    /// The event as it is written, without its timestamp.
+    /// The object of an event, without its timestamp.
     fn object(&self, event: &Event) -> serde_json::Result<Map<String, Value>> {
         let mut members = typed::members(event)?;
         let (kind, names): (_, &[&str]) = match event {
@@ -231,7 +237,7 @@ impl Chat {
                 let arguments = match &call.input {
                     Value::Null => json!({}),
                     Value::Object(_) => call.input.clone(),
-                    // The contract has an object here.
+                    // The protocol requires an object.
                     input => json!({ "input": input }),
                 };
                 members.insert("tool_args".into(), arguments);
@@ -247,7 +253,13 @@ impl Chat {
                 );
                 ("tool_end", &["tool_name", "tool_result"])
             }
-            event => return Ok(typed::object(&typed::own_name(event, &TYPES), &[], members)),
+            event => {
+                return Ok(typed::object(
+                    &typed::unreserved_name(event, &TYPES),
+                    &[],
+                    members,
+                ));
+            }
         };
         let (round, max_rounds) = (self.round.into(), self.max_rounds.into());
         members.entry("round").or_insert(round);
@@ -263,7 +275,7 @@ impl Chat {
         if let Status::Failed(failure) = &end.status {
             object.insert("type".into(), "error".into());
             object.insert("error".into(), failure.message.as_ref().into());
-            // What was said until then: this wire has no other place for it.
+            // The answer so far: this wire sends it nowhere else.
             object.insert("response".into(), self.response(end).into());
         } else {
             object.insert("type".into(), "complete".into());
@@ -303,20 +315,21 @@ impl Chat {
         if let Some(timing) = end.timing {
             response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
         }
-        if self.content.is_cut() || self.tools_cut {
+        if self.content.is_cut() || self.are_tools_cut {
             response.insert("truncated".into(), true.into());
         }
         response
     }
 
-    /// What the contract has no place for: citations, usage and so on, as the framed wire has them. `None` where there is nothing.
+    /// The members that the protocol does not have: citations, usage and so on, as on the framed wire. `None`
+    /// if there are none.
     fn metadata(&self, end: &End) -> Option<Value> {
         let mut metadata = end.metadata.clone();
         if !matches!(end.status, Status::Failed(_)) {
-            // `complete` has a place for them, `error` has not.
+            // `complete` has its own member for them, `error` does not.
             metadata.queue_stats = None;
         }
-        // A stop shows in `response.finished`, a failure in nothing else.
+        // `response.finished` reports a stop; only the metadata report a failure.
         let status = match &end.status {
             Status::Failed(_) => end.status.clone(),
             Status::Completed | Status::Stopped => Status::Completed,

@@ -1,7 +1,8 @@
-//! Server-sent events, `text/event-stream`: the objects of [`super::ndjson`], one to an event, with the index as its id.
+//! Server-sent events, `text/event-stream`: the objects of [`super::ndjson`], one for each event, with the
+//! index as the event's ID.
 //!
-//! The rules are numbered in `PROTOCOL.md` (`[S-nn]`), the vectors stand in `tests/vectors/sse`. [`EventStream`] reads the event
-//! streams of others.
+//! The rules are in `PROTOCOL.md`, section "Server-sent events" (`[S-nn]`), the vectors in
+//! `tests/vectors/sse`. [`EventStream`] reads any event stream, also those of other services.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -57,14 +58,17 @@ use crate::order::Phase;
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 
-/// Types that an event of that name may not take: ours, and those at which an `EventSource` does something of its own.
+/// Names that an event cannot have as its type: those of this wire, and those that an `EventSource` treats
+/// specially.
 const RESERVED_TYPES: [&str; 6] = ["text", "end", SNAPSHOT, "message", "open", "error"];
 /// The type of a snapshot.
 const SNAPSHOT: &str = "snapshot";
-/// The type that it has instead.
+/// The type of an event that cannot have its name as its type.
 const CUSTOM_TYPE: &str = "custom";
 
 /// The wire of server-sent events.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Sse {
     limits: Limits,
@@ -72,11 +76,11 @@ pub struct Sse {
 }
 
 impl Sse {
-    /// The media type; UTF-8 is the only encoding that it has.
+    /// The media type, whose only encoding is UTF-8.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// 3 s, what Chromium does unasked; Firefox would wait 5 s.
-    pub const RETRY: Duration = Duration::from_secs(3);
+    /// Chromium's own default; Firefox would wait 5 s.
+    const RETRY: Duration = Duration::from_secs(3);
 
     /// Sets the limits for both directions.
     #[must_use]
@@ -85,15 +89,15 @@ impl Sse {
         self
     }
 
-    /// Sets how long a browser waits before it connects again, [`Self::RETRY`] unless said otherwise; `None` leaves it to the
-    /// browser.
+    /// Sets how long a browser waits before it reconnects. Default: 3 seconds. `None` sends no `retry` field,
+    /// so the browser's own default applies.
     #[must_use]
     pub fn retry(mut self, retry: Option<Duration>) -> Self {
         self.retry = retry;
         self
     }
 
-    /// A decoder for one stream, or for the rest of one.
+    /// Creates a decoder for one stream, or for the rest of one.
     pub fn decoder(&self) -> SseDecoder {
         SseDecoder {
             parser: Parser::new(self.limits.larger()),
@@ -130,9 +134,10 @@ impl Wire for Sse {
     }
 }
 
-/// What stands on the line `event` for an event of this name.
+/// The value of the field `event` for an event with this name.
 fn type_of(name: &str) -> &str {
-    // Python's `splitlines` and its relatives end lines at U+2028 and U+2029, which are no control characters.
+    // Python's `splitlines` and similar readers end lines at U+2028 and U+2029, which are not control
+    // characters.
     if name.is_empty() || RESERVED_TYPES.contains(&name) || name.contains(['\u{2028}', '\u{2029}']) {
         CUSTOM_TYPE
     } else {
@@ -153,15 +158,15 @@ fn type_of_frame(frame: &Frame) -> &str {
 struct SseSpelling {
     limits: Limits,
     retry: Option<Duration>,
-    /// Of the next frame.
+    /// The index of the next frame.
     index: u64,
 }
 
-/// Before the object.
+/// The bytes before the object.
 const DATA: &[u8] = b"data: ";
 
 impl SseSpelling {
-    /// Appends everything up to the object, and gives the place where the line of the object begins.
+    /// Appends everything before the object, and returns the offset of the line that contains the object.
     fn begin(&self, event: &str, out: &mut BytesMut) -> usize {
         if let (0, Some(retry)) = (self.index, self.retry) {
             out.extend_from_slice(format!("retry: {}\n", retry.as_millis()).as_bytes());
@@ -185,7 +190,7 @@ impl Spelling for SseSpelling {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        // `Custom::new` lets none of these through, but a name that was decoded is a stranger's.
+        // `Custom::new` refuses such a name, but an event that was decoded may have any name.
         if event.name().contains(char::is_control) {
             return Err(EncodeError::Name);
         }
@@ -214,7 +219,7 @@ impl Spelling for SseSpelling {
                 self.text(Phase::Text, first, out);
                 self.text(Phase::Text, second, out);
             }
-            // A limit below one character is none that text could keep.
+            // Text cannot meet a limit below one character.
             None => {
                 self.begin("text", out);
                 indexed::write_text(text, out);
@@ -253,25 +258,38 @@ impl Spelling for SseSpelling {
     }
 }
 
-/// Reads our server-sent events, however their bytes were split.
+/// Decodes the server-sent events of this wire, however their bytes were split.
 ///
-/// Feed it bytes, then take frames until there are none left; `None` means that more bytes are needed, so this iterator may
-/// go on after `None`. It holds one unfinished event, within the larger of the limits, and the frames not taken yet.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
+/// the iterator may return frames again after that. It holds one unfinished event, within the larger of
+/// the two limits, and the frames that were not taken yet.
+///
+/// ```
+/// use ragwire::wire::Decode;
+/// use ragwire::{Frame, Sse};
+///
+/// let mut decoder = Sse::default().decoder();
+/// decoder.feed(b"id: 7\nevent: text\ndata: {\"text\":\"Yes.\"}\n\nid: 8\n");
+/// assert_eq!(decoder.next(), Some(Ok(Frame::Text("Yes.".into()))));
+/// assert_eq!(decoder.next(), None);
+/// // The connection broke: ask for the rest from this index.
+/// assert_eq!(decoder.next_index(), Some(8));
+/// ```
 #[derive(Debug)]
 pub struct SseDecoder {
     parser: Parser,
     received: Received,
-    /// Within a comment after the end.
+    /// Whether the stream is within a comment after the end.
     in_comment: bool,
 }
 
 impl SseDecoder {
-    /// How far the stream has come.
+    /// Returns the phase that the stream has reached.
     pub fn phase(&self) -> Phase {
         self.received.phase()
     }
 
-    /// The index of the frame that has to come next: where to ask for the rest of a stream that broke off. `None` before the
+    /// Returns the index of the next frame, from which to resume a stream that broke off. `None` before the
     /// first frame.
     pub fn next_index(&self) -> Option<u64> {
         self.received.next_index()
@@ -282,7 +300,7 @@ impl SseDecoder {
         self.received.push(index, message.event == SNAPSHOT, || {
             let members = serde_json::from_str(&message.data).map_err(|_| DecodeError::BadEvent)?;
             let frame = indexed::read(index, members)?;
-            // Readers that go by the type and readers that go by the object have to see the same.
+            // Readers that use the type and readers that use the object must get the same frame.
             if type_of_frame(&frame) == message.event {
                 Ok(frame)
             } else {
@@ -291,7 +309,7 @@ impl SseDecoder {
         })
     }
 
-    /// Takes what may follow the end: empty lines and comments. Judged by the first byte of a line, not at its end.
+    /// Accepts the lines that may follow the end: empty lines and comments. The first byte of a line decides.
     fn take_trailing(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         for byte in bytes {
             match (self.in_comment, byte) {
@@ -305,7 +323,7 @@ impl SseDecoder {
     }
 }
 
-/// Decimal digits as we write them: no sign, no leading zero.
+/// Reads an index in the form that the encoder writes: no sign, no leading zero.
 fn read_index(id: &str) -> Option<u64> {
     let canonical = id == "0" || (!id.starts_with('0') && id.bytes().all(|byte| byte.is_ascii_digit()));
     id.parse().ok().filter(|_| canonical)
@@ -350,7 +368,7 @@ mod tests {
     use super::*;
 
     fn event(name: &str) -> Frame {
-        // As a decoder makes it: nothing has looked at the name.
+        // With an unchecked name, as a decoder makes it.
         Frame::Event {
             event: serde_json::from_value(json!({"event": name, "data": 1})).unwrap(),
             timestamp: None,
@@ -358,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_end_the_line_is_refused_and_nothing_written() {
+    fn a_name_that_would_end_the_line_is_refused_and_writes_nothing() {
         let (mut encoder, mut out) = (Sse::default().encoder(), BytesMut::new());
         for name in ["a\nb", "a\r", "\0", "a\u{85}b", "\u{7f}"] {
             let error = encoder.encode(&event(name), &mut out).unwrap_err();
@@ -369,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_means_something_else_has_another_type() {
+    fn a_reserved_name_has_the_type_custom() {
         for name in [
             "text",
             "end",
@@ -391,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_comes_back_with_its_spaces() {
+    fn a_name_is_decoded_with_its_spaces() {
         for name in [" a", "  ", "a: b", ":", "\u{feff}"] {
             let (mut encoder, mut out) = (Sse::default().encoder(), BytesMut::new());
             encoder.encode(&event(name), &mut out).unwrap();

@@ -1,7 +1,10 @@
-//! The WebSocket wire of TrustGraph: one JSON object for each message, with the request's id.
+//! The WebSocket messages of [TrustGraph](https://github.com/trustgraph-ai/trustgraph): one JSON object each,
+//! with the request's ID. Encoder only.
 //!
-//! This crate only writes it. The table stands in `PROTOCOL.md`, the vectors in `tests/vectors/trustgraph`. A message is a line here:
-//! whoever has the socket cuts at LF, which no message holds, and sends each line without it as one text message.
+//! The table of messages is in `PROTOCOL.md`, section "TrustGraph" (`[T-nn]`), the vectors in
+//! `tests/vectors/trustgraph`; `docs/protocols.md` introduces TrustGraph. This module writes each message as
+//! one line. To send them on a socket, cut at LF, which no message contains, and send each line without it
+//! as one text message.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -37,6 +40,12 @@ use crate::order::Phase;
 use crate::time::Timestamp;
 
 /// The wire of TrustGraph's graph and document RAG services, for one request.
+///
+/// A message that contains the whole answer has at most 4 MiB of it, as much as a collected turn, because
+/// the encoder keeps it until the end. A longer answer is cut at a character boundary, and
+/// `metadata.truncated` is set. The pieces of a streamed answer have no such limit.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Debug)]
 pub struct TrustGraph {
     id: Arc<str>,
@@ -46,36 +55,32 @@ pub struct TrustGraph {
     limits: Limits,
 }
 
-/// Which service answers.
+/// The service that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     GraphRag,
     DocumentRag,
 }
 
-/// How messages are spelled.
+/// The form of the messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Envelope {
-    /// As TrustGraph's own server and clients do.
+    /// The form of TrustGraph's own server and clients.
     Shipped,
-    /// As its specification says.
+    /// The form of its specification.
     Specified,
 }
 
 impl TrustGraph {
-    /// The media type of the lines, where they do not go through a socket.
+    /// The media type of the lines, if they are not sent on a socket.
     pub const CONTENT_TYPE: &'static str = "application/x-ndjson";
-    /// Most bytes of the answer that a message holds: 4 MiB, as much as a collected turn. It is kept until the end, so it must not
-    /// grow without bounds; what is over is cut off at a character, and `metadata.truncated` says so. The pieces of a streamed
-    /// answer have no such limit.
-    pub const MAX_RESPONSE_BYTES: usize = Answer::MAX_BYTES;
 
-    /// Answers the `graph-rag` request `id`: in one message, in the envelope that TrustGraph ships.
+    /// Answers the `graph-rag` request `id` in one message, in the envelope that TrustGraph ships.
     pub fn graph_rag(id: impl Into<String>) -> Self {
         Self::new(id.into(), Kind::GraphRag)
     }
 
-    /// Answers the `document-rag` request `id`: in one message, in the envelope that TrustGraph ships.
+    /// Answers the `document-rag` request `id` in one message, in the envelope that TrustGraph ships.
     pub fn document_rag(id: impl Into<String>) -> Self {
         Self::new(id.into(), Kind::DocumentRag)
     }
@@ -90,29 +95,30 @@ impl TrustGraph {
         }
     }
 
-    /// Whether events and text are sent as they come: the request's `streaming`, which is false where it is left out. Where it is
-    /// false there is exactly one message, since clients take the first for the answer.
+    /// Sets whether events and text are sent as they arrive: the request's `streaming`. Default: `false`, which
+    /// sends exactly one message, because clients take the first one for the answer.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
         self
     }
 
-    /// Spells messages as TrustGraph's specification does, instead of as its server.
+    /// Uses the envelope of TrustGraph's specification instead of that of its server.
     #[must_use]
     pub fn specified(mut self) -> Self {
         self.envelope = Envelope::Specified;
         self
     }
 
-    /// Sets the limits: an event's message, the metadata of the last message, and `sources`.
+    /// Sets the limits of an event's message (line), and of the metadata and the `sources` of the last message
+    /// (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The only message of a request that is refused before its turn begins.
+    /// Returns the only message of a request that is refused before its turn begins.
     pub fn error(&self, error_type: &str, message: &str) -> Value {
         json!({
             "id": &*self.id,
@@ -121,8 +127,9 @@ impl TrustGraph {
         })
     }
 
-    /// The `response` of the one message out of a collected turn: what `POST /api/v1/flow/{flow}/service/{kind}` answers, where
-    /// nothing streams. Of a turn that failed it has `error`, and clients want the status 200 all the same.
+    /// Returns the `response` of the only message of a collected turn, which is the body of
+    /// `POST /api/v1/flow/{flow}/service/{kind}` without streaming. For a failed turn it contains `error`;
+    /// clients expect the status 200 even then.
     pub fn response<'a>(
         &self,
         events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
@@ -131,7 +138,7 @@ impl TrustGraph {
     ) -> Value {
         let mut request = self.clone().streaming(false).request();
         for (event, timestamp) in events {
-            // One that is too large would not have been in the message either.
+            // An event over the limit would not have been in the message either.
             let _ = request.keep_event(event, *timestamp);
         }
         request.answer.push(text);
@@ -163,10 +170,10 @@ impl Wire for TrustGraph {
     }
 }
 
-/// The type of what this server decides, whatever the service.
+/// The type of the errors of the gateway itself, for any service.
 const GATEWAY_ERROR: &str = "gateway-error";
 
-/// The types of errors that TrustGraph's clients know. A failure that has one as its code keeps it.
+/// The error types that TrustGraph's clients know. A failure with one of them as its code keeps it.
 const ERROR_TYPES: [&str; 13] = [
     "agent-error",
     "config-error",
@@ -183,28 +190,28 @@ const ERROR_TYPES: [&str; 13] = [
     "structured-query-error",
 ];
 
-/// One request.
+/// The state of one request.
 #[derive(Debug)]
 struct Request {
     wire: TrustGraph,
-    /// Where a message says it whole.
+    /// The answer so far, if a message will contain the whole of it.
     answer: Answer,
-    /// Events of a request that does not stream; at most `max_trailer_bytes`.
+    /// The events of a request that does not stream; at most `max_trailer_bytes`.
     late: Late,
-    /// Of the last `generation_start`.
+    /// The model of the last `generation_start`.
     model: Option<String>,
-    /// Of the `sources` events.
+    /// The documents of the `sources` events.
     documents: Documents,
 }
 
-/// Documents, each once.
+/// A list of documents without duplicates.
 #[derive(Debug, Default)]
 struct Documents {
-    /// Titles by URI, in the order in which they came; together at most `max_trailer_bytes`, as they are counted.
+    /// Titles by URI, in the order in which they arrived; together at most `max_trailer_bytes` by `bytes`.
     titles: Map<String, Value>,
     bytes: usize,
     /// Whether some were left out.
-    cut: bool,
+    is_cut: bool,
 }
 
 impl Documents {
@@ -214,14 +221,14 @@ impl Documents {
         }
         self.bytes += r#"{"uri":"","title":""},"#.len() + uri.len() + title.len();
         if self.bytes > limits.max_trailer_bytes {
-            self.cut = true;
+            self.is_cut = true;
         } else {
             self.titles.insert(uri.to_owned(), title.into());
         }
     }
 }
 
-/// What every message is.
+/// A message.
 #[derive(Serialize)]
 struct Message<'a, R> {
     id: &'a str,
@@ -231,7 +238,7 @@ struct Message<'a, R> {
     complete: bool,
 }
 
-/// A `response` as shipped, but the last.
+/// A shipped `response` other than the last.
 #[derive(Serialize)]
 struct Shipped<'a> {
     message_type: &'static str,
@@ -257,7 +264,7 @@ enum Body<'a> {
     },
 }
 
-/// A `response` as specified, but the last.
+/// A specified `response` other than the last.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Specified<'a> {
@@ -297,11 +304,11 @@ impl Spelling for Request {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let streamed = self.wire.streaming && self.wire.envelope == Envelope::Shipped;
         if streamed && !matches!(end.status, Status::Failed(_)) {
-            // Which piece of text is the last is not known before; waiting for it would hold back each piece.
+            // Whether a piece of text is the last is unknown when it is sent; waiting would delay every piece.
             self.write_all(None, &chunk("", true), false, out);
         }
         let last = self.last(end);
-        // Some clients look for it beside the response only, and take an answer that failed for one that is whole.
+        // Some clients look for the error only beside the response, and would take a failed answer for complete.
         self.write_all(last.get("error"), &last, true, out);
     }
 
@@ -309,24 +316,24 @@ impl Spelling for Request {
         self.wire.streaming
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
     fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
-        // Every message means something; a socket has its pings.
+        // The wire has no filler message; a socket has its pings.
     }
 }
 
 impl Request {
-    /// Keeps an event for the one message.
+    /// Keeps an event for the only message.
     fn keep_event(&mut self, event: &Event, timestamp: Option<Timestamp>) -> Result<(), EncodeError> {
         self.late.push(event, timestamp, self.wire.limits)?;
         self.note(event);
         Ok(())
     }
 
-    /// Remembers what the last message says of an event.
+    /// Keeps the parts of an event that the last message contains.
     fn note(&mut self, event: &Event) {
         match event {
             Event::GenerationStart(start) => self.model = Some(start.model.clone()),
@@ -403,7 +410,7 @@ impl Request {
         ])
     }
 
-    /// The last `response` as shipped.
+    /// The last shipped `response`.
     fn closed(&self, end: &End) -> Map<String, Value> {
         let (streaming, graph) = (self.wire.streaming, self.wire.kind == Kind::GraphRag);
         let message_type = match (graph, streaming) {
@@ -420,7 +427,7 @@ impl Request {
                 (graph || !streaming).then(|| self.answer.text().into()),
             ),
             ("sources", self.sources(end)),
-            // Where there was a marker, this is none.
+            // A streamed answer already had its marker.
             ("end_of_stream", Some((!streaming).into())),
             ("end_of_session", Some(true.into())),
             (
@@ -435,7 +442,7 @@ impl Request {
         ])
     }
 
-    /// The documents behind the answer: of `sources` events, else of the citations.
+    /// The documents of the answer: those of `sources` events, else those of the citations.
     fn sources(&self, end: &End) -> Option<Value> {
         let mut cited = Documents::default();
         let documents = if self.documents.titles.is_empty() && self.has_sources() {
@@ -453,7 +460,7 @@ impl Request {
         (!documents.titles.is_empty()).then(|| sources.collect())
     }
 
-    /// What TrustGraph has no place for: the trailer of the framed wire. `None` where there is nothing in it.
+    /// The members that TrustGraph does not have, as the trailer of the framed wire. `None` if it is empty.
     fn metadata(&self, end: &End) -> Option<Value> {
         let mut end = End {
             timing: None,
@@ -461,10 +468,10 @@ impl Request {
         };
         let failed = matches!(end.status, Status::Failed(_));
         if self.wire.envelope == Envelope::Shipped && !failed {
-            // It is said beside.
+            // The usage has its own members.
             end.metadata.usage = None;
         }
-        end.metadata.truncated |= self.answer.is_cut() || self.documents.cut;
+        end.metadata.truncated |= self.answer.is_cut() || self.documents.is_cut;
         if end == End::default() && self.late.is_empty() {
             return None;
         }
@@ -473,7 +480,7 @@ impl Request {
         serde_json::from_slice(&out).ok()
     }
 
-    /// TrustGraph's type for a failure.
+    /// TrustGraph's error type for a failure.
     fn error_type<'a>(&self, kind: &'a FailureKind) -> &'a str {
         match kind {
             FailureKind::Timeout
@@ -500,7 +507,7 @@ impl Request {
         }
     }
 
-    /// Appends one message. On an error `out` may hold a part of it.
+    /// Appends one message. On an error `out` may contain a part of it.
     fn write(
         &self,
         error: Option<&Value>,
@@ -524,7 +531,7 @@ impl Request {
         Ok(())
     }
 
-    /// [`Self::write`] for what has no limit.
+    /// [`Self::write`] without a limit.
     fn write_all(
         &self,
         error: Option<&Value>,
@@ -534,13 +541,13 @@ impl Request {
     ) {
         let from = out.len();
         if self.write(error, response, complete, usize::MAX, out).is_err() {
-            // Strings and JSON values always serialise; half a message must not stay in any case.
+            // Strings and JSON values always serialise, but a partial message must not remain in any case.
             out.truncate(from);
         }
     }
 }
 
-/// A piece of the answer as shipped.
+/// A shipped piece of the answer.
 fn chunk(text: &str, end_of_stream: bool) -> Shipped<'_> {
     Shipped {
         message_type: "chunk",
@@ -551,7 +558,7 @@ fn chunk(text: &str, end_of_stream: bool) -> Shipped<'_> {
     }
 }
 
-/// The members that there are.
+/// Builds an object of the members that have a value.
 fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
     members
         .into_iter()
@@ -559,8 +566,8 @@ fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, V
         .collect()
 }
 
-/// A triple in the terms of TrustGraph. Subject and predicate are always IRIs; what the object is, its spelling says, by the rules of
-/// TrustGraph's clients.
+/// A triple as terms of TrustGraph. Subject and predicate are always IRIs; the type of the object follows
+/// from its spelling, by the rules of TrustGraph's clients.
 fn triple(triple: &Triple) -> Value {
     let quoted = |term: &str| term.starts_with('<') && term.ends_with('>') && !term.starts_with("<<");
     let iri = |term: &str| {

@@ -1,4 +1,4 @@
-//! Events as JSON objects that say their name in `type`: what the SSE wires of the seeds have in common.
+//! Events as JSON objects with their name in `type`, shared by `Forge`, `SessionChat` and `Eve`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::EncodeError;
 use crate::event::Event;
 use crate::json;
 
-/// What readers of both wires skip: a comment.
+/// The keep-alive of wires on server-sent events: a comment, which readers skip.
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 /// The members of an event, without its name.
@@ -23,7 +23,8 @@ pub(super) fn members(event: &Event) -> serde_json::Result<Map<String, Value>> {
     }
 }
 
-/// Puts `type` first, then the members `names` in that order, then the others in their own.
+/// Builds an object with `type` first, then the members `names` in that order, then the others in their
+/// order.
 pub(super) fn object(kind: &str, names: &[&str], members: Map<String, Value>) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("type".into(), kind.into());
@@ -31,7 +32,7 @@ pub(super) fn object(kind: &str, names: &[&str], members: Map<String, Value>) ->
     object
 }
 
-/// Appends the members `names` in that order, then the others in their own.
+/// Appends the members `names` in that order, then the others in their order.
 pub(super) fn sort_into(object: &mut Map<String, Value>, names: &[&str], mut members: Map<String, Value>) {
     for name in names {
         if let Some((name, value)) = members.shift_remove_entry(*name) {
@@ -41,18 +42,18 @@ pub(super) fn sort_into(object: &mut Map<String, Value>, names: &[&str], mut mem
     object.extend(members);
 }
 
-/// The name of an event that keeps its own. An event of the application's own cannot take a name of the wire, least of all that of
-/// its terminal: it gets a prefix.
-pub(super) fn own_name<'a>(event: &'a Event, taken: &[&str]) -> Cow<'a, str> {
+/// The name of an event on a wire that uses the names `reserved` itself. An application event with such a
+/// name, for example that of the terminal, gets the prefix `custom.`.
+pub(super) fn unreserved_name<'a>(event: &'a Event, reserved: &[&str]) -> Cow<'a, str> {
     match event {
-        Event::Custom(custom) if taken.contains(&custom.name()) => {
+        Event::Custom(custom) if reserved.contains(&custom.name()) => {
             Cow::Owned(format!("custom.{}", custom.name()))
         }
         event => Cow::Borrowed(event.name()),
     }
 }
 
-/// Appends `object` as one line, without a line end; `TooLarge` where it is over `max_bytes`.
+/// Appends `object` as one line without a line end. Returns `TooLarge` if it has more than `max_bytes`.
 pub(super) fn write_line(
     object: &Map<String, Value>,
     max_bytes: usize,

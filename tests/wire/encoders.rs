@@ -12,6 +12,9 @@ use ragwire::{
 use serde::Deserialize;
 use serde_json::Value;
 
+/// The longest answer that `SessionChat` and `TrustGraph` repeat as a whole.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Vector {
@@ -39,7 +42,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
         for frame in &vector.frames {
             let mut out = BytesMut::new();
             if frame.get("go_on").is_some() {
-                encoder.go_on(&mut out);
+                encoder.unpark(&mut out);
             } else if frame.get("park").is_some() {
                 let (question, timestamp) = question.take().unwrap();
                 encoder.park(&question, timestamp, &mut out);
@@ -66,7 +69,7 @@ fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
 /// The encoder of a journaled turn.
 fn encoder(wire: &impl Wire) -> Encoder {
     let mut encoder = wire.encoder();
-    encoder.may_park();
+    encoder.allow_parking();
     encoder
 }
 
@@ -131,7 +134,7 @@ fn a_collected_session_chat_is_the_last_object_of_the_stream() {
         ),
         (ToolCall::new("t", Value::Null).into(), None),
     ];
-    let cut = "\u{20ac}".repeat(SessionChat::MAX_CONTENT_BYTES / 3 + 1);
+    let cut = "\u{20ac}".repeat(MAX_ANSWER_BYTES / 3 + 1);
     for (text, truncated) in [("Yes.", false), (&cut, true)] {
         for end in [End::default(), End::stopped(), End::failed(Failure::default())] {
             let (mut encoder, mut out) = (chat.encoder(), BytesMut::new());
@@ -150,10 +153,7 @@ fn a_collected_session_chat_is_the_last_object_of_the_stream() {
             );
             if end.status == Status::Completed {
                 let content = complete["response"]["content"].as_str().unwrap();
-                assert_eq!(
-                    content.len(),
-                    text.len().min(SessionChat::MAX_CONTENT_BYTES / 3 * 3)
-                );
+                assert_eq!(content.len(), text.len().min(MAX_ANSWER_BYTES / 3 * 3));
                 assert_eq!(
                     complete["response"]["truncated"].as_bool(),
                     truncated.then_some(true)
@@ -304,7 +304,7 @@ fn every_trustgraph_request_completes_once_and_response_equals_the_unstreamed_me
 
 #[test]
 fn an_answer_for_one_trustgraph_message_is_cut_at_a_character() {
-    let whole = "\u{e9}".repeat(TrustGraph::MAX_RESPONSE_BYTES / 2);
+    let whole = "\u{e9}".repeat(MAX_ANSWER_BYTES / 2);
     let (wire, over) = (TrustGraph::graph_rag("r"), format!("a{whole}"));
     for (text, kept, truncated) in [(&whole, whole.len(), None), (&over, whole.len() - 1, Some(true))] {
         let response = wire.response(&[], text, &End::default());

@@ -11,6 +11,9 @@ use ragwire::wire::{Limits, Wire};
 use ragwire::{End, Eve, Event, Failure, Frame, Metadata};
 use serde_json::Value;
 
+/// The longest answer in the documented `message.appended` and `message.completed`.
+const MAX_CONTENT_BYTES: usize = 512 * 1024;
+
 fn event() -> impl Strategy<Value = Event> {
     let id = || prop::sample::select(&[None, Some("1"), Some("2")][..]);
     let text = prop::sample::select(
@@ -197,7 +200,7 @@ proptest! {
 #[test]
 fn a_documented_answer_that_is_too_long_is_cut_in_the_state_only() {
     let (mut encoder, mut out) = (Eve::new("s").documented().encoder(), BytesMut::new());
-    let long = "\u{20ac}".repeat(Eve::MAX_CONTENT_BYTES / 3 + 1);
+    let long = "\u{20ac}".repeat(MAX_CONTENT_BYTES / 3 + 1);
     encoder.text(&long, &mut out).unwrap();
     encoder.text("!", &mut out).unwrap();
     encoder.end(&End::default(), &mut out).unwrap();
@@ -210,7 +213,7 @@ fn a_documented_answer_that_is_too_long_is_cut_in_the_state_only() {
         let data = of(&lines, kind).next().unwrap();
         assert_eq!(
             data["content"].as_str().map(str::len),
-            Some(Eve::MAX_CONTENT_BYTES / 3 * 3)
+            Some(MAX_CONTENT_BYTES / 3 * 3)
         );
         assert_eq!(data["truncated"], true);
     }

@@ -130,7 +130,7 @@ pub(crate) struct Follower {
 impl Follower {
     pub(crate) fn new(reading: Reading, mut encoder: Encoder) -> Self {
         let is_numbered = encoder.seek(reading.from);
-        let may_park = encoder.may_park();
+        let may_park = encoder.allow_parking();
         let position = if is_numbered { reading.from } else { 0 };
         reading.log.follow(reading.reader, position);
         Self {
@@ -250,7 +250,7 @@ impl Follower {
         self.position += 1;
         if let Some((question, timestamp)) = asks {
             if self.position == self.reading.from {
-                self.encoder.go_on(&mut self.out);
+                self.encoder.unpark(&mut self.out);
             } else if self.parks && !is_known && self.reading.waits_for(&question.request_id) {
                 self.encoder.park(question, timestamp, &mut self.out);
                 self.is_finished = true;

@@ -2,7 +2,7 @@ use super::*;
 use crate::event::{CacheMiss, ToolCall, ToolResult};
 
 #[test]
-fn what_is_too_large_leaves_nothing_behind() {
+fn an_event_over_the_limit_changes_nothing() {
     let wire = AgUi::new("t", "r").limits(Limits::default().max_line_bytes(150));
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::from("before"));
     let call = |input| Event::from(ToolCall::new("bm25", input));
@@ -12,13 +12,13 @@ fn what_is_too_large_leaves_nothing_behind() {
     assert_eq!(&out[..], b"before");
     encoder.event(&call(Value::Null), None, &mut out).unwrap();
     let first = String::from_utf8(out.split().to_vec()).unwrap();
-    // The run and the step were not taken for started, nor the number for used.
+    // The run and the step do not count as started, nor the number as used.
     assert!(
         first.contains("RUN_STARTED") && first.contains("STEP_STARTED"),
         "{first}"
     );
     assert!(first.contains("r-call-1"), "{first}");
-    // A result that does not fit leaves its call unanswered.
+    // A result that does not fit leaves its call open.
     let result = |value| Event::from(ToolResult::new("bm25", value));
     encoder.event(&result(long), None, &mut out).unwrap_err();
     encoder.event(&result(Value::Null), None, &mut out).unwrap();
@@ -42,7 +42,7 @@ fn the_memory_of_calls_is_bounded() {
     encoder.event(Phase::Events, &result, None, &mut out).unwrap();
     assert!(out.windows(10).any(|at| at == b"\"r-call-2\""), "{out:?}");
 
-    // Nor is it larger for long names: this one leaves no room for the others.
+    // Long names count too: this one leaves no room for the others.
     let long = "x".repeat(MAX_UNNAMED_CALL_BYTES);
     let call = ToolCall::new(long.as_str(), Value::Null).into();
     encoder.event(Phase::Events, &call, None, &mut out).unwrap();
@@ -53,7 +53,7 @@ fn the_memory_of_calls_is_bounded() {
         let line: Value = serde_json::from_slice(&out["data: ".len()..]).unwrap();
         line["toolCallId"].as_str().unwrap().to_owned()
     };
-    // The call came after 66 events and a result; a result that answers none has a number of its own.
+    // The call comes after 66 events and a result; a result without a call has a new number.
     assert_eq!(call_number(&long, &mut encoder), "r-call-68");
     assert_eq!(call_number("bm25", &mut encoder), "r-call-70");
 }

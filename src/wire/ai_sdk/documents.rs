@@ -1,13 +1,14 @@
-//! The documents that the client was told of. Bounded, whatever a turn does.
+//! The documents that were sent to the client. The memory is bounded, whatever a turn does.
 
 use std::collections::HashSet;
 
-/// Most documents that are told apart. Each is a part that the client shows and keeps, and nobody reads more.
+/// The maximum number of documents that are remembered. Each is a part that the client shows and keeps;
+/// readers do not look at more.
 pub(super) const MAX_DOCUMENTS: usize = 1024;
-/// Most bytes of their ids: 256 for each, as much as a path or a hash takes.
+/// The maximum size of their IDs together: 256 bytes for each, enough for a path or a hash.
 pub(super) const MAX_DOCUMENT_BYTES: usize = MAX_DOCUMENTS * 256;
 
-/// Ids of the documents that were said to be sources.
+/// The IDs of the documents that were sent as sources.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     known: HashSet<String>,
@@ -15,11 +16,11 @@ pub(super) struct Documents {
 }
 
 impl Documents {
-    pub(super) fn knows(&self, id: &str) -> bool {
+    pub(super) fn contains(&self, id: &str) -> bool {
         self.known.contains(id)
     }
 
-    /// Whether these can be remembered, and one more besides.
+    /// Returns `true` if the documents `new` and one more fit.
     pub(super) fn has_room(&self, new: &[&str], id: &str) -> bool {
         let bytes: usize = new.iter().map(|id| id.len()).sum();
         self.known.len() + new.len() < MAX_DOCUMENTS && self.bytes + bytes + id.len() <= MAX_DOCUMENT_BYTES

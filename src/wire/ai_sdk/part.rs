@@ -1,4 +1,4 @@
-//! The parts of the stream as JSON. Which comes when is not decided here.
+//! The parts of the stream as JSON. The parent module decides which part is written when.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -7,10 +7,11 @@ use serde_json::Value;
 use crate::event::{Custom, Source};
 use crate::time::Timestamp;
 
-/// The parts that all clients know, of those that are sent; and two for those that know approvals.
+/// The parts that are sent: those that all clients know, and two for clients that know approvals.
 ///
-/// A tool is `dynamic`, since the page does not know it by name (`ai` 5 wants that said of outputs too), and
-/// `providerExecuted`: otherwise `onToolCall` asks the page to run it, and `sendAutomaticallyWhen` sends its result as a new turn.
+/// A tool is `dynamic`, because the page does not know it by name (`ai` 5 requires this for outputs too),
+/// and `providerExecuted`: otherwise `onToolCall` asks the page to run it, and `sendAutomaticallyWhen` sends
+/// its result as a new turn.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub(super) enum Part<'a> {
@@ -31,7 +32,7 @@ pub(super) enum Part<'a> {
     },
     ReasoningStart {
         id: Numbered,
-        provider_metadata: Aside<'a>,
+        provider_metadata: ProviderMetadata<'a>,
     },
     ReasoningDelta {
         id: Numbered,
@@ -55,21 +56,21 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "is_false")]
         provider_executed: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
-        provider_metadata: Option<Aside<'a>>,
+        provider_metadata: Option<ProviderMetadata<'a>>,
     },
     ToolOutputAvailable {
         tool_call_id: &'a str,
         output: Json<'a>,
         dynamic: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
-        provider_metadata: Option<Aside<'a>>,
+        provider_metadata: Option<ProviderMetadata<'a>>,
     },
     ToolOutputError {
         tool_call_id: &'a str,
         error_text: &'a str,
         dynamic: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
-        provider_metadata: Option<Aside<'a>>,
+        provider_metadata: Option<ProviderMetadata<'a>>,
     },
     /// From `ai` 6 on.
     ToolApprovalRequest {
@@ -94,11 +95,11 @@ pub(super) enum Part<'a> {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
-fn is_false(word: &bool) -> bool {
-    !word
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
-/// A part of the application's own: `data-` and the event's name.
+/// A part of the type `data-NAME`, where NAME is the event's name.
 #[derive(Serialize)]
 pub(super) struct Data<'a, T> {
     #[serde(rename = "type")]
@@ -139,7 +140,7 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// The data of an application's event, as they are; an object gets the timestamp, unless it has one.
+/// The data of an application event, unchanged; an object without a timestamp gets one.
 pub(super) struct CustomData<'a> {
     pub(super) custom: &'a Custom,
     pub(super) timestamp: Option<Timestamp>,
@@ -165,14 +166,14 @@ impl Serialize for CustomData<'_> {
     }
 }
 
-/// What of an event has no member in a part, under a name of our own as the contract asks.
+/// The members of an event that a part has no member for, under our own name as the protocol requires.
 #[derive(Clone, Copy, Serialize)]
-pub(super) struct Aside<'a> {
-    pub(super) ragwire: &'a About<'a>,
+pub(super) struct ProviderMetadata<'a> {
+    pub(super) ragwire: &'a Details<'a>,
 }
 
 #[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct About<'a> {
+pub(super) struct Details<'a> {
     pub(super) event: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) iteration: Option<u32>,
@@ -190,7 +191,7 @@ pub(super) struct About<'a> {
     pub(super) timestamp: Option<Timestamp>,
 }
 
-/// A title is asked for: the id where the document has none.
+/// The title of a source, which is required: the document's ID if it has no title.
 pub(super) fn title(source: &Source) -> &str {
     source
         .title
@@ -199,7 +200,8 @@ pub(super) fn title(source: &Source) -> &str {
         .unwrap_or(&source.document_id)
 }
 
-/// A media type is asked for, and a source has none: what the title's ending says, or plain text, which is what is quoted.
+/// The media type of a source, which is required and unknown: guessed from the extension of the title, else
+/// plain text, which is what is quoted.
 pub(super) fn media_type(title: &str) -> &'static str {
     let ending = title.rsplit_once('.').map_or("", |(_, ending)| ending);
     [

@@ -1,29 +1,30 @@
-//! Questions to a human as tools that the page has to answer. Whether the stream ends at one is not decided here.
+//! Questions to a human as tools that the page must answer. The caller decides whether the stream ends at
+//! one.
 
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use serde_json::{Value, json};
 
-use super::part::{About, Aside, Json, Part};
+use super::part::{Details, Json, Part, ProviderMetadata};
 use super::{AiSdkSpelling, write_close};
 use crate::event::{InputRequested, InputResolved};
 use crate::wire::EncodeError;
 use crate::wire::calls::{ASK, Call, MAX_OPEN_CALLS};
 
-/// The `kind` of a question that is answered by yes or no.
+/// The `kind` of a question that is answered with yes or no.
 const APPROVAL: &str = "approval";
 
-/// What the page shows for a question that nobody answered.
+/// The text that the page shows for a question without an answer.
 const UNANSWERED: &str = "Nobody answered.";
 
-/// The words that refuse what is asked, of approvals without an answer; as many as there are open calls.
+/// The negative answers of open approvals; as many as there may be open calls.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(VecDeque<(String, Value)>);
 
 impl Refusals {
-    fn remember(&mut self, request_id: &str, word: Value) {
-        self.0.push_back((request_id.to_owned(), word));
+    fn remember(&mut self, request_id: &str, no: Value) {
+        self.0.push_back((request_id.to_owned(), no));
         if self.0.len() > MAX_OPEN_CALLS {
             self.0.pop_front();
         }
@@ -31,11 +32,11 @@ impl Refusals {
 
     fn take(&mut self, request_id: &str) -> Option<Value> {
         let at = self.0.iter().position(|(id, _)| id == request_id)?;
-        self.0.remove(at).map(|(_, word)| word)
+        self.0.remove(at).map(|(_, no)| no)
     }
 }
 
-/// The word that refuses, where yes and no is all there is to say.
+/// The negative answer of an approval with options.
 fn refusal(question: &InputRequested) -> Option<Value> {
     match question.options.as_deref() {
         Some([_, .., no]) if question.kind == APPROVAL => Some(no.as_str().into()),
@@ -44,11 +45,12 @@ fn refusal(question: &InputRequested) -> Option<Value> {
 }
 
 impl AiSdkSpelling {
-    /// A tool that waits for the human, the last of its step. It leaves no text open, since the stream may end here.
+    /// Writes a tool call that waits for the human, the last of its step. It leaves no text open, because the
+    /// stream may end here.
     pub(super) fn write_question(
         &mut self,
         question: &InputRequested,
-        about: About<'_>,
+        details: Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         self.close_text(out);
@@ -58,9 +60,10 @@ impl AiSdkSpelling {
         if let Some(options) = &question.options {
             input["options"] = options.as_slice().into();
         }
-        // What is not approved is answered by the page: `onToolCall` is asked for it, and `sendAutomaticallyWhen` sends it.
-        self.open_tool(id, ASK, &input, Some(&about), refusal.is_some(), out)?;
-        if let Some(word) = refusal {
+        // The page answers every question but an approval: `onToolCall` gets it, and `sendAutomaticallyWhen`
+        // sends the answer.
+        self.open_tool(id, ASK, &input, Some(&details), refusal.is_some(), out)?;
+        if let Some(no) = refusal {
             self.check(
                 &Part::ToolApprovalRequest {
                     approval_id: id,
@@ -68,7 +71,7 @@ impl AiSdkSpelling {
                 },
                 out,
             )?;
-            self.refusals.remember(id, word);
+            self.refusals.remember(id, no);
         }
         self.calls.open(Call {
             tool: ASK.to_owned(),
@@ -78,23 +81,23 @@ impl AiSdkSpelling {
         while let Some(oldest) = self.calls.take_excess() {
             write_close(&oldest, None, out);
         }
-        self.marks.is_parked = true;
+        self.state.is_parked = true;
         Ok(())
     }
 
-    /// The answer as the output of the tool.
+    /// Writes the answer as the output of the tool.
     pub(super) fn write_answer(
         &mut self,
         resolved: &InputResolved,
-        about: About<'_>,
+        details: Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         let id = resolved.request_id.as_str();
         if !self.calls.has(id) {
-            // Nothing is shown of the question, so there is nothing to take down.
+            // The page does not show the question, so there is nothing to remove.
             return Ok(());
         }
-        let provider_metadata = Some(Aside { ragwire: &about });
+        let provider_metadata = Some(ProviderMetadata { ragwire: &details });
         let denied = self.refusals.take(id);
         match &resolved.response {
             Some(answer) if denied.as_ref() == Some(answer) => {

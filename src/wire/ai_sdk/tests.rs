@@ -27,7 +27,7 @@ fn refuse(encoder: &mut Encoder, event: &Event) {
 }
 
 #[test]
-fn an_event_that_is_too_large_leaves_no_trace() {
+fn an_event_over_the_limit_changes_nothing() {
     let long = "x".repeat(201);
     let thought = |content: &str| Event::from(Reasoning::new(content));
     let result = |result: &str| Event::from(ToolResult::new("t", result));
@@ -39,7 +39,7 @@ fn an_event_that_is_too_large_leaves_no_trace() {
         source(&long),
         result(&long),
     ];
-    // Neither the start, nor a number, nor a document was taken.
+    // Neither the start, nor a number, nor a document counts as sent.
     for event in &first {
         let mut encoder = small();
         for large in &large {
@@ -47,7 +47,7 @@ fn an_event_that_is_too_large_leaves_no_trace() {
         }
         assert_eq!(encode(&mut encoder, event), encode(&mut small(), event));
     }
-    // The text is still open, and the call still waits for its result.
+    // The text is still open, and the call still has no result.
     let (mut encoder, mut out) = (small(), BytesMut::new());
     encode(&mut encoder, &ToolCall::new("t", json!({})).into());
     encoder.text("a", &mut out).unwrap();
@@ -81,21 +81,21 @@ fn the_memory_of_calls_is_bounded() {
     encode(&mut encoder, &Reasoning::new("").into());
     let alone = encode(&mut encoder, &call("0"));
     for number in 1..MAX_OPEN_CALLS {
-        // None is closed as long as there is room.
+        // None is closed while there is room.
         let id = number.to_string();
         assert_eq!(
             encode(&mut encoder, &call(&id)),
             alone.replace("\"0\"", &format!("\"{id}\""))
         );
     }
-    // An open one said anew takes no room of its own, but is now the latest.
+    // An open call that is repeated takes no more room, but is now the latest.
     assert_eq!(encode(&mut encoder, &call("0")), alone);
-    // One more closes the oldest, so that none stays open when the turn is over.
+    // One more closes the oldest, so that none stays open at the end of the turn.
     assert_eq!(
         encode(&mut encoder, &call("more")),
         alone.replace("\"0\"", "\"more\"") + &closed("1")
     );
-    // What nobody could remember is closed at once, and with it all before it.
+    // A call that does not fit is closed at once, and with it all calls before it.
     let long = "x".repeat(MAX_OPEN_CALL_BYTES);
     let rest = (2..MAX_OPEN_CALLS).map(|number| closed(&number.to_string()));
     let rest = rest.chain([closed("0"), closed("more"), closed(&long)]);
@@ -103,7 +103,7 @@ fn the_memory_of_calls_is_bounded() {
         encode(&mut encoder, &call(&long)),
         alone.replace("\"0\"", &format!("\"{long}\"")) + &rest.collect::<String>()
     );
-    // A result that comes after all opens its call anew: there is no output without an input.
+    // A late result opens its call again, because an output needs an input.
     assert_eq!(
         encode(&mut encoder, &ToolResult::new("t", "r").call_id("1").into()),
         concat!(
@@ -145,7 +145,7 @@ fn the_memory_of_documents_is_bounded() {
         for id in known {
             assert_eq!(encode(&mut encoder, &sources(id)), part(id) + &data(id));
         }
-        // What cannot be remembered is said in the data only: a document that came twice would be shown twice.
+        // A document that cannot be remembered is in the data only, because a repeated part is shown twice.
         for id in ["more", "more"] {
             assert_eq!(encode(&mut encoder, &sources(id)), data(id));
         }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
 use super::Eve;
-use super::line::{Lines, data, others, some, word, write_own};
+use super::line::{Lines, data, others, some, word, write_undefined};
 use crate::event::{AuthorizationOutcome, Event, InputRequested, ToolCall, ToolResult};
 use crate::frame::{End, Status};
 use crate::order::Phase;
@@ -16,24 +16,24 @@ use crate::wire::{EncodeError, Spelling};
 #[derive(Debug)]
 pub(super) struct Documented {
     wire: Eve,
-    /// The stream may end at a question.
+    /// Whether the stream may end at a question.
     parks: bool,
-    place: Place,
+    state: State,
     calls: Calls,
     /// The answer for `message.appended`.
     content: Answer,
-    /// Calls for `message.appended`, together at most `max_trailer_bytes` as their events are on the wire.
+    /// Calls for `message.appended`, together at most `max_trailer_bytes`, measured as their events on the wire.
     tool_calls: Vec<Value>,
     tool_bytes: usize,
-    tools_cut: bool,
+    are_tools_cut: bool,
 }
 
-/// What an event may change besides what is kept; put back where the event does not fit.
+/// The state that is restored if an event does not fit.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct State {
     lines: Lines,
     started: bool,
-    /// Events seen: the number in ids.
+    /// The number of events so far, which is used in IDs.
     events: u64,
 }
 
@@ -41,16 +41,16 @@ impl Documented {
     pub(super) fn new(wire: Eve) -> Self {
         Self {
             parks: false,
-            place: Place {
+            state: State {
                 lines: Lines::new(Some(wire.first_index)),
                 started: false,
                 events: 0,
             },
             calls: Calls::default(),
-            content: Answer::within(Eve::MAX_CONTENT_BYTES),
+            content: Answer::with_limit(Eve::MAX_CONTENT_BYTES),
             tool_calls: Vec::new(),
             tool_bytes: 0,
-            tools_cut: false,
+            are_tools_cut: false,
             wire,
         }
     }
@@ -62,12 +62,12 @@ impl Documented {
         at: Option<Timestamp>,
         out: &mut BytesMut,
     ) {
-        self.place.lines.append(kind, data, at, out);
+        self.state.lines.append(kind, data, at, out);
     }
 
-    /// Begins the turn, once.
+    /// Begins the turn if it has not begun.
     fn start(&mut self, at: Option<Timestamp>, out: &mut BytesMut) {
-        if std::mem::replace(&mut self.place.started, true) {
+        if std::mem::replace(&mut self.state.started, true) {
             return;
         }
         if self.wire.sequence == 0 {
@@ -88,9 +88,9 @@ impl Documented {
         ])
     }
 
-    /// The id of a call that came without one.
+    /// The ID of a call that arrived without one.
     fn id(&self) -> String {
-        format!("turn_{}_call_{}", self.wire.sequence, self.place.events)
+        format!("turn_{}_call_{}", self.wire.sequence, self.state.events)
     }
 
     fn call_id(&self, call: &ToolCall) -> String {
@@ -149,9 +149,9 @@ impl Documented {
                 "result.completed",
                 data([("result", Some(result.result.clone()))]),
             ),
-            event => return write_own(&mut self.place.lines, event, at, max_bytes, out),
+            event => return write_undefined(&mut self.state.lines, event, at, max_bytes, out),
         };
-        self.place.lines.write(kind, some(&data), at, max_bytes, out)
+        self.state.lines.write(kind, some(&data), at, max_bytes, out)
     }
 
     fn call(&self, call: &ToolCall, event: &Event) -> Result<Map<String, Value>, EncodeError> {
@@ -181,14 +181,14 @@ impl Documented {
         Ok(data)
     }
 
-    /// Keeps what an event that was written, in so many bytes, says of tools.
+    /// Keeps the tool call or result of an event that was written in `bytes` bytes.
     fn remember(&mut self, event: &Event, bytes: usize) {
         if !matches!(event, Event::ToolCall(_) | Event::ToolResult(_)) {
             return;
         }
         self.tool_bytes = self.tool_bytes.saturating_add(bytes);
         let room = self.tool_bytes <= self.wire.limits.max_trailer_bytes;
-        self.tools_cut |= !room;
+        self.are_tools_cut |= !room;
         match event {
             Event::ToolCall(call) => {
                 let id = self.call_id(call);
@@ -246,10 +246,10 @@ impl Spelling for Documented {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        // An event that does not fit must leave nothing behind.
-        let before = self.place;
+        // An event that does not fit must not change the state.
+        let before = self.state;
         self.start(timestamp, out);
-        self.place.events += 1;
+        self.state.events += 1;
         let from = out.len();
         match self.write_event(event, timestamp, out) {
             Ok(()) => {
@@ -259,7 +259,7 @@ impl Spelling for Documented {
                 }
             }
             Err(error) => {
-                self.place = before;
+                self.state = before;
                 return Err(error);
             }
         }
@@ -282,7 +282,7 @@ impl Spelling for Documented {
         message.extend(whole);
         let mut state = message.clone();
         state.insert("toolCalls".into(), std::mem::take(&mut self.tool_calls).into());
-        if self.tools_cut {
+        if self.are_tools_cut {
             state.insert("truncated".into(), true.into());
         }
         self.append("message.appended", Some(&state), at, out);
@@ -302,10 +302,10 @@ impl Spelling for Documented {
             Status::Completed | Status::Stopped => ("session.waiting", Map::new()),
         };
         let max_bytes = self.wire.limits.max_trailer_bytes;
-        self.place.lines.append_last(kind, &last, end, max_bytes, out);
+        self.state.lines.append_last(kind, &last, end, max_bytes, out);
     }
 
-    fn may_park(&mut self) -> bool {
+    fn allow_parking(&mut self) -> bool {
         self.parks = self.wire.parks;
         self.parks
     }

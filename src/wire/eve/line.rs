@@ -1,4 +1,4 @@
-//! One line, and what is common to the lines of a turn.
+//! One line, and the helpers that both vocabularies share.
 
 use bytes::BytesMut;
 use serde::Serialize;
@@ -13,10 +13,10 @@ use crate::wire::{EncodeError, typed};
 
 use super::TYPES;
 
-/// Writes lines within a limit. A copy of it is all that has to be put back where an event does not fit.
+/// Writes lines within a limit. To undo an event that does not fit, restore a copy of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lines {
-    /// The index of the next line, where the vocabulary says it.
+    /// The index of the next line, if the vocabulary sends it.
     index: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Lines {
         Self { index: first_index }
     }
 
-    /// Appends a line. On an error `out` may hold a part of it.
+    /// Appends a line. On an error `out` may contain a part of it.
     pub(super) fn write(
         &mut self,
         kind: &str,
@@ -41,14 +41,14 @@ impl Lines {
             json::write(out, data)?;
         }
         self.finish(at, out)?;
-        // The line end is no part of the line.
+        // The limit does not include the line end.
         if out.len() - from - 1 > max_bytes {
             return Err(EncodeError::TooLarge { max_bytes });
         }
         Ok(())
     }
 
-    /// [`Lines::write`] where there is no limit, for what always serialises.
+    /// [`Lines::write`] without a limit, for data that always serialises.
     pub(super) fn append(
         &mut self,
         kind: &str,
@@ -58,12 +58,12 @@ impl Lines {
     ) {
         let from = out.len();
         if self.write(kind, data, at, usize::MAX, out).is_err() {
-            // Half a line must not stay in any case.
+            // A partial line must not remain in any case.
             out.truncate(from);
         }
     }
 
-    /// Appends the last line of a turn: its data are `data`, never empty, and the metadata.
+    /// Appends the last line of a turn, whose data is `data` and the metadata.
     pub(super) fn append_last(
         &mut self,
         kind: &str,
@@ -76,7 +76,7 @@ impl Lines {
         let mut written = begin(kind, out);
         out.extend_from_slice(DATA);
         written = written.and_then(|()| json::write(out, data));
-        // The object is taken up again for the metadata, which a limit of its own may shorten.
+        // The object is opened again for the metadata, which has its own limit.
         out.truncate(out.len() - 1);
         out.extend_from_slice(if data.is_empty() {
             br#""metadata":"#
@@ -113,15 +113,15 @@ fn begin(kind: &str, out: &mut BytesMut) -> serde_json::Result<()> {
     json::write(out, &kind)
 }
 
-/// Appends an event that Eve has no name for, under its own.
-pub(super) fn write_own(
+/// Appends an event that Eve does not define, under its name.
+pub(super) fn write_undefined(
     lines: &mut Lines,
     event: &Event,
     at: Option<Timestamp>,
     max_bytes: usize,
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
-    let name = typed::own_name(event, &TYPES);
+    let name = typed::unreserved_name(event, &TYPES);
     let data = match event {
         Event::Custom(custom) => match &custom.data {
             Value::Null => Map::new(),
@@ -134,12 +134,12 @@ pub(super) fn write_own(
     lines.write(&name, some(&data), at, max_bytes, out)
 }
 
-/// An object, unless it is empty.
+/// Returns the object, or `None` if it is empty.
 pub(super) fn some(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
     (!members.is_empty()).then_some(members)
 }
 
-/// The members that are there.
+/// Builds an object of the members that have a value.
 pub(super) fn data<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, Value> {
     members
         .into_iter()
@@ -147,14 +147,14 @@ pub(super) fn data<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<S
         .collect()
 }
 
-/// What is there of an optional word.
+/// An optional string as JSON.
 pub(super) fn word(word: Option<&String>) -> Option<Value> {
     word.map(|word| word.as_str().into())
 }
 
-/// The members of an event that have no place of their own.
-pub(super) fn others(event: &Event, placed: &[&str]) -> serde_json::Result<Map<String, Value>> {
+/// The members of an event except those that Eve has a member for.
+pub(super) fn others(event: &Event, known: &[&str]) -> serde_json::Result<Map<String, Value>> {
     let mut members = typed::members(event)?;
-    members.retain(|name, value| !placed.contains(&name.as_str()) && !value.is_null());
+    members.retain(|name, value| !known.contains(&name.as_str()) && !value.is_null());
     Ok(members)
 }

@@ -1,10 +1,12 @@
-//! The wire of Eve: JSON lines, `{"type":…,"data":{…}}` each. Encoder only.
+//! The wire of Eve: JSON lines of the form `{"type":…,"data":{…}}`. Encoder only.
 //!
-//! There are two vocabularies. *Shipped* is version 16 as the published clients read it; *documented* is that of Eve's page of
-//! events, which no published client reads. A spelling is one turn, Eve's stream is a session: what a turn has to know of its
-//! session is told to [`Eve`].
+//! There are two vocabularies. *Shipped* is version 16, as the published clients read it. *Documented* is
+//! that of Eve's page of events, which no published client reads. An encoder writes one turn, but a stream
+//! of Eve is a session: the settings of [`Eve`] describe the turn's place in its session.
 //!
-//! It knows no store of sessions, no clock and no random ids: every id is the turn's number with a word.
+//! This module does not store sessions and has no clock and no random numbers: every ID is made of the
+//! turn's number and a word. The rules are in `PROTOCOL.md`, section "Eve" (`[E-nn]`), the vectors in
+//! `tests/vectors/eve`; `docs/protocols.md` introduces Eve.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -32,6 +34,8 @@ use super::{Limits, Spelling, Wire};
 use crate::frame::{End, Status};
 
 /// The wire of Eve, for one turn of a session.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Debug)]
 pub struct Eve {
     session_id: Arc<str>,
@@ -51,14 +55,14 @@ impl Eve {
     pub const STREAM_VERSION: u32 = 16;
     /// The media type.
     pub const STREAM_CONTENT_TYPE: &'static str = "application/x-ndjson; charset=utf-8";
-    /// Most bytes of the answer that one `message.appended` repeats: 16 KiB, some four thousand tokens, which few answers reach.
-    /// The contract repeats the answer in every line, so a step of N bytes in pieces of 4 costs N²/8 bytes: 32 MiB for this one.
-    pub const MAX_MESSAGE_BYTES: usize = 16 * 1024;
-    /// Most bytes of the answer that the documented `message.appended` and `message.completed` hold: 512 KiB. Readers of Eve refuse
-    /// lines of more than 5 MiB, and a byte may become six when it is escaped.
-    pub const MAX_CONTENT_BYTES: usize = 512 * 1024;
+    /// Some four thousand tokens, which few answers reach. The protocol repeats the answer in every line, so a
+    /// step of N bytes in pieces of 4 costs N²/8 bytes: 32 MiB for this limit.
+    const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+    /// The size of the answer in the documented `message.appended` and `message.completed`. Readers of Eve
+    /// refuse lines of more than 5 MiB, and a byte may become six when it is escaped.
+    const MAX_CONTENT_BYTES: usize = 512 * 1024;
 
-    /// The first turn of the session, in the shipped vocabulary.
+    /// Creates the wire of the first turn of a session, in the shipped vocabulary.
     pub fn new(session_id: impl Into<Arc<str>>) -> Self {
         Self {
             session_id: session_id.into(),
@@ -72,14 +76,14 @@ impl Eve {
         }
     }
 
-    /// Sets which turn of its session this is, counted from 0. Turn 0 begins the session.
+    /// Sets the number of this turn in its session, counted from 0. Turn 0 begins the session.
     #[must_use]
     pub fn turn(mut self, sequence: u64) -> Self {
         self.sequence = sequence;
         self
     }
 
-    /// Sets what the user said, which the stream repeats.
+    /// Sets the user's message, which the stream repeats.
     #[must_use]
     pub fn message(mut self, message: impl Into<Arc<str>>) -> Self {
         self.message = Some(message.into());
@@ -93,44 +97,46 @@ impl Eve {
         self
     }
 
-    /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and what comes after the answer begins another
-    /// step. Every reader gets that line, whether its stream ends there or not, since a place in the session is a number of lines.
+    /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and the frames
+    /// after the answer begin another step. Every reader gets that line, whether its stream ends there or not,
+    /// because a position in the session is a number of lines.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
-    /// turn it changes nothing.
+    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
+    /// no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
         self
     }
 
-    /// Sets how many lines the session has before this turn: the `streamIndex` of the turn's first line. The shipped vocabulary
-    /// does not say it.
+    /// Sets the number of lines in the session before this turn, which is the `streamIndex` of the turn's first
+    /// line. The shipped vocabulary does not send it.
     #[must_use]
     pub fn first_index(mut self, index: u64) -> Self {
         self.first_index = index;
         self
     }
 
-    /// Sets how many bytes of the answer one `message.appended` repeats, [`Eve::MAX_MESSAGE_BYTES`] else; at least 4, so that every
-    /// character fits. What is longer goes on in a step of its own.
+    /// Sets how many bytes of the answer one `message.appended` repeats. Default: 16 KiB. The minimum is 4, so
+    /// that every character fits. A longer answer continues in another step.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes.max(4);
         self
     }
 
-    /// Sets the limits: of each line that an event becomes, and of the metadata.
+    /// Sets the limits of each line of an event, and of the metadata.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Whether a turn that ends so is the last of its session: its last line is `session.failed` then, else `session.waiting`.
+    /// Returns `true` if a turn with this end is the last of its session. Its last line is then
+    /// `session.failed`, otherwise `session.waiting`.
     ///
-    /// The shipped vocabulary has a failure of a turn and one of the session; the latter is for what asking again cannot help. The
-    /// documented one has the latter only.
+    /// The shipped vocabulary has a failure of the turn, and a failure of the session for permanent failures.
+    /// The documented vocabulary has only the failure of the session.
     pub fn ends_session(&self, end: &End) -> bool {
         match &end.status {
             Status::Failed(failure) => self.documented || !failure.recoverable,
@@ -148,7 +154,7 @@ impl Wire for Eve {
         Self::STREAM_CONTENT_TYPE
     }
 
-    /// Without `x-eve-session-id`, which every session has another of.
+    /// Without `x-eve-session-id`, which differs between sessions.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("x-eve-stream-format", Self::STREAM_FORMAT),
@@ -166,7 +172,8 @@ impl Wire for Eve {
     }
 }
 
-/// The types of both vocabularies, and those that clients make for themselves: an application's event cannot take one.
+/// The types of both vocabularies and those that clients use internally. An application event with such a
+/// name gets a prefix.
 const TYPES: [&str; 38] = [
     "session.started",
     "session.waiting",

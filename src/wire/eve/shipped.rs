@@ -1,14 +1,15 @@
-//! Version 16 as the published clients read it.
+//! The vocabulary of version 16, as the published clients read it.
 //!
-//! A step is what the clients show as one block: a thought and a part of the answer at most. So a second thought begins another
-//! step, and an answer that is too long to be repeated in each line goes on in another.
+//! The clients show a step as one block with at most one thought and one part of the answer. Therefore a
+//! second thought begins another step, and an answer that is too long to be repeated in each line continues
+//! in another.
 
 use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Eve;
-use super::line::{Lines, data, others, some, word, write_own};
+use super::line::{Lines, data, others, some, word, write_undefined};
 use crate::event::{
     AuthorizationCompleted, AuthorizationRequired, Event, InputRequested, ToolCall, ToolResult,
 };
@@ -19,55 +20,55 @@ use crate::time::Timestamp;
 use crate::wire::calls::{ASK, Call, Calls};
 use crate::wire::{EncodeError, Spelling};
 
-/// What Eve says of a result that is an error without a code of its own.
+/// Eve's code for an error result that has no code.
 const RESULT_FAILED: &str = "ACTION_RESULT_FAILED";
 
 #[derive(Debug)]
 pub(super) struct Shipped {
     wire: Eve,
-    /// The stream may end at a question.
+    /// Whether the stream may end at a question.
     parks: bool,
     turn_id: String,
-    place: Place,
+    state: State,
     calls: Calls,
     /// The answer in this step, at most `max_message_bytes`.
     so_far: String,
 }
 
-/// What an event may change besides the calls; put back where the event does not fit.
+/// The state that is restored if an event does not fit.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct State {
     lines: Lines,
     started: bool,
-    /// The step that is open.
+    /// The index of the open step.
     step: u64,
-    /// Steps begun.
+    /// The number of steps begun.
     steps: u64,
-    /// The open step has its thought.
+    /// Whether the open step has its thought.
     has_thought: bool,
-    /// The step has ended at a question; what comes next begins another.
+    /// Whether the step has ended at a question, so that the next frame begins another.
     is_parked: bool,
-    /// Events seen: the number in ids.
+    /// The number of events so far, which is used in IDs.
     events: u64,
 }
 
-/// Where something belongs, behind its own members.
+/// The turn and step that a line belongs to, after its other members.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct At<'a> {
+struct Position<'a> {
     sequence: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     step_index: Option<u64>,
     turn_id: &'a str,
 }
 
-/// Data of a line with its place.
+/// The data of a line with its position.
 #[derive(Serialize)]
-struct Placed<'a, D: Serialize> {
+struct Positioned<'a, D: Serialize> {
     #[serde(flatten)]
     data: D,
     #[serde(flatten)]
-    at: At<'a>,
+    position: Position<'a>,
 }
 
 #[derive(Serialize)]
@@ -82,7 +83,7 @@ impl Shipped {
         Self {
             parks: false,
             turn_id: format!("turn_{}", wire.sequence),
-            place: Place {
+            state: State {
                 lines: Lines::new(None),
                 started: false,
                 step: 0,
@@ -97,9 +98,9 @@ impl Shipped {
         }
     }
 
-    /// The id of a call that came without one.
+    /// The ID of a call that arrived without one.
     fn id(&self) -> String {
-        format!("{}_call_{}", self.turn_id, self.place.events)
+        format!("{}_call_{}", self.turn_id, self.state.events)
     }
 
     /// Appends a line of a step.
@@ -112,20 +113,20 @@ impl Shipped {
         max_bytes: usize,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let at = At {
+        let position = Position {
             sequence: self.wire.sequence,
             step_index: Some(step),
             turn_id: &self.turn_id,
         };
-        let data = Placed { data, at };
-        self.place
+        let data = Positioned { data, position };
+        self.state
             .lines
             .write(kind, Some(&data), timestamp, max_bytes, out)
     }
 
-    /// [`Shipped::write`] in the open step and without a limit, for what always serialises.
+    /// [`Shipped::write`] in the open step and without a limit, for data that always serialises.
     fn append(&mut self, kind: &str, data: impl Serialize, timestamp: Option<Timestamp>, out: &mut BytesMut) {
-        let written = self.write(kind, data, self.place.step, timestamp, usize::MAX, out);
+        let written = self.write(kind, data, self.state.step, timestamp, usize::MAX, out);
         debug_assert!(written.is_ok(), "{written:?}");
     }
 
@@ -137,26 +138,26 @@ impl Shipped {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) {
-        let at = At {
+        let position = Position {
             sequence: self.wire.sequence,
             step_index: None,
             turn_id: &self.turn_id,
         };
-        let data = Placed { data, at };
-        self.place.lines.append(kind, Some(&data), timestamp, out);
+        let data = Positioned { data, position };
+        self.state.lines.append(kind, Some(&data), timestamp, out);
     }
 
-    /// Begins the turn, once.
+    /// Begins the turn if it has not begun.
     fn start(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
-        if std::mem::replace(&mut self.place.is_parked, false) {
+        if std::mem::replace(&mut self.state.is_parked, false) {
             self.begin_step(timestamp, out);
         }
-        if std::mem::replace(&mut self.place.started, true) {
+        if std::mem::replace(&mut self.state.started, true) {
             return;
         }
         let nothing = Map::new();
         if self.wire.sequence == 0 {
-            self.place
+            self.state
                 .lines
                 .append("session.started", Some(&nothing), timestamp, out);
         }
@@ -179,13 +180,14 @@ impl Shipped {
     }
 
     fn begin_step(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
-        self.place.step = self.place.steps;
-        self.place.steps += 1;
-        self.place.has_thought = false;
+        self.state.step = self.state.steps;
+        self.state.steps += 1;
+        self.state.has_thought = false;
         self.append("step.started", Map::new(), timestamp, out);
     }
 
-    /// Ends the open step behind a question, and lets the session wait. The line has no metadata: the turn is not over.
+    /// Ends the open step after a question, with `session.waiting`. This line has no metadata, because the turn
+    /// continues.
     fn end_at_question(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let reason = "tool-calls";
         if !self.so_far.is_empty() {
@@ -195,11 +197,11 @@ impl Shipped {
         }
         self.append("step.completed", json!({"finishReason": reason}), timestamp, out);
         let (kind, data) = waiting();
-        self.place.lines.append(kind, Some(&data), timestamp, out);
-        self.place.is_parked = true;
+        self.state.lines.append(kind, Some(&data), timestamp, out);
+        self.state.is_parked = true;
     }
 
-    /// What of an event changes `place` only.
+    /// Writes an event, and changes only `state`.
     fn write_event(
         &mut self,
         event: &Event,
@@ -228,9 +230,9 @@ impl Shipped {
                 "result.completed",
                 data([("result", Some(result.result.clone()))]),
             ),
-            event => return write_own(&mut self.place.lines, event, timestamp, max_bytes, out),
+            event => return write_undefined(&mut self.state.lines, event, timestamp, max_bytes, out),
         };
-        self.write(kind, data, self.place.step, timestamp, max_bytes, out)
+        self.write(kind, data, self.state.step, timestamp, max_bytes, out)
     }
 
     fn write_thought(
@@ -242,14 +244,14 @@ impl Shipped {
     ) -> Result<(), EncodeError> {
         let max_bytes = self.wire.limits.max_line_bytes;
         // Clients keep one thought for each step, and the step with the answer stays open.
-        let aside = self.place.has_thought && !self.so_far.is_empty();
-        if self.place.has_thought && !aside {
+        let aside = self.state.has_thought && !self.so_far.is_empty();
+        if self.state.has_thought && !aside {
             self.next_step("other", timestamp, out);
         }
-        let mut step = self.place.step;
+        let mut step = self.state.step;
         if aside {
-            step = self.place.steps;
-            self.place.steps += 1;
+            step = self.state.steps;
+            self.state.steps += 1;
             self.write("step.started", Map::new(), step, timestamp, max_bytes, out)?;
         }
         let appended = json!({"reasoningDelta": thought, "reasoningSoFar": thought});
@@ -261,7 +263,7 @@ impl Shipped {
             let other = json!({"finishReason": "other"});
             return self.write("step.completed", other, step, timestamp, max_bytes, out);
         }
-        self.place.has_thought = true;
+        self.state.has_thought = true;
         Ok(())
     }
 
@@ -288,7 +290,7 @@ impl Shipped {
         Ok(data)
     }
 
-    /// The id of the call that is answered; a new one where there is none.
+    /// The ID of the call that a result answers; a new one if there is no such call.
     fn answered(&self, id: Option<&str>, tool: &str) -> String {
         let call = self.calls.answered_by(id, tool).map(|(_, call)| call.id.clone());
         call.or_else(|| id.map(str::to_owned))
@@ -299,7 +301,7 @@ impl Shipped {
         call.call_id.clone().unwrap_or_else(|| self.id())
     }
 
-    /// Remembers what an event that was written asks for, and forgets what it answers.
+    /// Updates the open calls after an event was written.
     fn remember(&mut self, event: &Event) {
         match event {
             Event::ToolCall(call) => self.calls.open_bounded(Call {
@@ -315,7 +317,7 @@ impl Shipped {
         }
     }
 
-    /// Says of every call that has no result how it ended: with the turn.
+    /// Writes a result for every open call: it ended with the turn.
     fn close_calls(&mut self, status: &Status, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let failure = Failure::of(status);
         let error = failure.map(|failure| (failure.code().to_owned(), failure.message.into_owned()));
@@ -334,10 +336,10 @@ impl Spelling for Shipped {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        // An event that does not fit must leave nothing behind.
-        let before = self.place;
+        // An event that does not fit must not change the state.
+        let before = self.state;
         self.start(timestamp, out);
-        self.place.events += 1;
+        self.state.events += 1;
         match self.write_event(event, timestamp, out) {
             Ok(()) => {
                 self.remember(event);
@@ -346,7 +348,7 @@ impl Spelling for Shipped {
                 }
             }
             Err(error) => {
-                self.place = before;
+                self.state = before;
                 return Err(error);
             }
         }
@@ -386,7 +388,7 @@ impl Spelling for Shipped {
             Status::Completed => "stop",
             Status::Stopped => "other",
             Status::Failed(failure) => {
-                // Without `message.completed`, by which clients take an answer for whole.
+                // Without `message.completed`: clients take an answer that has it for complete.
                 let error = json!({"code": failure.kind, "message": failure.message});
                 self.append("step.failed", &error, timestamp, out);
                 self.append_of_turn("turn.failed", &error, timestamp, out);
@@ -425,7 +427,7 @@ impl Spelling for Shipped {
         self.append_last(waiting(), end, out);
     }
 
-    fn may_park(&mut self) -> bool {
+    fn allow_parking(&mut self) -> bool {
         self.parks = self.wire.parks;
         self.parks
     }
@@ -438,7 +440,7 @@ impl Spelling for Shipped {
 impl Shipped {
     fn append_last(&mut self, (kind, data): (&str, Map<String, Value>), end: &End, out: &mut BytesMut) {
         let max_bytes = self.wire.limits.max_trailer_bytes;
-        self.place.lines.append_last(kind, &data, end, max_bytes, out);
+        self.state.lines.append_last(kind, &data, end, max_bytes, out);
     }
 }
 
@@ -449,14 +451,14 @@ fn waiting() -> (&'static str, Map<String, Value>) {
     )
 }
 
-/// Puts what Eve has no place for under `metadata`.
+/// Adds the members that Eve does not have under `metadata`.
 fn add_others(data: &mut Map<String, Value>, others: Map<String, Value>) {
     if !others.is_empty() {
         data.insert("metadata".into(), others.into());
     }
 }
 
-/// Arguments as the object that they have to be.
+/// The arguments of a call, which must be an object.
 fn object(input: &Value) -> Value {
     match input {
         Value::Null => json!({}),
@@ -465,14 +467,14 @@ fn object(input: &Value) -> Value {
     }
 }
 
-/// The data of `action.result`; with an error the action failed.
+/// The data of `action.result`, failed if there is an error.
 fn outcome(id: &str, tool: &str, output: &Value, error: Option<(String, String)>) -> Map<String, Value> {
     let is_error = error.is_some();
     let result = data([
         ("callId", Some(id.into())),
         ("isError", is_error.then_some(true.into())),
         ("kind", Some("tool-result".into())),
-        // The contract has an output in every result.
+        // The protocol requires an output in every result.
         ("output", Some(output.clone())),
         ("toolName", Some(tool.into())),
     ]);
@@ -489,7 +491,7 @@ fn outcome(id: &str, tool: &str, output: &Value, error: Option<(String, String)>
     ])
 }
 
-/// Code and message of a result that is an error.
+/// The code and the message of an error result.
 fn error_of(result: &Value) -> (String, String) {
     let word = |name| {
         result
@@ -542,7 +544,7 @@ fn question(request: &InputRequested) -> Map<String, Value> {
 
 fn consent(required: &AuthorizationRequired) -> Map<String, Value> {
     let description = word(required.description.as_ref());
-    // The contract has a description in every request; this is Eve's own.
+    // The protocol requires a description; this is Eve's own.
     let fallback = || format!("Authorization required for {}", required.connection).into();
     data([
         ("authorization", Some(json!({"url": required.auth_url}))),

@@ -47,7 +47,7 @@ fn question(frame: &Frame) -> Option<(&InputRequested, Option<ragwire::Timestamp
 /// What a reader of `frames` gets who begins at `from`, where the questions of `open` wait: by an encoder that nobody disturbs.
 fn expected(wire: &impl Wire, frames: &[Frame], from: usize, open: &[&str]) -> Vec<u8> {
     let mut encoder = wire.encoder();
-    assert!(encoder.may_park());
+    assert!(encoder.allow_parking());
     let (mut out, mut begins) = (BytesMut::new(), 0);
     for (index, frame) in frames.iter().enumerate() {
         encoder.encode(frame, &mut out).unwrap();
@@ -55,7 +55,7 @@ fn expected(wire: &impl Wire, frames: &[Frame], from: usize, open: &[&str]) -> V
         if index + 1 == from {
             begins = out.len();
             if asked.is_some() {
-                encoder.go_on(&mut out);
+                encoder.unpark(&mut out);
             }
         } else if index >= from
             && let Some((asked, timestamp)) = asked

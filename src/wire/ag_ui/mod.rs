@@ -1,8 +1,9 @@
-//! AG-UI 1.0: server-sent events whose data is one JSON object with a `type`. Encoder only.
+//! [AG-UI](https://docs.ag-ui.com) 1.0: server-sent events whose data is one JSON object with a `type`.
+//! Encoder only.
 //!
-//! Its client ends a run with an error when anything comes out of order, so one state machine here owns all that is open: the
-//! run, the step before the text, and the message. It knows no clock and makes no random ids: every id is the run's with a
-//! number.
+//! The AG-UI client fails a run if any object is out of order, so one state machine here tracks what is
+//! open: the run, the step before the text, and the message. It has no clock and no random numbers: every
+//! ID is the run's ID with a number. The rules are in `PROTOCOL.md`, section "AG-UI" (`[G-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -14,6 +15,7 @@
 //! assert!(bytes.starts_with(b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"thread-1\",\"runId\":\"run-1\"}\n\n"));
 //! ```
 
+mod line;
 #[cfg(test)]
 mod tests;
 
@@ -21,18 +23,30 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use bytes::BytesMut;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use self::line::{Interrupt, Line, Lines, Outcome, Tokens};
 use super::object::{self, Late};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Status};
-use crate::json;
 use crate::order::Phase;
 use crate::time::Timestamp;
 
 /// The AG-UI wire, for one run.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use ragwire::event::ToolCall;
+/// use ragwire::wire::Wire;
+/// use ragwire::AgUi;
+///
+/// let (mut encoder, mut bytes) = (AgUi::new("thread-1", "run-1").encoder(), BytesMut::new());
+/// let call = ToolCall::new("bm25", serde_json::json!({"query": "commit"}));
+/// encoder.event(&call.into(), None, &mut bytes).unwrap();
+/// let text = String::from_utf8(bytes.to_vec()).unwrap();
+/// assert!(text.contains("\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"run-1-call-1\""));
+/// ```
 #[derive(Clone, Debug)]
 pub struct AgUi {
     ids: Ids,
@@ -44,10 +58,10 @@ impl AgUi {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// The step that lasts until the first text.
+    /// The name of the step that lasts until the first text.
     pub const STEP: &'static str = "retrieval";
 
-    /// Takes the ids that the client sent with its request.
+    /// Creates the wire of a run from the IDs that the client sent in its request.
     pub fn new(thread_id: impl Into<String>, run_id: impl Into<String>) -> Self {
         Self {
             ids: Ids {
@@ -60,27 +74,29 @@ impl AgUi {
         }
     }
 
-    /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and its client answers with `resume` in the next run, which
-    /// is this wire with the ids of that run.
+    /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and the client answers with
+    /// `resume` in the next run, which uses this wire with the IDs of that run.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
-    /// turn it changes nothing.
+    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
+    /// no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
         self
     }
 
-    /// Sets what the ids of messages and calls begin with; the run's id unless it is called. Where a turn has several runs
-    /// ([`parks`](Self::parks)), it has to be the same in all of them, so that a result finds its call. The interrupt of a question has the
-    /// id `PREFIX-REQUEST` then, so that the answer says which turn it is for; without a prefix it is the question's own.
+    /// Sets the prefix of the IDs of messages and calls. Default: the run's ID.
+    ///
+    /// If a turn has several runs ([`parks`](Self::parks)), use the same prefix in all of them, so that a
+    /// result finds its call. The interrupt of a question then has the ID `PREFIX-REQUEST`, so that the answer
+    /// identifies the turn; without a prefix it has the ID of the question.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.ids.prefix = Some(prefix.into());
         self
     }
 
-    /// Sets the limits: of each object that an event becomes, and of the metadata.
+    /// Sets the limits of each object of an event, and of the metadata.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -115,16 +131,16 @@ impl Wire for AgUi {
 struct Ids {
     thread_id: String,
     run_id: String,
-    /// What the other ids begin with, where that is not the run's.
+    /// The prefix of the other IDs, if it is not the run's ID.
     prefix: Option<String>,
 }
 
-/// What has to be closed before the run may end.
+/// The objects that must be closed before the run may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Open {
-    /// Not even the run has begun.
+    /// The run has not begun.
     Nothing,
-    /// The run alone.
+    /// The run only.
     Run,
     /// The run and its step.
     Step,
@@ -132,9 +148,9 @@ enum Open {
     Message,
 }
 
-/// Calls that wait for a result that names them by their tool only; the oldest is forgotten for one more than these.
+/// The maximum number of calls without an ID that wait for a result; one more drops the oldest.
 const MAX_UNNAMED_CALLS: usize = 64;
-/// Most bytes of their tools' names: 1 KiB for each, far more than model servers allow.
+/// The maximum size of their tools' names together: 1 KiB for each, far more than model servers allow.
 const MAX_UNNAMED_CALL_BYTES: usize = MAX_UNNAMED_CALLS * 1024;
 
 #[derive(Debug)]
@@ -142,14 +158,14 @@ struct AgUiSpelling {
     ids: Ids,
     limits: Limits,
     wants_to_park: bool,
-    /// The run may end at a question.
+    /// Whether the run may end at a question.
     parks: bool,
     open: Open,
-    /// How many messages were begun: one, unless a question came amid the answer.
+    /// The number of messages begun: one, unless a question interrupted the answer.
     messages: u64,
-    /// How many events came: the number in their ids.
+    /// The number of events so far, which is used in IDs.
     events: u64,
-    /// Calls without an id of their own that have no result yet: their tool and the number in their id.
+    /// Calls that arrived without an ID and have no result yet: their tool and the number in their ID.
     calls: VecDeque<(String, u64)>,
 }
 
@@ -162,7 +178,7 @@ impl Spelling for AgUiSpelling {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         let lines = Lines::new(self.limits.max_line_bytes, timestamp);
-        // The state follows when all is written: an event that does not fit must leave none of it behind.
+        // The state changes only after everything is written: an event that does not fit must not change it.
         let number = self.events + 1;
         let mut open = self.open;
         if open == Open::Nothing {
@@ -176,7 +192,7 @@ impl Spelling for AgUiSpelling {
             open = Open::Step;
         }
         if self.parks && matches!(event, Event::InputRequested(_)) {
-            // The run may end behind it.
+            // The run may end after it.
             self.write_close(open, lines, out)?;
             open = Open::Run;
         }
@@ -187,7 +203,7 @@ impl Spelling for AgUiSpelling {
                 let tool_call_id = call.call_id.as_deref().unwrap_or(&fallback);
                 let metadata = members(event, &["tool", "input", "call_id"])?;
                 let arguments = match &call.input {
-                    // Clients parse the arguments, and nothing does not parse.
+                    // Clients parse the arguments, and an empty string does not parse.
                     Value::Null => "{}".to_owned(),
                     input => input.to_string(),
                 };
@@ -213,8 +229,8 @@ impl Spelling for AgUiSpelling {
                     Some(_) => None,
                     None => self.calls.iter().position(|(tool, _)| *tool == result.tool),
                 };
-                let asked = answered.and_then(|at| self.calls.get(at));
-                let fallback = self.id("call", asked.map_or(number, |(_, number)| *number));
+                let call = answered.and_then(|at| self.calls.get(at));
+                let fallback = self.id("call", call.map_or(number, |(_, number)| *number));
                 let content = match &result.result {
                     Value::Null => String::new(),
                     Value::String(text) => text.clone(),
@@ -234,9 +250,9 @@ impl Spelling for AgUiSpelling {
             Event::Reasoning(reasoning) => self.reasoning(lines, event, &reasoning.content, number, out)?,
             Event::Custom(custom) => {
                 // The client refuses a record without a value.
-                let nothing = Value::Object(Map::new());
+                let empty = Value::Object(Map::new());
                 let value = if custom.data.is_null() {
-                    &nothing
+                    &empty
                 } else {
                     &custom.data
                 };
@@ -337,14 +353,14 @@ impl Spelling for AgUiSpelling {
             ),
         };
         lines.append(&line, out);
-        // The object and its frame are taken up again for the metadata, which a limit of its own may shorten.
+        // The object is opened again for the metadata, which has its own limit.
         out.truncate(out.len() - CLOSE.len());
         out.extend_from_slice(member);
         object::write_end(end, &Late::default(), self.limits.max_trailer_bytes, out);
         out.extend_from_slice(CLOSE);
     }
 
-    fn may_park(&mut self) -> bool {
+    fn allow_parking(&mut self) -> bool {
         self.parks = self.wants_to_park;
         self.parks
     }
@@ -370,11 +386,11 @@ impl Spelling for AgUiSpelling {
         Lines::new(usize::MAX, timestamp).append(&line, out);
     }
 
-    fn go_on(&mut self, out: &mut BytesMut) {
+    fn unpark(&mut self, out: &mut BytesMut) {
         Lines::new(usize::MAX, None).append(&self.started(), out);
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
@@ -383,7 +399,7 @@ impl Spelling for AgUiSpelling {
     }
 }
 
-/// What ends every object.
+/// The end of every object.
 const CLOSE: &[u8] = b"}\n\n";
 
 impl AgUiSpelling {
@@ -440,7 +456,7 @@ impl AgUiSpelling {
         lines.write(&Line::ReasoningEnd { message_id }, out)
     }
 
-    /// Leaves nothing open but the run.
+    /// Closes everything but the run.
     fn close(&mut self, lines: Lines, out: &mut BytesMut) {
         if self.open == Open::Nothing {
             lines.append(&self.started(), out);
@@ -450,7 +466,7 @@ impl AgUiSpelling {
         self.open = Open::Run;
     }
 
-    /// Writes what closes all that is open in the run.
+    /// Writes the object that closes what is open in the run.
     fn write_close(&self, open: Open, lines: Lines, out: &mut BytesMut) -> Result<(), EncodeError> {
         match open {
             Open::Nothing | Open::Run => Ok(()),
@@ -468,7 +484,7 @@ impl AgUiSpelling {
     }
 }
 
-/// What an answer has to be, as JSON Schema, where that can be said.
+/// The JSON Schema of an answer, if its form is known.
 fn response_schema(question: &InputRequested) -> Option<Value> {
     match (question.kind.as_str(), question.options.as_deref()) {
         ("text", _) => Some(json!({"type": "string"})),
@@ -477,7 +493,7 @@ fn response_schema(question: &InputRequested) -> Option<Value> {
     }
 }
 
-/// The members of an event besides its name and those that stand elsewhere.
+/// The members of an event except its name and the members `elsewhere`.
 fn members(event: &Event, elsewhere: &[&str]) -> Result<Value, EncodeError> {
     let mut value = serde_json::to_value(event)?;
     if let Value::Object(members) = &mut value {
@@ -485,172 +501,4 @@ fn members(event: &Event, elsewhere: &[&str]) -> Result<Value, EncodeError> {
             .retain(|name, value| name != "event" && !elsewhere.contains(&name.as_str()) && !value.is_null());
     }
     Ok(value)
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.as_object().is_some_and(Map::is_empty)
-}
-
-/// The objects of this wire.
-#[derive(Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "SCREAMING_SNAKE_CASE",
-    rename_all_fields = "camelCase"
-)]
-enum Line<'a> {
-    RunStarted {
-        thread_id: &'a str,
-        run_id: &'a str,
-    },
-    RunFinished {
-        thread_id: &'a str,
-        run_id: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        outcome: Option<Outcome<'a>>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        usage: Option<[Tokens<'a>; 1]>,
-    },
-    RunError {
-        message: &'a str,
-        code: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        usage: Option<[Tokens<'a>; 1]>,
-    },
-    StepStarted {
-        step_name: &'a str,
-    },
-    StepFinished {
-        step_name: &'a str,
-    },
-    TextMessageStart {
-        message_id: &'a str,
-        role: &'a str,
-    },
-    TextMessageContent {
-        message_id: &'a str,
-        delta: &'a str,
-    },
-    TextMessageEnd {
-        message_id: &'a str,
-    },
-    ToolCallStart {
-        tool_call_id: &'a str,
-        tool_call_name: &'a str,
-        #[serde(skip_serializing_if = "is_empty")]
-        metadata: Value,
-    },
-    ToolCallArgs {
-        tool_call_id: &'a str,
-        delta: &'a str,
-    },
-    ToolCallEnd {
-        tool_call_id: &'a str,
-    },
-    ToolCallResult {
-        message_id: &'a str,
-        tool_call_id: &'a str,
-        content: &'a str,
-        #[serde(skip_serializing_if = "is_empty")]
-        metadata: Value,
-    },
-    ReasoningStart {
-        message_id: &'a str,
-    },
-    ReasoningMessageStart {
-        message_id: &'a str,
-        role: &'a str,
-        #[serde(skip_serializing_if = "is_empty")]
-        metadata: Value,
-    },
-    ReasoningMessageContent {
-        message_id: &'a str,
-        delta: &'a str,
-    },
-    ReasoningMessageEnd {
-        message_id: &'a str,
-    },
-    ReasoningEnd {
-        message_id: &'a str,
-    },
-    Custom {
-        name: &'a str,
-        value: &'a Value,
-    },
-}
-
-/// How a run ended that did not end in success; the client takes a word that it does not know for success.
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "camelCase")]
-enum Outcome<'a> {
-    Cancelled,
-    Interrupt { interrupts: [Interrupt<'a>; 1] },
-}
-
-/// What a run waits for.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Interrupt<'a> {
-    id: Cow<'a, str>,
-    reason: &'a str,
-    message: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_schema: Option<Value>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Tokens<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cached_input_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_tokens: Option<u64>,
-}
-
-/// Writes objects as frames of a stream of events, within the limit.
-#[derive(Clone, Copy, Debug)]
-struct Lines {
-    max_bytes: usize,
-    /// Milliseconds since 1970.
-    timestamp: Option<i64>,
-}
-
-impl Lines {
-    fn new(max_bytes: usize, timestamp: Option<Timestamp>) -> Self {
-        Self {
-            max_bytes,
-            timestamp: timestamp.map(|timestamp| timestamp.as_micros() / 1_000),
-        }
-    }
-
-    fn write(self, line: &Line<'_>, out: &mut BytesMut) -> Result<(), EncodeError> {
-        #[derive(Serialize)]
-        struct Stamped<'a> {
-            #[serde(flatten)]
-            line: &'a Line<'a>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            timestamp: Option<i64>,
-        }
-        out.extend_from_slice(b"data: ");
-        let from = out.len();
-        let timestamp = self.timestamp;
-        json::write(out, &Stamped { line, timestamp })?;
-        if out.len() - from > self.max_bytes {
-            return Err(EncodeError::TooLarge {
-                max_bytes: self.max_bytes,
-            });
-        }
-        out.extend_from_slice(b"\n\n");
-        Ok(())
-    }
-
-    /// [`Lines::write`] where there is no limit, for strings and numbers, which always serialise.
-    fn append(self, line: &Line<'_>, out: &mut BytesMut) {
-        let written = self.write(line, out);
-        debug_assert!(written.is_ok(), "{written:?}");
-    }
 }

@@ -1,7 +1,9 @@
-//! The AI SDK's UI message stream, version 1: what `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`.
+//! The AI SDK's [UI message stream](https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol), version 1, which
+//! `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`. Encoder only.
 //!
-//! Written, not read. Only parts that all three know are sent, since an unknown part ends the stream in the client; which event
-//! becomes which part stands in `PROTOCOL.md`. This file owns what is open at the client: the text part and the tool calls.
+//! Only parts that all three versions know are sent, because an unknown part ends the stream in the client.
+//! `PROTOCOL.md`, section "The AI SDK's wire" (`[A-nn]`), lists the parts of each event. This file tracks
+//! what is open in the client: the text part and the tool calls.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -38,7 +40,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::documents::Documents;
-use self::part::{About, Aside, CustomData, Data, DataType, Json, Numbered, Part, media_type, title};
+use self::part::{
+    CustomData, Data, DataType, Details, Json, Numbered, Part, ProviderMetadata, media_type, title,
+};
 use self::question::Refusals;
 use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
@@ -49,7 +53,9 @@ use crate::json;
 use crate::order::Phase;
 use crate::time::Timestamp;
 
-/// The AI SDK's UI message stream.
+/// The wire of the AI SDK's UI message stream.
+///
+/// The [module](self) has an example.
 #[derive(Clone, Debug, Default)]
 pub struct AiSdk {
     limits: Limits,
@@ -61,29 +67,30 @@ impl AiSdk {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// The tool as which [`parks`](Self::parks) asks a human; its call has the question's `request_id` for an id.
+    /// The name of the tool with which [`parks`](Self::parks) asks a human. The ID of its call is the
+    /// question's `request_id`.
     pub const ASK_TOOL: &'static str = ASK;
 
-    /// Sets the id of the message that the client builds; without one the client makes it up.
+    /// Sets the ID of the message that the client builds. Without one the client generates it.
     #[must_use]
     pub fn message_id(mut self, id: impl Into<Arc<str>>) -> Self {
         self.message_id = Some(id.into());
         self
     }
 
-    /// Asks a human as `ai` 6 and later do: as a tool, `ask_question`, which ends the stream, and whose answer comes with the next request.
-    /// An approval asks for `addToolApprovalResponse`, any other question for `addToolOutput`. Not for `ai` 5, which breaks off at an
-    /// approval.
+    /// Asks a human as `ai` 6 and later do: with a tool, `ask_question`, that ends the stream and whose answer
+    /// arrives with the next request. An approval expects `addToolApprovalResponse`, any other question
+    /// `addToolOutput`. Do not use it with `ai` 5, which aborts at an approval.
     ///
-    /// It is for journaled turns, whose answer goes on in another stream (`turn::Journal::asked`); on any other
-    /// turn it changes nothing.
+    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
+    /// no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
         self
     }
 
-    /// Sets the limits: a line is the JSON of one part, the trailer is the message's metadata.
+    /// Sets the limits: of the JSON of one part (line), and of the message's metadata (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -108,7 +115,7 @@ impl Wire for AiSdk {
         Box::new(AiSdkSpelling {
             wire: self.clone(),
             parks: false,
-            marks: Marks::default(),
+            state: State::default(),
             calls: Calls::default(),
             refusals: Refusals::default(),
             documents: Documents::default(),
@@ -119,24 +126,24 @@ impl Wire for AiSdk {
 #[derive(Debug)]
 struct AiSdkSpelling {
     wire: AiSdk,
-    /// The stream may end at a question.
+    /// Whether the stream may end at a question.
     parks: bool,
-    marks: Marks,
+    state: State,
     calls: Calls,
     refusals: Refusals,
     documents: Documents,
 }
 
-/// The part of the state that an event may change before it turns out not to fit.
+/// The state that is restored if an event does not fit.
 #[derive(Clone, Copy, Debug, Default)]
-struct Marks {
-    started: bool,
-    text_open: bool,
+struct State {
+    has_started: bool,
+    is_text_open: bool,
     texts: u64,
     reasonings: u64,
-    /// Calls that came without an id.
+    /// The number of calls that arrived without an ID.
     unnamed_calls: u64,
-    /// The step has ended at a question; what comes next begins another.
+    /// Whether the step has ended at a question, so that the next frame begins another.
     is_parked: bool,
 }
 
@@ -148,16 +155,16 @@ impl Spelling for AiSdkSpelling {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let before = self.marks;
+        let before = self.state;
         self.write_event(event, timestamp, out)
-            .inspect_err(|_| self.marks = before)
+            .inspect_err(|_| self.state = before)
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         self.start(out);
-        if !self.marks.text_open {
-            self.marks.text_open = true;
-            self.marks.texts += 1;
+        if !self.state.is_text_open {
+            self.state.is_text_open = true;
+            self.state.texts += 1;
             write(&Part::TextStart { id: self.text_id() }, out);
         }
         let id = self.text_id();
@@ -172,7 +179,7 @@ impl Spelling for AiSdkSpelling {
             Status::Completed => self.write_metadata(r#""finish","finishReason":"stop""#, end, out),
             Status::Stopped => self.write_metadata(r#""finish","finishReason":"other""#, end, out),
             Status::Failed(failure) => {
-                // `useChat` stops reading at the error, so the metadata stands before it.
+                // `useChat` stops reading at the error, so the metadata comes before it.
                 self.write_metadata(r#""message-metadata""#, end, out);
                 write(
                     &Part::Error {
@@ -191,7 +198,7 @@ impl Spelling for AiSdkSpelling {
         out.extend_from_slice(DONE);
     }
 
-    fn may_park(&mut self) -> bool {
+    fn allow_parking(&mut self) -> bool {
         self.parks = self.wire.parks;
         self.parks
     }
@@ -206,12 +213,12 @@ impl Spelling for AiSdkSpelling {
         out.extend_from_slice(DONE);
     }
 
-    fn go_on(&mut self, out: &mut BytesMut) {
+    fn unpark(&mut self, out: &mut BytesMut) {
         let message_id = self.wire.message_id.as_deref();
         write(&Part::Start { message_id }, out);
     }
 
-    fn retells(&self) -> bool {
+    fn expands_snapshots(&self) -> bool {
         true
     }
 
@@ -220,36 +227,36 @@ impl Spelling for AiSdkSpelling {
     }
 }
 
-/// What ends every stream.
+/// The end of every stream.
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
 impl AiSdkSpelling {
     fn start(&mut self, out: &mut BytesMut) {
-        if !self.marks.started {
-            self.marks.started = true;
+        if !self.state.has_started {
+            self.state.has_started = true;
             let message_id = self.wire.message_id.as_deref();
             write(&Part::Start { message_id }, out);
         }
-        if std::mem::replace(&mut self.marks.is_parked, false) {
-            // Where the last step holds answers and nothing else is open, the page sends them again and again.
+        if std::mem::replace(&mut self.state.is_parked, false) {
+            // If the last step has answers and nothing else is open, the page sends them again and again.
             write(&Part::StartStep {}, out);
         }
     }
 
     fn text_id(&self) -> Numbered {
-        Numbered("text", self.marks.texts)
+        Numbered("text", self.state.texts)
     }
 
-    /// The client shows parts in the order in which they began: what has a place of its own in the answer ends the text part, so
-    /// that the text after it is shown after it.
+    /// Ends the text part. The client shows parts in the order in which they began, so a part between two
+    /// texts is shown there only if it ends the first.
     fn close_text(&mut self, out: &mut BytesMut) {
-        if self.marks.text_open {
-            self.marks.text_open = false;
+        if self.state.is_text_open {
+            self.state.is_text_open = false;
             write(&Part::TextEnd { id: self.text_id() }, out);
         }
     }
 
-    /// A call that stays open looks busy forever, and cannot be sent back to a model.
+    /// Closes all calls. A call that stays open looks busy forever and cannot be sent back to a model.
     fn close_calls(&mut self, status: &Status, out: &mut BytesMut) {
         let error_text = match status {
             Status::Completed => None,
@@ -277,26 +284,26 @@ impl AiSdkSpelling {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         self.start(out);
-        let about = About {
+        let details = Details {
             event: event.name(),
             timestamp,
-            ..About::default()
+            ..Details::default()
         };
         match event {
-            Event::Reasoning(reasoning) => self.write_reasoning(&reasoning.content, &about, out),
+            Event::Reasoning(reasoning) => self.write_reasoning(&reasoning.content, &details, out),
             Event::Thinking(thinking) => {
-                let about = About {
+                let details = Details {
                     round: thinking.round,
                     max_rounds: thinking.max_rounds,
-                    ..about
+                    ..details
                 };
-                self.write_reasoning(&thinking.content, &about, out)
+                self.write_reasoning(&thinking.content, &details, out)
             }
-            Event::ToolCall(call) => self.write_call(call, about, out),
-            Event::ToolResult(result) => self.write_result(result, about, out),
+            Event::ToolCall(call) => self.write_call(call, details, out),
+            Event::ToolResult(result) => self.write_result(result, details, out),
             Event::Sources(sources) => self.write_sources(event, sources, timestamp, out),
-            Event::InputRequested(question) if self.parks => self.write_question(question, about, out),
-            Event::InputResolved(resolved) if self.parks => self.write_answer(resolved, about, out),
+            Event::InputRequested(question) if self.parks => self.write_question(question, details, out),
+            Event::InputResolved(resolved) if self.parks => self.write_answer(resolved, details, out),
             Event::Custom(custom) => self.write_data(event, &CustomData { custom, timestamp }, out),
             _ => self.write_data(event, &Line { event, timestamp }, out),
         }
@@ -305,16 +312,16 @@ impl AiSdkSpelling {
     fn write_reasoning(
         &mut self,
         content: &str,
-        about: &About<'_>,
+        details: &Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         self.close_text(out);
-        self.marks.reasonings += 1;
-        let id = Numbered("reasoning", self.marks.reasonings);
+        self.state.reasonings += 1;
+        let id = Numbered("reasoning", self.state.reasonings);
         self.check(
             &Part::ReasoningStart {
                 id,
-                provider_metadata: Aside { ragwire: about },
+                provider_metadata: ProviderMetadata { ragwire: details },
             },
             out,
         )?;
@@ -325,12 +332,12 @@ impl AiSdkSpelling {
     fn write_call(
         &mut self,
         call: &ToolCall,
-        about: About<'_>,
+        details: Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         self.close_text(out);
         let id = self.call_id(call.call_id.as_deref());
-        let about = About {
+        let details = Details {
             iteration: call.iteration,
             description: call.description.as_deref(),
             parameters: call
@@ -339,15 +346,15 @@ impl AiSdkSpelling {
                 .filter(|parameters| !parameters.is_null()),
             round: call.round,
             max_rounds: call.max_rounds,
-            ..about
+            ..details
         };
-        self.open_call(&id, &call.tool, &call.input, Some(&about), out)?;
+        self.open_call(&id, &call.tool, &call.input, Some(&details), out)?;
         self.calls.open(Call {
             tool: call.tool.clone(),
             unnamed: call.call_id.is_none(),
             id: id.into_owned(),
         });
-        // One that was only forgotten would stay open for ever.
+        // A call that was removed without an output would stay open forever.
         while let Some(oldest) = self.calls.take_excess() {
             write_close(&oldest, None, out);
         }
@@ -357,7 +364,7 @@ impl AiSdkSpelling {
     fn write_result(
         &mut self,
         result: &ToolResult,
-        about: About<'_>,
+        details: Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         let answered = self.calls.answered_by(result.call_id.as_deref(), &result.tool);
@@ -370,13 +377,13 @@ impl AiSdkSpelling {
                 (None, id)
             }
         };
-        let about = About {
+        let details = Details {
             duration_ms: result.duration_ms,
             round: result.round,
             max_rounds: result.max_rounds,
-            ..about
+            ..details
         };
-        let provider_metadata = Some(Aside { ragwire: &about });
+        let provider_metadata = Some(ProviderMetadata { ragwire: &details });
         if result.is_error == Some(true) {
             let error_text: &str = &match &result.result {
                 Value::String(text) => Cow::Borrowed(text.as_str()),
@@ -409,25 +416,25 @@ impl AiSdkSpelling {
         Ok(())
     }
 
-    /// The caller's id, or one that no caller is likely to have.
+    /// The caller's ID, or one that no caller is likely to use.
     fn call_id<'a>(&mut self, id: Option<&'a str>) -> Cow<'a, str> {
         if let Some(id) = id {
             return Cow::Borrowed(id);
         }
-        self.marks.unnamed_calls += 1;
-        Cow::Owned(format!("ragwire-call-{}", self.marks.unnamed_calls))
+        self.state.unnamed_calls += 1;
+        Cow::Owned(format!("ragwire-call-{}", self.state.unnamed_calls))
     }
 
-    /// A call that the page does not run.
+    /// Writes a call that the page does not run.
     fn open_call(
         &self,
         id: &str,
         tool: &str,
         input: &Value,
-        about: Option<&About<'_>>,
+        details: Option<&Details<'_>>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        self.open_tool(id, tool, input, about, true, out)
+        self.open_tool(id, tool, input, details, true, out)
     }
 
     fn open_tool(
@@ -435,7 +442,7 @@ impl AiSdkSpelling {
         id: &str,
         tool: &str,
         input: &Value,
-        about: Option<&About<'_>>,
+        details: Option<&Details<'_>>,
         provider_executed: bool,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
@@ -455,7 +462,7 @@ impl AiSdkSpelling {
                 input: Json(input),
                 dynamic: true,
                 provider_executed,
-                provider_metadata: about.map(|ragwire| Aside { ragwire }),
+                provider_metadata: details.map(|ragwire| ProviderMetadata { ragwire }),
             },
             out,
         )
@@ -471,8 +478,8 @@ impl AiSdkSpelling {
         let mut new: Vec<&str> = Vec::new();
         for source in &sources.sources {
             let id = source.document_id.as_str();
-            // One that cannot be remembered stands in the data only: said twice it would be shown twice.
-            if self.documents.knows(id) || new.contains(&id) || !self.documents.has_room(&new, id) {
+            // A document that cannot be remembered is in the data only, because a repeated part is shown twice.
+            if self.documents.contains(id) || new.contains(&id) || !self.documents.has_room(&new, id) {
                 continue;
             }
             let title = title(source);
@@ -495,7 +502,7 @@ impl AiSdkSpelling {
         data: &impl Serialize,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        // A part with the id of an earlier one of its type takes that one's place.
+        // A part replaces an earlier one with its type and ID.
         let id = match event {
             Event::Queued(_) => Some("queued"),
             Event::InputRequested(request) => Some(request.request_id.as_str()),
@@ -506,7 +513,7 @@ impl AiSdkSpelling {
         self.check(&Data { kind, id, data }, out)
     }
 
-    /// Writes a part that may be too large.
+    /// Writes a part, unless it exceeds the limit.
     fn check(&self, part: &impl Serialize, out: &mut BytesMut) -> Result<(), EncodeError> {
         let max_bytes = self.wire.limits.max_line_bytes;
         out.extend_from_slice(b"data: ");
@@ -520,7 +527,7 @@ impl AiSdkSpelling {
     }
 }
 
-/// Writes the output of a call that had none: an error, or nothing.
+/// Writes the output of a call that has none yet: an error, or nothing.
 fn write_close(call: &Call, error_text: Option<&str>, out: &mut BytesMut) {
     let tool_call_id = &call.id;
     let part = match error_text {
@@ -540,7 +547,7 @@ fn write_close(call: &Call, error_text: Option<&str>, out: &mut BytesMut) {
     write(&part, out);
 }
 
-/// Writes a part that is made of strings only, so that it always serialises.
+/// Writes a part of strings only, which always serialises.
 fn write(part: &Part<'_>, out: &mut BytesMut) {
     let from = out.len();
     out.extend_from_slice(b"data: ");

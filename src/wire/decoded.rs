@@ -1,0 +1,83 @@
+//! The output side of a decoder, shared by all decoders: frames in legal order, then at most one error.
+
+use std::collections::VecDeque;
+
+use super::{DecodeError, Finish};
+use crate::frame::Frame;
+use crate::order::{Order, OutOfOrder, Phase};
+
+/// Frames that were decoded and not taken yet, and the error that ended the stream, if any.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    order: Order,
+    frames: VecDeque<Frame>,
+    error: Option<DecodeError>,
+    /// Whether the error was returned; it is returned once.
+    error_taken: bool,
+}
+
+impl Decoded {
+    pub(super) fn phase(&self) -> Phase {
+        self.order.phase()
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Records that the answer has begun, even if no text was decoded yet.
+    pub(super) fn begin_text(&mut self) {
+        self.order.begin_text();
+    }
+
+    /// Records that the metadata has begun.
+    pub(super) fn begin_trailer(&mut self) {
+        self.order.begin_trailer();
+    }
+
+    /// Adds a frame if the order allows it.
+    pub(super) fn push(&mut self, frame: Frame) -> Result<(), OutOfOrder> {
+        self.order.accept(frame.kind())?;
+        if matches!(&frame, Frame::Snapshot(snapshot) if !snapshot.text.is_empty()) {
+            self.order.begin_text();
+        }
+        self.frames.push_back(frame);
+        Ok(())
+    }
+
+    /// The last frame that was not taken yet.
+    pub(super) fn last_mut(&mut self) -> Option<&mut Frame> {
+        self.frames.back_mut()
+    }
+
+    /// Records an error. Only the first one counts.
+    pub(super) fn fail(&mut self, error: DecodeError) {
+        self.error.get_or_insert(error);
+    }
+
+    pub(super) fn finish(&self) -> Finish {
+        match (self.error, self.phase()) {
+            (Some(error), _) => Finish::Invalid(error),
+            (None, Phase::Ended) => Finish::Complete,
+            (None, phase) => Finish::Truncated { phase },
+        }
+    }
+}
+
+impl Iterator for Decoded {
+    type Item = Result<Frame, DecodeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(frame) = self.frames.pop_front() {
+            return Some(Ok(frame));
+        }
+        let error = self.error.filter(|_| !self.error_taken)?;
+        self.error_taken = true;
+        Some(Err(error))
+    }
+}
+
+/// Whether a line contains only JSON whitespace, which decoders skip.
+pub(super) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+}
