@@ -318,7 +318,7 @@ async fn a_client_that_does_not_answer_the_close_is_cut() {
     let begun = Instant::now();
     gateway.shut_down();
     over(socket).await;
-    assert_eq!(begun.elapsed(), GatewayTimeouts::CLOSE);
+    assert_eq!(begun.elapsed(), GatewayTimeouts::default().close);
     drop(client);
 }
 

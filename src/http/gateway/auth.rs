@@ -1,4 +1,4 @@
-//! The first-frame authentication: what the client shows, and what the application makes of it.
+//! Authentication by the client's first message.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use futures_core::future::BoxFuture;
 
 use super::guarded::Guarded;
 
-/// What a client showed to authenticate itself. `Debug` does not print it.
+/// The token with which a client authenticates. `Debug` does not print it.
 pub struct Token(String);
 
 impl Token {
@@ -15,7 +15,7 @@ impl Token {
         Self(token)
     }
 
-    /// The token itself. It stands in no call, log or error of this library; keep it so.
+    /// Returns the token itself. This library never puts it into a call, a log line or an error; do not either.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -27,7 +27,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Who a client is: whatever the application's hook put into it.
+/// The identity of a client, made by the application's hook.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     pub(super) default_workspace: Option<String>,
@@ -35,21 +35,21 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Names the workspace that the client is told is its own.
+    /// Sets the default workspace, which is reported to the client.
     #[must_use]
     pub fn default_workspace(mut self, workspace: impl Into<String>) -> Self {
         self.default_workspace = Some(workspace.into());
         self
     }
 
-    /// Adds a value of the application's own; one of each type.
+    /// Adds an application value. There is at most one of each type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.extensions.insert(value);
         self
     }
 
-    /// The value of that type, if the hook put one in.
+    /// Returns the value of this type, if the hook added one.
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.extensions.get()
     }
@@ -65,8 +65,8 @@ impl Hook {
         F: Future<Output = Result<Identity, E>> + Send + 'static,
     {
         Self(Box::new(move |token| {
-            let asked = hook(token);
-            Box::pin(async move { asked.await.ok() })
+            let identity = hook(token);
+            Box::pin(async move { identity.await.ok() })
         }))
     }
 

@@ -1,4 +1,4 @@
-//! The ids that are in flight on one socket, each in its turn.
+//! The IDs in flight on one socket, served round robin.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,23 +17,23 @@ use crate::turn::{Rejected, Turn, TurnHandle, TurnStream};
 use crate::wire::Wire;
 use crate::wire::trustgraph::TrustGraph;
 
-/// What a service's handler becomes.
+/// The future of a service's handler.
 pub(super) type Starting = Guarded<Result<Turn, Rejected>>;
 
-/// The ids that are in flight. Dropping it disconnects all of them.
+/// The IDs in flight. Dropping it disconnects all of them.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     calls: Vec<InFlight>,
-    /// Whose turn it is.
+    /// The index of the call that is served next.
     next: usize,
 }
 
-/// One id.
+/// One ID.
 #[derive(Debug)]
 struct InFlight {
     id: String,
     wire: TrustGraph,
-    /// By when its response has to have begun.
+    /// The deadline for its response to begin.
     start_by: Option<Instant>,
     state: State,
 }
@@ -44,12 +44,12 @@ enum State {
     Running {
         handle: TurnHandle,
         stream: Box<TurnStream>,
-        /// Of the last chunk, the messages that were not sent yet.
+        /// The messages of the last chunk that were not sent yet.
         rest: Bytes,
     },
-    /// There is only this left to say.
-    Told(Bytes),
-    Over,
+    /// Only these messages are left to send.
+    Ending(Bytes),
+    Ended,
 }
 
 impl fmt::Debug for State {
@@ -57,8 +57,8 @@ impl fmt::Debug for State {
         f.write_str(match self {
             Self::Starting(_) => "Starting",
             Self::Running { .. } => "Running",
-            Self::Told(_) => "Told",
-            Self::Over => "Over",
+            Self::Ending(_) => "Ending",
+            Self::Ended => "Ended",
         })
     }
 }
@@ -76,7 +76,7 @@ impl Calls {
         self.calls.iter().any(|call| call.id == id)
     }
 
-    /// Adds an id that is not in flight. It comes after all others.
+    /// Adds an ID that is not in flight, after all others.
     pub(super) fn add(
         &mut self,
         id: String,
@@ -92,21 +92,21 @@ impl Calls {
         });
     }
 
-    /// Stops the id, which still gets its last message, where it is in flight.
+    /// Stops the ID if it is in flight. It still gets its last message.
     pub(super) fn cancel(&mut self, id: &str) {
         if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
             call.end(None);
         }
     }
 
-    /// Ends all ids with a failure; each still gets its last message.
+    /// Ends all IDs with a failure. Each still gets its last message.
     pub(super) fn fail_all(&mut self, failure: &Failure) {
         for call in &mut self.calls {
             call.end(Some(failure));
         }
     }
 
-    /// When the next handler will have taken too long.
+    /// Returns the earliest deadline of a handler.
     pub(super) fn start_by(&self) -> Option<Instant> {
         let starting = self
             .calls
@@ -115,7 +115,7 @@ impl Calls {
         starting.filter_map(|call| call.start_by).min()
     }
 
-    /// Ends the ids whose handlers have taken too long; each still gets its last message.
+    /// Ends the IDs whose handlers are past their deadline. Each still gets its last message.
     pub(super) fn fail_late(&mut self, now: Instant) {
         for call in &mut self.calls {
             if matches!(call.state, State::Starting(_)) && call.start_by.is_some_and(|by| by <= now) {
@@ -124,7 +124,7 @@ impl Calls {
         }
     }
 
-    /// The next message, one of each id in turn; pending also where nothing is in flight.
+    /// Polls for the next message, taking one of each ID in turn. Pending also if nothing is in flight.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
         for _ in 0..self.calls.len() {
             let at = if self.next < self.calls.len() {
@@ -138,8 +138,8 @@ impl Calls {
                 Poll::Pending => continue,
                 Poll::Ready(message) => message,
             };
-            if call.is_over() {
-                // With its last message, so that a client that has it may use the id again.
+            if call.is_finished() {
+                // Remove it together with its last message: a client that has that may use the ID again.
                 self.calls.remove(at);
                 self.next = at;
             }
@@ -157,7 +157,7 @@ impl InFlight {
             match &mut self.state {
                 State::Starting(starting) => {
                     let started = ready!(starting.poll(cx));
-                    // One that panicked says no more than any other failure.
+                    // A panic is reported as the default failure.
                     let started = started.unwrap_or_else(|| Err(Rejected::new(Failure::default())));
                     self.state = match started {
                         Ok(turn) => State::Running {
@@ -165,7 +165,7 @@ impl InFlight {
                             stream: Box::new(turn.stream(&self.wire)),
                             rest: Bytes::new(),
                         },
-                        Err(rejected) => State::Told(refused(&self.wire, &rejected.failure)),
+                        Err(rejected) => State::Ending(rejection(&self.wire, &rejected.failure)),
                     };
                 }
                 State::Running { stream, rest, .. } => {
@@ -174,43 +174,43 @@ impl InFlight {
                     }
                     match ready!(Pin::new(&mut **stream).poll_next(cx)) {
                         Some(chunk) => *rest = chunk,
-                        None => self.state = State::Over,
+                        None => self.state = State::Ended,
                     }
                 }
-                State::Told(rest) => match next_line(rest) {
+                State::Ending(rest) => match next_line(rest) {
                     Some(message) => return Poll::Ready(Some(message)),
-                    None => self.state = State::Over,
+                    None => self.state = State::Ended,
                 },
-                State::Over => return Poll::Ready(None),
+                State::Ended => return Poll::Ready(None),
             }
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn is_finished(&self) -> bool {
         match &self.state {
             State::Running { stream, rest, .. } => rest.is_empty() && stream.is_finished(),
-            State::Told(rest) => rest.is_empty(),
-            State::Over => true,
+            State::Ending(rest) => rest.is_empty(),
+            State::Ended => true,
             State::Starting(_) => false,
         }
     }
 
-    /// Ends it with that failure, or as stopped.
+    /// Ends the call with `failure`, or as stopped.
     fn end(&mut self, failure: Option<&Failure>) {
         match &self.state {
-            // The handler is dropped: nobody waits for its turn any more.
+            // The handler is dropped, because its turn is no longer wanted.
             State::Starting(_) => {
                 let end = failure.map_or_else(End::stopped, |failure| End::failed(failure.clone()));
-                self.state = State::Told(ending(&self.wire, &end));
+                self.state = State::Ending(ending(&self.wire, &end));
             }
             State::Running { handle, .. } => {
-                // False where it has ended already, which is as good.
+                // `false` if it has already ended, which is fine.
                 let _ = match failure {
                     Some(failure) => handle.fail(failure.clone()),
                     None => handle.stop(),
                 };
             }
-            State::Told(_) | State::Over => {}
+            State::Ending(_) | State::Ended => {}
         }
     }
 }
@@ -228,8 +228,8 @@ fn next_line(rest: &mut Bytes) -> Option<Bytes> {
     None
 }
 
-/// What is said of a request whose turn did not begin.
-fn refused(wire: &TrustGraph, failure: &Failure) -> Bytes {
+/// The messages of a request whose turn was rejected.
+fn rejection(wire: &TrustGraph, failure: &Failure) -> Bytes {
     if Gateway::ENVELOPE_TYPES.contains(&failure.code()) {
         let mut bytes = BytesMut::new();
         if crate::json::write(&mut bytes, &wire.error(failure.code(), &failure.message)).is_ok() {
@@ -239,11 +239,11 @@ fn refused(wire: &TrustGraph, failure: &Failure) -> Bytes {
     ending(wire, &End::failed(failure.clone()))
 }
 
-/// The messages of a turn that said nothing before it ended.
+/// The messages of a turn that ends before it has sent anything.
 fn ending(wire: &TrustGraph, end: &End) -> Bytes {
     let mut bytes = BytesMut::new();
     if let Err(error) = wire.encoder().end(end, &mut bytes) {
-        tracing::error!(%error, "an end does not encode");
+        tracing::error!(%error, "the end of a turn cannot be encoded");
     }
     bytes.freeze()
 }

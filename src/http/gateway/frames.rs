@@ -1,4 +1,4 @@
-//! What the gateway itself says on a socket; what the turns say is their wire's.
+//! The messages of the gateway itself. The wire writes those of the turns.
 
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
@@ -6,20 +6,21 @@ use serde::Serialize;
 use super::Gateway;
 use crate::json;
 
-/// Why a message of the client is not served. The first five types are TrustGraph's, the others ours.
+/// The reason why a message of the client is refused. `error`, `auth-required` and `unknown-service` are
+/// TrustGraph's types, the others ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It cannot be understood.
+    /// The message cannot be understood.
     BadMessage(&'static str),
-    /// The client has to authenticate first.
+    /// The client must authenticate first.
     AuthRequired,
     /// No service has that name.
     UnknownService,
-    /// It has no id with which it could be answered.
+    /// The message has no usable ID.
     BadId,
-    /// Its id is in flight.
+    /// The ID is in flight.
     DuplicateId,
-    /// As many ids as allowed are in flight.
+    /// The maximum number of IDs is in flight.
     TooManyRequests,
 }
 
@@ -38,7 +39,7 @@ impl Refusal {
     fn message(self) -> &'static str {
         match self {
             Self::BadMessage(message) => message,
-            // TrustGraph's own words for these two.
+            // TrustGraph's own texts.
             Self::AuthRequired => "auth failure",
             Self::UnknownService => "unknown service",
             Self::BadId => "The request has no usable id.",
@@ -47,12 +48,16 @@ impl Refusal {
         }
     }
 
-    /// The error frame. `id` is that of the request, where it has one that can be told back.
+    /// Returns the error message. `id` is that of the request, if it has a usable one.
     pub(super) fn frame(self, id: Option<&str>) -> Bytes {
-        // A client takes an error under an id for the end of that id, and would give up the request that runs.
+        // A client takes an error under an ID for the end of that ID, and would give up the running request.
         let (id, refused_id) = match self {
             Self::DuplicateId => (None, id),
-            _ => (id, None),
+            Self::BadMessage(_)
+            | Self::AuthRequired
+            | Self::UnknownService
+            | Self::BadId
+            | Self::TooManyRequests => (id, None),
         };
         encode(&ErrorFrame {
             id,
@@ -83,7 +88,7 @@ struct Error<'a> {
     kind: &'a str,
 }
 
-/// The answer to a token that is accepted.
+/// The answer to an accepted token.
 pub(super) fn auth_ok(default_workspace: Option<&str>) -> Bytes {
     #[derive(Serialize)]
     struct AuthOk<'a> {
@@ -97,7 +102,7 @@ pub(super) fn auth_ok(default_workspace: Option<&str>) -> Bytes {
     })
 }
 
-/// The answer to a token that is not; it never says why.
+/// The answer to a refused token. It never contains the reason.
 pub(super) fn auth_failed() -> Bytes {
     Bytes::from_static(br#"{"type":"auth-failed","error":"auth failure"}"#)
 }
@@ -106,7 +111,7 @@ fn encode(frame: &impl Serialize) -> Bytes {
     let mut bytes = BytesMut::new();
     if let Err(error) = json::write(&mut bytes, frame) {
         // Strings and a bool always serialise.
-        tracing::error!(%error, "a frame does not serialise");
+        tracing::error!(%error, "a message cannot be serialised");
     }
     bytes.freeze()
 }

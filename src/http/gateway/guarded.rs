@@ -1,4 +1,4 @@
-//! The application's own futures in the socket's task: a panic in one must not reach the others.
+//! The application's futures in the socket's task. A panic in one must not reach the others.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
 
-/// A future of the application's. Whatever panics, its making, its polling or its dropping, stays here.
+/// A future of the application. Panics while it is created, polled or dropped are caught.
 pub(super) struct Guarded<T>(Option<BoxFuture<'static, T>>);
 
 impl<T> Guarded<T> {
@@ -14,7 +14,7 @@ impl<T> Guarded<T> {
         Self(guard(make))
     }
 
-    /// What it makes; `None` where it panicked.
+    /// Polls the future; ready with `None` if it panicked.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let Some(future) = &mut self.0 else {
             return Poll::Ready(None);
@@ -37,9 +37,9 @@ impl<T> fmt::Debug for Guarded<T> {
 }
 
 fn guard<T>(run: impl FnOnce() -> T) -> Option<T> {
-    let ran = catch_unwind(AssertUnwindSafe(run));
-    if ran.is_err() {
-        tracing::error!("a handler of the gateway panicked");
+    let result = catch_unwind(AssertUnwindSafe(run));
+    if result.is_err() {
+        tracing::error!("a gateway handler panicked");
     }
-    ran.ok()
+    result.ok()
 }

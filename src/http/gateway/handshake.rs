@@ -1,4 +1,4 @@
-//! From a request to a socket, or to a complete JSON error.
+//! The handshake: turns a request into a socket, or into a complete JSON error.
 
 use ::http::header::{ALLOW, CONNECTION, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_VERSION, UPGRADE};
 use ::http::{HeaderMap, Request, Response, StatusCode};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::http::{TurnBody, error_response};
 use crate::turn::TurnId;
 
-/// Which pages may open a socket. Browsers ask no permission for that, so the server has to look itself.
+/// The origins whose pages may open a socket. Browsers allow any page to try, so the server must check.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     any: bool,
@@ -27,7 +27,7 @@ impl Origins {
         self.any = true;
     }
 
-    /// Whether a page with this origin may. Who is no browser sends none.
+    /// Returns `true` if the origin of the request may open a socket. Clients other than browsers send none.
     fn accepts<B>(&self, request: &Request<B>) -> bool {
         let mut origins = request.headers().get_all(ORIGIN).iter();
         let origin = match (origins.next(), origins.next()) {
@@ -36,13 +36,14 @@ impl Origins {
             (Some(_), Some(_)) => return false,
             (Some(origin), None) => origin.to_str().unwrap_or_default(),
         };
-        let own = origin.split_once("://").is_some_and(|(_, authority)| {
+        let is_same_origin = origin.split_once("://").is_some_and(|(_, authority)| {
             host(request).is_some_and(|host| host.eq_ignore_ascii_case(authority))
         });
-        own || self
-            .allowed
-            .iter()
-            .any(|allowed| allowed.eq_ignore_ascii_case(origin))
+        is_same_origin
+            || self
+                .allowed
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(origin))
     }
 }
 
@@ -53,7 +54,7 @@ fn host<B>(request: &Request<B>) -> Option<&str> {
     }
 }
 
-/// The 101 for this request, and what becomes the socket once it is sent.
+/// Returns the 101 for this request, and the upgrade that becomes the socket once the 101 is sent.
 #[expect(
     clippy::result_large_err,
     reason = "the error is the response, passed on once"
@@ -73,13 +74,13 @@ pub(super) fn shake<B>(
             HeaderMap::new(),
         ));
     }
-    let whole = || TurnBody::from(Bytes::new());
-    let response = match tungstenite::handshake::server::create_response_with_body(request, whole) {
+    let body = || TurnBody::from(Bytes::new());
+    let response = match tungstenite::handshake::server::create_response_with_body(request, body) {
         Ok(response) => response,
-        Err(error) => return Err(no_handshake(&error)),
+        Err(error) => return Err(invalid_handshake(&error)),
     };
     if request.extensions().get::<OnUpgrade>().is_none() {
-        tracing::error!("the connection is not served with upgrades");
+        tracing::error!("the connection is served without upgrades");
         let failure = Failure::new("internal", "The server failed. Please retry.");
         return Err(refuse(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -90,7 +91,7 @@ pub(super) fn shake<B>(
     Ok((response, hyper::upgrade::on(request)))
 }
 
-fn no_handshake(error: &tungstenite::Error) -> Response<TurnBody> {
+fn invalid_handshake(error: &tungstenite::Error) -> Response<TurnBody> {
     let mut headers = HeaderMap::new();
     let status = match error {
         tungstenite::Error::Protocol(ProtocolError::WrongHttpMethod) => {

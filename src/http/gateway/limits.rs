@@ -1,64 +1,58 @@
-//! How much a gateway takes on, and how long it waits.
+//! The limits and timeouts of a gateway.
 
 use std::time::Duration;
 
-/// How much a gateway takes on.
+/// The limits of a gateway on sockets, requests and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayLimits {
-    /// Most sockets that are open at a time; the next one is told 503.
+    /// The maximum number of open sockets; another one gets 503. Default: 1,024. An idle socket takes some
+    /// 20 KiB.
     pub max_sockets: usize,
-    /// Most ids that are in flight on one socket; the next one is refused with an error frame.
+    /// The maximum number of IDs in flight on one socket; another one is refused with an error frame. Default:
+    /// 32. TrustGraph's gateway allows 15, and 10 more that wait.
     pub max_calls: usize,
-    /// Longest id, in bytes.
+    /// The longest ID in bytes. Default: 128. Clients count (`req-1`) or use a UUID.
     pub max_id_bytes: usize,
-    /// Longest message of a client, in bytes over all its frames; a longer one closes the socket with 1009.
+    /// The longest message of a client, in bytes over all its frames; a longer one closes the socket with
+    /// 1009. Default: 256 KiB, for a question and its parameters. TrustGraph's 50 MiB are for documents, which
+    /// this gateway does not accept.
     pub max_message_bytes: usize,
-    /// Longest frame of a client, in bytes; a longer one closes the socket with 1009.
+    /// The longest frame of a client in bytes; a longer one closes the socket with 1009. Default: 256 KiB,
+    /// because clients send a message as one frame.
     pub max_frame_bytes: usize,
 }
 
 impl GatewayLimits {
-    /// 1,024 sockets: with nothing in flight some 20 KiB each.
-    pub const MAX_SOCKETS: usize = 1024;
-    /// 32 ids: TrustGraph's gateway takes 15 and lets 10 more wait.
-    pub const MAX_CALLS: usize = 32;
-    /// 128 bytes: clients count (`req-1`) or take a UUID.
-    pub const MAX_ID_BYTES: usize = 128;
-    /// 256 KiB: a question and its parameters. TrustGraph's 50 MiB are for documents, which do not come this way.
-    pub const MAX_MESSAGE_BYTES: usize = 256 * 1024;
-    /// 256 KiB: clients send a message as one frame.
-    pub const MAX_FRAME_BYTES: usize = 256 * 1024;
-
-    /// Sets how many sockets may be open.
+    /// Sets the maximum number of open sockets.
     #[must_use]
     pub fn max_sockets(mut self, sockets: usize) -> Self {
         self.max_sockets = sockets;
         self
     }
 
-    /// Sets how many ids may be in flight on one socket.
+    /// Sets the maximum number of IDs in flight on one socket.
     #[must_use]
     pub fn max_calls(mut self, calls: usize) -> Self {
         self.max_calls = calls;
         self
     }
 
-    /// Sets how long an id may be, in bytes.
+    /// Sets the longest ID, in bytes.
     #[must_use]
     pub fn max_id_bytes(mut self, bytes: usize) -> Self {
         self.max_id_bytes = bytes;
         self
     }
 
-    /// Sets how long a message may be, in bytes.
+    /// Sets the longest message, in bytes.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
         self
     }
 
-    /// Sets how long a frame may be, in bytes.
+    /// Sets the longest frame, in bytes.
     #[must_use]
     pub fn max_frame_bytes(mut self, bytes: usize) -> Self {
         self.max_frame_bytes = bytes;
@@ -69,85 +63,78 @@ impl GatewayLimits {
 impl Default for GatewayLimits {
     fn default() -> Self {
         Self {
-            max_sockets: Self::MAX_SOCKETS,
-            max_calls: Self::MAX_CALLS,
-            max_id_bytes: Self::MAX_ID_BYTES,
-            max_message_bytes: Self::MAX_MESSAGE_BYTES,
-            max_frame_bytes: Self::MAX_FRAME_BYTES,
+            max_sockets: 1024,
+            max_calls: 32,
+            max_id_bytes: 128,
+            max_message_bytes: 256 * 1024,
+            max_frame_bytes: 256 * 1024,
         }
     }
 }
 
-/// How long a gateway waits, for the other side of a socket and for a request to begin.
+/// The timeouts of a gateway, for the client of a socket and for the start of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayTimeouts {
-    /// How long a client may take to authenticate, where a hook asks for it; then the socket is closed with 1008.
+    /// The time for a client to authenticate if there is a hook; after it the socket is closed with 1008.
+    /// Default: 10 seconds. Clients send the token at once.
     pub auth: Duration,
-    /// Silence of the client after which it is asked whether it lives.
+    /// The silence of a client after which it is sent a ping. Default: 20 seconds, below the 60 of every
+    /// common proxy and equal to the Python client's.
     pub ping: Duration,
-    /// How long it may take to answer that; then the socket is cut.
+    /// The time for a client to answer a ping; after it the socket is cut. Default: 30 seconds, longer than a
+    /// phone needs to change networks.
     pub pong: Duration,
-    /// How long the client may take for one batch of messages (16 KiB and the message that fills it up); then the socket is cut.
+    /// The time for a client to take one batch of messages (16 KiB and the message that fills it); after it
+    /// the socket is cut. Default: 30 seconds, for the same reason.
     pub write: Duration,
-    /// How long the client may take to answer a close frame; then the socket is cut.
+    /// The time for a client to answer a close frame; after it the socket is cut. Default: 5 seconds. Nothing
+    /// can be lost at that point, and a server that shuts down waits for it.
     pub close: Duration,
-    /// How long a service's handler may take until it has a turn whose response has begun. Then it is dropped, and its id ends with the
-    /// failure [`FailureKind::Timeout`](crate::FailureKind::Timeout). What comes after that the turn's own
-    /// [`Timeouts`](crate::turn::Timeouts) bound.
+    /// The time for a handler to return a turn whose response has begun. After it the handler is dropped, and
+    /// its ID ends with the failure [`FailureKind::Timeout`](crate::FailureKind::Timeout). Default: 10 minutes, the
+    /// longest turn; a turn in the waiting list reports that and has thereby begun. After the start the turn's
+    /// own [`Timeouts`](crate::turn::Timeouts) apply.
     pub start: Duration,
 }
 
 impl GatewayTimeouts {
-    /// 10 seconds: clients send the token at once.
-    pub const AUTH: Duration = Duration::from_secs(10);
-    /// 20 seconds: below every common proxy's 60, and what the Python client does.
-    pub const PING: Duration = Duration::from_secs(20);
-    /// 30 seconds: longer than a phone takes from one network to the next.
-    pub const PONG: Duration = Duration::from_secs(30);
-    /// 30 seconds, for the same reason.
-    pub const WRITE: Duration = Duration::from_secs(30);
-    /// 5 seconds: nothing is lost any more, and a server that goes down waits for it.
-    pub const CLOSE: Duration = Duration::from_secs(5);
-    /// 10 minutes: the longest turn. One that waits for its place says so, and has begun by that.
-    pub const START: Duration = Duration::from_secs(600);
-
-    /// Sets how long a client may take to authenticate.
+    /// Sets the time for a client to authenticate.
     #[must_use]
     pub fn auth(mut self, within: Duration) -> Self {
         self.auth = within;
         self
     }
 
-    /// Sets after which silence a client is asked whether it lives.
+    /// Sets the silence after which a client is sent a ping.
     #[must_use]
     pub fn ping(mut self, after: Duration) -> Self {
         self.ping = after;
         self
     }
 
-    /// Sets how long it may take to answer that.
+    /// Sets the time for a client to answer a ping.
     #[must_use]
     pub fn pong(mut self, within: Duration) -> Self {
         self.pong = within;
         self
     }
 
-    /// Sets how long the client may take for a batch.
+    /// Sets the time for a client to take a batch.
     #[must_use]
     pub fn write(mut self, within: Duration) -> Self {
         self.write = within;
         self
     }
 
-    /// Sets how long the client may take to answer a close frame.
+    /// Sets the time for a client to answer a close frame.
     #[must_use]
     pub fn close(mut self, within: Duration) -> Self {
         self.close = within;
         self
     }
 
-    /// Sets how long a handler may take until its response has begun.
+    /// Sets the time for a handler to begin its response.
     #[must_use]
     pub fn start(mut self, within: Duration) -> Self {
         self.start = within;
@@ -158,12 +145,12 @@ impl GatewayTimeouts {
 impl Default for GatewayTimeouts {
     fn default() -> Self {
         Self {
-            auth: Self::AUTH,
-            ping: Self::PING,
-            pong: Self::PONG,
-            write: Self::WRITE,
-            close: Self::CLOSE,
-            start: Self::START,
+            auth: Duration::from_secs(10),
+            ping: Duration::from_secs(20),
+            pong: Duration::from_secs(30),
+            write: Duration::from_secs(30),
+            close: Duration::from_secs(5),
+            start: Duration::from_secs(600),
         }
     }
 }

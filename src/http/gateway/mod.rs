@@ -1,31 +1,33 @@
-//! The WebSocket gateway: many turns at once over one socket, in TrustGraph's envelope.
+//! The WebSocket gateway: many concurrent turns on one socket, in TrustGraph's envelope.
 //!
 //! ```text
 //!  client ──► request {id, service, …} ──► handler ──► turn ──► wire ──┐
-//!         ──► request {id, service, …} ──► handler ──► turn ──► wire ──┤ one message of each in turn
+//!         ──► request {id, service, …} ──► handler ──► turn ──► wire ──┤ round robin, one message each
 //!         ◄────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! | file | what |
 //! |---|---|
-//! | `handshake.rs` | from a request to a socket, or to a JSON error |
-//! | `socket.rs` | one socket: the loop that reads, writes and watches the clock |
-//! | `calls.rs` | the ids in flight, each in its turn |
-//! | `request.rs`, `frames.rs` | what the client says; what the gateway itself says |
-//! | `auth.rs`, `limits.rs` | the first-frame authentication; how much, and how long |
+//! | `handshake.rs` | turns a request into a socket or a JSON error |
+//! | `socket.rs` | one socket: the loop that reads, writes and checks the timeouts |
+//! | `calls.rs` | the IDs in flight, served round robin |
+//! | `request.rs`, `frames.rs` | messages of the client; messages of the gateway itself |
+//! | `auth.rs`, `limits.rs` | authentication by the first message; size limits and timeouts |
 //!
-//! The WebSocket protocol is `tungstenite`'s, the upgrade hyper's. The messages are specified in `PROTOCOL.md`.
+//! `tungstenite` implements the WebSocket protocol, hyper the upgrade. The messages are specified in
+//! `PROTOCOL.md`, section "The WebSocket gateway" (`[W-nn]`); `docs/protocols.md` introduces TrustGraph.
 //!
 //! # Back-pressure
 //!
-//! There is one writer, and no queue but those of the turns: a message is taken from a turn when the socket takes it. A batch is one
-//! message of each id that has one, again and again up to 16 KiB; the next begins when the socket has taken it whole. So an id whose
-//! turn is slow, or whose answer is huge, delays no other; and a client that does not read suspends its orchestrators.
+//! There is one writer and no queue besides those of the turns: a message is taken from a turn only when the
+//! socket can take it. A batch is one message of each ID that has one, repeated up to 16 KiB; the next batch
+//! begins when the socket has taken all of it. Therefore an ID with a slow turn or a huge answer does not
+//! delay the others, and a client that does not read suspends its orchestrators.
 //!
 //! # Cancellation
 //!
-//! Where the socket goes away, everything on it is dropped: handlers that have not begun their response at their current wait, turns as
-//! any turn whose reader went away.
+//! When the client disconnects, everything on its socket is dropped: handlers without a turn yet at their
+//! current `await`, and turns like any turn whose reader disconnects.
 
 mod auth;
 mod calls;
@@ -57,22 +59,22 @@ use crate::failure::{Failure, FailureKind};
 use crate::turn::{Rejected, Turn, group};
 use crate::wire::trustgraph::TrustGraph;
 
-/// A request of a client, as its service's handler gets it.
+/// A request of a client, passed to the handler of its service.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Call {
-    /// Which flow the client named.
+    /// The flow that the client named.
     pub flow: Option<String>,
-    /// Which workspace the client named. Whether it may is for the handler to say.
+    /// The workspace that the client named. The handler must check that the client may use it.
     pub workspace: Option<String>,
-    /// The request itself: `query`, `streaming`, and what else the service knows.
+    /// The request itself: `query`, `streaming`, and any other parameters of the service.
     pub request: Map<String, Value>,
-    /// Who asks; `None` where the gateway authenticates nobody.
+    /// The authenticated client; `None` if the gateway does not authenticate.
     pub identity: Option<Arc<Identity>>,
 }
 
 impl Call {
-    /// The question; empty where there is none.
+    /// Returns the question; empty if there is none.
     pub fn query(&self) -> &str {
         self.request
             .get("query")
@@ -81,7 +83,7 @@ impl Call {
     }
 }
 
-/// As which of TrustGraph's services one answers.
+/// The TrustGraph service that a handler implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServiceKind {
@@ -104,7 +106,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Serves WebSockets. Clones are the same gateway.
+/// A gateway that serves WebSockets. Clones share one gateway.
 ///
 /// ```
 /// # #[cfg(feature = "axum")] {
@@ -142,30 +144,31 @@ struct Shared {
     origins: Origins,
     limits: GatewayLimits,
     timeouts: GatewayTimeouts,
-    places: Arc<Semaphore>,
-    /// True once it goes down. Each socket holds a receiver.
+    socket_permits: Arc<Semaphore>,
+    /// Set to `true` on shutdown. Each socket holds a receiver.
     closing: watch::Sender<bool>,
 }
 
 impl Gateway {
     /// The message cannot be understood.
     pub const ERROR: &'static str = "error";
-    /// The client has to authenticate first.
+    /// The client must authenticate first.
     pub const AUTH_REQUIRED: &'static str = "auth-required";
     /// No service has that name.
     pub const UNKNOWN_SERVICE: &'static str = "unknown-service";
-    /// There is no such workspace: for handlers, as the code of a failure.
+    /// The workspace does not exist. Handlers use it as the code of a failure.
     pub const WORKSPACE_NOT_FOUND: &'static str = "workspace-not-found";
-    /// The client may not do that: for handlers, as the code of a failure.
+    /// The client has no permission. Handlers use it as the code of a failure.
     pub const ACCESS_DENIED: &'static str = "access-denied";
-    /// The request has no id, or none that can be used. Ours.
+    /// The request has no usable ID. Not a TrustGraph type.
     pub const BAD_ID: &'static str = "bad-id";
-    /// The id is in flight. Ours.
+    /// The ID is in flight. Not a TrustGraph type.
     pub const DUPLICATE_ID: &'static str = "duplicate-id";
-    /// As many ids as allowed are in flight. Ours.
+    /// The maximum number of IDs is in flight. Not a TrustGraph type.
     pub const TOO_MANY_REQUESTS: &'static str = "too-many-requests";
 
-    /// The types of errors that TrustGraph tells in the envelope. A handler's rejection with such a code is told so too.
+    /// The error types that TrustGraph sends in the envelope. A handler's rejection with one of these codes is
+    /// sent there too.
     const ENVELOPE_TYPES: [&str; 5] = [
         Self::ERROR,
         Self::AUTH_REQUIRED,
@@ -174,19 +177,20 @@ impl Gateway {
         Self::ACCESS_DENIED,
     ];
 
-    /// A gateway without services.
+    /// Creates a builder without services.
     pub fn builder() -> GatewayBuilder {
         GatewayBuilder::default()
     }
 
-    /// Answers a request with the handshake, and runs the socket in a task of its own: 101, or a complete JSON error. For an axum
-    /// handler and a bare hyper service alike; the connection has to be served with upgrades, as `axum::serve` does.
+    /// Answers a handshake request with 101 and runs the socket in a new task, or returns a complete JSON
+    /// error.
     ///
-    /// [`drained`](Self::drained) waits for the tasks.
+    /// Use it in an axum handler or in a hyper service. The connection must be served with upgrades, as
+    /// `axum::serve` does. [`drained`](Self::drained) waits for the tasks.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    /// Panics outside of a tokio runtime, as `tokio::spawn` does.
     pub fn upgrade<B>(&self, request: &mut Request<B>) -> Response<TurnBody> {
         match self.accept(request) {
             Ok((response, socket)) => {
@@ -201,12 +205,13 @@ impl Gateway {
         }
     }
 
-    /// As [`upgrade`](Self::upgrade), but the caller runs the socket.
+    /// Answers a handshake request like [`upgrade`](Self::upgrade), but returns the socket for the caller to
+    /// run.
     ///
     /// # Errors
     ///
-    /// The complete JSON response: 503 where the gateway is full or goes down, 403 for a page of another origin, 426, 405 or 400
-    /// where the request is no WebSocket handshake.
+    /// The complete JSON response: 503 if the gateway is full or shutting down, 403 for a page of another
+    /// origin, and 426, 405 or 400 if the request is not a WebSocket handshake.
     #[expect(
         clippy::result_large_err,
         reason = "the error is the response, passed on once"
@@ -219,7 +224,7 @@ impl Gateway {
         if *closing.borrow() {
             return Err(unavailable(group::shutting_down()));
         }
-        let Ok(place) = Arc::clone(&self.shared.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.shared.socket_permits).try_acquire_owned() else {
             let failure = Failure::new(
                 FailureKind::Busy,
                 "Too many sockets are open. Please retry in a moment.",
@@ -233,13 +238,14 @@ impl Gateway {
             response,
             Socket {
                 socket,
-                _place: place,
+                _permit: permit,
             },
         ))
     }
 
-    /// Refuses new sockets and new requests, ends what runs with a failure, and closes each socket with 1001 when the client was
-    /// told of that. Wait for it with [`drained`](Self::drained).
+    /// Refuses new sockets and new requests, and ends running requests with a failure. Each socket is closed
+    /// with 1001 after the client has got these messages. To wait for that, call
+    /// [`drained`](Self::drained).
     pub fn shut_down(&self) {
         self.shared.closing.send_replace(true);
     }
@@ -248,12 +254,12 @@ impl Gateway {
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when this future is dropped; call it again.
+    /// Cancel safe: if the future is dropped, call the method again.
     pub async fn drained(&self) {
         self.shared.closing.closed().await;
     }
 
-    /// How many sockets are open.
+    /// Returns the number of open sockets.
     pub fn active(&self) -> usize {
         self.shared.closing.receiver_count()
     }
@@ -267,12 +273,13 @@ fn unavailable(failure: Failure) -> Response<TurnBody> {
     .respond()
 }
 
-/// One socket, from its handshake to its end. It has to be polled, in a task of its own; dropping it cuts the socket and drops
-/// everything on it.
-#[must_use = "a socket that nobody polls is never served"]
+/// One socket, from its handshake to its end.
+///
+/// Poll it in its own task. Dropping it cuts the connection and drops everything on it.
+#[must_use = "a socket must be polled to be served"]
 pub struct Socket {
     socket: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Future for Socket {
@@ -289,7 +296,7 @@ impl fmt::Debug for Socket {
     }
 }
 
-/// Everything about a gateway.
+/// Configures a [`Gateway`].
 #[derive(Debug, Default)]
 pub struct GatewayBuilder {
     services: HashMap<String, Service>,
@@ -301,11 +308,12 @@ pub struct GatewayBuilder {
 }
 
 impl GatewayBuilder {
-    /// Registers what answers the requests for `name`. A name that is registered already is replaced.
+    /// Registers the handler of the service `name`, replacing an earlier one.
     ///
-    /// The handler runs in the socket's task, until it has a turn; it must not block. It is dropped where the client cancels or
-    /// goes away or where it takes longer than [`GatewayTimeouts::start`], and a panic in it ends this one request. Whatever it returns as an error is told the client: with a code of
-    /// [`Gateway::ACCESS_DENIED`] or [`Gateway::WORKSPACE_NOT_FOUND`] as TrustGraph says it.
+    /// The handler runs in the socket's task until it returns a turn; it must not block. It is dropped if the
+    /// client cancels or disconnects, or if it takes longer than [`GatewayTimeouts::start`]. A panic in it ends
+    /// only this request. An error that it returns is sent to the client; with the code
+    /// [`Gateway::ACCESS_DENIED`] or [`Gateway::WORKSPACE_NOT_FOUND`] it has TrustGraph's form.
     #[must_use]
     pub fn service<H, F>(mut self, name: impl Into<String>, kind: ServiceKind, handler: H) -> Self
     where
@@ -317,13 +325,14 @@ impl GatewayBuilder {
         self
     }
 
-    /// Authenticates clients by the token of their first message: nothing is served before `hook` accepts one. A client may send
-    /// another at any time; where that one is refused, the last that was accepted holds on.
+    /// Authenticates clients by the token of their first message: no request is served before `hook` accepts a
+    /// token. A client may send another token at any time; if that one is refused, the last accepted token
+    /// stays in force.
     ///
-    /// The client is never told why; what the hook's error says is dropped here. Note that `tungstenite` logs whole messages at the
-    /// level `trace`.
+    /// The client never learns the reason: the error of the hook is dropped. Note that `tungstenite` logs whole
+    /// messages at the level `trace`.
     ///
-    /// Without a hook every token is accepted, since TrustGraph's clients always send one.
+    /// Without a hook every token is accepted, because TrustGraph's clients always send one.
     #[must_use]
     pub fn authenticate<H, F, E>(mut self, hook: H) -> Self
     where
@@ -334,43 +343,44 @@ impl GatewayBuilder {
         self
     }
 
-    /// Lets pages of that origin, such as `https://example.org`, open a socket. Without it only those of the request's own host may,
-    /// and clients that are no browser.
+    /// Allows pages of this origin, for example `https://example.org`, to open a socket. By default only pages
+    /// of the request's own host and clients that are not browsers may.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.allow(origin.into());
         self
     }
 
-    /// Lets every page open a socket: where something before the gateway looks at origins, or nothing is secret.
+    /// Allows every page to open a socket. Use it only if a proxy in front of the gateway checks origins, or if
+    /// nothing is secret.
     #[must_use]
     pub fn allow_any_origin(mut self) -> Self {
         self.origins.allow_any();
         self
     }
 
-    /// Spells responses as TrustGraph's specification does, instead of as its server.
+    /// Uses the envelope of TrustGraph's specification instead of that of its server.
     #[must_use]
     pub fn specified(mut self) -> Self {
         self.specified = true;
         self
     }
 
-    /// Sets how much it takes on.
+    /// Sets the limits on sockets, requests and messages.
     #[must_use]
     pub fn limits(mut self, limits: GatewayLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how long it waits.
+    /// Sets the timeouts.
     #[must_use]
     pub fn timeouts(mut self, timeouts: GatewayTimeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// The gateway.
+    /// Builds the gateway.
     pub fn build(self) -> Gateway {
         Gateway {
             shared: Arc::new(Shared {
@@ -378,7 +388,7 @@ impl GatewayBuilder {
                 specified: self.specified,
                 auth: self.auth,
                 origins: self.origins,
-                places: Arc::new(Semaphore::new(
+                socket_permits: Arc::new(Semaphore::new(
                     self.limits.max_sockets.min(Semaphore::MAX_PERMITS),
                 )),
                 limits: self.limits,

@@ -1,4 +1,4 @@
-//! What a client says: its text messages, read with the limits.
+//! Parses the text messages of a client, within the limits.
 
 use serde_json::{Map, Value};
 
@@ -9,13 +9,13 @@ use super::{Call, GatewayLimits};
 /// A message of the client.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// It authenticates itself; without a token where it sent none.
+    /// The client authenticates; `None` if the message has no token.
     Auth(Option<Token>),
-    /// It wants no more of that id.
+    /// The client cancels this ID.
     Cancel(String),
-    /// It asks.
+    /// A request for a service.
     Request(Request),
-    /// It cannot be served. With the id, where there is a usable one.
+    /// An invalid message, with its ID if that is usable.
     Refused(Option<String>, Refusal),
 }
 
@@ -73,7 +73,7 @@ pub(super) fn read(text: &str, limits: &GatewayLimits) -> Incoming {
     }
 }
 
-/// An id that every client finds again: a string that is not empty and not too long.
+/// Takes the ID if it is usable: a string that is neither empty nor too long.
 fn id(message: &mut Map<String, Value>, limits: &GatewayLimits) -> Option<String> {
     match message.remove("id") {
         Some(Value::String(id)) if !id.is_empty() && id.len() <= limits.max_id_bytes => Some(id),
@@ -98,11 +98,11 @@ fn request(message: &mut Map<String, Value>) -> Result<(String, Call), Refusal> 
 fn text(
     message: &mut Map<String, Value>,
     name: &str,
-    otherwise: &'static str,
+    message_if_wrong: &'static str,
 ) -> Result<Option<String>, Refusal> {
     match message.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(Refusal::BadMessage(otherwise)),
+        Some(_) => Err(Refusal::BadMessage(message_if_wrong)),
     }
 }

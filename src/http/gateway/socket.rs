@@ -1,4 +1,4 @@
-//! One socket: the loop that reads, writes and watches the clock, and the goodbye.
+//! One socket: the loop that reads, writes and checks the timeouts, and the closing handshake.
 
 use std::future::{poll_fn, ready};
 use std::pin::{Pin, pin};
@@ -26,38 +26,41 @@ use super::request::{self, Incoming, Request};
 use super::{Call, Shared};
 use crate::turn::{Rejected, group};
 
-/// Longest wait for the server to send the 101 and hand the connection over. It does both at once, or never.
+/// The longest wait for hyper to send the 101 and hand over the connection. It does both at once, or never.
 const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
-/// Buffer for what the client sends: some questions.
+/// The size of the read buffer: several questions.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// What is written before the socket has to have taken all of it: some dozen messages of a few words, one of every id.
+/// The size of a batch, which the socket must take before the next: some dozen messages of a few words, so
+/// one of every ID.
 const BATCH_BYTES: usize = 16 * 1024;
-/// Most messages that are read while the socket takes nothing. A cancellation is among them; each may also be a ping, whose answer
-/// would have to wait in memory.
+/// The maximum number of messages that are read while the socket takes nothing. A cancellation may be among
+/// them; each may also be a ping, whose answer would wait in memory.
 const MAX_UNANSWERED: usize = 64;
 
 type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// How a socket ended.
+/// The end of a socket.
 #[derive(Debug)]
-enum Over {
-    /// The client closed it, and waits for the answer to that.
-    Closed,
-    /// It broke, or the client is not there any more.
-    Gone(&'static str),
+enum SocketEnd {
+    /// The client closed it and waits for our close frame.
+    ClosedByClient,
+    /// The connection broke, or the client does not respond.
+    Lost(&'static str),
     /// We close it.
     Close(CloseCode, &'static str),
-    /// The client broke the protocol; nothing that it sends can be read on.
-    Broken(CloseCode, &'static str),
+    /// The client violated the protocol, so nothing more can be read.
+    Violation(CloseCode, &'static str),
 }
 
 /// Serves one socket to its end.
 pub(super) async fn run(upgrade: OnUpgrade, gateway: Arc<Shared>, mut closing: watch::Receiver<bool>) {
     let connection = match timeout(UPGRADE_WITHIN, upgrade).await {
         Ok(Ok(connection)) => TokioIo::new(connection),
-        Ok(Err(error)) => return tracing::debug!(target: "ragwire", %error, "no socket came of a handshake"),
+        Ok(Err(error)) => {
+            return tracing::debug!(target: "ragwire", %error, "the connection ended during the WebSocket handshake");
+        }
         Err(_) => {
-            return tracing::warn!(target: "ragwire", "a handshake was answered, but the connection was kept");
+            return tracing::warn!(target: "ragwire", "the server did not hand over the connection after a WebSocket handshake");
         }
     };
     let close_within = gateway.timeouts.close;
@@ -68,46 +71,51 @@ pub(super) async fn run(upgrade: OnUpgrade, gateway: Arc<Shared>, mut closing: w
         .max_frame_size(Some(gateway.limits.max_frame_bytes));
     let socket = WebSocket::from_raw_socket(connection, Role::Server, Some(config)).await;
     let mut live = Live::new(socket, gateway);
-    let over = {
+    let end = {
         let mut closing = pin!(async { closing.wait_for(|closing| *closing).await.is_ok() });
-        let mut going_down = false;
+        let mut shutting_down = false;
         poll_fn(|cx| {
-            if !going_down && closing.as_mut().poll(cx).is_ready() {
-                going_down = true;
-                live.go_down();
+            if !shutting_down && closing.as_mut().poll(cx).is_ready() {
+                shutting_down = true;
+                live.shut_down();
             }
             live.poll(cx)
         })
         .await
     };
     let served = live.served;
-    // Everything on it is dropped before the goodbye, which may take its time.
+    // Drop everything on it before the closing handshake, which may take some time.
     let socket = live.into_socket();
-    match &over {
-        Over::Closed => tracing::info!(target: "ragwire", served, outcome = "closed", "socket over"),
-        Over::Gone(why) => tracing::info!(target: "ragwire", served, outcome = why, "socket over"),
-        Over::Close(code, why) | Over::Broken(code, why) => {
-            tracing::info!(target: "ragwire", served, outcome = why, code = u16::from(*code), "socket over");
+    match &end {
+        SocketEnd::ClosedByClient => {
+            tracing::info!(target: "ragwire", served, outcome = "closed", "socket closed");
+        }
+        SocketEnd::Lost(reason) => {
+            tracing::info!(target: "ragwire", served, outcome = reason, "socket closed");
+        }
+        SocketEnd::Close(code, reason) | SocketEnd::Violation(code, reason) => {
+            let code = u16::from(*code);
+            tracing::info!(target: "ragwire", served, outcome = reason, code, "socket closed");
         }
     }
-    if timeout(close_within, goodbye(socket, over)).await.is_err() {
+    if timeout(close_within, close(socket, end)).await.is_err() {
         tracing::debug!(target: "ragwire", "a client did not answer the close frame");
     }
 }
 
-/// Ends the connection as its end asks for.
-async fn goodbye(mut socket: WebSocket, over: Over) {
-    match over {
-        Over::Gone(_) => {}
-        Over::Closed => while let Some(Ok(_)) = socket.next().await {},
-        Over::Close(code, reason) => {
-            if say_close(&mut socket, code, reason).await {
+/// Closes the connection in the way that its end requires.
+async fn close(mut socket: WebSocket, end: SocketEnd) {
+    match end {
+        SocketEnd::Lost(_) => {}
+        SocketEnd::ClosedByClient => while let Some(Ok(_)) = socket.next().await {},
+        SocketEnd::Close(code, reason) => {
+            if send_close(&mut socket, code, reason).await {
                 while let Some(Ok(_)) = socket.next().await {}
             }
         }
-        Over::Broken(code, reason) => {
-            if say_close(&mut socket, code, reason).await {
-                // The system resets a connection that is dropped with bytes unread, and the close frame with it.
+        SocketEnd::Violation(code, reason) => {
+            if send_close(&mut socket, code, reason).await {
+                // The system resets a connection that is dropped with unread bytes, and the close frame is lost.
                 let mut connection = socket.into_inner();
                 let _ = poll_fn(|cx| Pin::new(&mut connection).poll_shutdown(cx)).await;
                 poll_fn(|cx| discard(&mut connection, cx)).await;
@@ -116,7 +124,7 @@ async fn goodbye(mut socket: WebSocket, over: Over) {
     }
 }
 
-async fn say_close(socket: &mut WebSocket, code: CloseCode, reason: &'static str) -> bool {
+async fn send_close(socket: &mut WebSocket, code: CloseCode, reason: &'static str) -> bool {
     let frame = CloseFrame {
         code,
         reason: Utf8Bytes::from_static(reason),
@@ -124,7 +132,7 @@ async fn say_close(socket: &mut WebSocket, code: CloseCode, reason: &'static str
     socket.send(Message::Close(Some(frame))).await.is_ok()
 }
 
-/// Reads until the other side ends.
+/// Reads and discards until the other side ends.
 fn discard(connection: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
     loop {
         let mut buffer = [0; 4096];
@@ -136,40 +144,40 @@ fn discard(connection: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> P
     }
 }
 
-/// A socket that is open.
+/// The state of an open socket.
 struct Live {
     socket: WebSocket,
     gateway: Arc<Shared>,
     calls: Calls,
-    /// What the gateway itself has to say. There is one place: nothing more is read before it is said.
+    /// A message of the gateway itself. There is room for one: nothing more is read before it is sent.
     answer: Option<Bytes>,
 
-    /// The token that is looked at, and by when that must be done. Nothing is read meanwhile, so what follows it waits for it.
-    asked: Option<(Guarded<Option<Identity>>, Option<Instant>)>,
+    /// The running authentication and its deadline. Nothing is read meanwhile, so later messages wait.
+    auth: Option<(Guarded<Option<Identity>>, Option<Instant>)>,
     identity: Option<Arc<Identity>>,
-    /// By when the client has to be authenticated; `None` once it is.
+    /// The deadline for the client to be authenticated; `None` once it is.
     auth_by: Option<Instant>,
 
-    /// Whether something was written that the socket has not taken yet, and since when it did not want to.
+    /// Whether the socket has not taken everything that was written, and since when it takes nothing.
     unflushed: bool,
     blocked_since: Option<Instant>,
-    /// What was read since.
+    /// The number of messages read since then.
     unanswered: usize,
 
-    /// When the client last said anything.
-    heard: Instant,
-    /// Since when it has been asked whether it lives.
-    pinged: Option<Instant>,
-    /// Whether everything that it said was read.
-    listening: bool,
+    /// The time of the client's last message.
+    last_read: Instant,
+    /// The time of an unanswered ping.
+    pinged_at: Option<Instant>,
+    /// Whether every message that arrived was read.
+    read_all: bool,
 
-    going_down: bool,
+    shutting_down: bool,
     timer: Pin<Box<Sleep>>,
-    /// How many requests were taken.
+    /// The number of requests that were started.
     served: u64,
 }
 
-/// What the clock may ask for.
+/// A deadline.
 #[derive(Clone, Copy)]
 enum Due {
     Auth,
@@ -192,16 +200,16 @@ impl Live {
             gateway,
             calls: Calls::default(),
             answer: None,
-            asked: None,
+            auth: None,
             identity: None,
             auth_by,
             unflushed: false,
             blocked_since: None,
             unanswered: 0,
-            heard: now,
-            pinged: None,
-            listening: false,
-            going_down: false,
+            last_read: now,
+            pinged_at: None,
+            read_all: false,
+            shutting_down: false,
             timer: Box::pin(sleep_until(now)),
             served: 0,
         }
@@ -211,46 +219,46 @@ impl Live {
         self.socket
     }
 
-    fn go_down(&mut self) {
-        self.going_down = true;
-        self.asked = None;
+    fn shut_down(&mut self) {
+        self.shutting_down = true;
+        self.auth = None;
         self.calls.fail_all(&group::shutting_down());
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<SocketEnd> {
         loop {
             match self.step(cx) {
                 Ok(true) => {}
-                Ok(false) => match self.poll_clock(cx) {
+                Ok(false) => match self.poll_timeouts(cx) {
                     Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(over)) => return Poll::Ready(over),
+                    Poll::Ready(Err(end)) => return Poll::Ready(end),
                     Poll::Pending => return Poll::Pending,
                 },
-                Err(over) => return Poll::Ready(over),
+                Err(end) => return Poll::Ready(end),
             }
         }
     }
 
-    /// Everything that can be done now, once. False where that was nothing.
-    fn step(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
-        let asked = self.poll_asked(cx);
+    /// Authenticates, writes and reads once. Returns `false` if nothing could be done.
+    fn step(&mut self, cx: &mut Context<'_>) -> Result<bool, SocketEnd> {
+        let authenticated = self.poll_auth(cx);
         let written = self.write(cx)?;
         let idle = self.calls.is_empty() && self.answer.is_none() && !self.unflushed;
-        if self.going_down && idle {
-            return Err(Over::Close(CloseCode::Away, "shutting down"));
+        if self.shutting_down && idle {
+            return Err(SocketEnd::Close(CloseCode::Away, "shutting down"));
         }
         let read = self.read(cx)?;
-        Ok(asked || written || read)
+        Ok(authenticated || written || read)
     }
 
-    fn poll_asked(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some((asked, _)) = &mut self.asked else {
+    fn poll_auth(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some((auth, _)) = &mut self.auth else {
             return false;
         };
-        let Poll::Ready(identity) = asked.poll(cx) else {
+        let Poll::Ready(identity) = auth.poll(cx) else {
             return false;
         };
-        self.asked = None;
+        self.auth = None;
         self.answer = Some(match identity.flatten() {
             Some(identity) => {
                 let answer = frames::auth_ok(identity.default_workspace.as_deref());
@@ -263,8 +271,8 @@ impl Live {
         true
     }
 
-    /// Writes one batch, where the socket has taken the last.
-    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+    /// Writes one batch if the socket has taken the last one.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, SocketEnd> {
         if !self.flush(cx)? {
             return Ok(false);
         }
@@ -276,9 +284,9 @@ impl Live {
             match Utf8Bytes::try_from(message) {
                 Ok(text) => self.send(Message::Text(text))?,
                 Err(error) => {
-                    // No wire of ours writes anything else.
-                    tracing::error!(%error, "a message is not text");
-                    return Err(Over::Close(CloseCode::Error, "internal error"));
+                    // The wire writes nothing but text.
+                    tracing::error!(%error, "a message is not UTF-8 text");
+                    return Err(SocketEnd::Close(CloseCode::Error, "internal error"));
                 }
             }
         }
@@ -293,13 +301,13 @@ impl Live {
         })
     }
 
-    fn send(&mut self, message: Message) -> Result<(), Over> {
+    fn send(&mut self, message: Message) -> Result<(), SocketEnd> {
         self.unflushed = true;
         Pin::new(&mut self.socket).start_send(message).map_err(|_| BROKEN)
     }
 
-    /// Whether the socket has taken everything.
-    fn flush(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
+    /// Returns `true` if the socket has taken everything.
+    fn flush(&mut self, cx: &mut Context<'_>) -> Result<bool, SocketEnd> {
         if !self.unflushed {
             return Ok(true);
         }
@@ -318,11 +326,11 @@ impl Live {
         }
     }
 
-    /// Reads one message, where it could be answered.
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Over> {
-        self.listening = false;
+    /// Reads one message if it could be answered.
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, SocketEnd> {
+        self.read_all = false;
         let full = self.unflushed && self.unanswered >= MAX_UNANSWERED;
-        if full || self.answer.is_some() || self.asked.is_some() {
+        if full || self.answer.is_some() || self.auth.is_some() {
             return Ok(false);
         }
         let message = match Pin::new(&mut self.socket).poll_next(cx) {
@@ -330,20 +338,20 @@ impl Live {
             Poll::Ready(Some(Err(error))) => return Err(unreadable(&error)),
             Poll::Ready(None) => return Err(BROKEN),
             Poll::Pending => {
-                self.listening = true;
+                self.read_all = true;
                 return Ok(false);
             }
         };
-        self.heard = Instant::now();
-        self.pinged = None;
+        self.last_read = Instant::now();
+        self.pinged_at = None;
         self.unanswered += usize::from(self.unflushed);
         match message {
             Message::Text(text) => self.take(&text),
-            Message::Binary(_) => return Err(Over::Close(CloseCode::Unsupported, "text only")),
-            // tungstenite has the answer ready.
+            Message::Binary(_) => return Err(SocketEnd::Close(CloseCode::Unsupported, "text only")),
+            // tungstenite has queued the pong.
             Message::Ping(_) => self.unflushed = true,
             Message::Pong(_) | Message::Frame(_) => {}
-            Message::Close(_) => return Err(Over::Closed),
+            Message::Close(_) => return Err(SocketEnd::ClosedByClient),
         }
         Ok(true)
     }
@@ -355,10 +363,10 @@ impl Live {
                 (Some(_), None) => self.answer = Some(frames::auth_failed()),
                 (Some(hook), Some(token)) => {
                     let by = Instant::now().checked_add(self.gateway.timeouts.auth);
-                    self.asked = Some((hook.call(token), by));
+                    self.auth = Some((hook.call(token), by));
                 }
             },
-            // Its last message may be on its way already, so an id that is not in flight is no mistake.
+            // The last message of the ID may be on its way, so an ID that is not in flight is not an error.
             Incoming::Cancel(id) => self.calls.cancel(&id),
             Incoming::Refused(id, refusal) => self.refuse(id.as_deref(), refusal),
             Incoming::Request(request) => self.start(request),
@@ -385,7 +393,7 @@ impl Live {
                 ..call
             };
             let wire = gateway.wire(service.kind, &id, streaming);
-            let starting = if self.going_down {
+            let starting = if self.shutting_down {
                 Guarded::new(|| Box::pin(ready(Err(Rejected::new(group::shutting_down())))))
             } else {
                 service.start(call)
@@ -400,7 +408,8 @@ impl Live {
         self.refuse(Some(&id), refusal);
     }
 
-    /// Says no. An id that is in flight is not named as one that ends, whatever is wrong with the second request.
+    /// Answers with an error. If the ID is in flight, it is a duplicate whatever else is wrong with the request,
+    /// because an error under that ID would end the running request in the client.
     fn refuse(&mut self, id: Option<&str>, refusal: Refusal) {
         let refusal = match id {
             Some(id) if self.calls.contains(id) => Refusal::DuplicateId,
@@ -409,8 +418,8 @@ impl Live {
         self.answer = Some(refusal.frame(id));
     }
 
-    /// Waits for the next moment at which something is due, and does it.
-    fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Over>> {
+    /// Waits for the next deadline and acts on it.
+    fn poll_timeouts(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SocketEnd>> {
         loop {
             let Some((at, due)) = self.next_due() else {
                 return Poll::Pending;
@@ -428,11 +437,12 @@ impl Live {
     fn next_due(&self) -> Option<(Instant, Due)> {
         let timeouts = &self.gateway.timeouts;
         let after = |since: Option<Instant>, wait| since.and_then(|since| since.checked_add(wait));
-        let hook_by = self.asked.as_ref().and_then(|(_, by)| *by);
-        // While it is blocked, the time for writing decides; while it is not heard, its silence is ours.
-        let pong_by = after(self.pinged, timeouts.pong).filter(|_| self.listening && !self.unflushed);
-        let ping_at =
-            after(Some(self.heard), timeouts.ping).filter(|_| self.pinged.is_none() && !self.unflushed);
+        let hook_by = self.auth.as_ref().and_then(|(_, by)| *by);
+        // While the socket is blocked, only the write timeout counts. While we do not read, the client's silence
+        // is our doing.
+        let pong_by = after(self.pinged_at, timeouts.pong).filter(|_| self.read_all && !self.unflushed);
+        let ping_at = after(Some(self.last_read), timeouts.ping)
+            .filter(|_| self.pinged_at.is_none() && !self.unflushed);
         let write_by = after(self.blocked_since, timeouts.write);
         [
             (self.auth_by, Due::Auth),
@@ -447,20 +457,20 @@ impl Live {
         .min_by_key(|(at, _)| *at)
     }
 
-    fn act(&mut self, due: Due) -> Result<(), Over> {
+    fn act(&mut self, due: Due) -> Result<(), SocketEnd> {
         match due {
-            Due::Auth => Err(Over::Close(CloseCode::Policy, "not authenticated")),
+            Due::Auth => Err(SocketEnd::Close(CloseCode::Policy, "not authenticated")),
             Due::Hook => {
-                self.asked = None;
+                self.auth = None;
                 self.answer = Some(frames::auth_failed());
                 Ok(())
             }
-            Due::Write => Err(Over::Gone("stalled")),
+            Due::Write => Err(SocketEnd::Lost("stalled")),
             Due::Ping => {
-                self.pinged = Some(Instant::now());
+                self.pinged_at = Some(Instant::now());
                 self.send(Message::Ping(Bytes::new()))
             }
-            Due::Pong => Err(Over::Gone("silent")),
+            Due::Pong => Err(SocketEnd::Lost("silent")),
             Due::Start => {
                 self.calls.fail_late(Instant::now());
                 Ok(())
@@ -470,17 +480,17 @@ impl Live {
 }
 
 /// The connection is lost.
-const BROKEN: Over = Over::Gone("lost");
+const BROKEN: SocketEnd = SocketEnd::Lost("lost");
 
-/// What an error of reading means.
-fn unreadable(error: &tungstenite::Error) -> Over {
+/// The end of a socket after a read error.
+fn unreadable(error: &tungstenite::Error) -> SocketEnd {
     use tungstenite::Error;
     use tungstenite::error::ProtocolError;
     match error {
-        Error::Capacity(_) => Over::Broken(CloseCode::Size, "message too large"),
-        Error::Utf8(_) => Over::Broken(CloseCode::Invalid, "text is not UTF-8"),
+        Error::Capacity(_) => SocketEnd::Violation(CloseCode::Size, "message too large"),
+        Error::Utf8(_) => SocketEnd::Violation(CloseCode::Invalid, "text is not UTF-8"),
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => BROKEN,
-        Error::Protocol(_) => Over::Broken(CloseCode::Protocol, "protocol error"),
+        Error::Protocol(_) => SocketEnd::Violation(CloseCode::Protocol, "protocol error"),
         _ => BROKEN,
     }
 }
