@@ -11,7 +11,6 @@ use rustls::pki_types::pem::PemObject;
 use super::error::UpstreamError;
 use super::key::ApiKey;
 use super::retry::Retry;
-use ragwire::wire::sse::EventStream;
 
 /// Which fields a server knows beside those that all of them do. An unknown field is refused by some and passed over by others, so nothing is
 /// sent on a guess: what a dialect has no field for is [`Unsupported`](crate::models::ModelError::Unsupported).
@@ -55,7 +54,7 @@ impl UpstreamLimits {
     /// 16 MiB: a million tokens of text, escaped.
     pub const REQUEST: usize = 16 << 20;
     /// As much as an event of our own streams.
-    pub const EVENT: usize = EventStream::MAX_EVENT_BYTES;
+    pub const EVENT: usize = 1024 * 1024;
     /// 4 MiB: a million tokens. What is longer is a model that does not stop.
     pub const TEXT: usize = 4 << 20;
     /// 32 MiB: 64 vectors of 4,096 numbers, each of 20 digits, six times.
