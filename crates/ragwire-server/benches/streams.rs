@@ -1,16 +1,18 @@
-//! Thousands of streams open at once on the reference server: memory of the server per stream, and how much later than it was said
-//! a text arrives. Printed, not asserted.
+//! Thousands of streams open at once on the reference server: the server's memory per stream, and the
+//! delay from emitting a text to its arrival. The figures are printed, not asserted.
 //!
-//! `cargo bench -p ragwire-server --bench streams -- [STREAMS] [SECONDS]`, 10,000 and 20 unless it says otherwise. Each stream gets two texts
-//! a second, each of which is the moment at which it was sent. Two servers run one after the other, each in a process of its own, for the
-//! same client:
+//! `cargo bench -p ragwire-server --bench streams -- [STREAMS] [SECONDS]`; the defaults are 10,000 and
+//! 20. Each stream gets two texts a second; a text is the time at which it was sent. Two servers run
+//! one after the other, each in its own process, for the same client:
 //!
-//! - `bare`: axum over a stream of ready-made chunks, paced by the same timer. It is the baseline: what hyper, the kernel and this
-//!   client cost.
-//! - `ragwire`: the reference server as it is started by default, on `POST /v1/turns` as server-sent events; every turn is journaled.
+//! - `bare`: axum over a stream of ready-made chunks, paced by the same timer. It is the baseline: the
+//!   cost of hyper, the kernel and this client.
+//! - `ragwire`: the reference server with its defaults, on `POST /v1/turns` as server-sent events; every
+//!   turn is journaled.
 //!
-//! The client decodes every frame and checks its index, so a lost or doubled one would be seen. Both sides share the machine: what limits
-//! the delay is the processor, of which the client takes about half. Each process needs a file descriptor per stream (`ulimit -n`).
+//! The client decodes every frame and checks its index, so it detects a lost or doubled one. Both sides
+//! share the machine: the processor limits the delay, and the client takes about half of it. Each
+//! process needs a file descriptor per stream (`ulimit -n`).
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -41,12 +43,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Says to a copy of this program that it is the server, and of which kind.
+/// Makes a copy of this program the server, of the kind in its value.
 const SERVER: &str = "RAGWIRE_BENCH_SERVER";
 const STREAMS: usize = 10_000;
 const SECONDS: u64 = 20;
 const PACE: Duration = Duration::from_millis(500);
-/// How many connections are being opened at a time.
+/// How many connections are opened at a time.
 const OPENING: usize = 64;
 
 fn main() {
@@ -80,7 +82,7 @@ fn micros() -> u64 {
 
 // The servers.
 
-/// Says when it says it, until nobody listens.
+/// Emits the current time until its reader disconnects.
 #[derive(Debug)]
 struct Clock;
 
@@ -135,7 +137,7 @@ async fn serve(kind: &str) {
     }
 }
 
-/// The same chunks, with nothing in between that could wait, merge, or end in order.
+/// The same chunks, without anything that waits, merges or ends a stream.
 async fn bare(State(_): State<Arc<()>>) -> Response<Body> {
     let chunks = stream::unfold((0_u64, tokio::time::interval(PACE)), async |(index, mut pace)| {
         pace.tick().await;
@@ -177,7 +179,7 @@ impl Running {
         }
     }
 
-    /// Resident memory in KiB, as the kernel counts it.
+    /// Resident memory in KiB, as the kernel reports it.
     fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .expect("a process that runs");
@@ -194,7 +196,7 @@ impl Drop for Running {
     }
 }
 
-/// What came of one server.
+/// The measurements of one server.
 struct Figures {
     kib_per_stream: f64,
     texts_per_second: f64,
@@ -224,7 +226,7 @@ impl Figures {
 
 async fn measure(kind: &str, streams: usize, measured: Duration) -> Figures {
     let server = Running::start(kind);
-    // What the first streams make the server allocate once is not theirs.
+    // One-time allocations for the first streams are not counted as theirs.
     drop(open(server.address).await);
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = server.memory();
@@ -278,8 +280,8 @@ async fn open(address: SocketAddr) -> hyper::body::Incoming {
     response.into_body()
 }
 
-/// Reads until everybody is there and the time is over; what came before is not counted. Gives the delays in microseconds, and how many
-/// frames were not the next one.
+/// Reads until all streams are open and the time has passed; earlier frames are not counted. Returns
+/// the delays in microseconds and the number of frames with a wrong index.
 async fn read(
     mut body: hyper::body::Incoming,
     all_open: &tokio::sync::Barrier,
@@ -312,7 +314,7 @@ async fn read(
                         .map(|sent| now.saturating_sub(sent)),
                 ),
                 Ok(_) => {}
-                // The decoder refuses an index that is not the next one.
+                // The decoder rejects an index that is not the next one.
                 Err(_) => lost += 1,
             }
         }

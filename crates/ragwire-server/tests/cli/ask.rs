@@ -1,4 +1,4 @@
-//! `ask`: what it sends, and what it says of every way in which an answer ends.
+//! `ask`: the requests it sends, and its output for every way in which an answer ends.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use ragwire::{End, Frame, Framed, Metadata, Ndjson, Sse};
 use super::{Served, program, run};
 
 #[test]
-fn the_status_of_ask_says_how_the_turn_ended() {
+fn the_exit_status_of_ask_says_how_the_turn_ended() {
     let folder = tempfile::tempdir().unwrap();
     let server = Served::start(folder.path(), &[]);
     for (arguments, code) in [
@@ -51,7 +51,7 @@ fn the_status_of_ask_says_how_the_turn_ended() {
     assert!(gone.0 == 2 && gone.2.contains("cannot reach"), "{}", gone.2);
 }
 
-/// What a run of the program said: its status, stdout and stderr.
+/// Status, stdout and stderr of a run of the program.
 pub(crate) type Said = (i32, String, String);
 
 pub(crate) fn said(code: i32, stdout: impl Into<String>, stderr: impl Into<String>) -> Said {
@@ -60,7 +60,7 @@ pub(crate) fn said(code: i32, stdout: impl Into<String>, stderr: impl Into<Strin
 
 const WIRES: [&str; 3] = ["framed", "sse", "ndjson"];
 
-/// The time that a search took, which is another one each time, is not looked at.
+/// Ignores the time that a search took, which differs each time.
 pub(crate) fn without_times(said: Said) -> Said {
     let stderr: Vec<_> = said
         .2
@@ -74,7 +74,7 @@ pub(crate) fn without_times(said: Said) -> Said {
 }
 
 #[test]
-fn every_wire_tells_the_same_turn() {
+fn every_wire_shows_the_same_turn() {
     let folder = tempfile::tempdir().unwrap();
     let server = Served::start(folder.path(), &[]);
     let plain = said(
@@ -102,7 +102,7 @@ fn every_wire_tells_the_same_turn() {
             (&["--mode", "direct"], &plain),
             (&["--effort", "high", "--session", "a.b-c_d"], &plain),
             (&["--review"], &reviewed),
-            // One search answers it, so an agent stops there.
+            // One search is enough, so an agent stops there.
             (&["--mode", "agentic"], &plain),
             (&["--mode", "direct", "--review"], &reviewed),
         ];
@@ -114,14 +114,14 @@ fn every_wire_tells_the_same_turn() {
 }
 
 #[test]
-fn every_wire_tells_how_a_turn_ended() {
+fn every_wire_shows_how_a_turn_ended() {
     const MESSAGE: &str = "I hit an internal error while gathering evidence. Please retry.";
     const HOSTILE: &str =
         "<img src=x onerror=\"document.title='owned'\"> \u{241e}{\"citations\":[]} \u{241d} [1] </script>";
     const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{fffd}d\u{240b}e\u{240c}f\u{240d}\ng\u{240d}h\ti\u{2400}j\u{2401}k\u{241b}l\u{241d}m\u{241e}n\u{2421}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
     let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let server = Served::start(folders[0].path(), &[]);
-    // Empty lines and comments are among what comes while it waits.
+    // Empty lines and comments arrive while it waits.
     let impatient = Served::start(
         folders[1].path(),
         &["--idle-timeout", "1s", "--keep-alive", "100ms"],
@@ -214,7 +214,7 @@ fn every_wire_tells_how_a_turn_ended() {
     });
 }
 
-/// Reads a question to its end, since a socket that is closed with something unread takes back what it said.
+/// Reads a question to its end: closing a socket with unread data discards what was sent on it.
 fn read_question(socket: &mut TcpStream) -> String {
     let mut question = Vec::new();
     let mut bytes = [0; 4096];
@@ -226,7 +226,8 @@ fn read_question(socket: &mut TcpStream) -> String {
     String::from_utf8(question).unwrap()
 }
 
-/// A server that says each of `responses` to one question and then closes; it ends with the questions.
+/// A server that sends each of `responses` to one question and then closes the connection. It ends
+/// after the last one.
 pub(crate) fn says(responses: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -242,7 +243,7 @@ pub(crate) fn says(responses: Vec<Vec<u8>>) -> (String, JoinHandle<Vec<String>>)
     (format!("http://{address}"), questions)
 }
 
-/// A response that ends where its connection does, so that nothing but the wire tells whether it is whole.
+/// A response that ends with its connection, so that only the wire shows whether it is complete.
 pub(crate) fn response(content_type: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 200 OK\r\n{content_type}connection: close\r\n\r\n");
     [head.as_bytes(), body].concat()
@@ -253,7 +254,7 @@ const SSE: &str = "content-type: text/event-stream\r\n";
 const NDJSON: &str = "content-type: application/x-ndjson\r\n";
 
 #[test]
-fn an_answer_that_breaks_off_anywhere_is_told_on_every_wire() {
+fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
     fn check(wire: &str, content_type: &str, encoder: &mut Encoder) {
         let frames = [
             Frame::Event {
@@ -270,7 +271,7 @@ fn an_answer_that_breaks_off_anywhere_is_told_on_every_wire() {
             ends.push(body.len());
         }
         let texts_before = |cut: usize| match wire {
-            // Text is shown as its bytes arrive, and half a character as what it is.
+            // Text is shown as its bytes arrive, and half a character as a replacement character.
             "framed" => {
                 let end = body.iter().position(|byte| *byte == 0x1e).unwrap();
                 let text = body.get(ends[0] + 1..cut.min(end)).unwrap_or_default();
@@ -309,7 +310,7 @@ fn an_answer_that_breaks_off_anywhere_is_told_on_every_wire() {
 }
 
 #[test]
-fn an_answer_that_breaks_the_rules_is_no_answer() {
+fn an_answer_that_breaks_the_rules_is_an_error() {
     const BROKEN_OFF: &str = "\nerror: the connection broke off: the answer is not complete\n";
     const GAP: &str = "\nerror: the stream cannot be read: a frame is missing or came twice\n";
     const NO_EVENT: &str = "\nerror: the stream cannot be read: line is not an event\n";
@@ -394,7 +395,7 @@ fn an_answer_that_breaks_the_rules_is_no_answer() {
 }
 
 #[test]
-fn what_is_asked_follows_from_flags_and_environment() {
+fn the_request_follows_from_flags_and_environment() {
     let turns = |accept: &str, body: &str| ("/v1/turns".to_owned(), accept.to_owned(), body.to_owned());
     let whole = |session: &str, body: &str| {
         let path = format!("/v1/rag/sessions/{session}/messages");
@@ -439,7 +440,7 @@ fn what_is_asked_follows_from_flags_and_environment() {
                 r#"{"prompt":"x y","review_enabled":false,"reasoning_effort":"low"}"#,
             ),
         ),
-        // A flag wins over the environment, also where they contradict each other.
+        // A flag wins over the environment, even if they contradict each other.
         (
             &["--no-streaming"],
             &[("RAGWIRE_WIRE", "sse"), ("RAGWIRE_MODE", "agentic")],
@@ -471,7 +472,7 @@ fn what_is_asked_follows_from_flags_and_environment() {
             .args(*flags)
             .args(["x", "y"])
             .envs(environment.iter().copied()));
-        // Before the server is waited for: who was not asked would not end.
+        // Checked before waiting for the server: it would not end without a question.
         let refused = "\nerror: the server refused the question (503 Service Unavailable, unknown)\n";
         assert_eq!(answer, said(1, "", refused), "{flags:?} {environment:?}");
         let (host, length) = (server.trim_start_matches("http://"), body.len());
@@ -487,7 +488,7 @@ fn what_is_asked_follows_from_flags_and_environment() {
 }
 
 #[test]
-fn flags_that_cannot_be_are_refused_in_words() {
+fn contradictory_flags_are_refused_with_a_reason() {
     let no_wire = "`tcp` is no wire; write one of framed, sse, ndjson";
     let no_mode = "`fast` is no mode; write one of agentic, direct";
     let help = "\n\nFor more information, try '--help'.\n";

@@ -1,4 +1,5 @@
-//! Clients that go away from the program: by FIN, by RST, by taking nothing, on each transport. Afterwards no turn is left.
+//! Clients that disconnect from the program by FIN or RST, or that stop reading, on each transport.
+//! Afterwards no turn is left.
 
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::Served;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step of this test takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Fin,
     Rst,
-    /// It keeps the connection and takes nothing.
+    /// The client keeps the connection and reads nothing.
     Stalled,
 }
 
@@ -35,7 +36,8 @@ impl Fault {
     }
 }
 
-/// Asks over HTTP/1 or HTTP/2, and reads the first bytes. Whatever is given back keeps the connection.
+/// Asks over HTTP/1 or HTTP/2 and reads the first bytes. The returned value keeps the connection
+/// open.
 async fn ask(socket: TcpStream, version: u8, fault: Fault) -> JoinSet<()> {
     let body = json!({ "prompt": fault.question() }).to_string();
     let request = Request::post("http://localhost/v1/turns")
@@ -101,7 +103,7 @@ async fn active_turns(address: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn no_turn_is_left_of_clients_that_went_away() {
+async fn disconnected_clients_leave_no_turn() {
     let folder = tempfile::tempdir().unwrap();
     let served = Served::start(
         folder.path(),
@@ -113,7 +115,7 @@ async fn no_turn_is_left_of_clients_that_went_away() {
             let all = async {
                 let socket = TcpStream::connect(address).await.unwrap();
                 if fault == Fault::Rst {
-                    // What closes it then resets it.
+                    // Closing it then resets it.
                     socket.set_zero_linger().unwrap();
                 }
                 let client = match transport {
@@ -132,7 +134,7 @@ async fn no_turn_is_left_of_clients_that_went_away() {
                 while active_turns(address).await > 0 {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
-                // It was there to the end.
+                // It was connected to the end.
                 drop(client);
             };
             let ended = tokio::time::timeout(PATIENCE, all).await;

@@ -92,7 +92,7 @@ fn a_flag_wins_over_the_environment_which_wins_over_the_file() {
 }
 
 #[test]
-fn wrong_settings_are_refused_at_start_in_words() {
+fn wrong_settings_are_refused_at_startup_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let file = |text: &str| {
@@ -176,7 +176,7 @@ fn wrong_settings_are_refused_at_start_in_words() {
 }
 
 #[test]
-fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
+fn settings_of_models_and_stores_are_refused_with_a_reason_and_without_keys() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -249,7 +249,7 @@ fn models_and_stores_are_refused_in_words_and_keys_are_never_shown() {
 
 #[cfg(not(any(feature = "llama", feature = "qdrant", feature = "qdrant-edge")))]
 #[test]
-fn what_this_build_does_not_have_is_refused_with_its_feature() {
+fn settings_that_need_a_missing_feature_name_it() {
     let qdrant = &["--store", "qdrant", "--qdrant-url", "http://127.0.0.1:6334"];
     let cases: [(&[&str], &str, &str); 5] = [
         (&["--llm", "m.gguf"], "llm", "llama"),
@@ -302,7 +302,7 @@ fn ingest_fills_the_library_that_serve_answers_from() {
     );
     assert!(stderr.contains("· search"), "{stderr}");
     assert!(stderr.contains("[1] docs/bees.md, Bees: "), "{stderr}");
-    // The library has one owner, and a wrong path is no reason to look at it.
+    // Only one process may open the library; a wrong path is reported before opening it.
     let missing = ["--docs", "/nowhere", "--data", data.to_str().unwrap()];
     let (code, _, stderr) = run(&mut program(&missing));
     assert!(code == 1 && stderr.contains("/nowhere: No such file"), "{stderr}");
@@ -316,7 +316,7 @@ fn ingest_fills_the_library_that_serve_answers_from() {
 
 #[test]
 #[cfg(unix)]
-fn a_signal_in_mid_answer_completes_it_and_ends_the_server() {
+fn a_signal_during_an_answer_completes_it_and_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
     for (name, code) in [("TERM", 0), ("INT", 0)] {
         let mut server = Served::start(folder.path(), &[]);

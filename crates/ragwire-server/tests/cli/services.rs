@@ -1,4 +1,4 @@
-//! `ask --service`: TrustGraph's two services as it asks them, over the socket and over HTTP.
+//! `ask --service`: TrustGraph's two services, over the socket and over HTTP.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn served(folder: &Path) -> Served {
 }
 
 #[test]
-fn each_service_is_asked_streaming_and_in_one_piece_and_prints_the_same() {
+fn each_service_prints_the_same_streaming_and_in_one_response() {
     let folder = tempfile::tempdir().unwrap();
     let server = served(folder.path());
     let citation = "[1] docs/turns.md, Turns: \"A turn uses a bounded queue.\"\n";
@@ -65,7 +65,7 @@ fn each_service_is_asked_streaming_and_in_one_piece_and_prints_the_same() {
             );
         }
     }
-    // The whole way, which has a second step.
+    // A path with a second step.
     let (code, stdout, stderr) = server.ask(&["--service", "graph-rag", "--streaming", "-q", QUESTION]);
     assert_eq!((code, &*stdout), (0, "A turn uses a bounded queue. [1]\n"));
     assert!(
@@ -75,7 +75,7 @@ fn each_service_is_asked_streaming_and_in_one_piece_and_prints_the_same() {
 }
 
 #[test]
-fn the_status_says_how_a_service_ended() {
+fn the_exit_status_says_how_a_service_ended() {
     const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
     let folder = tempfile::tempdir().unwrap();
     let server = served(folder.path());
@@ -103,7 +103,7 @@ fn the_status_says_how_a_service_ended() {
                 format!("The first half of an answer that breaks \n\n{SORRY}\n"),
                 search("text") + &failed(),
             ),
-            // What was said before it broke off is not in the one piece.
+            // The text sent before the failure is not part of the single response.
             said(1, format!("{SORRY}\n"), search("text") + &failed()),
         ),
         (
@@ -167,7 +167,8 @@ fn the_status_says_how_a_service_ended() {
     }
 }
 
-/// A server of sockets that says each of `plays` to one request and then goes away; it ends with the requests.
+/// A WebSocket server that sends each of `plays` to one request and then disconnects. It ends after
+/// the last one.
 fn plays(plays: Vec<Vec<Value>>) -> (String, JoinHandle<Vec<Value>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -186,7 +187,7 @@ fn plays(plays: Vec<Vec<Value>>) -> (String, JoinHandle<Vec<Value>>) {
 }
 
 #[test]
-fn a_socket_that_breaks_or_talks_nonsense_is_told() {
+fn a_broken_socket_or_invalid_messages_are_reported() {
     const BROKEN: &str = "\nerror: the connection broke off: the answer is not complete\n";
     let text = |text: &str| json!({"id": "ask", "response": {"message_type": "chunk", "response": text}, "complete": false});
     let end = json!({"id": "ask", "response": {"message_type": "end"}, "complete": true});
@@ -235,7 +236,7 @@ fn a_socket_that_breaks_or_talks_nonsense_is_told() {
             [json!({"id": "ask", "service": "document-rag", "flow": "default", "request": request})]
         );
     }
-    // No socket there.
+    // No WebSocket there.
     let refusal = b"HTTP/1.1 503 Down\r\ncontent-length: 48\r\n\r\n{\"error\":{\"code\":\"busy\",\"message\":\"Come later.\"}}".to_vec();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -265,7 +266,7 @@ fn a_socket_that_breaks_or_talks_nonsense_is_told() {
 }
 
 #[test]
-fn what_is_asked_of_a_service_follows_from_flags_and_environment() {
+fn the_request_to_a_service_follows_from_flags_and_environment() {
     let graph = "/api/v1/flow/default/service/graph-rag";
     let plain = r#"{"query":"x y","collection":"default","streaming":false}"#;
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str, &'a str);
@@ -278,7 +279,7 @@ fn what_is_asked_of_a_service_follows_from_flags_and_environment() {
             graph,
             r#"{"query":"x y","collection":"default","streaming":false,"triple-limit":7}"#,
         ),
-        // A flag wins over what contradicts it in the environment.
+        // A flag wins over a variable that contradicts it.
         (
             &["--service", "graph-rag"],
             &[
@@ -324,7 +325,7 @@ fn what_is_asked_of_a_service_follows_from_flags_and_environment() {
 }
 
 #[test]
-fn flags_of_a_service_that_cannot_be_are_refused_in_words() {
+fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
     let of_ours = |name: &str| {
         format!("\nerror: service and {name} contradict each other: TrustGraph's services know no {name}\n")
     };

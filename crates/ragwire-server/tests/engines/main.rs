@@ -1,7 +1,10 @@
-//! Models of random weights and stores, as the settings name them: what runs, what it says, what keeps the store in step, and every mistake.
+//! Models of random weights and stores, configured by settings: which parts run, their output, how the
+//! store follows the library, every mistake, and model files from the hub.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[cfg(unix)]
+mod hub;
 mod mistakes;
 mod models;
 mod parts;

@@ -1,4 +1,4 @@
-//! Every mistake is told at the start, in words that say what to do, and leaves nothing behind.
+//! Every mistake is reported at startup with a remedy, and leaves nothing behind.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use ragwire_test_support::tiny_llama::CHATML;
 
 use crate::models::{bert, embedder, library, model, path, ranker, settings, start, within, writer, written};
 
-/// What is told at the start, without the path of the tests' own folder.
+/// The error at startup, without the path of the test's folder.
 async fn told(change: impl FnOnce(&mut Settings)) -> (String, &'static str) {
     let (settings, _folder) = settings(change);
     let error = start(&settings, &library()).await.expect_err("it starts");
@@ -23,7 +23,7 @@ const KINDS: &str =
     "; --llm takes a model for chat, --embedder one for embedding, --reranker a cross-encoder";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_none() {
+async fn files_that_are_not_models() {
     let missing =
         "there is no such file; name a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file.gguf";
     let nowhere = || model(&path("nowhere.gguf"));
@@ -88,7 +88,7 @@ async fn models_of_another_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_the_model_does_not_take() {
+async fn settings_that_the_model_does_not_support() {
     let see = "see --llm-context, --llm-slots and --llm-threads";
     for (change, words) in [
         (
@@ -141,7 +141,8 @@ async fn settings_that_the_model_does_not_take() {
     assert_eq!(code, "model_too_big");
 }
 
-/// What was loaded before the mistake is gone: a large model must not stay behind, nor a folder be in use.
+/// Everything loaded before the mistake is released: a large model must not stay in memory, nor a
+/// folder in use.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mistake_leaves_nothing_running() {
     let late = |settings: &mut Settings| {
@@ -164,7 +165,7 @@ async fn a_mistake_leaves_nothing_running() {
     within(engines.shutdown()).await;
 }
 
-/// A server of a language model is asked with the first question; one that is contradicted by other settings never.
+/// A model server is contacted with the first question, and never if other settings contradict it.
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_contradict_each_other_start_nothing() {
     let error = told(|settings| {
@@ -178,10 +179,10 @@ async fn settings_that_contradict_each_other_start_nothing() {
 
 #[cfg(feature = "qdrant")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_qdrant_that_is_not_there() {
+async fn an_unreachable_qdrant() {
     use ragwire_server::settings::engines::{Secret, StoreKind};
 
-    // Nobody listens there any more.
+    // The port is closed.
     let port = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -204,7 +205,7 @@ async fn a_qdrant_that_is_not_there() {
     assert_eq!(code, "store_unavailable");
 }
 
-/// As files that look right and are not: an embedder that says nothing of its pooling.
+/// A file that looks right and is not: an embedder without a pooling type.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedder_without_pooling() {
     let unsaid = bert("unsaid.gguf", &TinyBert::new(Pooling::Unsaid));

@@ -1,4 +1,4 @@
-//! Models that are written for the tests, and settings that name them.
+//! Models written for the tests, and settings that name them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -13,17 +13,17 @@ use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use tempfile::TempDir;
 
-/// Longest that anything may take before a test says that it hangs.
+/// The longest that any step may take; after it a test reports that it hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(120);
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 
-/// A path for a file that is gone with the tests.
+/// A path for a file that is removed with the tests.
 pub(crate) fn path(name: &str) -> PathBuf {
     FOLDER.path().join(name)
 }
 
-/// A model that writes, of 4,096 tokens.
+/// A generative model with a context of 4,096 tokens.
 pub(crate) fn writer() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -33,7 +33,7 @@ pub(crate) fn writer() -> &'static Path {
     })
 }
 
-/// A model that writes, changed in some way.
+/// A generative model with a change.
 pub(crate) fn written(name: &str, change: impl FnOnce(&mut TinyLlama)) -> PathBuf {
     let mut model = TinyLlama::default();
     change(&mut model);
@@ -42,13 +42,13 @@ pub(crate) fn written(name: &str, change: impl FnOnce(&mut TinyLlama)) -> PathBu
     path
 }
 
-/// A model that makes vectors of 32 numbers.
+/// An embedder with 32 dimensions.
 pub(crate) fn embedder() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| bert("embedder.gguf", &TinyBert::new(Pooling::Mean)))
 }
 
-/// A model that scores pairs.
+/// A reranker.
 pub(crate) fn ranker() -> &'static Path {
     static FILE: OnceLock<PathBuf> = OnceLock::new();
     FILE.get_or_init(|| bert("ranker.gguf", &TinyBert::ranker()))
@@ -64,7 +64,8 @@ pub(crate) fn model(path: &Path) -> Model {
     path.to_str().unwrap().parse().unwrap()
 }
 
-/// Settings over an empty folder, which is there as long as the other value is. One thread: many tests run at once.
+/// Settings over an empty folder, which exists as long as the other value. They use one thread,
+/// because many tests run at once.
 pub(crate) fn settings(change: impl FnOnce(&mut Settings)) -> (Settings, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut settings = Settings {
@@ -93,7 +94,7 @@ pub(crate) fn library() -> Arc<Library> {
     library
 }
 
-/// Adds a document, and says its id.
+/// Adds a document and returns its ID.
 pub(crate) fn add(library: &Library, name: &str, text: &str) -> String {
     let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
     library.add(name, &parsed).unwrap().id
@@ -103,7 +104,7 @@ pub(crate) async fn start(settings: &Settings, library: &Arc<Library>) -> Result
     within(Engines::start(settings, library)).await
 }
 
-/// Anything that must not hang.
+/// Fails the test if `future` hangs.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, future).await.expect("it hangs")
 }

@@ -1,4 +1,4 @@
-//! Which parts run, what they say of themselves, and that they do what they are for.
+//! Which parts run, how they describe themselves, and that each does its work.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const MEMORY: &str = "store: memory, made anew at each start (--store qdrant kee
 #[cfg(not(any(feature = "qdrant-edge", feature = "qdrant")))]
 const MEMORY: &str = "store: memory, made anew at each start (--store qdrant-edge keeps it, in builds with --features qdrant-edge)";
 
-/// Chunks of all levels that the documents have, and the one that marks the store.
+/// The number of chunks of all levels, and of the point that marks the store.
 fn chunks(library: &Library) -> u64 {
     let of = |id: &String| {
         let counts = library.levels(id).unwrap();
@@ -40,7 +40,7 @@ async fn assert_in_step(engines: &Engines, library: &Library) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_part_runs_and_is_told() {
+async fn every_part_runs_and_is_described() {
     let (settings, _folder) = settings(|settings| {
         settings.llm = model(writer());
         settings.embedder = model(embedder());
@@ -95,7 +95,7 @@ async fn every_part_runs_and_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_subset_runs_and_the_rest_is_told() {
+async fn any_subset_runs_and_the_rest_is_described() {
     let library = library();
     let (nothing, _folder) = settings(|_| {});
     let engines = start(&nothing, &library).await.unwrap();
@@ -139,7 +139,7 @@ async fn any_subset_runs_and_the_rest_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_and_removals_are_followed_with_their_vectors() {
+async fn vectors_follow_uploads_and_removals() {
     let (settings, _folder) = settings(|settings| settings.embedder = model(embedder()));
     let library = library();
     let engines = start(&settings, &library).await.unwrap();
@@ -164,7 +164,7 @@ async fn uploads_and_removals_are_followed_with_their_vectors() {
             .map(|hit| hit.chunk.level)
             .collect();
         assert_eq!(levels, [Level::Section, Level::Passage, Level::Sentence].into());
-        // One that takes its place, and one that goes.
+        // One document is replaced, and one is removed.
         add(&library, "new.md", "# New\n\nNothing moves.");
         library.remove(&add(&library, "old.md", "Old.")).unwrap();
         until_in_step(&engines, &library).await;
@@ -174,12 +174,12 @@ async fn uploads_and_removals_are_followed_with_their_vectors() {
         never = follow(&engines) => match never {},
         () = within(changing) => {}
     }
-    // Without anybody who follows, an upload is in when the route says so.
+    // Without a follower, an upload is in the store when the route responds.
     add(&library, "more.md", "The pump moves the pump.");
     keep_in_step(Some(&engines)).await;
     assert_in_step(&engines, &library).await;
     within(engines.shutdown()).await;
-    // A model that is gone leaves a document to its words, and takes nothing else with it.
+    // Without its model a document is found by its words; nothing else is affected.
     add(&library, "late.md", "How late is the query?");
     keep_in_step(Some(&engines)).await;
     assert_eq!(engines.indexer.behind().await.len(), 1);
@@ -192,11 +192,11 @@ async fn until_in_step(engines: &Engines, library: &Library) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_does_not_wait_for_an_answer() {
+async fn shutdown_does_not_wait_for_an_answer() {
     let (settings, _folder) = settings(|settings| settings.llm = model(writer()));
     let engines = start(&settings, &library()).await.unwrap();
     let llm = engines.llm.as_ref().unwrap();
-    // Without its end this one would write for minutes, and nobody stops it.
+    // It would write for minutes; only the shutdown stops it.
     let mut writing = Vec::new();
     for _ in 0..6 {
         writing.push(llm.generate(Prompt::user("Go on.").max_tokens(4_000)));

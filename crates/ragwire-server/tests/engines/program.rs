@@ -1,4 +1,4 @@
-//! The program with models and a store: what it says at its start, and how it ends.
+//! The program with models and a store: its output at startup, and how it ends.
 
 #[path = "../served/command.rs"]
 mod command;
@@ -12,13 +12,13 @@ use command::program;
 
 use crate::models::{HANG, embedder, ranker, writer};
 
-/// Runs it to its end: its exit code, and what it said.
+/// Runs the program to its end. Returns its exit code and its output.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Starts a server, and reads what it says until its address is told, and the lines of the welcome behind.
+/// Starts a server and reads its output up to its address and the lines of the welcome after it.
 pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Running, Vec<String>, impl BufRead + use<>) {
     let mut command = program(&[
         "--listen",
@@ -39,7 +39,7 @@ pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Running, Vec<String>, imp
     (child, said, lines)
 }
 
-/// A server of the program's own, ended with the test.
+/// A server process that ends with the test.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -50,7 +50,7 @@ impl Running {
         assert!(status.unwrap().success());
     }
 
-    /// Waits until it has ended by itself; nothing where a signal ended it.
+    /// Waits until it ends by itself. Returns `None` if a signal ended it.
     pub(crate) fn code(mut self) -> Option<i32> {
         for _ in 0..HANG.as_millis() / 20 {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -70,7 +70,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn it_says_what_runs_and_ends_at_a_signal() {
+fn it_prints_what_runs_and_ends_at_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let mut more = vec![
         "--llm",
@@ -93,7 +93,7 @@ fn it_says_what_runs_and_ends_at_a_signal() {
     } else {
         "store: memory, made anew at each start (--store qdrant-edge keeps it, in builds with --features qdrant-edge)".to_owned()
     };
-    // The second start finds what the first one made.
+    // The second start finds the store of the first.
     for _ in 0..2 {
         let (child, said, mut rest) = welcomed(folder.path(), &more);
         let sessions = said
@@ -122,7 +122,7 @@ fn it_says_what_runs_and_ends_at_a_signal() {
 }
 
 #[test]
-fn a_mistake_is_told_before_anything_is_indexed() {
+fn a_mistake_is_reported_before_anything_is_indexed() {
     let folder = tempfile::tempdir().unwrap();
     let (data, docs) = (folder.path().join("data"), folder.path().join("docs"));
     std::fs::create_dir(&docs).unwrap();
@@ -145,7 +145,7 @@ fn a_mistake_is_told_before_anything_is_indexed() {
         );
         assert_eq!(ended(&mut program(&arguments(setting))), (Some(1), words));
     }
-    // Of the hub, without a network, into a cache that is empty.
+    // From the hub, without a network and with an empty cache.
     let cache = folder.path().join("hub");
     let mut offline = program(&["--data", data.to_str().unwrap(), "--llm", "hf:owner/repo/m.gguf"]);
     offline.env("HF_HUB_OFFLINE", "1").env("HF_HUB_CACHE", &cache);
@@ -184,13 +184,13 @@ fn ingest_fills_the_store_that_serve_answers_from() {
     let mut ingest = program(&["ingest", file.to_str().unwrap(), "--data", data.to_str().unwrap()]);
     let (code, said) = ended(ingest.args(more));
     assert_eq!(code, Some(0), "{said}");
-    // Nothing of it is locked, and nothing is lost: a killed server leaves the same.
+    // Nothing is locked and nothing is lost, as after a killed server.
     for kill in ["KILL", "TERM"] {
         let (child, _, _rest) = welcomed(&data, &more);
         child.signal(kill);
         let _ = child.code();
     }
-    // Without its embedder it is another store.
+    // Without its embedder it is a different store.
     let (code, said) = ended(&mut program(&[
         "--data",
         data.to_str().unwrap(),

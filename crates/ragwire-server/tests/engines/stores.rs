@@ -1,4 +1,4 @@
-//! A store on disk: filled once, by whoever comes first, and in the way of nobody else.
+//! A store on disk: filled once, by the first process, without blocking others.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ fn edge(settings: &mut Settings) {
     settings.embedder = model(embedder());
 }
 
-/// Documents that are put in, and chunks that are told of: none where nothing was embedded.
+/// The numbers of documents added and of chunks reported; zero if nothing was embedded.
 async fn indexed(engines: &Engines) -> (usize, usize) {
     let mut chunks = 0;
     let report = engines.indexer.reconcile(|progress| {
@@ -30,7 +30,7 @@ async fn indexed(engines: &Engines) -> (usize, usize) {
 async fn it_is_filled_once() {
     let (settings, folder) = settings(edge);
     let library = library();
-    // As `ingest` does: without what answers.
+    // As `ingest` does: without the parts that answer.
     let mut ingesting = settings.clone();
     ingesting.llm = model(&folder.path().join("nowhere.gguf"));
     ingesting.reranker = ingesting.llm.clone();
@@ -50,7 +50,7 @@ async fn it_is_filled_once() {
         format!("store: qdrant-edge in {}", place.display())
     );
     assert_eq!(indexed(&engines).await, (0, 0));
-    // What comes meanwhile is embedded, and nothing else.
+    // Only documents added in between are embedded.
     add(&library, "new.md", "How the pump works.");
     assert_eq!(indexed(&engines).await, (1, 3));
     within(engines.shutdown()).await;
@@ -62,7 +62,7 @@ async fn it_is_filled_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_in_memory_is_not_filled_for_nobody() {
+async fn a_store_in_memory_is_not_filled_without_readers() {
     let (settings, folder) = settings(|settings| settings.embedder = model(embedder()));
     let mut settings = settings;
     settings.embedder = model(&folder.path().join("nowhere.gguf"));
@@ -75,7 +75,7 @@ async fn a_store_in_memory_is_not_filled_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_folder_of_somebody_else() {
+async fn a_folder_of_another_store() {
     let (settings, folder) = settings(edge);
     let library = library();
     let place = folder.path().join("qdrant-edge");
@@ -93,7 +93,7 @@ async fn a_folder_of_somebody_else() {
     assert_eq!(told(&settings).await, (words.to_owned(), "store_in_use"));
     other.close().await.unwrap();
 
-    // Made for an embedder, opened without one: before a large model is read.
+    // Created with an embedder and opened without one: refused before a large model is loaded.
     let mut without = settings.clone();
     without.embedder = Default::default();
     without.llm = model(writer());

@@ -1,4 +1,5 @@
-//! What a reader sees of a server with models, and what becomes of an answer that is being written when the server goes down.
+//! The stream of a server with models, and an answer that is being written when the server shuts
+//! down.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
@@ -17,12 +18,12 @@ fn served(data: &std::path::Path, more: &[&str]) -> (Running, String, impl BufRe
     (child, address, rest)
 }
 
-/// Asks, and reads line by line what comes.
+/// Asks and returns the lines of the response.
 fn ask(address: &str, prompt: &str) -> Lines<BufReader<TcpStream>> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(HANG)).unwrap();
     let body = json!({ "prompt": prompt }).to_string();
-    // HTTP/1.0 has no chunks: the body is what comes until the end.
+    // HTTP/1.0 has no chunks: the body ends with the connection.
     let request = format!(
         "POST /v1/turns HTTP/1.0\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/x-ndjson\r\n\
          content-length: {}\r\n\r\n{body}",
@@ -36,13 +37,13 @@ fn ask(address: &str, prompt: &str) -> Lines<BufReader<TcpStream>> {
     lines
 }
 
-/// The frame of a line; an empty one only says that the server lives.
+/// The frame of a line; an empty line is a keep-alive.
 fn frame(line: std::io::Result<String>) -> Option<Value> {
     let line = line.unwrap();
     (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
 }
 
-/// A model with room for all evidence, whose tokens are letters, and which takes some milliseconds for each.
+/// A model with room for all evidence whose tokens are letters and take some milliseconds each.
 fn slow_writer() -> std::path::PathBuf {
     written("slow.gguf", |model| {
         model.template = Some(CHATML.to_owned());

@@ -1,4 +1,4 @@
-//! The program as a process of its own, for the tests that need to signal or kill one.
+//! The program as a separate process, for tests that signal or kill it.
 
 mod command;
 
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 pub(crate) use command::program;
 
-/// A server of the program's own, ended when it is dropped.
+/// A server process, killed when it is dropped.
 pub(crate) struct Served {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -17,7 +17,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts it with the test faults on a free port, and waits until it says which.
+    /// Starts it with the test faults on a free port and waits until it prints the address.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
         let mut arguments = vec![
             "--listen",
@@ -42,7 +42,7 @@ impl Served {
             })
             .unwrap_or_else(|| panic!("the address is printed: {before:?}"));
         let said = Arc::new(Mutex::new(before));
-        // Else the server would block, or fail, when it logs.
+        // An unread pipe would block the server when it logs, a closed one would fail it.
         std::thread::spawn({
             let said = Arc::clone(&said);
             move || {
@@ -54,7 +54,7 @@ impl Served {
         Self { child, address, said }
     }
 
-    /// Sends it a signal by its name.
+    /// Sends the signal with this name.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(
@@ -68,7 +68,7 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// Shows what the server said where the test fails.
+    /// Prints the server's output if the test failed.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

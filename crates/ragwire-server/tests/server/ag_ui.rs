@@ -10,7 +10,7 @@ use crate::support::{Running, at_once, bad_messages, keys, no_json, spelled, sta
 const RUN: &str = "/ag-ui";
 const TEXT: &str = "/delta";
 
-/// What `HttpAgent` sends.
+/// The body that `HttpAgent` sends.
 fn body(messages: &Value) -> Value {
     json!({
         "threadId": "t", "runId": "r", "state": {}, "messages": messages, "tools": [], "context": [], "forwardedProps": {},
@@ -50,7 +50,7 @@ async fn a_turn_is_a_run() {
 }
 
 #[tokio::test]
-async fn faults_are_spelled_as_the_client_reads_them() {
+async fn faults_have_the_form_that_the_client_reads() {
     let server = start(|_| {}).await;
     let message = "I hit an internal error while gathering evidence. Please retry.";
     let error = json!({ "code": "chat_failed", "message": message, "recoverable": true });
@@ -89,7 +89,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_answer_is_refused() {
+async fn invalid_requests_are_refused() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let mut cases = no_json();
     for messages in bad_messages() {
@@ -115,7 +115,7 @@ async fn what_it_cannot_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so() {
+async fn a_full_server_reports_it() {
     let reply = Running::busy(RUN, &user("commit?")).await;
     assert_eq!(reply.code(), "busy");
     assert_eq!(

@@ -13,7 +13,7 @@ use crate::support::{JSON, Reply, Running, at_once, bad_messages, keys, no_json,
 const CHAT: &str = "/api/chat";
 const TEXT: &str = "/delta";
 
-/// A request as both transports send it, with the messages of `said` in turns.
+/// A request as both transports send it, with alternating roles for the messages.
 fn body(said: &[&str]) -> Value {
     let messages = said.iter().enumerate().map(|(at, text)| {
         let text = json!({ "type": "text", "text": text, "state": "done" });
@@ -50,7 +50,7 @@ async fn a_turn_is_a_message() {
 }
 
 #[tokio::test]
-async fn faults_are_spelled_as_the_client_reads_them() {
+async fn faults_have_the_form_that_the_client_reads() {
     let server = start(|_| {}).await;
     let (seen, turn) = events(&server, &["fault:text"]).await;
     let message = "I hit an internal error while gathering evidence. Please retry.";
@@ -88,7 +88,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
 }
 
 #[tokio::test]
-async fn a_page_that_reads_text_gets_the_framed_wire() {
+async fn a_page_that_accepts_text_gets_the_framed_wire() {
     let server = start(|_| {}).await;
     for (accept, content_type) in [
         ("text/plain", "text/plain; charset=utf-8"),
@@ -118,7 +118,7 @@ async fn a_page_that_reads_text_gets_the_framed_wire() {
 }
 
 #[tokio::test]
-async fn the_message_that_is_continued_keeps_its_id() {
+async fn a_continued_message_keeps_its_id() {
     let server = start(|_| {}).await;
     let (seen, _) = events(&server, &["fault:empty", "Begun."]).await;
     assert_eq!(seen[0], json!({ "type": "start", "messageId": "m1" }));
@@ -126,7 +126,7 @@ async fn the_message_that_is_continued_keeps_its_id() {
     assert_eq!(seen[0], json!({ "type": "start", "messageId": turn }));
 }
 
-/// What a page does that lost its connection, and one that is loaded again: it asks for the chat's stream from its beginning on.
+/// A page that lost its connection or was reloaded requests the chat's stream from its beginning.
 #[tokio::test]
 async fn a_chat_is_resumed_while_it_is_answered() {
     let server = start(|_| {}).await;
@@ -179,7 +179,7 @@ async fn ask(server: &Running, prompt: &str) -> http::Response<Incoming> {
     response
 }
 
-/// Reads on until the turn asks; its id.
+/// Reads until the turn asks. Returns the turn's ID.
 async fn asked(response: &mut http::Response<Incoming>) -> String {
     let mut read = Vec::new();
     while !read.windows(15).any(|bytes| bytes == b"input_requested") {
@@ -201,24 +201,24 @@ async fn a_chat_is_stopped_by_its_route_and_by_its_next_question() {
     let told = first.into_body().collect().await.unwrap().to_bytes();
     assert_eq!(told.slice(told.len() - 14..), "data: [DONE]\n\n");
 
-    // A page that went away without a word, and asks something else.
+    // A page that disconnected silently, and asks something else.
     let mut lost = ask(&server, "fault:ask").await;
     let turn = asked(&mut lost).await;
     drop(lost);
-    // What is refused stops nothing.
+    // A refused request stops nothing.
     assert_eq!(server.post(CHAT, &body(&[" "])).await.status, 422);
     let other = json!({ "id": "chat-2", "messages": body(&["fault:empty"])["messages"] });
     assert_eq!(server.post(CHAT, &other).await.status, 200);
     assert_eq!(server.app.turns.active(), 1);
     let mut next = events(&server, &["fault:empty"]).await.0;
-    // Until the one before is gone it waits, which it says where that takes more than a moment.
+    // It waits until the previous turn has stopped, and reports that if it takes more than a moment.
     next.retain(|event| event["type"] != "data-queued");
     assert_eq!(next.len(), 3);
     assert_eq!(next[1]["finishReason"], "stop");
     server.until_idle().await;
     let frames = server.frames_of(&turn).await;
     assert!(matches!(frames.last(), Some(Frame::End(end)) if end.status == Status::Stopped));
-    // No session is told of any of them.
+    // No session records any of them.
     let _lost = ask(&server, "fault:ask").await;
     let status = server.get("/v1/generation/status").await.json();
     assert_eq!(
@@ -228,11 +228,11 @@ async fn a_chat_is_stopped_by_its_route_and_by_its_next_question() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_answer_is_refused() {
+async fn invalid_requests_are_refused() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let mut cases = no_json();
     for messages in bad_messages() {
-        // Its parts go by their own name.
+        // Its parts have their own names.
         let messages = messages.to_string().replace("\"content\":", "\"parts\":");
         cases.push((
             format!("{{\"id\":\"c\",\"messages\":{messages}}}").into(),
@@ -255,7 +255,7 @@ async fn what_it_cannot_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so() {
+async fn a_full_server_reports_it() {
     let reply = Running::busy(CHAT, &body(&["commit?"])).await;
     assert_eq!(reply.code(), "busy");
     assert_eq!(

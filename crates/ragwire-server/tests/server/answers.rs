@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::{JSON, Reply, Running, decode, start, start_with};
 
-/// Reads on until the turn asks.
+/// Reads until the turn asks.
 async fn asked(body: &mut Incoming) -> BytesMut {
     let mut read = BytesMut::new();
     while !read.ends_with(b"}\n") || !read.windows(15).any(|bytes| bytes == b"input_requested") {
@@ -26,7 +26,7 @@ async fn asked(body: &mut Incoming) -> BytesMut {
     read
 }
 
-/// What the reader gets, event by event without their clocks, and then the text.
+/// The events of a stream without their times, then its text.
 fn told(bytes: &[u8]) -> Value {
     let (mut told, mut text) = (Vec::new(), String::new());
     for frame in decode(bytes) {
@@ -59,7 +59,7 @@ fn posted(response: impl Into<Value>) -> String {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_by_its_answer() {
+async fn an_answer_continues_its_turn() {
     let server = start(|_| {}).await;
     for (response, said) in [
         ("Approve", "They are deleted. (completed)"),
@@ -84,7 +84,7 @@ async fn a_turn_goes_on_by_its_answer() {
             ])
         );
         server.until_idle().await;
-        // The turn is over, and what it was told is kept with it.
+        // The turn is finished; the journal has the answer as well.
         let reply = answer(&server, &turn, posted(response)).await;
         assert_eq!(reply.json(), json!({"accepted": false}));
         let reply = answer(&server, &turn, posted("Maybe")).await;
@@ -105,7 +105,8 @@ async fn an_answer_after_the_end_is_too_late() {
     assert_eq!((reply.status.as_u16(), &*reply.code()), (410, "ask_over"));
 }
 
-/// Asks two questions, the second of which nobody can answer in time, and ends when it is told to.
+/// Asks two questions, the second of which cannot be answered in time, and finishes when the test
+/// permits it.
 #[derive(Debug)]
 struct Twice(Arc<Semaphore>);
 
@@ -125,7 +126,7 @@ impl Orchestrator for Twice {
 }
 
 #[tokio::test]
-async fn an_answer_is_taken_once() {
+async fn an_answer_is_accepted_once() {
     let go_on = Arc::new(Semaphore::new(0));
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_with(library, Some(Arc::new(Twice(Arc::clone(&go_on)))), |_| {});
@@ -149,7 +150,7 @@ async fn an_answer_is_taken_once() {
             assert_eq!(reply.json()["error"]["request_id"], turn);
         }
     }
-    // The text comes when the second question is over.
+    // The text comes when the second question has expired.
     while !body
         .frame()
         .await
@@ -203,9 +204,9 @@ async fn the_request_is_checked() {
     assert_eq!(reply.status, 415);
 }
 
-/// A full server takes answers: they are what makes room.
+/// A full server accepts answers, because they free places.
 #[tokio::test]
-async fn a_full_server_takes_answers() {
+async fn a_full_server_accepts_answers() {
     let server = start(|settings| {
         settings.max_turns = Count(1);
         settings.max_queued = CountOrZero(0);

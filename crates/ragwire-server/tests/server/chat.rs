@@ -67,7 +67,7 @@ async fn a_stream_has_the_shape_of_the_adr() {
 }
 
 #[tokio::test]
-async fn the_twin_tells_the_same_in_one_piece() {
+async fn the_other_route_returns_the_same_in_one_response() {
     let server = start(|_| {}).await;
     let reply = server.ask(WHOLE, sample::QUESTION).await;
     assert_eq!(reply.status, 200);
@@ -229,8 +229,8 @@ async fn the_request_is_checked() {
 }
 
 #[tokio::test]
-async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
-    // Who goes away is not waited for.
+async fn a_session_records_both_sides_in_order_however_the_turn_ends() {
+    // A disconnected client is not waited for.
     let server = start(no_grace).await;
     for (path, prompt, status) in [
         (STREAM, "What is BM25?", 200),
@@ -250,7 +250,7 @@ async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
     assert_eq!(said[3].1, partial);
     assert_eq!((&*said[5].1, &*said[7].1), (apology, apology));
 
-    // A reader that goes away stops its turn; what it was told is remembered.
+    // A disconnect stops the turn; the session records the text that was sent.
     let body = server.open("fault:slow").await;
     drop(body);
     server.until_idle().await;
@@ -262,7 +262,7 @@ async fn a_session_remembers_both_sides_in_order_whatever_the_ending() {
 }
 
 #[tokio::test]
-async fn faults_show_as_the_adr_says() {
+async fn faults_have_the_form_of_the_adr() {
     let server = start(|settings| {
         settings.idle_timeout = Span(Duration::from_millis(300));
         settings.keep_alive = Span(Duration::from_millis(100));
@@ -296,7 +296,7 @@ async fn faults_show_as_the_adr_says() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so_and_when_to_retry() {
+async fn a_full_server_reports_it_and_when_to_retry() {
     let server = start(|settings| {
         full_of_one(settings);
         no_grace(settings);

@@ -1,4 +1,4 @@
-//! Connections: limits, stalled readers, shutdown, strangers in the browser.
+//! Connections: limits, stalled readers, shutdown, requests from other origins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
     assert!(matches!(end.status, Status::Failed(failure) if failure.kind == FailureKind::ShuttingDown));
     assert!(server.said("s1").await[1].1.contains("restarting"));
 
-    // A connection that was open gets an answer or its end, never silence.
+    // An open connection gets an answer or is closed; it never hangs.
     let request = format!("GET /healthz HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
     let _ = kept.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
@@ -50,7 +50,8 @@ async fn shutdown_completes_open_turns_and_refuses_new_ones() {
     );
 }
 
-/// Text without end, as fast as a reader can take it; what nobody takes is kept up to a limit, so speed alone would outrun any reader.
+/// Endless text, as fast as a reader accepts it. Unread text is buffered up to a limit, so a
+/// producer that does not wait would outrun any reader.
 #[derive(Debug)]
 struct Flood;
 
@@ -82,13 +83,13 @@ async fn flooded(change: impl FnOnce(&mut Settings)) -> (Running, TcpStream) {
     let mut first = [0; 12];
     socket.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"HTTP/1.1 200");
-    // Several megabytes later nothing more fits between the two.
+    // After several megabytes the buffers between the two are full.
     tokio::time::sleep(Duration::from_millis(500)).await;
     (server, socket)
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_is_cut() {
+async fn a_stalled_reader_is_disconnected() {
     let (server, mut socket) = flooded(|settings| {
         settings.write_timeout = Span(Duration::from_millis(300));
         no_grace(settings);
@@ -102,7 +103,7 @@ async fn a_reader_that_stalls_is_cut() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stalls_does_not_hold_up_shutdown() {
+async fn a_stalled_reader_does_not_delay_shutdown() {
     let (server, _socket) = flooded(|settings| settings.drain = Span(Duration::from_millis(500))).await;
     let started = Instant::now();
     assert_eq!(server.stop().await, Shutdown::Cut(1));
@@ -110,7 +111,7 @@ async fn a_reader_that_stalls_does_not_hold_up_shutdown() {
 }
 
 #[tokio::test]
-async fn the_second_signal_ends_it_at_once() {
+async fn the_second_signal_ends_the_server_at_once() {
     let (mut server, _socket) = flooded(|_| {}).await;
     server.stop.take().unwrap().send(()).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -132,7 +133,7 @@ async fn connections_are_limited_and_silent_ones_are_closed() {
     for opening in openings {
         let mut silent = TcpStream::connect(server.address()).await.unwrap();
         silent.write_all(opening).await.unwrap();
-        // There is one place, and the silent one has it; this waits, and then is served.
+        // The silent connection has the only place; this one waits and is then served.
         let healthy = tokio::time::timeout(Duration::from_secs(5), server.get("/healthz")).await;
         assert_eq!(healthy.unwrap().status, 200);
         let mut rest = Vec::new();
@@ -142,7 +143,7 @@ async fn connections_are_limited_and_silent_ones_are_closed() {
 }
 
 #[tokio::test]
-async fn strangers_in_the_browser_are_refused() {
+async fn requests_from_other_origins_are_refused() {
     let server = start(|settings| {
         settings.allow_host = vec!["docs.example.org".into()];
         settings.allow_origin = vec!["https://app.example.org".into()];
@@ -187,7 +188,7 @@ async fn strangers_in_the_browser_are_refused() {
     let reply = server.call(Method::GET, "/v1/documents", &foreign, "").await;
     assert!(!reply.headers.contains_key("access-control-allow-origin"));
 
-    // What a browser asks before OpenAI's SDK may send its own headers.
+    // The preflight of a browser before OpenAI's SDK may send its own headers.
     for (origin, headers) in [
         (
             "https://app.example.org",

@@ -1,4 +1,4 @@
-//! Adding documents, hostile ones among them, and keeping them.
+//! Adding documents, including hostile ones, and storing them.
 
 use std::io::Write;
 use std::path::Path;
@@ -163,7 +163,7 @@ async fn uploads_are_limited() {
     }
     assert_eq!(server.app.library.list().len(), before, "nothing came or went");
 
-    // All places taken: refused at once, and told when to retry.
+    // All places are taken: the upload is refused at once with the time to retry.
     let places = server
         .app
         .uploads
@@ -174,7 +174,7 @@ async fn uploads_are_limited() {
     drop(places);
     assert_eq!(server.upload("a.md", "Some text.").await.status, 201);
 
-    // A body that does not arrive.
+    // A body that never arrives.
     let mut socket = TcpStream::connect(server.address()).await.unwrap();
     let head = format!(
         "POST /v1/documents?name=a.md HTTP/1.1\r\nhost: {}\r\ncontent-length: 100\r\n\r\nabc",
@@ -186,7 +186,8 @@ async fn uploads_are_limited() {
     assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
-/// A PDF of one page with `stream` as its content, and whatever `extra` objects; the cross-reference is right.
+/// A PDF of one page with `stream` as its content and the objects in `extra`; its cross-reference
+/// table is correct.
 fn pdf(stream: &[u8], filter: &str, kids: &str, extra: &[String]) -> Vec<u8> {
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
@@ -220,7 +221,8 @@ fn pdf(stream: &[u8], filter: &str, kids: &str, extra: &[String]) -> Vec<u8> {
     file
 }
 
-/// A Flate stream of 6.5 MB that inflates to 1 GB of zeros: a block with fixed codes, made bit by bit.
+/// A Flate stream of 6.5 MB that inflates to 1 GB of zeros: one block with fixed codes, written bit
+/// by bit.
 fn flate_bomb() -> Vec<u8> {
     // Last block, fixed codes, one literal zero, then matches.
     let mut bits: Vec<bool> = vec![true, true, false];
@@ -243,7 +245,7 @@ fn flate_bomb() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn hostile_pdfs_are_refused_and_the_server_goes_on() {
+async fn hostile_pdfs_are_refused_and_the_server_continues() {
     let server = start(|settings| {
         settings.extract_timeout = Span(Duration::from_secs(10));
         settings.extract_memory = Size(512 << 20);
@@ -279,20 +281,20 @@ async fn hostile_pdfs_are_refused_and_the_server_goes_on() {
 }
 
 #[tokio::test]
-async fn the_reading_process_is_limited_in_time_and_memory() {
+async fn the_parsing_process_is_limited_in_time_and_memory() {
     let server = start(|settings| settings.extract_timeout = Span(Duration::from_millis(1))).await;
     assert_eq!(
         server.upload("a.md", "Some text.").await.code(),
         "extract_timeout"
     );
-    // Less than the program itself needs.
+    // Less memory than the program itself needs.
     let server = start(|settings| settings.extract_memory = Size(1 << 20)).await;
     let reply = server.upload("a.md", "Some text. ".repeat(100_000)).await;
     assert_eq!(reply.code(), "extract_died");
 }
 
 #[tokio::test]
-async fn what_was_added_survives_a_restart() {
+async fn documents_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let open = |folder: &Path| Arc::new(Library::open(folder, library_limits(&Settings::default())).unwrap());
     let server = start_with(open(folder.path()), None, |_| {});

@@ -1,4 +1,5 @@
-//! The parts that a build without models has: words in memory, and a language model behind a server.
+//! The parts of a build without models: the lexical index in memory, and a language model behind a
+//! server.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -28,12 +29,12 @@ use crate::support::{JSON, in_lines, start, start_on, start_with};
 
 const LLAMA: bool = cfg!(feature = "llama");
 
-/// How a part is had in this build.
+/// How to get a part in this build.
 fn with_llama(has: &str, has_not: &str) -> String {
     (if LLAMA { has } else { has_not }).to_owned()
 }
 
-/// What is told of the parts that are not there.
+/// The description of the parts that are missing.
 fn told_of_none() -> [String; 4] {
     let llm = with_llama(
         "--llm FILE.gguf or --llm-url URL",
@@ -63,7 +64,7 @@ fn told_of_none() -> [String; 4] {
 }
 
 #[tokio::test]
-async fn the_default_is_words_of_all_levels_in_memory() {
+async fn the_default_is_a_lexical_index_of_all_levels_in_memory() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     ragwire_server::sample::add(&library).unwrap();
     let engines = Engines::start(&Settings::default(), &library).await.unwrap();
@@ -92,7 +93,7 @@ async fn an_upload_is_in_the_store_when_the_response_says_so() {
     assert_eq!(reply.status, 201);
     let hits = engines.store.search(search()).await.unwrap();
     assert_eq!(hits[0].chunk.text, "The marmalade is orange. It is sweet.");
-    // What goes is out of the library at once, and out of the store when it is followed.
+    // A removed document leaves the library at once, and the store when its follower runs.
     let id = reply.json()["documents"][0]["id"].as_str().unwrap().to_owned();
     assert_eq!(
         running
@@ -113,7 +114,7 @@ async fn an_upload_is_in_the_store_when_the_response_says_so() {
 }
 
 #[tokio::test]
-async fn a_library_that_was_there_before_is_in_the_store() {
+async fn an_existing_library_is_in_the_store() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     ragwire_server::sample::add(&library).unwrap();
     let running = start_on(Arc::clone(&library), |_| {}).await;
@@ -126,7 +127,7 @@ async fn a_library_that_was_there_before_is_in_the_store() {
 /// The keys and the bodies of requests.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A server of a language model that says one thing, and keeps what it was asked.
+/// A model server that always gives the same answer and records its requests.
 async fn double(says: &str) -> (String, Asked, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -163,7 +164,7 @@ async fn double(says: &str) -> (String, Asked, JoinSet<()>) {
     (url, asked, tasks)
 }
 
-/// Settings that name it.
+/// Settings that name the model server.
 fn asking(url: &str) -> Settings {
     Settings {
         llm_url: url.parse().unwrap(),
@@ -175,7 +176,7 @@ fn asking(url: &str) -> Settings {
 }
 
 #[tokio::test]
-async fn a_language_model_behind_a_server_is_told_and_asked() {
+async fn a_language_model_behind_a_server_is_described_and_asked() {
     let (url, asked, _serving) = double("Forty-two.").await;
     let settings = Settings {
         llm_context: CountOrZero(32_768),
@@ -203,7 +204,7 @@ async fn a_language_model_behind_a_server_is_told_and_asked() {
     );
     engines.shutdown().await;
 
-    // Without a word of the context, that of the protocol's servers.
+    // Without a context in the settings, the default for servers of this protocol applies.
     let settings = Settings {
         llm_context: CountOrZero(0),
         ..settings
@@ -222,7 +223,7 @@ fn owl() -> Arc<Library> {
 }
 
 #[tokio::test]
-async fn a_whole_answer_is_the_model_s_and_is_told_again_to_the_same_owner() {
+async fn a_complete_answer_of_the_model_is_repeated_to_the_same_owner() {
     let (url, asked, _serving) = double("The owl hunts at night [1].").await;
     let library = owl();
     let engines = Engines::start(&asking(&url), &library).await.unwrap();
@@ -280,7 +281,7 @@ async fn a_whole_answer_is_the_model_s_and_is_told_again_to_the_same_owner() {
 }
 
 #[tokio::test]
-async fn the_graph_is_read_by_the_model_where_that_is_wanted() {
+async fn the_model_extracts_the_graph_if_configured() {
     let triple = json!({"subject": "owl", "predicate": "sleeps_before", "object": "night"});
     let (url, _asked, _serving) = double(&json!({ "triples": [triple] }).to_string()).await;
     for (graph_model, wanted) in [(true, true), (false, false)] {

@@ -124,7 +124,7 @@ async fn a_session_has_one_stream_for_all_its_turns() {
         .unwrap();
     let answer = answer["data"]["message"].as_str().unwrap();
 
-    // From every place the same lines come, and both turns are remembered.
+    // Every offset yields the same lines, and the session records both turns.
     let all: Vec<Value> = first.iter().chain(&second).cloned().collect();
     for start_index in [0, 1, first.len(), all.len() - 1, all.len(), all.len() + 9] {
         let rest = all.get(start_index..).unwrap_or_default();
@@ -155,7 +155,7 @@ async fn the_documented_vocabulary_is_chosen_for_a_session() {
     assert_eq!(go_on(&server, &session, "fault:text").await.status, 200);
     let all = read(&server, &session, 0).await;
     assert_eq!(all[..first.len()], first);
-    // Pieces that wait together go as one, so how many deltas there are is a matter of time.
+    // Pieces that wait together are sent as one, so the number of deltas depends on timing.
     let mut types = types(&all);
     types.dedup();
     assert_eq!(
@@ -191,7 +191,7 @@ async fn the_documented_vocabulary_is_chosen_for_a_session() {
 }
 
 #[tokio::test]
-async fn failures_and_stops_end_the_turn_and_not_the_session() {
+async fn failures_and_stops_end_the_turn_but_not_the_session() {
     let server = start(|_| {}).await;
     let session = create(&server, CREATE, "fault:text").await;
     let mut seen = 0;
@@ -217,7 +217,7 @@ async fn failures_and_stops_end_the_turn_and_not_the_session() {
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_without_readers_and_with_many() {
+async fn a_turn_continues_without_readers_and_with_many() {
     let server = start(|settings| settings.keep_alive = Span(Duration::from_millis(50))).await;
     let session = create(&server, CREATE, "fault:slow").await;
     let open = server.send(Method::GET, &session.stream(0), &[], "").await;
@@ -229,7 +229,7 @@ async fn a_turn_goes_on_without_readers_and_with_many() {
         409,
         "Session is still active.",
     );
-    // Far beyond the tail a reader waits; nothing comes for it but keep-alives.
+    // A reader far beyond the tail waits and receives keep-alives only.
     let paths = [0, 20, 100_000].map(|start_index| session.stream(start_index));
     let (whole, tail, beyond) = tokio::join!(
         server.get(&paths[0]),
@@ -269,7 +269,7 @@ async fn shutdown_ends_the_turns_and_their_readers() {
 }
 
 #[tokio::test]
-async fn what_is_not_right_is_refused_in_eves_form() {
+async fn invalid_requests_are_refused_in_eves_form() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let session = create(&server, CREATE, "fault:empty").await;
     read(&server, &session, 0).await;
@@ -356,7 +356,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
         404,
         "Session not found.",
     );
-    // What was refused took nothing from the session, and left none behind.
+    // Refused requests changed no session and created none.
     assert_eq!(server.app.sessions.sweep().await.unwrap(), 1);
     let parts = json!([{"type": "text", "text": "fault:"}, {"type": "text", "text": "empty"}]);
     let reply = post(
@@ -374,7 +374,7 @@ async fn what_is_not_right_is_refused_in_eves_form() {
 }
 
 #[tokio::test]
-async fn no_other_route_tells_of_a_session() {
+async fn no_other_route_shows_a_session() {
     let server = start(|_| {}).await;
     let session = create(&server, CREATE, "fault:silent").await;
     let status = server.get("/v1/generation/status").await;
@@ -387,7 +387,7 @@ async fn no_other_route_tells_of_a_session() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_when_to_come_back() {
+async fn a_full_server_says_when_to_retry() {
     let server = start(full_of_one).await;
     let session = create(&server, CREATE, "fault:silent").await;
     let reply = post(&server, CREATE, &json!({"message": "a"})).await;
@@ -398,19 +398,19 @@ async fn a_full_server_says_when_to_come_back() {
     drop(session);
 }
 
-/// A journal that keeps one turn.
+/// A journal with room for one turn.
 fn of_one_turn(settings: &mut Settings) {
     full_of_one(settings);
     settings.journal_turns = Count(1);
 }
 
 #[tokio::test]
-async fn a_place_that_was_dropped_is_named() {
+async fn a_dropped_offset_is_reported() {
     let server = start(of_one_turn).await;
     let session = create(&server, CREATE, "fault:empty").await;
     let first = read(&server, &session, 0).await;
     server.until_idle().await;
-    // With the last line nothing is lost yet: nothing came after it.
+    // The last line can still be read: nothing came after it.
     assert_eq!(first.len(), 8);
     assert_eq!(go_on(&server, &session, "fault:empty").await.status, 200);
     let second = read(&server, &session, 8).await;
@@ -423,7 +423,7 @@ async fn a_place_that_was_dropped_is_named() {
             json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
         );
     }
-    // Another session's turn takes the place of that one; this one's lines are all gone then.
+    // A turn of another session evicts it, and with it all lines of this one.
     server.until_idle().await;
     create(&server, CREATE, "fault:empty").await;
     let end = 8 + second.len();
@@ -436,10 +436,10 @@ async fn a_place_that_was_dropped_is_named() {
 }
 
 #[tokio::test]
-async fn a_turn_too_long_to_be_kept_leaves_its_number_of_lines() {
+async fn a_turn_that_outgrows_the_journal_leaves_its_line_count() {
     let server = start(|settings| settings.journal_size = Size(2000)).await;
     let session = create(&server, CREATE, "fault:slow").await;
-    // Who reads from the beginning has all of it, who comes later is told where it can go on.
+    // A reader from the beginning gets everything; a later one gets the index where it can continue.
     let all = read(&server, &session, 0).await;
     assert_eq!(types(&all).last(), Some(&"session.waiting"));
     server.until_idle().await;
@@ -457,7 +457,7 @@ async fn a_turn_too_long_to_be_kept_leaves_its_number_of_lines() {
 }
 
 #[tokio::test]
-async fn health_and_info_have_what_clients_ask_for() {
+async fn health_and_info_contain_what_clients_read() {
     let server = start(|_| {}).await;
     let health = server.get("/eve/v1/health").await;
     assert_eq!(

@@ -1,4 +1,5 @@
-//! Eve's sessions beyond one turn and one process: who has them, who cancels, and what a host that died leaves.
+//! Eve's sessions beyond one turn and one process: ownership, cancelling, and sessions of a host
+//! that died.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ async fn post(server: &Running, path: &str, body: &Value) -> Reply {
     server.call(Method::POST, path, &[JSON], body.to_string()).await
 }
 
-/// Begins a session; its path and its token.
+/// Starts a session. Returns its path and its token.
 async fn create(server: &Running, message: &str) -> (String, String) {
     let reply = post(server, CREATE, &json!({ "message": message })).await;
     assert_eq!(reply.status, 202, "{:?}", reply.body);
@@ -54,7 +55,7 @@ fn owned(settings: &mut Settings) {
 }
 
 #[tokio::test]
-async fn a_turn_is_cancelled_and_the_session_goes_on() {
+async fn a_turn_is_cancelled_and_the_session_continues() {
     let server = start(|_| {}).await;
     let session = create(&server, "fault:silent").await;
     let cancel = format!("{}/cancel", session.0);
@@ -109,7 +110,7 @@ async fn a_turn_is_cancelled_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn of_many_messages_at_once_one_is_taken() {
+async fn of_many_messages_at_once_one_is_accepted() {
     let server = start(|_| {}).await;
     let session = create(&server, "fault:empty").await;
     server.get(&format!("{}/stream", session.0)).await;
@@ -129,7 +130,7 @@ async fn of_many_messages_at_once_one_is_taken() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_the_turn_began_leaves_the_session() {
+async fn a_client_that_disconnects_before_the_turn_starts_leaves_the_session_unchanged() {
     let server = start(|settings| {
         (settings.max_turns, settings.max_queued) = (Count(1), CountOrZero(4));
         settings.disconnect_grace = ragwire_server::settings::values::Grace(Duration::ZERO);
@@ -140,12 +141,12 @@ async fn who_leaves_before_the_turn_began_leaves_the_session() {
     server.until_idle().await;
     let busy = server.open_turn("fault:silent").await;
     {
-        // It waits for a place, so it is taken and has not begun.
+        // It waits for a place: it was accepted and has not started.
         let mut waiting = std::pin::pin!(go_on(&server, &session, "fault:empty"));
         let soon = tokio::time::sleep(Duration::from_millis(300));
         tokio::select! {
             reply = &mut waiting => {
-                // The place in the line is told as the first event, so it may have begun all the same.
+                // Its position is sent as the first event, so the stream may have started already.
                 assert_eq!(reply.status, 200);
             }
             () = soon => {}
@@ -168,7 +169,7 @@ async fn who_leaves_before_the_turn_began_leaves_the_session() {
 }
 
 #[tokio::test]
-async fn foreign_unknown_and_expired_sessions_are_the_same() {
+async fn sessions_of_others_unknown_and_expired_ones_look_the_same() {
     let server = start(|settings| {
         owned(settings);
         settings.session_age = ragwire_server::settings::values::Span(Duration::from_millis(400));
@@ -204,7 +205,7 @@ async fn foreign_unknown_and_expired_sessions_are_the_same() {
     server.app.eve.settled().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let (eve, chat) = (create().await, begin().await);
-    // Status, headers and body, but for what is another at every request.
+    // Status, headers and body, without values that differ at every request.
     let told = async |method: &Method, user: &'static str, path: String, body: &str| {
         let reply = server
             .call(method.clone(), &path, &as_user(user), body.to_owned())
@@ -260,7 +261,7 @@ async fn foreign_unknown_and_expired_sessions_are_the_same() {
             assert_eq!(other, unknown, "{user} {path} {id}");
         }
     }
-    // Each has its own: the same name is another session.
+    // Each owner has their own sessions: the same name is another session.
     let ask = async |user| {
         let (path, body) = (
             "/v1/rag/sessions/demo/messages",
@@ -280,9 +281,9 @@ async fn foreign_unknown_and_expired_sessions_are_the_same() {
     );
 }
 
-/// Two processes, one after the other, over the same sessions: what the first one's journal had is gone.
+/// Two processes, one after the other, over the same sessions; the first one's journal is lost.
 #[tokio::test]
-async fn what_a_host_that_died_left_does_not_stay_active() {
+async fn sessions_of_a_host_that_died_do_not_stay_active() {
     let sessions = Sessions::in_memory(session_limits(&Settings::default()));
     let library = || Arc::new(Library::in_memory(Default::default()).unwrap());
     let first = start_over(Some(sessions.clone()), library(), None, |_| {});
@@ -290,7 +291,7 @@ async fn what_a_host_that_died_left_does_not_stay_active() {
     let stream = |index: u64| format!("{}/stream?startIndex={index}", session.0);
     let seen = types(&first.get(&stream(0)).await.body).len() as u64;
     assert_eq!(go_on(&first, &session, "fault:silent").await.status, 200);
-    // As if it had been killed: its journal is out of reach, and the turn's end will not be told.
+    // As if it had been killed: its journal is lost, and the end of the turn is never sent.
     let second = start_over(Some(sessions.clone()), library(), None, |_| {});
     let base = seen + (1 << 32);
     for index in [seen, seen + 3] {
@@ -310,7 +311,7 @@ async fn what_a_host_that_died_left_does_not_stay_active() {
     assert_eq!(go_on(&second, &session, "fault:empty").await.status, 200);
     let next = second.get(&stream(base)).await;
     assert_eq!(types(&next.body)[..2], ["turn.started", "message.received"]);
-    // What the first one says after that changes nothing.
+    // Nothing that the first process writes afterwards changes the session.
     first.app.turns.shut_down();
     first.until_idle().await;
     first.app.eve.settled().await;

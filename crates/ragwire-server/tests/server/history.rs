@@ -1,4 +1,5 @@
-//! What was said before reaches what answers, whoever remembered it, and no more of it than a session may hold.
+//! The conversation so far reaches the orchestrator, whether the client or the server stored it, cut
+//! to what a session may hold.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{events, start_with};
 
-/// Answers with what it was asked.
+/// Answers with the conversation that it received.
 #[derive(Debug)]
 struct Echo;
 
@@ -26,7 +27,7 @@ impl Orchestrator for Echo {
     }
 }
 
-/// `a` to `e` in turns, the last one the question.
+/// `a` to `e` with alternating roles; the last one is the question.
 fn messages(text: &str, part: fn(&str) -> Value) -> Value {
     let said = ["a", "b", "c", "d", "e"].into_iter().enumerate();
     let message = |(at, words): (usize, &str)| {
@@ -71,7 +72,7 @@ async fn conversations_are_cut_to_the_newest() {
 }
 
 #[tokio::test]
-async fn a_session_is_remembered_here() {
+async fn the_server_stores_a_session() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_with(library, Some(Arc::new(Echo)), |settings| {
         settings.session_turns = Count(3);

@@ -5,7 +5,6 @@
 mod ag_ui;
 mod ai_sdk;
 mod answers;
-mod asks;
 mod chat;
 mod connections;
 mod documents;
@@ -13,6 +12,7 @@ mod engines;
 mod eve;
 mod eve_sessions;
 mod history;
+mod human;
 mod openai;
 mod openapi;
 mod rag;

@@ -34,7 +34,7 @@ fn completion_id(reply: &Reply) -> String {
     format!("chatcmpl-{}", reply.headers["x-ragwire-turn"].to_str().unwrap())
 }
 
-/// A refusal in OpenAI's form, and what it says.
+/// A refusal in OpenAI's form: status, code and message.
 fn refusal(reply: &Reply) -> (u16, String, String) {
     let error = &reply.json()["error"];
     assert_eq!(keys(error), ["message", "type", "param", "code"]);
@@ -76,7 +76,7 @@ async fn without_stream_it_is_one_object() {
             Some(stream) => silent["stream"] = stream,
             None => drop(silent.as_object_mut().unwrap().remove("stream")),
         }
-        // Whoever asks for JSON gets it, and a key is not looked at.
+        // A client that accepts JSON gets it; keys are ignored.
         let headers = [
             JSON,
             ("accept", "application/json"),
@@ -99,7 +99,7 @@ async fn without_stream_it_is_one_object() {
 }
 
 #[tokio::test]
-async fn faults_are_spelled_as_the_client_reads_them() {
+async fn faults_have_the_form_that_the_client_reads() {
     let server = start(|_| {}).await;
     let reply = server.post(COMPLETIONS, &body("fault:text", true)).await;
     let id = completion_id(&reply);
@@ -155,7 +155,7 @@ async fn faults_are_spelled_as_the_client_reads_them() {
 }
 
 #[tokio::test]
-async fn the_model_is_known_by_its_name() {
+async fn the_model_is_listed_by_its_name() {
     let server = start(|_| {}).await;
     let model = json!({ "id": "ragwire", "object": "model", "created": 0, "owned_by": "ragwire" });
     let list = server.get("/v1/models").await;
@@ -182,7 +182,7 @@ async fn the_model_is_known_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_answer_is_refused() {
+async fn invalid_requests_are_refused() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let mut cases = no_json();
     for messages in bad_messages() {
@@ -215,7 +215,7 @@ async fn what_it_cannot_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so() {
+async fn a_full_server_reports_it() {
     for stream in [true, false] {
         let reply = Running::busy(COMPLETIONS, &body("commit?", stream)).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The OpenAPI document: it knows every route, and what it says is so.
+//! The OpenAPI document: it lists every route, and its contents are true.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::support::{JSON, start};
 
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
-/// Every route of the server. One that is added here is one that `README.md` tells of.
+/// Every route of the server. A route that is added here is also listed in `README.md`.
 const ROUTES: [&str; 41] = [
     "delete /v1/documents/{document_id}",
     "get /",
@@ -54,7 +54,7 @@ const ROUTES: [&str; 41] = [
     "post /v1/turns/{turn_id}/stop",
 ];
 
-/// Each operation: its method, its path, and what the document says of it.
+/// Each operation: its method, its path and its description in the document.
 fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -78,7 +78,7 @@ fn references<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
 }
 
 #[tokio::test]
-async fn it_knows_every_route() {
+async fn it_lists_every_route() {
     let server = start(|_| {}).await;
     let reply = server.get("/openapi.json").await;
     assert_eq!(reply.headers["content-type"], "application/json");
@@ -103,7 +103,7 @@ async fn it_knows_every_route() {
 }
 
 #[tokio::test]
-async fn it_is_whole() {
+async fn it_is_complete() {
     let server = start(|_| {}).await;
     let document = server.get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
@@ -140,7 +140,7 @@ async fn it_is_whole() {
         let told: BTreeSet<&str> = told.filter_map(|parameter| parameter["name"].as_str()).collect();
         assert_eq!(told, in_path, "{name}");
         let answers = operation["responses"].as_object().unwrap();
-        // A WebSocket begins with 101.
+        // A WebSocket starts with 101.
         let good = |status: &String| status.starts_with('2') || status == "101";
         assert!(answers.keys().any(good), "{name}");
         assert!(answers.contains_key("default"), "{name}");
@@ -148,7 +148,7 @@ async fn it_is_whole() {
     assert_eq!(used, tags);
 }
 
-/// What it offers as an example is taken, and what comes back has a media type that it tells of.
+/// The server accepts every example, and answers with a media type that the document lists.
 #[tokio::test]
 async fn its_examples_work() {
     let server = start(|_| {}).await;

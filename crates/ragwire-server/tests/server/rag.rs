@@ -1,5 +1,6 @@
-//! TrustGraph's two services over a library of one document: whole sequences of messages, on the socket and over HTTP, streamed and not,
-//! their limits, and the graph that follows the library.
+//! TrustGraph's two services over a library of one document: whole sequences of messages on the
+//! socket and over HTTP, streamed and in one piece, their limits, and the graph that follows the
+//! library.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ async fn server() -> (Running, String) {
     (start_on(library, |_| {}).await, id)
 }
 
-/// Without what is another one each time, or a float.
+/// Removes values that differ each time, and floats.
 fn plain(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -123,7 +124,7 @@ fn message(service: &str, event: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_service_answers_in_its_own_way_streamed_or_not_on_both_transports() {
+async fn each_service_answers_in_its_own_form_streamed_or_not_on_both_transports() {
     let (server, id) = server().await;
     let mut socket = Socket::open(&server).await;
     for service in ["graph-rag", "document-rag"] {
@@ -134,7 +135,7 @@ async fn each_service_answers_in_its_own_way_streamed_or_not_on_both_transports(
         let text = "A turn uses a bounded queue. [1]";
         let sources = json!([{"uri": id, "title": "turns.md"}]);
         let request = |streaming: Value| {
-            // What has no counterpart here, and the other service's limits, are passed over.
+            // Fields without a counterpart here and the other service's limits are ignored.
             json!({
                 "query": QUESTION, "collection": "c", "user": "u", "streaming": streaming, "max-path-length": 1, "entity-limit": 50,
                 "max-subgraph-size": 1000, "doc-limit": 20, "fetch-limit": 0, "max-reranker-input": null, "unheard-of": [],
@@ -183,7 +184,7 @@ async fn each_service_answers_in_its_own_way_streamed_or_not_on_both_transports(
     }
 }
 
-/// How many triples an answer's explanations of a kind have, and how many sources.
+/// The number of triples per kind of explanation, and of sources.
 fn counts(body: &Value) -> (usize, usize, usize) {
     let events = body["metadata"]["events"].as_array().unwrap();
     let explained = |what: &str| {
@@ -204,7 +205,7 @@ fn counts(body: &Value) -> (usize, usize, usize) {
 }
 
 #[tokio::test]
-async fn limits_of_a_request_are_kept() {
+async fn limits_of_a_request_are_enforced() {
     let (server, _) = server().await;
     for (limits, wanted) in [
         (json!({"max-path-length": 1}), (1, 1, 1)),
@@ -292,7 +293,7 @@ async fn hostile_limits_are_refused_in_trustgraph_s_own_form() {
     .await;
     let error = json!({"message": "`streaming` is not a boolean.", "type": "request-error"});
     assert_eq!((status, &body["error"]), (StatusCode::OK, &error));
-    // Nothing of all that was a turn, and the socket goes on.
+    // None of these started a turn, and the socket stays open.
     assert_eq!(
         on_socket(&mut socket, "graph-rag", json!({"query": QUESTION}))
             .await
@@ -329,7 +330,7 @@ async fn the_graph_follows_uploads_and_removals() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_graph_says_so() {
+async fn a_server_without_a_graph_reports_it() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_on(library, |settings| settings.graph = false).await;
     assert!(server.app.graph.is_none());

@@ -1,4 +1,4 @@
-//! Sessions outlive the server: the program itself, killed and started again over the same folder.
+//! Sessions survive the server: the program is killed and started again over the same folder.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -38,7 +38,7 @@ impl Program {
             .lines()
             .map(Result::unwrap);
         let mut told: Vec<String> = Vec::new();
-        // The address, and where the sessions are.
+        // The address, and the location of the sessions.
         while !told.last().is_some_and(|line| line.contains("sessions: ")) {
             told.push(lines.next().expect("it starts"));
         }
@@ -138,7 +138,8 @@ async fn sessions_survive_a_kill() {
     assert_eq!(status, 202);
     let before = server.json(Method::GET, &path, &Value::Null).await;
     assert_eq!(before.1["messages"].as_array().unwrap().len(), 2);
-    // The end of Eve's first turn is written a moment after it was read; asking for what is next waits for it.
+    // The end of Eve's first turn is stored a moment after it was read; requesting the next line waits
+    // for it.
     let (status, _) = server
         .call(
             Method::GET,
@@ -168,7 +169,7 @@ async fn sessions_survive_a_kill() {
         (200, 4)
     );
 
-    // Eve's client goes on with its token, at the place where it was.
+    // Eve's client continues with its token at its last index.
     let gone = server
         .json(Method::GET, &format!("{eve}/stream?startIndex=0"), &Value::Null)
         .await;
@@ -186,7 +187,7 @@ async fn sessions_survive_a_kill() {
         rest.starts_with(br#"{"type":"turn.started","data":{"sequence":1,"turnId":"turn_1"}"#),
         "{rest:?}"
     );
-    // One whose turn died with the server is not active for ever.
+    // A session whose turn died with the server does not stay active.
     let other_path = format!("/eve/v1/session/{}", other["sessionId"].as_str().unwrap());
     let next = json!({"message": "fault:no-events", "continuationToken": other["continuationToken"]});
     assert_eq!(server.json(Method::POST, &other_path, &next).await.0, 200);

@@ -1,4 +1,5 @@
-//! Turns that survive their connection: `/v1/turns/{turn_id}/stream`, `…/stop`, whose they are, and what each route's readers can do.
+//! Turns that survive their connection: `/v1/turns/{turn_id}/stream` and `…/stop`, ownership, and
+//! what happens on each route when its reader disconnects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const NDJSON: (&str, &str) = ("accept", "application/x-ndjson");
 const TURNS: &str = "/v1/turns";
 const SIX: [&str; 6] = ["one ", "two ", "three ", "four ", "five ", "six "];
 
-/// Says six words, each when it is let.
+/// Emits six words, each when the test permits it.
 #[derive(Debug)]
 struct Paced(Arc<Semaphore>);
 
@@ -58,7 +59,7 @@ fn at(turn: &str, tail: &str) -> String {
     format!("{TURNS}/{turn}/stream{tail}")
 }
 
-/// Begins a turn; its id, and its body with nothing read of it.
+/// Starts a turn. Returns its ID and its unread body.
 async fn begin(server: &Running, path: &str, headers: &[(&str, &str)], body: &Value) -> (String, Incoming) {
     let headers = [&[JSON], headers].concat();
     let response = server.send(Method::POST, path, &headers, body.to_string()).await;
@@ -88,7 +89,7 @@ fn no(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }
 
-/// The frames of a turn of its own, and where each begins as the wire writes it.
+/// The offset at which each frame of a body starts.
 fn places(body: &[u8], separator: &[u8]) -> Vec<usize> {
     let mut places = vec![0];
     for at in separator.len()..=body.len() {
@@ -99,7 +100,7 @@ fn places(body: &[u8], separator: &[u8]) -> Vec<usize> {
     places
 }
 
-/// A stream of messages without the reconnection time, which the first frame brings.
+/// The messages of a stream without the reconnection time, which comes with the first frame.
 fn messages_of(body: &Bytes) -> Bytes {
     if !body.starts_with(b"retry: ") {
         return body.clone();
@@ -109,7 +110,7 @@ fn messages_of(body: &Bytes) -> Bytes {
 }
 
 #[tokio::test]
-async fn who_comes_back_gets_the_exact_rest_on_every_wire() {
+async fn a_resumed_stream_is_the_exact_rest_on_every_wire() {
     let server = start(|_| {}).await;
     let (turn, body) = begin(&server, TURNS, &[NDJSON], &json!({ "prompt": "fault:unicode" })).await;
     let ndjson = body.collect().await.unwrap().to_bytes();
@@ -159,7 +160,7 @@ async fn who_comes_back_gets_the_exact_rest_on_every_wire() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_loses_nothing_and_goes_on_live() {
+async fn a_reader_resumes_after_a_lost_connection_and_follows_live() {
     let (server, words) = paced(|_| {});
     for path in [TURNS, STREAM] {
         words.add_permits(1);
@@ -193,7 +194,7 @@ async fn a_turn_without_readers_ends_after_its_grace() {
     let stopped: Vec<_> = get(&server, &at(&turn, "?from=1"), &[NDJSON]).await.body.to_vec();
     let end: Value = serde_json::from_slice(&stopped).unwrap();
     assert_eq!((&end["index"], &end["end"]), (&json!(1), &json!("stopped")));
-    // Nobody reads a turn that is only begun, so it would end at once: it is streamed instead.
+    // A turn that is only started has no reader and would end at once, so it is streamed instead.
     words.add_permits(6);
     let headers = [JSON, ("prefer", "respond-async")];
     let reply = server
@@ -205,7 +206,7 @@ async fn a_turn_without_readers_ends_after_its_grace() {
     );
 }
 
-/// Reads the first bytes of an answer and goes away.
+/// Reads the first bytes of an answer and disconnects.
 async fn leave(server: &Running, path: &str, body: &Value) -> String {
     let (turn, mut body) = begin(server, path, &[], body).await;
     first(&mut body).await;
@@ -213,7 +214,7 @@ async fn leave(server: &Running, path: &str, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn on_some_routes_going_away_is_stopping() {
+async fn on_some_routes_a_disconnect_stops_the_turn() {
     let (server, words) = paced(|_| {});
     let messages = json!([{ "id": "m", "role": "user", "content": "Count." }]);
     let run = json!({ "threadId": "t", "runId": "r", "messages": messages });
@@ -222,14 +223,14 @@ async fn on_some_routes_going_away_is_stopping() {
         words.add_permits(1);
         let turn = leave(&server, path, &body).await;
         server.until_idle().await;
-        // What was sent is kept, as of any turn.
+        // The journal has the frames that were sent, as for any turn.
         let text = get(&server, &at(&turn, ""), &[FRAMED]).await.body;
         assert!(
             text.starts_with("\u{1d}one \u{1e}".as_bytes()),
             "{path}: {text:?}"
         );
     }
-    // Whoever waits for all of it in one piece has nothing to come back to.
+    // A client that waits for the whole answer in one response cannot resume it.
     let whole = server.send(Method::POST, WHOLE, &[JSON], question("Count."));
     assert!(
         tokio::time::timeout(Duration::from_millis(100), whole)
@@ -276,7 +277,7 @@ async fn a_stop_ends_the_turn_for_every_reader() {
 }
 
 #[tokio::test]
-async fn what_is_no_place_and_no_turn_is_refused() {
+async fn unknown_offsets_and_turns_are_refused() {
     let server = start(|_| {}).await;
     let (turn, body) = begin(&server, TURNS, &[], &json!({ "prompt": "fault:no-events" })).await;
     body.collect().await.unwrap();
@@ -315,7 +316,7 @@ async fn what_is_no_place_and_no_turn_is_refused() {
         refused(&get(&server, &at(&turn, ""), &accept).await),
         no(406, "not_acceptable")
     );
-    // Other parameters are none of this route's.
+    // The route ignores other parameters.
     assert_eq!(get(&server, &at(&turn, "?t=1"), &[SSE]).await.status, 200);
     for id in [
         "0".repeat(32),
@@ -341,13 +342,14 @@ async fn what_is_no_place_and_no_turn_is_refused() {
     }
 }
 
-/// A wire whose frames stand alone goes on anywhere; another cannot where its beginning is gone, and says so before it begins.
+/// A wire whose frames are independent resumes anywhere. Another wire cannot resume if the journal
+/// has dropped its beginning, and reports that before the stream starts.
 #[tokio::test]
-async fn what_is_kept_no_longer_is_said() {
+async fn dropped_frames_are_reported() {
     let (server, words) = paced(|settings| settings.journal_size = Size(200));
     words.add_permits(1);
     let (turn, mut body) = begin(&server, TURNS, &[], &json!({ "prompt": "Count." })).await;
-    // Word by word, so that each is a frame.
+    // One word at a time, so that each is a frame.
     for _ in 1..SIX.len() {
         first(&mut body).await;
         words.add_permits(1);
@@ -378,7 +380,7 @@ async fn what_is_kept_no_longer_is_said() {
         let types: Vec<String> = messages.map(|message| message.unwrap().event).collect();
         assert_eq!(types, ["snapshot", "end"], "{from}");
     }
-    // A wire that cannot say what it replaces tells it to those who have nothing, and to nobody else.
+    // A wire that cannot mark a replacement sends the summary only to readers that have nothing yet.
     let whole = get(&server, &at(&turn, ""), &[FRAMED]).await;
     let mut decoder = Framed::default().decoder();
     decoder.feed(&whole.body);
@@ -402,7 +404,7 @@ async fn what_is_kept_no_longer_is_said() {
 }
 
 #[tokio::test]
-async fn a_turn_is_its_owners_alone() {
+async fn a_turn_belongs_to_its_owner_alone() {
     const USER: &str = "x-user";
     let server = start(|settings| settings.owner_header = "X-User".parse::<Header>().unwrap()).await;
     let (alice, mallory) = ((USER, "alice"), (USER, "mallory"));
@@ -433,7 +435,7 @@ async fn a_turn_is_its_owners_alone() {
             assert_eq!(reply.status, status, "{id} {headers:?}");
         }
     }
-    // Somebody else's is told as one that there never was.
+    // A turn of another owner looks like one that never existed.
     let of = |reply: Reply| {
         let mut error = reply.json()["error"].take();
         error["request_id"] = Value::Null;
@@ -443,7 +445,7 @@ async fn a_turn_is_its_owners_alone() {
     assert_eq!(foreign, of(get(&server, &at(&nobody, ""), &[alice]).await));
     let foreign = of(stop(&server, &turn, &[mallory]).await);
     assert_eq!(foreign, of(stop(&server, &nobody, &[alice]).await));
-    // The owner of several turns may ask several things at a time.
+    // An owner may have several turns at a time.
     let (_, mut second) = begin(&server, TURNS, &[alice], &json!({ "prompt": "fault:silent" })).await;
     first(&mut second).await;
     assert_eq!(
@@ -454,7 +456,7 @@ async fn a_turn_is_its_owners_alone() {
 }
 
 #[tokio::test]
-async fn who_cannot_post_begins_a_turn_and_reads_it_elsewhere() {
+async fn a_turn_is_started_in_one_request_and_read_in_another() {
     let (server, words) = paced(|_| {});
     words.add_permits(1);
     let headers = [
@@ -477,7 +479,7 @@ async fn who_cannot_post_begins_a_turn_and_reads_it_elsewhere() {
         _ => None,
     });
     assert_eq!(texts.collect::<String>(), SIX.concat());
-    // What fails before it begins has its status, as without the preference.
+    // A failure before the stream starts has its status, as without the preference.
     let reply = server.call(Method::POST, TURNS, &headers, question(" ")).await;
     assert_eq!(refused(&reply), no(422, "invalid_request"));
 }

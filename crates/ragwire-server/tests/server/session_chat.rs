@@ -14,7 +14,7 @@ use crate::support::{
     JSON, Reply, Running, at_once, events, keys, no_grace, no_json, spelled, start, steady, stop_clocks,
 };
 
-/// No text is streamed on this wire.
+/// This wire streams no text.
 const TEXT: &str = "/none";
 const FAILED: &str = "I hit an internal error while gathering evidence. Please retry.";
 
@@ -36,7 +36,7 @@ fn body(message: &str) -> Value {
     json!({ "message": message, "model_size": "large", "verbose": false })
 }
 
-/// A session without its clocks.
+/// A session without its times.
 fn session(id: &str, title: Option<&str>, said: &[(&str, &str)]) -> Value {
     let messages = said
         .iter()
@@ -58,7 +58,7 @@ async fn going(server: &Running) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_begins_empty() {
+async fn a_session_starts_empty() {
     let server = start(|_| {}).await;
     let reply = server.call(Method::POST, "/v1/sessions", &[], "").await;
     let began = reply.json();
@@ -90,7 +90,7 @@ async fn a_session_begins_empty() {
     assert_ne!(named.json()["id"], began["id"]);
     let shown = server.get(&format!("/v1/sessions/{id}")).await;
     assert_eq!((shown.status.as_u16(), shown.json()), (200, began));
-    // What another route began is the same kind of session.
+    // A session that another route started is the same kind of session.
     server.frames_in("other", "fault:empty").await;
     let other = server.get("/v1/sessions/other").await;
     assert_eq!(
@@ -134,7 +134,7 @@ async fn a_turn_ends_with_the_whole_session() {
     }
 }
 
-/// The end of a chat that failed with so much of an answer.
+/// The end of a chat that failed after this much of an answer.
 fn failed(code: &str, message: &str, content: &str) -> Value {
     json!({
         "type": "error",
@@ -151,7 +151,7 @@ fn failed(code: &str, message: &str, content: &str) -> Value {
 }
 
 #[tokio::test]
-async fn faults_are_spelled_as_the_client_reads_them() {
+async fn faults_have_the_form_that_the_client_reads() {
     let server = start(|_| {}).await;
     let id = begin(&server).await;
     let reply = server.post(&stream(&id), &body("fault:text")).await;
@@ -208,7 +208,8 @@ async fn faults_are_spelled_as_the_client_reads_them() {
     assert_eq!(still(&shown), session(&id, Some("fault:text"), &said));
 }
 
-/// Until `status` says so; it is polled, since nothing tells from outside when a request begins to wait.
+/// Waits until the status is `status`. It polls, because nothing reports from outside when a request
+/// starts to wait.
 async fn until(server: &Running, status: &Value) {
     let waiting = async {
         while going(server).await != *status {
@@ -222,12 +223,12 @@ async fn until(server: &Running, status: &Value) {
 
 #[tokio::test]
 async fn chats_of_a_session_wait_for_each_other() {
-    // So that a place is free when its reader goes away.
+    // Frees the place when its reader disconnects.
     let server = start(no_grace).await;
     let (id, other) = (begin(&server).await, begin(&server).await);
     let idle = json!({ "generating_session_id": null, "queued_session_ids": [] });
     assert_eq!(going(&server).await, idle);
-    // A question without a session is none of theirs.
+    // A question without a session is not counted.
     let running = server.open_turn("fault:silent").await;
     assert_eq!(going(&server).await, idle);
     let mut first = server
@@ -260,10 +261,10 @@ async fn chats_of_a_session_wait_for_each_other() {
                 &json!({ "generating_session_id": id, "queued_session_ids": [id, id] }),
             )
             .await;
-            // Another session waits for nobody.
+            // Another session does not wait.
             let reply = server.post(&whole(&other), &body("commit?")).await;
             assert_eq!(reply.json()["queue_stats"]["queue_position"], 0);
-            // Less than 10 ms would be no wait.
+            // Less than 10 ms would not be a wait.
             tokio::time::sleep(Duration::from_millis(20)).await;
             drop(first);
         };
@@ -281,7 +282,7 @@ async fn chats_of_a_session_wait_for_each_other() {
         assert_eq!(complete["session"]["messages"].as_array().unwrap().len(), said);
     }
     let roles: Vec<_> = server.said(&id).await.into_iter().map(|(role, _)| role).collect();
-    // The first was dropped before its first word.
+    // The first chat was dropped before its first word.
     let (user, assistant) = (Role::User, Role::Assistant);
     assert_eq!(roles, [user, user, assistant, user, assistant]);
     drop(running);
@@ -290,7 +291,7 @@ async fn chats_of_a_session_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn who_waits_does_not_hold_up_shutdown() {
+async fn waiting_requests_do_not_delay_shutdown() {
     let mut server = start(|_| {}).await;
     let id = begin(&server).await;
     let path = whole(&id);
@@ -332,9 +333,9 @@ async fn who_waits_does_not_hold_up_shutdown() {
     );
 }
 
-/// In the contract's words: in the stream, which has begun, and as a status where there is none.
+/// In the contract's words: in the stream if it has started, otherwise as a status.
 #[tokio::test]
-async fn who_waits_too_long_is_told() {
+async fn a_request_that_waits_too_long_fails() {
     let server = start(|settings| settings.queue_timeout = Span(Duration::from_secs(1))).await;
     let id = begin(&server).await;
     let running = server
@@ -379,7 +380,7 @@ async fn who_waits_too_long_is_told() {
 }
 
 #[tokio::test]
-async fn a_session_has_its_share_of_those_who_wait() {
+async fn a_session_has_its_share_of_the_waiting_list() {
     let server = start(|settings| {
         settings.max_queued = CountOrZero(1);
         no_grace(settings);
@@ -398,7 +399,7 @@ async fn a_session_has_its_share_of_those_who_wait() {
 }
 
 #[tokio::test]
-async fn what_it_cannot_answer_is_refused() {
+async fn invalid_requests_are_refused() {
     let server = start(|settings| settings.max_question = Size(100)).await;
     let id = begin(&server).await;
     for path in [stream(&id), whole(&id)] {
@@ -453,8 +454,8 @@ async fn what_it_cannot_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_server_says_so() {
-    // The places are looked at before the session.
+async fn a_full_server_reports_it() {
+    // Capacity is checked before the session.
     for path in [stream("s"), whole("s")] {
         let reply = Running::busy(&path, &body("commit?")).await;
         assert_eq!(reply.code(), "busy");

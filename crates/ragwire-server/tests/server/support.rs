@@ -50,7 +50,7 @@ pub(crate) async fn start(change: impl FnOnce(&mut Settings)) -> Running {
     start_on(library, change).await
 }
 
-/// The same over a library, with its graph and its store in step.
+/// The same over a library whose graph and store are up to date.
 pub(crate) async fn start_on(library: Arc<Library>, change: impl FnOnce(&mut Settings)) -> Running {
     let running = start_with(library, None, change);
     if let Some(graph) = &running.app.graph {
@@ -70,7 +70,7 @@ pub(crate) fn start_with(
     start_over(None, library, orchestrator, change)
 }
 
-/// The same over sessions that are there already.
+/// The same over existing sessions.
 pub(crate) fn start_over(
     sessions: Option<Sessions>,
     library: Arc<Library>,
@@ -216,7 +216,7 @@ impl Running {
             .unwrap()
     }
 
-    /// What is remembered of a session; nothing of one that is not there.
+    /// The messages of a session; empty if it does not exist.
     pub(crate) async fn said(&self, id: &str) -> Vec<(Role, String)> {
         self.said_by("", id).await
     }
@@ -234,7 +234,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Vec<Frame> {
     decoder.by_ref().collect::<Result<_, _>>().unwrap()
 }
 
-/// The same of the wire that changes nothing.
+/// The same for the wire that changes nothing.
 pub(crate) fn in_lines(bytes: &[u8]) -> Vec<Frame> {
     let mut decoder = Ndjson::default().decoder();
     decoder.feed(bytes);
@@ -245,7 +245,7 @@ pub(crate) fn keys(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// The data of each event of a stream, as JSON where it is; the stream has to end with an event.
+/// The data of each event of a stream, as JSON if it is; the stream must end with an event.
 pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
     assert!(bytes.ends_with(b"\n\n"), "{bytes:?}");
     let mut stream = EventStream::default();
@@ -255,8 +255,8 @@ pub(crate) fn events(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// The same without what differs from turn to turn: clocks are 0, and pieces of text that follow each other are one piece.
-/// `text` points at the text of a piece.
+/// The same without what differs from turn to turn: times are 0, and adjacent pieces of text are
+/// joined. `text` points at the text of a piece.
 pub(crate) fn steady(bytes: &[u8], text: &str) -> Vec<Value> {
     let mut steady: Vec<Value> = Vec::new();
     for mut event in events(bytes) {
@@ -286,7 +286,7 @@ pub(crate) fn steady(bytes: &[u8], text: &str) -> Vec<Value> {
     steady
 }
 
-/// Sets to 0 what clocks say.
+/// Sets all times and durations to 0.
 pub(crate) fn stop_clocks(value: &mut Value) {
     const CLOCKS: [&str; 9] = [
         "timestamp",
@@ -318,7 +318,7 @@ impl Running {
         self.call(Method::POST, path, &[JSON], body.to_string()).await
     }
 
-    /// What a turn of that question consists of, by the wire that changes nothing.
+    /// The frames of a turn with this question, read from the wire that changes nothing.
     pub(crate) async fn frames(&self, prompt: &str) -> Vec<Frame> {
         let body = json!({ "prompt": prompt }).to_string();
         let headers = [JSON, ("accept", "application/x-ndjson")];
@@ -327,7 +327,7 @@ impl Running {
         in_lines(&reply.body)
     }
 
-    /// What the journal has of a turn.
+    /// The frames of a turn in the journal.
     pub(crate) async fn frames_of(&self, turn: &str) -> Vec<Frame> {
         let path = format!("/v1/turns/{turn}/stream");
         let headers = [("accept", "application/x-ndjson")];
@@ -336,10 +336,10 @@ impl Running {
         in_lines(&reply.body)
     }
 
-    /// Bodies that a route refuses, each with its status and code, in the form of ADR 0007.
+    /// Checks that a route refuses each body with its status and code, in the form of ADR 0007.
     pub(crate) async fn refuses(&self, path: &str, cases: &[(Value, u16, &str)]) {
         for (body, status, code) in cases {
-            // A string is sent as it is.
+            // A string is sent verbatim.
             let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
             let reply = self.call(Method::POST, path, &[JSON], body.clone()).await;
             let case: String = body.chars().take(80).collect();
@@ -364,12 +364,12 @@ impl Running {
         assert_eq!(self.post("/v1/turns", &body).await.status, 200);
     }
 
-    /// Opens a turn that belongs to no session.
+    /// Opens a turn without a session.
     pub(crate) async fn open_turn(&self, prompt: &str) -> Incoming {
         self.open_at("/v1/turns", prompt).await
     }
 
-    /// What a full server says to that body.
+    /// The response of a full server to this body.
     pub(crate) async fn busy(path: &str, body: &Value) -> Reply {
         let server = start(full_of_one).await;
         let _running = server.open("fault:silent").await;
@@ -380,22 +380,22 @@ impl Running {
     }
 }
 
-/// What a turn says that did not wait, without its clock.
+/// The queue fields of a turn that did not wait.
 pub(crate) fn at_once() -> Value {
     json!({ "was_queued": false, "queue_position": 0, "queue_wait_ms": 0 })
 }
 
-/// A turn ends as soon as its reader goes away, on the routes that let it go on otherwise.
+/// Ends a turn as soon as its reader disconnects, on the routes where it would continue.
 pub(crate) fn no_grace(settings: &mut Settings) {
     settings.disconnect_grace = Grace(Duration::ZERO);
 }
 
-/// One question at a time, and none that waits.
+/// Allows one question at a time and no waiting ones.
 pub(crate) fn full_of_one(settings: &mut Settings) {
     (settings.max_turns, settings.max_queued) = (Count(1), CountOrZero(0));
 }
 
-/// A turn as `wire` spells it.
+/// A turn as `wire` encodes it.
 pub(crate) fn spelled(wire: &impl Wire, frames: &[Frame]) -> BytesMut {
     let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
     for frame in frames {
@@ -404,7 +404,7 @@ pub(crate) fn spelled(wire: &impl Wire, frames: &[Frame]) -> BytesMut {
     bytes
 }
 
-/// Bodies that no route for JSON takes.
+/// Bodies that every route for JSON refuses.
 pub(crate) fn no_json() -> Vec<(Value, u16, &'static str)> {
     let deep = "[".repeat(4_000);
     let cases = [
@@ -422,7 +422,7 @@ pub(crate) fn no_json() -> Vec<(Value, u16, &'static str)> {
         .into()
 }
 
-/// Messages that no chat takes, for clients whose messages have `content`.
+/// Messages that every chat refuses, for clients whose messages have `content`.
 pub(crate) fn bad_messages() -> Vec<Value> {
     let user = |content: Value| json!([{ "role": "user", "content": content }]);
     vec![

@@ -16,7 +16,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use crate::support::{JSON, Reply, Running, start};
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Socket(WebSocketStream<TcpStream>);
@@ -52,7 +52,8 @@ impl Socket {
         }
     }
 
-    /// The whole answer of one id: its messages, with adjacent pieces of text as one, since it is the reader's speed that cuts them.
+    /// The whole answer for one ID: its messages, with adjacent pieces of text joined, because their
+    /// boundaries depend on the reader's speed.
     pub(crate) async fn answer(&mut self) -> Vec<Value> {
         let mut messages: Vec<Value> = Vec::new();
         loop {
@@ -137,7 +138,7 @@ async fn both_services_answer_on_the_socket() {
     assert_eq!((failed.len(), &failed[0]["error"]), (1, &error));
 }
 
-/// Many ids at once: each gets exactly the answer that it gets alone.
+/// With many IDs at once, each gets exactly the answer that it gets alone.
 #[tokio::test]
 async fn many_questions_at_once_on_one_socket() {
     let server = start(|_| {}).await;
@@ -233,7 +234,7 @@ async fn one_json_answer_over_http() {
 }
 
 #[tokio::test]
-async fn no_page_of_a_stranger_opens_a_socket() {
+async fn pages_of_other_origins_cannot_open_a_socket() {
     let server = start(|settings| settings.allow_origin = vec!["https://app.example.org".into()]).await;
     let own = format!("http://{}", server.address());
     for (name, value, status) in [
@@ -261,7 +262,7 @@ async fn no_page_of_a_stranger_opens_a_socket() {
 
 /// A socket is one of the connections, from its handshake to its end.
 #[tokio::test]
-async fn a_socket_keeps_its_place_among_the_connections() {
+async fn a_socket_counts_as_a_connection_until_it_closes() {
     let server = start(|settings| settings.max_connections = Count(1)).await;
     let mut socket = Socket::open(&server).await;
     let mut second = TcpStream::connect(server.address()).await.unwrap();
@@ -280,7 +281,7 @@ async fn a_socket_keeps_its_place_among_the_connections() {
 }
 
 #[tokio::test]
-async fn a_socket_is_told_when_the_server_goes_down() {
+async fn a_socket_is_closed_when_the_server_shuts_down() {
     let mut server = start(|_| {}).await;
     let mut socket = Socket::open(&server).await;
     let idle = Socket::open(&server).await;
@@ -296,7 +297,8 @@ async fn a_socket_is_told_when_the_server_goes_down() {
         panic!("no close frame")
     };
     assert_eq!((u16::from(code), reason.as_str()), (1001, "shutting down"));
-    // The first answers the close frame when it reads on, the idle one when it is dropped at the latest.
+    // The first client answers the close frame when it continues to read, the idle one when it is
+    // dropped at the latest.
     while socket.0.next().await.is_some() {}
     drop(idle);
     assert_eq!(

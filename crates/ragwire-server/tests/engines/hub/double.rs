@@ -1,4 +1,5 @@
-//! The hub as its clients see it, on a real socket: `resolve` redirects to where the bytes are, and those come in ranges.
+//! A double of the hub on a real socket: `resolve` redirects to the content, which is served in
+//! ranges.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,19 +16,19 @@ use tokio::net::TcpListener;
 
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What the hub is like.
+/// The behaviour of the hub.
 #[derive(Clone, Debug)]
 pub(crate) struct Likeness {
-    /// What it has.
+    /// The content of every file.
     pub(crate) content: Vec<u8>,
-    /// The checksum that it names.
+    /// The checksum that it announces.
     pub(crate) etag: String,
     pub(crate) commit: String,
-    /// What `resolve` answers instead.
+    /// The status that `resolve` answers with instead.
     pub(crate) status: Option<u16>,
     /// After how many bytes each transfer breaks off.
     pub(crate) cut: Option<usize>,
-    /// Whether it stands still there instead.
+    /// Whether it stalls there instead.
     pub(crate) hangs: bool,
 }
 
@@ -75,7 +76,7 @@ impl Double {
         change(&mut self.likeness.lock().unwrap());
     }
 
-    /// Each request as `path range`, and those of before are forgotten.
+    /// Returns each request as `path range` and clears the list.
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
@@ -120,7 +121,7 @@ impl Double {
             (response, Bytes::new(), None)
         };
         let frames = stream::unfold(Some((body, then)), |state| async move {
-            // Whoever waits in between has its bytes written.
+            // Lets the connection write what it has.
             tokio::task::yield_now().await;
             let (body, then) = state?;
             if !body.is_empty() {
@@ -128,7 +129,7 @@ impl Double {
             }
             match then? {
                 true => std::future::pending().await,
-                // What was promised does not come.
+                // The announced bytes do not arrive.
                 false => Some((Err(io::Error::other("cut")), None)),
             }
         });

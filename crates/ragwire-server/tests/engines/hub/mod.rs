@@ -1,6 +1,5 @@
-//! Fetching files of models, against a hub of our own on a real socket.
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! Downloads of model files, from a hub of our own on a real socket.
+
 #![expect(clippy::disallowed_methods, reason = "the hub here is a task")]
 
 mod double;
@@ -24,7 +23,7 @@ fn file(name: &str) -> HubFile {
     }
 }
 
-/// A hub, an empty cache, and the file that is asked for.
+/// A hub, an empty cache and the file that is requested.
 async fn begin() -> (Double, TempDir, Hub, HubFile) {
     let double = Double::new(CONTENT, SHA256).await;
     let folder = tempfile::tempdir().unwrap();
@@ -54,7 +53,7 @@ fn code<T>(result: Result<T, HubError>) -> &'static str {
 }
 
 #[tokio::test]
-async fn a_file_is_fetched_once_checked_once_and_then_found() {
+async fn a_file_is_fetched_and_checked_once() {
     within(async {
         let (double, folder, hub, file) = begin().await;
         let path = hub.fetch(&file).await.unwrap();
@@ -78,13 +77,13 @@ async fn a_file_is_fetched_once_checked_once_and_then_found() {
                 .any(|line| line == "/owner/repo/resolve/main/q4/m.gguf bytes=0-0"),
             "{seen:?}"
         );
-        // From now on nobody is asked.
+        // From now on no request is sent.
         assert_eq!(hub.fetch(&file).await.unwrap(), path);
         assert_eq!(hub.clone().offline().fetch(&file).await.unwrap(), path);
-        let nobody = Hub::new("http://127.0.0.1:1", folder.path().join("hub"));
-        assert_eq!(nobody.fetch(&file).await.unwrap(), path);
+        let unreachable = Hub::new("http://127.0.0.1:1", folder.path().join("hub"));
+        assert_eq!(unreachable.fetch(&file).await.unwrap(), path);
         assert_eq!(double.seen(), Vec::<String>::new());
-        // Another name of the same commit is no other file.
+        // Another name of the same commit is the same file.
         let tagged = self::file("hf:owner/repo@v1/q4/m.gguf");
         assert_eq!(hub.fetch(&tagged).await.unwrap(), path);
         assert!(double.seen().iter().all(|line| line.ends_with("bytes=0-0")));
@@ -93,10 +92,10 @@ async fn a_file_is_fetched_once_checked_once_and_then_found() {
 }
 
 #[tokio::test]
-async fn what_another_client_has_fetched_is_checked_once() {
+async fn a_file_of_another_client_is_checked_once() {
     within(async {
         let (double, folder, hub, file) = begin().await;
-        // As the hub's own client leaves it.
+        // The layout that the hub's own client leaves.
         let repo = folder.path().join("hub/models--owner--repo");
         let snapshot = repo.join(format!("snapshots/{COMMIT}/q4"));
         for folder in [&repo.join("blobs"), &repo.join("refs"), &snapshot] {
@@ -108,7 +107,7 @@ async fn what_another_client_has_fetched_is_checked_once() {
         std::os::unix::fs::symlink(format!("../../../blobs/{SHA256}"), snapshot.join("m.gguf")).unwrap();
         hub.fetch(&file).await.unwrap();
         assert!(repo.join(format!("blobs/{SHA256}.verified")).exists());
-        // Somebody writes into it.
+        // Another program writes into it.
         tokio::time::sleep(Duration::from_millis(20)).await;
         fs::write(&blob, "abd").unwrap();
         let error = hub.fetch(&file).await.unwrap_err();
@@ -116,10 +115,10 @@ async fn what_another_client_has_fetched_is_checked_once() {
         assert!(error.to_string().contains(SHA256), "{error}");
         assert_eq!(files(&repo), ["refs/main"]);
         assert_eq!(double.seen(), Vec::<String>::new());
-        // The next start fetches it anew.
+        // The next start downloads it again.
         let path = hub.fetch(&file).await.unwrap();
         assert_eq!(fs::read(path).unwrap(), CONTENT);
-        // A file that is named by no checksum cannot be checked.
+        // A file without a checksum as its name cannot be checked.
         fs::rename(&blob, repo.join("blobs/abc")).unwrap();
         fs::remove_file(snapshot.join("m.gguf")).unwrap();
         std::os::unix::fs::symlink("../../../blobs/abc", snapshot.join("m.gguf")).unwrap();
@@ -129,7 +128,7 @@ async fn what_another_client_has_fetched_is_checked_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_what_was_published_is_thrown_away() {
+async fn content_without_the_published_checksum_is_deleted() {
     within(async {
         let (double, folder, hub, file) = begin().await;
         double.change(|hub| hub.content = b"abd".to_vec());
@@ -142,7 +141,7 @@ async fn what_is_not_what_was_published_is_thrown_away() {
         );
         double.change(|hub| hub.content = CONTENT.to_vec());
         assert_eq!(fs::read(hub.fetch(&file).await.unwrap()).unwrap(), CONTENT);
-        // What would become a part of a path is looked at first.
+        // Values that would become part of a path are checked first.
         for etag in ["", "abc", "../../../../evil", &SHA256.to_uppercase(), "W/abc"] {
             let (double, folder, hub, file) = begin().await;
             double.change(|hub| hub.etag = etag.to_owned());
@@ -160,11 +159,11 @@ async fn what_is_not_what_was_published_is_thrown_away() {
 }
 
 #[tokio::test]
-async fn a_download_that_breaks_is_taken_up_where_it_was() {
+async fn an_interrupted_download_is_resumed() {
     within(async {
         let (double, folder, hub, file) = begin().await;
         double.change(|hub| hub.cut = Some(1));
-        // One byte with each attempt.
+        // One byte per attempt.
         assert_eq!(fs::read(hub.fetch(&file).await.unwrap()).unwrap(), CONTENT);
         let seen = double.seen();
         let ranges: Vec<&str> = seen
@@ -174,14 +173,14 @@ async fn a_download_that_breaks_is_taken_up_where_it_was() {
             .collect();
         assert_eq!(ranges[ranges.len() - 3..], ["bytes=0-", "bytes=1-", "bytes=2-"]);
         drop(folder);
-        // Nothing comes at all.
+        // No byte arrives.
         let (double, folder, hub, file) = begin().await;
         double.change(|hub| hub.cut = Some(0));
         let failed = hub.fetch(&file).await;
         assert!(["hub_broken", "hub_unreachable"].contains(&code(failed)));
         double.change(|hub| hub.cut = None);
         assert_eq!(fs::read(hub.fetch(&file).await.unwrap()).unwrap(), CONTENT);
-        // What an attempt before has left is more than there is.
+        // An earlier attempt left more than the whole file.
         drop(folder);
         let (_double, folder, hub, file) = begin().await;
         let blobs = folder.path().join("hub/models--owner--repo/blobs");
@@ -193,7 +192,7 @@ async fn a_download_that_breaks_is_taken_up_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_download_that_stands_still_is_given_up() {
+async fn a_stalled_download_fails() {
     within(async {
         let (double, _folder, hub, file) = begin().await;
         double.change(|hub| (hub.cut, hub.hangs) = (Some(1), true));
@@ -204,7 +203,7 @@ async fn a_download_that_stands_still_is_given_up() {
 }
 
 #[tokio::test]
-async fn each_refusal_says_what_can_be_done() {
+async fn each_refusal_names_a_remedy() {
     within(async {
         for (status, code, words) in [
             (401, "hub_login", "set HF_TOKEN"),
@@ -232,12 +231,12 @@ async fn each_refusal_says_what_can_be_done() {
 }
 
 #[tokio::test]
-async fn without_a_network_it_is_said_what_to_do() {
+async fn without_a_network_the_error_names_a_remedy() {
     within(async {
         let folder = tempfile::tempdir().unwrap();
         let file = file("hf:owner/repo/q4/m.gguf");
-        let nobody = Hub::new("http://127.0.0.1:1/", folder.path());
-        let error = nobody.fetch(&file).await.unwrap_err();
+        let unreachable = Hub::new("http://127.0.0.1:1/", folder.path());
+        let error = unreachable.fetch(&file).await.unwrap_err();
         assert_eq!(error.code(), "hub_unreachable");
         let words = error.to_string();
         assert!(
@@ -248,10 +247,10 @@ async fn without_a_network_it_is_said_what_to_do() {
             words.ends_with("(`hf download owner/repo q4/m.gguf`) and name its path"),
             "{words}"
         );
-        let error = nobody.clone().offline().fetch(&file).await.unwrap_err();
+        let error = unreachable.clone().offline().fetch(&file).await.unwrap_err();
         assert_eq!(error.code(), "hub_offline");
-        assert!(!format!("{:?}", nobody.token("hf_s3cret")).contains("s3cret"));
-        // A folder that is none.
+        assert!(!format!("{:?}", unreachable.token("hf_s3cret")).contains("s3cret"));
+        // A path that is not a folder.
         let (_double, folder, _, file) = begin().await;
         let blocked = folder.path().join("file");
         fs::write(&blocked, "").unwrap();
@@ -262,7 +261,7 @@ async fn without_a_network_it_is_said_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_model_in_parts_is_fetched_whole() {
+async fn all_parts_of_a_model_are_fetched() {
     within(async {
         let (double, _folder, hub, _) = begin().await;
         let first = hub
