@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ragwire_rag::Library;
-use ragwire_rag::graph::store::FILE_NAME;
 use ragwire_rag::graph::{
     EntityNames, ExtractGraph, Graph, GraphError, GraphIndex, GraphIndexError, GraphRoom, ModelExtractor,
-    Patterns, Synced,
+    Patterns, SyncReport,
 };
 
 use crate::engines::Engines;
@@ -56,7 +55,7 @@ pub async fn open(
     }
     let folder = settings.data.clone();
     let failed = |source: GraphIndexError| {
-        let file = folder.join(FILE_NAME);
+        let file = folder.join(Graph::FILE_NAME);
         let file = std::path::absolute(&file).unwrap_or(file);
         GraphStartError { file, source }
     };
@@ -117,7 +116,7 @@ pub async fn follow(index: Option<&GraphIndex>) -> Infallible {
     std::future::pending().await
 }
 
-fn told(synced: Result<Synced, GraphIndexError>) {
+fn told(synced: Result<SyncReport, GraphIndexError>) {
     match synced {
         Ok(synced) => tell(&synced),
         Err(error) => tracing::error!(
@@ -127,7 +126,7 @@ fn told(synced: Result<Synced, GraphIndexError>) {
     }
 }
 
-fn tell(synced: &Synced) {
+fn tell(synced: &SyncReport) {
     if !synced.no_room.is_empty() {
         tracing::warn!(
             documents = synced.no_room.len(),

@@ -16,8 +16,8 @@ use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
 use ragwire_rag::graph::{DocumentLimits, GraphIndex, GraphLimits, GraphQuestion, GraphRag, GraphTraverse};
 use ragwire_rag::models::{ChatMessage, Role};
 use ragwire_rag::{
-    Agent, AgentQuestion, AnswerError, DocumentQuestion, DocumentRag, Extractive, Generate, Library,
-    SemanticCache, Tool, Writer,
+    Agent, AgentQuestion, AnswerError, AnswerErrorKind, DocumentQuestion, DocumentRag, Extractive, Generate,
+    Library, SemanticCache, Tool, Writer,
 };
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -147,8 +147,8 @@ fn told(answering: impl Future<Output = Result<Metadata, AnswerError>> + Send + 
     Box::pin(async move {
         answering.await.map_err(|error| {
             // A reader who went is no fault.
-            if error.code() != "turn_over" {
-                let (code, error) = (error.code(), &error as &dyn std::error::Error);
+            if error.kind() != AnswerErrorKind::TurnEnded {
+                let (code, error) = (error.kind().as_str(), &error as &dyn std::error::Error);
                 tracing::warn!(code, error, "a question was not answered");
             }
             error.failure().into()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ragwire_rag::answer::write::ANSWER_RULES;
+use ragwire_rag::answer::ANSWER_RULES;
 use ragwire_test_support::gguf::Kind;
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 

@@ -15,10 +15,10 @@ use ragwire::event::Search;
 use ragwire::http::TurnBody;
 use ragwire::wire::Decode;
 use ragwire::{Frame, Framed, Metadata, Sink, Status, Turn};
-use ragwire_rag::answer::write::{Writer, WriterOptions};
+use ragwire_rag::answer::WriterOptions;
 use ragwire_rag::models::llama::{LlamaEngine, LlamaFile, LlamaOptions, Step};
 use ragwire_rag::models::{Boxed, FinishReason, Generation, LanguageModel, ModelError, Prompt};
-use ragwire_rag::{Chunk, Generate, GenerateError, GenerateRequest, Hit};
+use ragwire_rag::{Chunk, Generate, GenerateError, GenerateRequest, Hit, Writer};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::shapes::PROSE;

@@ -1,5 +1,6 @@
-//! The whole pipeline of Forge's page (seed 000) for one question: analysis, stored answers, tools, quality gate, order, answer, verification, each
-//! an event while it happens.
+//! The whole pipeline for one question, in the order in which Forge's page shows it: analysis,
+//! stored answers, search, quality gate, ranking, answer, verification. Each step is an event as it
+//! happens.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,11 +16,13 @@
 //! # }
 //! ```
 //!
-//! Two ways lead to the evidence. *Direct*: the question and its parts are searched for, the gate judges what came, and where it lets nothing pass
-//! one round with other tools follows. *Agentic*: the judge chooses tool and query of each step, within a [`Budget`]. From there on they are one:
-//! order, answer, verification.
+//! There are two ways to the evidence. *Direct*: the question and its parts are searched for and
+//! the gate judges the hits; if it rejects all of them, one round with other tools follows.
+//! *Agentic*: the judge chooses tool and query of each step, within a [`Budget`]. Ranking, answer
+//! and verification are the same for both.
 //!
-//! Everything that judges, searches or writes is a part that can be replaced; this module knows only the order of the steps and tells of them.
+//! Every part that judges, searches or writes can be replaced. This module knows only the order of
+//! the steps, and reports them.
 
 mod pool;
 mod run;
@@ -36,15 +39,17 @@ use crate::search::store::{MemoryStore, Vectors};
 use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
 
-/// How much an answer may cost.
+/// The limits on what an answer may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budget {
-    /// Most searches of an agent: each may be a call of a model, and what six did not bring the seventh rarely does.
+    /// Number of searches of an agent at most. Default: 6. Each may be a model call, and what six
+    /// searches did not find a seventh rarely does.
     pub searches: u32,
-    /// Hits taken from each search.
+    /// Number of hits taken from each search. Default: 10.
     pub hits: usize,
-    /// Chunks that the answer is written from: more rarely help, and a small model reads them all.
+    /// Number of chunks that the answer is written from. Default: 8. More rarely help, and a small
+    /// model has to read them all.
     pub context_chunks: usize,
 }
 
@@ -58,30 +63,33 @@ impl Default for Budget {
     }
 }
 
-/// A question and how it is to be answered.
+/// A question, and how it is to be answered.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AgentQuestion {
-    /// What is asked.
+    /// The question.
     pub prompt: String,
-    /// What was asked and answered before, oldest first.
+    /// The conversation before it, oldest first.
     pub earlier: Vec<ChatMessage>,
-    /// How it is to be answered; the judge decides where this is not said.
+    /// How it is to be answered; if `None`, the judge decides.
     pub mode: Option<Mode>,
-    /// Whether what the gate says is told as `review` as well, in the words of ADR 0007.
+    /// Whether the gate's decision is also reported as a `review` event (ADR 0007).
     pub review: bool,
-    /// Whether the answer is checked claim by claim once it is written.
+    /// Whether the claims of the answer are verified.
     pub verify: bool,
-    /// Whether the passages are told once the answer is written, as the seed has it, and not before.
+    /// Whether the sources are reported after the answer, as on Forge's page, rather than before
+    /// it.
     pub sources_last: bool,
-    /// Most searches of an agent, where that is not its [`Budget`]'s.
+    /// Overrides [`Budget::searches`] for this question.
     pub searches: Option<u32>,
-    /// Whose stored answers may be said again: the owner and the collection, unless all share them.
+    /// Who may share stored answers: the owner and the collection, or empty if everyone shares
+    /// them.
     pub scope: String,
 }
 
 impl AgentQuestion {
-    /// A question that stands alone: its mode is the judge's choice, the sources come before the answer, and that is verified.
+    /// A question without a conversation: the judge chooses the mode, the sources come before the
+    /// answer, and the answer is verified.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -95,49 +103,49 @@ impl AgentQuestion {
         }
     }
 
-    /// Says what was asked and answered before, oldest first.
+    /// Sets the conversation before the question, oldest first.
     #[must_use]
     pub fn earlier(mut self, earlier: Vec<ChatMessage>) -> Self {
         self.earlier = earlier;
         self
     }
 
-    /// Sets how it is answered.
+    /// Sets how the question is answered.
     #[must_use]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode);
         self
     }
 
-    /// Sets whether the gate is told as a `review`.
+    /// Sets whether the gate's decision is also reported as a `review` event.
     #[must_use]
     pub fn review(mut self, review: bool) -> Self {
         self.review = review;
         self
     }
 
-    /// Sets whether the answer is checked.
+    /// Sets whether the claims of the answer are verified.
     #[must_use]
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Sets whether the passages are told once the answer is written.
+    /// Sets whether the sources are reported after the answer.
     #[must_use]
     pub fn sources_last(mut self, last: bool) -> Self {
         self.sources_last = last;
         self
     }
 
-    /// Sets how many searches an agent may make for it.
+    /// Sets how many searches an agent may make for this question.
     #[must_use]
     pub fn searches(mut self, searches: u32) -> Self {
         self.searches = Some(searches);
         self
     }
 
-    /// Sets whose stored answers may be said again.
+    /// Sets who may share stored answers.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scope = scope.into();
@@ -156,7 +164,25 @@ struct Parts {
     budget: Budget,
 }
 
-/// All steps for one question. Clones share the parts.
+/// The whole pipeline. Clones share its parts.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
+/// std::error::Error>> {
+/// use std::sync::Arc;
+/// use ragwire::Turn;
+/// use ragwire_rag::{Agent, AgentQuestion, Library, LibraryLimits, parse};
+///
+/// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
+/// library.add("birds.md", &parse("birds.md", b"A robin sings at dawn.", &Default::default())?)?;
+///
+/// let agent = Agent::lexical(library);
+/// let question = AgentQuestion::new("When does the robin sing?");
+/// let answer = Turn::start(|sink| agent.answer(question, sink)).commit().await?.collect().await?;
+/// assert_eq!(answer.text, "A robin sings at dawn. [1]");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Agent {
     parts: Arc<Parts>,
@@ -178,7 +204,8 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// An agent that searches with `tools` in `library`; it judges by words and quotes, unless it is told otherwise.
+    /// Builds an agent that searches with `tools` in `library`. By default it judges by words and
+    /// quotes sentences.
     pub fn builder(library: Arc<Library>, tools: SearchTools) -> AgentBuilder {
         AgentBuilder {
             parts: Parts {
@@ -194,24 +221,28 @@ impl Agent {
         }
     }
 
-    /// BM25 over passages, words that judge, quoted sentences: no model and no store.
+    /// An agent that searches with BM25, judges by words and quotes sentences: no model and no
+    /// store.
     pub fn lexical(library: Arc<Library>) -> Self {
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
         let tools = SearchTools::words(Arc::clone(&library), store);
         Self::builder(library, tools).build()
     }
 
-    /// Answers a question into a sink. The future owns all it needs.
+    /// Answers a question into a sink. The future owns everything that it needs.
     ///
     /// # Back-pressure
-    /// It waits with the sink.
+    ///
+    /// The future waits while the sink is full.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the answer and whatever a model does for it; nothing is stored.
+    ///
+    /// Dropping the future ends the answer and the model calls for it; nothing is stored.
     ///
     /// # Errors
-    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the metadata's member
-    /// `answered` is false.
+    ///
+    /// Failures only. Documents that do not answer the question are not an error: the text says so,
+    /// `citations` is empty, and `answered` is false in the metadata.
     pub fn answer(
         &self,
         question: AgentQuestion,
@@ -222,7 +253,7 @@ impl Agent {
     }
 }
 
-/// The parts of an [`Agent`].
+/// Configures an [`Agent`].
 pub struct AgentBuilder {
     parts: Parts,
 }
@@ -234,51 +265,52 @@ impl std::fmt::Debug for AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// Who analyses, grades, verifies and plans.
+    /// Sets the judge, which analyses, grades, verifies and plans.
     #[must_use]
     pub fn judge(mut self, judge: Arc<dyn Judge>) -> Self {
         self.parts.judge = judge;
         self
     }
 
-    /// Who writes.
+    /// Sets the generator, which writes the answer.
     #[must_use]
     pub fn generator(mut self, generator: Arc<dyn Generate>) -> Self {
         self.parts.generator = generator;
         self
     }
 
-    /// Who puts the evidence into order; without one it stays as the searches had it, fused.
+    /// Sets the ranker, which orders the evidence. Without one the evidence keeps the fused order
+    /// of the searches.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.parts.ranker = Some(ranker);
         self
     }
 
-    /// A graph made from the same library: an agent may search it with `graph_traverse`, as long as there is something in it. A direct answer
-    /// does not. Without a model, questions that relate things are answered by an agent then, unless they say how they are to be
-    /// ([`AgentQuestion::mode`]).
+    /// Sets a graph built from the same library. An agent may search it with `graph_traverse` if it
+    /// has any triples; a direct answer does not use it. If no model judges, questions that relate
+    /// things are then answered agentically, unless [`AgentQuestion::mode`] is set.
     #[must_use]
     pub fn graph(mut self, graph: GraphTraverse) -> Self {
         self.parts.graph = Some(graph);
         self
     }
 
-    /// Stored answers.
+    /// Sets the cache of stored answers.
     #[must_use]
     pub fn cache(mut self, cache: Arc<SemanticCache>) -> Self {
         self.parts.cache = Some(cache);
         self
     }
 
-    /// How much an answer may cost.
+    /// Sets the limits on what an answer may cost.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.parts.budget = budget;
         self
     }
 
-    /// The agent.
+    /// Builds the agent.
     pub fn build(self) -> Agent {
         Agent {
             parts: Arc::new(self.parts),

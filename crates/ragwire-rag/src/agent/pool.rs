@@ -1,4 +1,5 @@
-//! What was found so far: each chunk once, with its grade. It does not search and tells nobody.
+//! The evidence found so far: each chunk once, with its grade. The pool neither searches nor emits
+//! events.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -12,21 +13,21 @@ use ragwire::event::CragClass;
 /// The evidence of one question.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The lists as the searches gave them, for the fusion; widened chunks in the place of what they were.
+    /// The hits of each search, for the fusion. A widened chunk takes the position of the original.
     lists: Vec<Vec<Hit>>,
-    /// Chunks that were graded and do not answer.
-    refused: HashSet<String>,
-    /// All chunks that were ever seen, and the tool that found each first.
+    /// IDs of chunks that the gate graded as not answering.
+    rejected: HashSet<String>,
+    /// IDs of all chunks that were ever seen, with the tool that found each first.
     seen: HashMap<String, &'static str>,
 }
 
 impl Pool {
-    /// Takes the hits of a search with `tool`. Those that were not there before.
+    /// Adds the hits of a search with `tool` and returns those that the pool did not have.
     pub(super) fn add(&mut self, tool: &'static str, hits: Vec<Hit>) -> Vec<Hit> {
         let mut is_new = |hit: &&Hit| match self.seen.entry(hit.chunk.id.clone()) {
             Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(tool);
+            Entry::Vacant(entry) => {
+                entry.insert(tool);
                 true
             }
         };
@@ -35,14 +36,14 @@ impl Pool {
         new
     }
 
-    /// Lets these pass, whatever the gate said.
+    /// Accepts these hits whatever their grades.
     pub(super) fn pass(&mut self, hits: &[Hit]) {
         for hit in hits {
-            self.refused.remove(&hit.chunk.id);
+            self.rejected.remove(&hit.chunk.id);
         }
     }
 
-    /// Gives each citation the tool that found its chunk first.
+    /// Sets the source tool of each citation to the tool that found its chunk first.
     pub(super) fn credit(&self, citations: &mut [Citation]) {
         for citation in citations {
             if let Some(tool) = self.seen.get(&citation.chunk_id) {
@@ -51,22 +52,22 @@ impl Pool {
         }
     }
 
-    /// Notes what the gate said of hits.
+    /// Records the gate's grades.
     pub(super) fn grade(&mut self, hits: &[Hit], grades: &[Grade]) {
         for (hit, grade) in hits.iter().zip(grades) {
             if grade.class == CragClass::Incorrect {
-                self.refused.insert(hit.chunk.id.clone());
+                self.rejected.insert(hit.chunk.id.clone());
             }
         }
     }
 
-    /// Puts a wider chunk where a chunk was.
+    /// Replaces a chunk by a wider one.
     pub(super) fn widen(&mut self, chunk_id: &str, wider: &Hit) {
         if let Some(tool) = self.seen.get(chunk_id).copied() {
             self.seen.entry(wider.chunk.id.clone()).or_insert(tool);
         }
         for list in &mut self.lists {
-            // Two passages of one section become the same: the first place counts.
+            // Two passages of one section become the same chunk: the first position counts.
             let mut has = list.iter().any(|hit| hit.chunk.id == wider.chunk.id);
             list.retain_mut(|hit| {
                 if hit.chunk.id != chunk_id {
@@ -78,11 +79,12 @@ impl Pool {
         }
     }
 
-    /// The best, fused over all searches: what the gate refused comes only where there is nothing else.
+    /// Returns the best hits, fused over all searches. Hits that the gate rejected are used only if
+    /// there are no others.
     pub(super) fn best(&self, limit: usize) -> Vec<Hit> {
         let all = fuse(&self.lists, usize::MAX);
-        let let_pass = |hit: &&Hit| !self.refused.contains(&hit.chunk.id);
-        let mut best: Vec<Hit> = all.iter().filter(let_pass).cloned().collect();
+        let passes = |hit: &&Hit| !self.rejected.contains(&hit.chunk.id);
+        let mut best: Vec<Hit> = all.iter().filter(passes).cloned().collect();
         if best.is_empty() {
             best = all;
         }
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn each_chunk_is_new_once_and_what_was_refused_comes_last() {
+    fn each_chunk_is_new_once_and_rejected_chunks_come_last() {
         let mut pool = Pool::default();
         assert_eq!(ids(&pool.add("a", hits(&[1, 2, 3]))), ["d-1", "d-2", "d-3"]);
         assert_eq!(ids(&pool.add("b", hits(&[3, 4]))), ["d-4"]);
@@ -130,7 +132,7 @@ mod tests {
         pool.grade(&hits(&[1, 2, 3]), &grades);
         assert_eq!(ids(&pool.best(9)), ["d-2", "d-4"]);
         pool.grade(&hits(&[4, 2, 4]), &[grades[0], grades[0], grades[0]]);
-        assert_eq!(ids(&pool.best(2)), ["d-3", "d-1"], "there is nothing else");
+        assert_eq!(ids(&pool.best(2)), ["d-3", "d-1"], "there are no other hits");
         pool.pass(&hits(&[1, 4]));
         assert_eq!(ids(&pool.best(9)), ["d-1", "d-4"]);
     }
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_stands_for_its_passages_once() {
+    fn a_section_replaces_its_passages_once() {
         let mut pool = Pool::default();
         pool.add("a", hits(&[1, 2, 3]));
         pool.add("b", hits(&[2]));

@@ -1,109 +1,28 @@
-//! What two texts of the same words differ in all the same: numbers, negations, opposites, and what is asked for.
+//! Differences between texts of similar words: numbers, negations, opposites, names, and question
+//! words.
 //!
-//! Neither a bag of words nor an embedding tells "in 2019" from "in 2020", or "is" from "is not", well enough to answer the one with what was
-//! said to the other. The tables are English with the commonest German words; what stands in none of them does not count.
+//! Neither a bag of words nor an embedding distinguishes "in 2019" from "in 2020", or "is" from "is
+//! not", well enough to answer one question with the answer to another.
 
 use std::collections::BTreeSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Words that turn a sentence around, besides all that end in `n't`.
-const NEGATIONS: [&str; 21] = [
-    "not", "no", "never", "none", "nor", "neither", "cannot", "cant", "dont", "without", "nobody", "nothing",
-    "nowhere", "except", "nicht", "kein", "keine", "keinen", "nie", "niemals", "ohne",
-];
-/// Numbers in words. `one` is a pronoun as often, so it is left out.
-const SPELLED: [(&str, &str); 15] = [
-    ("zero", "0"),
-    ("two", "2"),
-    ("three", "3"),
-    ("four", "4"),
-    ("five", "5"),
-    ("six", "6"),
-    ("seven", "7"),
-    ("eight", "8"),
-    ("nine", "9"),
-    ("ten", "10"),
-    ("eleven", "11"),
-    ("twelve", "12"),
-    ("hundred", "100"),
-    ("thousand", "1000"),
-    ("million", "1000000"),
-];
-/// Words of which a text says the one or the other.
-const OPPOSITES: [(&str, &str); 32] = [
-    ("before", "after"),
-    ("first", "last"),
-    ("oldest", "newest"),
-    ("earliest", "latest"),
-    ("minimum", "maximum"),
-    ("min", "max"),
-    ("most", "least"),
-    ("more", "less"),
-    ("more", "fewer"),
-    ("largest", "smallest"),
-    ("larger", "smaller"),
-    ("longest", "shortest"),
-    ("highest", "lowest"),
-    ("higher", "lower"),
-    ("fastest", "slowest"),
-    ("faster", "slower"),
-    ("best", "worst"),
-    ("better", "worse"),
-    ("above", "below"),
-    ("over", "under"),
-    ("increase", "decrease"),
-    ("enable", "disable"),
-    ("allow", "forbid"),
-    ("start", "stop"),
-    ("start", "end"),
-    ("open", "close"),
-    ("add", "remove"),
-    ("install", "uninstall"),
-    ("encoder", "decoder"),
-    ("upload", "download"),
-    ("advantages", "disadvantages"),
-    ("true", "false"),
-];
-/// Words that say what is asked for, and whether the answer to the one can never be that to another of them.
-const ASKS: [(&str, bool); 17] = [
-    ("who", true),
-    ("whom", true),
-    ("whose", true),
-    ("when", true),
-    ("where", true),
-    ("why", true),
-    ("what", false),
-    ("which", false),
-    ("how", false),
-    ("wer", true),
-    ("wann", true),
-    ("wo", true),
-    ("warum", true),
-    ("wieso", true),
-    ("was", false),
-    ("welche", false),
-    ("wie", false),
-];
-/// What `how` asks for together with the word behind it.
-const HOW: [&str; 14] = [
-    "many", "much", "long", "often", "large", "big", "far", "old", "fast", "high", "tall", "deep", "viele",
-    "lange",
-];
+use super::lexicon::{AFTER_HOW, NEGATIONS, OPPOSITES, QUESTION_WORDS, digits_of};
 
-/// What a text can differ in from another of the same words.
+/// The properties in which a text can differ from another one of similar words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
-    /// Its numbers, spelled in digits.
+    /// The numbers, in digits.
     pub(crate) numbers: BTreeSet<String>,
-    /// An odd number of negations.
+    /// Whether the number of negations is odd.
     pub(crate) negated: bool,
     poles: BTreeSet<String>,
-    /// Words with a capital that do not begin the text: names, as a rule.
+    /// Capitalized words other than the first: usually names.
     names: BTreeSet<String>,
-    /// What is asked for, as it is said.
-    pub(crate) asks: BTreeSet<String>,
-    /// Those of them that exclude each other.
+    /// The question words, `how` together with the word after it.
+    pub(crate) question_words: BTreeSet<String>,
+    /// The question words that exclude each other.
     exclusive: BTreeSet<String>,
 }
 
@@ -130,22 +49,25 @@ impl Traits {
             {
                 traits.poles.insert(word.clone());
             }
-            let Some((ask, exclusive)) = ASKS.iter().find(|(ask, _)| *ask == word) else {
+            let Some((ask, exclusive)) = QUESTION_WORDS.iter().find(|(ask, _)| *ask == word) else {
                 continue;
             };
-            let counted = words.get(at + 1).filter(|next| HOW.contains(&next.as_str()));
+            let counted = words
+                .get(at + 1)
+                .filter(|next| AFTER_HOW.contains(&next.as_str()));
             let counted = counted.filter(|_| matches!(*ask, "how" | "wie"));
             let ask = counted.map_or_else(|| (*ask).to_owned(), |counted| format!("{ask} {counted}"));
             if *exclusive || counted.is_some() {
                 traits.exclusive.insert(ask.clone());
             }
-            traits.asks.insert(ask);
+            traits.question_words.insert(ask);
         }
         traits
     }
 
-    /// Whether what answers the one question cannot answer the other: other numbers, one of them negated, opposites, each with a name that the
-    /// other has not, or another kind of answer asked for.
+    /// Returns `true` if one answer cannot fit both questions: they have different numbers, only one
+    /// is negated, they contain opposites, each has a name that the other lacks, or they ask for
+    /// different kinds of answers.
     pub(crate) fn contradict(&self, other: &Self) -> bool {
         let opposed = |a: &Self, b: &Self| {
             let says = |traits: &Self, word: &str| traits.poles.contains(word);
@@ -165,13 +87,13 @@ impl Traits {
     }
 }
 
-/// A word with a digit in it, without the commas between thousands, or a number in words.
+/// Returns the number that a word is, in digits and without separators between thousands.
 fn number(word: &str) -> Option<String> {
     if word.contains(|c: char| c.is_numeric()) {
         return Some(word.replace([',', '\''], ""));
     }
-    let spelled = SPELLED.iter().find(|(spelled, _)| *spelled == word);
-    spelled.map(|(_, number)| (*number).to_owned())
+    // `one` is as often a pronoun.
+    digits_of(word).filter(|_| word != "one").map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -179,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_have_one_answer_contradicts() {
+    fn questions_that_cannot_have_one_answer_contradict() {
         for (one, other) in [
             ("Who won in 2019?", "Who won in 2020?"),
             ("Version 1.2.3", "Version 1.2.4"),
@@ -205,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_one_answer_does_not() {
+    fn questions_that_may_have_one_answer_do_not_contradict() {
         for (one, other) in [
             ("Who won in 2019?", "In 2019, who won?"),
             ("What are eight heads?", "8 heads are what?"),
@@ -220,7 +142,13 @@ mod tests {
         ] {
             assert!(!Traits::of(one).contradict(&Traits::of(other)), "{one} {other}");
         }
-        let asks = |text: &str| Traits::of(text).asks.into_iter().collect::<Vec<_>>().join(", ");
+        let asks = |text: &str| {
+            Traits::of(text)
+                .question_words
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         assert_eq!(asks("How many are there, and how? Who?"), "how, how many, who");
     }
 }

@@ -1,6 +1,8 @@
-//! Why a question was not answered, whichever way it was to be, and what its readers are told of that.
+//! Why a question was not answered, and what readers are told about it.
 
 use std::error::Error;
+
+use ragwire::{Failure, SendError};
 
 use crate::LibraryError;
 use crate::answer::generate::{GenerateError, NO_DOCUMENTS};
@@ -9,9 +11,8 @@ use crate::graph::LimitError;
 use crate::models::ModelError;
 use crate::search::retrieve::RetrieveError;
 use crate::search::tools::ToolError;
-use ragwire::{Failure, SendError};
 
-/// Longest question, in bytes.
+/// Length in bytes of the longest question.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
 
 /// Why a question was not answered.
@@ -21,83 +22,132 @@ pub enum AnswerError {
     /// The question is empty.
     #[error("the question is empty")]
     EmptyQuestion,
-    /// The question is longer than [`MAX_QUESTION_BYTES`].
+    /// The question is longer than 32 KiB.
     #[error("the question is longer than {MAX_QUESTION_BYTES} bytes")]
     QuestionTooLong,
-    /// There is nothing to answer from.
-    #[error("there are no documents")]
+    /// The library is empty.
+    #[error("the library has no documents")]
     NoDocuments,
     /// A search failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A search of the graph, or of a retriever of one's own, failed.
+    /// A search of the graph, or of a custom retriever, failed.
     #[error(transparent)]
     Retrieve(#[from] RetrieveError),
-    /// A limit of the question's is out of its bounds.
+    /// A limit of the question is out of bounds.
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The library failed.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The model that judges is gone.
+    /// The judging model was shut down.
     #[error(transparent)]
     Judge(#[from] JudgeError),
-    /// The order could not be found.
-    #[error("the passages could not be put into order")]
+    /// The reranker failed.
+    #[error("the passages could not be ranked")]
     Rank(#[source] ModelError),
-    /// The answer was not finished.
+    /// The answer was not completed.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// The turn is over: nobody reads any more.
+    /// The turn has ended: nothing reads the events any more.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// A thread was lost.
-    #[error("a thread was lost")]
+    /// A background thread panicked.
+    #[error("a background thread panicked")]
     Lost(#[from] tokio::task::JoinError),
 }
 
-impl AnswerError {
-    /// A stable name for programs: the seed's codes in small letters where it has one. Forge's wire spells them `NO_DOCUMENTS`,
-    /// `VECTOR_DB_ERROR`, `LLM_ERROR`.
-    pub fn code(&self) -> &'static str {
+/// The kind of an [`AnswerError`], as programs and readers distinguish it.
+///
+/// The codes are those of Forge's page in lower case, where it has one: its wire writes them as
+/// `NO_DOCUMENTS`, `VECTOR_DB_ERROR` and `LLM_ERROR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AnswerErrorKind {
+    /// The question is empty: `empty_question`.
+    EmptyQuestion,
+    /// The question is too long, in bytes or for the model: `question_too_long`.
+    QuestionTooLong,
+    /// The library is empty: `no_documents`.
+    NoDocuments,
+    /// A limit of the question is out of bounds: `bad_limit`.
+    BadLimit,
+    /// A model failed: `llm_error`.
+    Model,
+    /// The library or a search failed: `vector_db_error`.
+    Search,
+    /// The turn has ended, so nothing failed: `turn_over`.
+    TurnEnded,
+}
+
+impl AnswerErrorKind {
+    /// Returns the code: a stable name for programs.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::EmptyQuestion => "empty_question",
-            Self::QuestionTooLong | Self::Generate(GenerateError::QuestionTooLong { .. }) => {
-                "question_too_long"
-            }
+            Self::QuestionTooLong => "question_too_long",
             Self::NoDocuments => "no_documents",
-            Self::Limit(error) => error.code(),
-            Self::Send(_) | Self::Generate(GenerateError::Send(_)) => "turn_over",
-            // A tool that is a step of DocumentRAG fails as it does in an agent.
-            Self::Retrieve(error) if lacks_a_vector(error) => "llm_error",
-            Self::Tool(ToolError::Embed(_)) | Self::Judge(_) | Self::Rank(_) | Self::Generate(_) => {
-                "llm_error"
-            }
-            Self::Tool(_) | Self::Retrieve(_) | Self::Library(_) | Self::Lost(_) => "vector_db_error",
-        }
-    }
-
-    /// What the turn's readers are told: words and the code, nothing of the source.
-    pub fn failure(&self) -> Failure {
-        let code = self.code();
-        match (self, code) {
-            (Self::Limit(limit), _) => {
-                Failure::new(code, format!("A limit is out of its bounds: {limit}.")).permanent()
-            }
-            (_, "empty_question") => Failure::new(code, "The question is empty.").permanent(),
-            (_, "question_too_long") => Failure::new(code, "The question is too long.").permanent(),
-            (_, "no_documents") => Failure::new(code, NO_DOCUMENTS),
-            (_, "llm_error") => Failure::new(code, "The language model failed."),
-            (_, "vector_db_error") => Failure::new(code, "The documents could not be searched."),
-            _ => Failure::new(code, "The turn is over.").permanent(),
+            Self::BadLimit => "bad_limit",
+            Self::Model => "llm_error",
+            Self::Search => "vector_db_error",
+            Self::TurnEnded => "turn_over",
         }
     }
 }
 
-/// Whether it was the embedder that failed, and not the search.
-fn lacks_a_vector(error: &RetrieveError) -> bool {
-    let tool = error
-        .source()
-        .and_then(|source| source.downcast_ref::<ToolError>());
-    matches!(tool, Some(ToolError::Embed(_)))
+impl AnswerError {
+    /// Returns the kind of the error.
+    pub fn kind(&self) -> AnswerErrorKind {
+        match self {
+            Self::EmptyQuestion => AnswerErrorKind::EmptyQuestion,
+            Self::QuestionTooLong => AnswerErrorKind::QuestionTooLong,
+            Self::NoDocuments => AnswerErrorKind::NoDocuments,
+            Self::Limit(_) => AnswerErrorKind::BadLimit,
+            Self::Send(_) => AnswerErrorKind::TurnEnded,
+            Self::Generate(error) => match error {
+                GenerateError::Send(_) => AnswerErrorKind::TurnEnded,
+                GenerateError::QuestionTooLong { .. } => AnswerErrorKind::QuestionTooLong,
+                GenerateError::Model(_) | GenerateError::Failed(_) => AnswerErrorKind::Model,
+            },
+            Self::Judge(_) | Self::Rank(_) => AnswerErrorKind::Model,
+            Self::Tool(error) => tool_kind(error),
+            // A tool that is DocumentRAG's retriever fails as it does in an agent.
+            Self::Retrieve(error) => match error.source().and_then(<dyn Error>::downcast_ref) {
+                Some(error) => tool_kind(error),
+                None => AnswerErrorKind::Search,
+            },
+            Self::Library(_) | Self::Lost(_) => AnswerErrorKind::Search,
+        }
+    }
+
+    /// Returns the code of the kind: a stable name for programs.
+    pub fn code(&self) -> &'static str {
+        self.kind().as_str()
+    }
+
+    /// Returns the failure that the turn's readers see: the code and a sentence, without the cause.
+    pub fn failure(&self) -> Failure {
+        let kind = self.kind();
+        let code = self.code();
+        match kind {
+            AnswerErrorKind::EmptyQuestion => Failure::new(code, "The question is empty.").permanent(),
+            AnswerErrorKind::QuestionTooLong => Failure::new(code, "The question is too long.").permanent(),
+            AnswerErrorKind::NoDocuments => Failure::new(code, NO_DOCUMENTS),
+            AnswerErrorKind::BadLimit => {
+                Failure::new(code, format!("A limit is out of its bounds: {self}.")).permanent()
+            }
+            AnswerErrorKind::Model => Failure::new(code, "The language model failed."),
+            AnswerErrorKind::Search => Failure::new(code, "The documents could not be searched."),
+            AnswerErrorKind::TurnEnded => Failure::new(code, "The turn is over.").permanent(),
+        }
+    }
+}
+
+/// An embedder that fails is a model's failure, anything else in a tool is a search's.
+fn tool_kind(error: &ToolError) -> AnswerErrorKind {
+    if matches!(error, ToolError::Embed(_)) {
+        AnswerErrorKind::Model
+    } else {
+        AnswerErrorKind::Search
+    }
 }

@@ -1,71 +1,76 @@
-//! The answer without a model: the sentences of the context that answer, as they stand there.
+//! The answer without a model: the sentences of the context that answer the question, quoted as
+//! they are.
 //!
-//! A sentence is worth the share of the question's weight that it covers, words of its heading included, words of its chunk
-//! at half. Sentences that repeat what is already said lose to those that add something. Where even the best sentence covers
-//! too little, or the library knows nothing of what the question is about, there is no answer, and that is said.
+//! A sentence is worth the share of the question's weight that it covers. Words of its heading
+//! count fully, words elsewhere in its chunk count half. Sentences that repeat a chosen one lose to
+//! those that add something. There is no answer if even the best sentence covers too little, or if
+//! the library does not contain what the question is about.
 
 use std::collections::HashSet;
 
-use crate::answer::quantity::Asked;
+use crate::answer::quantity::Quantity;
 use crate::documents::sentences;
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
-/// Most sentences of an answer.
+/// Number of sentences of an answer at most.
 pub(super) const MAX_SENTENCES: usize = 3;
 /// Least coverage of a sentence that answers. Tuned on "Attention Is All You Need": see the tests.
 pub(super) const MIN_COVERAGE: f32 = 0.45;
-/// A further sentence has to say this share of the question that no sentence before it said,
+/// A further sentence must cover this share of the question that no chosen sentence covers,
 const MIN_GAIN: f32 = 0.1;
-/// or to be worth this share of the first one, repetition counted.
+/// or be worth this share of the first one after the deduction for repetition.
 const NEARLY_BEST_SHARE: f32 = 0.9;
-/// Either way it has to be worth this share of the first one.
+/// Either way it must be worth this share of the first one.
 const MIN_SHARE_OF_BEST: f32 = 0.75;
-/// Words of the chunk around a sentence count this much of words in it.
+/// Weight of words in the chunk around a sentence, relative to words in the sentence.
 const AROUND_SHARE: f32 = 0.5;
-/// What likeness to a chosen sentence costs.
+/// Deduction for similarity to a chosen sentence.
 const REPETITION_COST: f32 = 0.5;
-/// Worth of a number, where the question asks for one.
+/// Bonus for a number if the question asks for one.
 const NUMBER_WORTH: f32 = 0.2;
-/// Worth of standing in the best hit; further ones get less.
+/// Bonus for a sentence of the best hit; further hits get less.
 const RANK_WORTH: f32 = 0.08;
-/// From this share of the question's weight on, a word that stands nowhere is worth a remark.
+/// An unknown word is mentioned in the answer from this share of the question's weight on.
 const UNKNOWN_SHARE: f32 = 0.2;
-/// From this share on, all of them together are what the question is about, and no sentence about the rest answers it: of two telling words it is one, of three
-/// it takes two. Chosen by the first questions of `tests/eval`, and not by those held out.
+/// From this share on, the unknown words together are what the question is about, and no sentence
+/// about the rest answers it: one of two significant words, or two of three. Chosen by the first
+/// questions of `tests/eval`, not by the held-out ones.
 const MISSING_SHARE: f32 = 0.4;
-/// Passages from which on a word's weight says how much it tells. In fewer every word that stands there weighs little, so words are counted.
+/// Number of passages from which on a word's weight is meaningful. In a smaller library every known
+/// word weighs little, so words are counted instead.
 const TELLING_PASSAGES: usize = 100;
-/// Worth of the words in the sentence itself, besides their coverage.
+/// Weight of the words in the sentence itself, in addition to their coverage.
 const OWN_WORTH: f32 = 0.25;
-/// What every word costs from here on: a long sentence covers much by chance.
+/// Number of words beyond which every word costs something: a long sentence covers much by chance.
 const USUAL_WORDS: usize = 20;
 /// That cost, as a share.
 const LENGTH_COST: f32 = 0.01;
-/// Fewest words of a sentence: less is a heading or a table's cell.
+/// Fewest words of a sentence: anything shorter is a heading or the cell of a table.
 const MIN_WORDS: usize = 4;
-/// A bibliography names every subject and answers nothing.
+/// Factor for sentences of a bibliography, which names every subject and answers nothing.
 const BIBLIOGRAPHY_SHARE: f32 = 0.5;
 
-/// One sentence of an answer.
+/// A sentence of an answer.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub(super) struct Quoted {
-    /// Which hit it stands in, counted from 0.
+pub(super) struct QuotedSentence {
+    /// Index of its hit, counted from 0.
     pub hit: usize,
-    /// As it stands there.
+    /// The sentence as the document has it.
     pub sentence: String,
-    /// How much of the question it covers, 0 to 1.
+    /// The share of the question that it covers, 0 to 1.
     pub coverage: f32,
 }
 
-/// What was found to say.
+/// The result of [`extract`].
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub(super) struct Extract {
-    /// The sentences, best first. Empty: the context does not answer.
-    pub quoted: Vec<Quoted>,
-    /// Telling words of the question that stand nowhere in the library, where there is an answer all the same.
+    /// The sentences, best first. Empty if the context does not answer.
+    pub quoted: Vec<QuotedSentence>,
+    /// Significant words of the question that occur nowhere in the library although there is an
+    /// answer.
     pub unknown: Vec<String>,
 }
 
@@ -74,24 +79,24 @@ struct Candidate<'a> {
     hit: usize,
     sentence: &'a str,
     stems: HashSet<String>,
-    /// Weight of each term of the question that stands in the sentence, as a share; 0 for the others.
+    /// Share of the question's weight of each term that the sentence contains; 0 for the others.
     holds: Vec<f32>,
     coverage: f32,
     worth: f32,
 }
 
-/// Chooses the sentences that answer a question out of its hits, best hit first.
+/// Chooses the sentences that answer a question from its hits, best hit first.
 pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extract {
     let terms = question_terms(library, question);
     if missing(library, &terms) >= MISSING_SHARE {
         return Extract::default();
     }
-    let asked = Asked::of(library, question);
+    let quantity = Quantity::of(library, question);
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     for (at, hit) in hits.iter().enumerate() {
-        add_candidates(library, &terms, &asked, at, hit, &mut candidates);
+        add_candidates(library, &terms, &quantity, at, hit, &mut candidates);
     }
-    // Equal worth keeps the order of the hits: sorting is stable.
+    // The sort is stable: equal worth keeps the order of the hits.
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
     let Some(best) = candidates
         .iter()
@@ -115,7 +120,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extrac
 fn add_candidates<'a>(
     library: &Library,
     terms: &[Term],
-    asked: &Asked,
+    quantity: &Quantity,
     at: usize,
     hit: &'a Hit,
     candidates: &mut Vec<Candidate<'a>>,
@@ -145,7 +150,8 @@ fn add_candidates<'a>(
         let far = coverage(terms, |term| {
             around.contains(&term.stem) || above.contains(&term.stem)
         });
-        // What the sentence itself holds has to be something, or every sentence under a fitting heading would answer.
+        // The sentence itself must contain something, or every sentence under a matching heading
+        // would answer.
         let own_share = |term: &Term| {
             if stems.contains(&term.stem) {
                 term.weight / all
@@ -159,7 +165,7 @@ fn add_candidates<'a>(
             continue;
         }
         let coverage = share * (near + AROUND_SHARE * (far - near));
-        let number = NUMBER_WORTH * asked.fit(library, sentence);
+        let number = NUMBER_WORTH * quantity.fit(library, sentence);
         let long = sentence.split_whitespace().count().saturating_sub(USUAL_WORDS) as f32;
         let worth = (coverage + share * (OWN_WORTH * own + number + rank)) / (1.0 + long * LENGTH_COST);
         candidates.push(Candidate {
@@ -173,8 +179,8 @@ fn add_candidates<'a>(
     }
 }
 
-/// Maximal marginal relevance over candidates sorted by worth.
-fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<Quoted> {
+/// Chooses sentences by maximal marginal relevance from candidates sorted by worth.
+fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<QuotedSentence> {
     let nearly_best = candidates
         .first()
         .map_or(0.0, |best| best.worth * NEARLY_BEST_SHARE);
@@ -188,7 +194,7 @@ fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<Quoted> {
             candidate.worth * (1.0 - REPETITION_COST * alike)
         };
         let worths: Vec<f32> = candidates.iter().map(marginal).collect();
-        // The first of the largest: `max_by` would take the last.
+        // The first of the largest; `max_by` would take the last.
         let (best, worth) =
             worths.iter().enumerate().fold(
                 (0, f32::MIN),
@@ -197,19 +203,19 @@ fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<Quoted> {
                 },
             );
         let candidate = candidates.remove(best);
-        let said = |term: usize| chosen.iter().any(|other| other.holds[term] > 0.0);
+        let covered = |term: usize| chosen.iter().any(|other| other.holds[term] > 0.0);
         let gain: f32 = candidate
             .holds
             .iter()
             .enumerate()
-            .filter(|(term, _)| !said(*term))
+            .filter(|(term, _)| !covered(*term))
             .map(|(_, share)| share)
             .sum();
         if chosen.is_empty() || worth >= nearly_best || gain >= MIN_GAIN {
             chosen.push(candidate);
         }
     }
-    let quoted = |one: Candidate<'_>| Quoted {
+    let quoted = |one: Candidate<'_>| QuotedSentence {
         hit: one.hit,
         sentence: one.sentence.to_owned(),
         coverage: one.coverage,
@@ -217,14 +223,14 @@ fn without_repetition(mut candidates: Vec<Candidate<'_>>) -> Vec<Quoted> {
     chosen.into_iter().map(quoted).collect()
 }
 
-/// Shared words of all words, 0 to 1.
+/// The share of words that two sentences have in common, 0 to 1.
 fn likeness(a: &HashSet<String>, b: &HashSet<String>) -> f32 {
     let shared = a.intersection(b).count();
     let all = a.len() + b.len() - shared;
     if all == 0 { 0.0 } else { shared as f32 / all as f32 }
 }
 
-/// The share of the question that stands nowhere in the library.
+/// The share of the question that occurs nowhere in the library.
 fn missing(library: &Library, terms: &[Term]) -> f32 {
     if library.chunk_count() >= TELLING_PASSAGES {
         return coverage(terms, |term| !term.known);
@@ -249,16 +255,16 @@ mod tests {
     fn answer(library: &Library, question: &str) -> String {
         let hits = library.search(question, 8).unwrap();
         let extract = extract(library, question, &hits);
-        let said: Vec<_> = extract
+        let text: Vec<_> = extract
             .quoted
             .iter()
             .map(|one| format!("({:.2}) {}", one.coverage, one.sentence))
             .collect();
-        said.join("\n")
+        text.join("\n")
     }
 
     #[test]
-    fn a_real_paper_answers_what_it_holds_and_nothing_else() {
+    fn a_real_paper_answers_its_own_questions_and_no_others() {
         let Some(bytes) = test_data::attention_paper() else {
             return;
         };
@@ -297,16 +303,16 @@ mod tests {
         ];
         let mut wrong = Vec::new();
         for (question, wanted) in answered {
-            let said = answer(&library, question);
-            println!("{question}\n{said}\n");
-            if !said.contains(wanted) {
+            let text = answer(&library, question);
+            println!("{question}\n{text}\n");
+            if !text.contains(wanted) {
                 wrong.push(question);
             }
         }
         for question in refused {
-            let said = answer(&library, question);
-            println!("{question}\n{said}\n");
-            if !said.is_empty() {
+            let text = answer(&library, question);
+            println!("{question}\n{text}\n");
+            if !text.is_empty() {
                 wrong.push(question);
             }
         }
@@ -321,8 +327,8 @@ mod tests {
             ("What does the owl do at night?", "An owl hunts at night."),
             ("What do carps eat?", "A carp eats plants all day."),
         ] {
-            let said = answer(&library, question);
-            assert!(said.contains(wanted), "{question}: {said}");
+            let text = answer(&library, question);
+            assert!(text.contains(wanted), "{question}: {text}");
         }
         for question in [
             "What is the capital of France?",
@@ -333,7 +339,7 @@ mod tests {
         ] {
             assert_eq!(answer(&library, question), "", "{question}");
         }
-        // One word of three or four that stands nowhere leaves an answer, also where it weighs most.
+        // One unknown word of three or four leaves an answer, even if it is the weightiest.
         let owls = Library::in_memory(LibraryLimits::default()).unwrap();
         let parsed = parse(
             "owl.md",
@@ -342,17 +348,17 @@ mod tests {
         )
         .unwrap();
         owls.add("owl.md", &parsed).unwrap();
-        let said = answer(&owls, "How far does the owl turn its head?");
-        assert!(said.contains("270 degrees"), "{said}");
-        let said = answer(&library, "Does a carp eat plants, Unicorn?");
-        assert!(said.contains("A carp eats plants all day."), "{said}");
+        let text = answer(&owls, "How far does the owl turn its head?");
+        assert!(text.contains("270 degrees"), "{text}");
+        let text = answer(&library, "Does a carp eat plants, Unicorn?");
+        assert!(text.contains("A carp eats plants all day."), "{text}");
     }
 
     #[test]
-    fn nothing_is_said_twice() {
+    fn no_sentence_is_quoted_twice() {
         let text = "# A\n\nThe red fox jumps high.\n\n# B\n\nThe red fox jumps high.\n\n# C\n\nThe red fox jumps very high.";
         let library = library("foxes.md", text.as_bytes());
-        let said = answer(&library, "How high does the red fox jump?");
-        assert_eq!(said.matches("jumps high.").count(), 1, "{said}");
+        let text = answer(&library, "How high does the red fox jump?");
+        assert_eq!(text.matches("jumps high.").count(), 1, "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! Writing the answer: the seam [`Generate`] and its extractive implementation, which quotes and invents nothing.
+//! Writing the answer: the trait [`Generate`] and its extractive implementation, which quotes the
+//! documents and invents nothing.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -12,25 +13,25 @@ use crate::search::plan::Plan;
 use crate::{Hit, Library};
 use ragwire::{Citation, Metadata, SendError, Sink, Usage};
 
-/// Said where the documents hold no answer.
+/// The text of an answer that the documents do not contain.
 pub const NO_ANSWER: &str = "The documents do not answer this question.";
-/// Said where there are no documents.
+/// The text of an answer from an empty library.
 pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
 
-/// Most sentences for each question within a question.
+/// Number of sentences at most for each question within a question.
 const SENTENCES_PER_PART: usize = 2;
 
-/// What is to be answered, and from what.
+/// A question and the evidence to answer it from.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct GenerateRequest<'a> {
     /// The question.
     pub question: &'a str,
-    /// The evidence, best first; empty where nothing was found.
+    /// The evidence, best first; empty if nothing was found.
     pub context: &'a [Hit],
     /// The tool that found the evidence, for the citations.
     pub tool: &'a str,
-    /// What was asked and answered before in the conversation, oldest first.
+    /// The conversation before the question, oldest first.
     pub earlier: &'a [ChatMessage],
 }
 
@@ -45,7 +46,8 @@ impl<'a> GenerateRequest<'a> {
         }
     }
 
-    /// Says what was asked and answered before, oldest first. A generator that only quotes does not read it.
+    /// Sets the conversation before the question, oldest first. A generator that only quotes
+    /// ignores it.
     #[must_use]
     pub fn earlier(mut self, earlier: &'a [ChatMessage]) -> Self {
         self.earlier = earlier;
@@ -57,18 +59,18 @@ impl<'a> GenerateRequest<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fit {
-    /// Chunks that the answer is written from: the first ones of the evidence.
+    /// Number of chunks that the answer is written from: the first ones of the evidence.
     pub chunks: usize,
-    /// Tokens of all that the model is to read, or of the evidence where nothing else is read.
+    /// Number of tokens that the model reads; of the evidence alone if nothing else is read.
     pub tokens: u32,
-    /// Chunks that are left out, the last ones of the evidence.
+    /// Number of chunks that are left out, the last ones of the evidence.
     pub trimmed_chunks: u32,
-    /// Messages of the conversation that are left out, the oldest ones.
+    /// Number of messages of the conversation that are left out, the oldest ones.
     pub trimmed_messages: u32,
 }
 
 impl Fit {
-    /// All of it fits: so many chunks, and so many tokens.
+    /// Everything fits: this many chunks and tokens.
     pub fn whole(chunks: usize, tokens: u32) -> Self {
         Self {
             chunks,
@@ -79,30 +81,33 @@ impl Fit {
     }
 }
 
-/// What stands beside the text that was sent.
+/// The result of writing an answer, besides the text in the sink.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Generated {
-    /// Evidence for the answer; the n-th is `[n]` in the text.
+    /// The cited evidence; the n-th is `[n]` in the text.
     pub citations: Vec<Citation>,
-    /// Whether the evidence answers. Where it does not, the text says so and there are no citations.
+    /// Whether the evidence answers the question. Otherwise the text says so and there are no
+    /// citations.
     pub answered: bool,
-    /// What it consumed, where that was measured.
+    /// What the generation consumed, if it was measured.
     pub usage: Option<Usage>,
-    /// The whole text, as it was sent.
+    /// The whole text as it was sent.
     pub text: String,
-    /// Chunks of the evidence that the model did not see, since they did not fit: the last ones.
+    /// Number of chunks that did not fit the model: the last ones of the evidence.
     pub trimmed_chunks: u32,
-    /// Messages of the conversation that it did not see for the same reason: the oldest ones.
+    /// Number of triples that did not fit the model, of an answer from a graph.
+    pub trimmed_triples: u32,
+    /// Number of messages of the conversation that did not fit: the oldest ones.
     pub trimmed_messages: u32,
-    /// Citations that the model invented; each stands as `[?]` in the text.
+    /// Number of citations that the model invented; each is `[?]` in the text.
     pub unknown_citations: u32,
-    /// The text ends where there were as many tokens as it may have.
+    /// Whether the text was stopped at a limit of tokens or bytes.
     pub cut_short: bool,
 }
 
 impl Generated {
-    /// An answer with its evidence.
+    /// An answer with its citations.
     pub fn answered(citations: Vec<Citation>) -> Self {
         Self {
             citations,
@@ -111,7 +116,7 @@ impl Generated {
         }
     }
 
-    /// The text said that there is no answer.
+    /// A text that says that there is no answer.
     pub fn not_answered() -> Self {
         Self {
             citations: Vec::new(),
@@ -119,26 +124,29 @@ impl Generated {
             usage: None,
             text: String::new(),
             trimmed_chunks: 0,
+            trimmed_triples: 0,
             trimmed_messages: 0,
             unknown_citations: 0,
             cut_short: false,
         }
     }
 
-    /// Says which text was sent.
+    /// Sets the text that was sent.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// What closes a turn with this answer, without mode, tools and usage: its citations, whether it answers, and what was left out.
+    /// The part of the turn's metadata that describes this answer: its citations, whether it
+    /// answers the question, and what was left out.
     pub(crate) fn metadata(&self) -> Metadata {
         let metadata = Metadata::default()
             .citations(self.citations.clone())
             .with("answered", self.answered);
         [
             ("trimmed_chunks", self.trimmed_chunks),
+            ("trimmed_triples", self.trimmed_triples),
             ("trimmed_messages", self.trimmed_messages),
             ("unknown_citations", self.unknown_citations),
         ]
@@ -147,7 +155,7 @@ impl Generated {
         .fold(metadata, |metadata, (name, count)| metadata.with(name, count))
     }
 
-    /// Says what it consumed.
+    /// Sets what the generation consumed.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
@@ -155,22 +163,22 @@ impl Generated {
     }
 }
 
-/// An answer was not finished.
+/// Why an answer was not completed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// The turn is over: nobody reads any more.
+    /// The turn has ended: nothing reads the answer any more.
     #[error(transparent)]
     Send(#[from] SendError),
-    /// The question fits the model not even without any evidence.
-    #[error("the question has {tokens} tokens and the model takes {limit}")]
+    /// The question does not fit the model, even without any evidence.
+    #[error("the question has {tokens} tokens, but the model takes {limit}")]
     QuestionTooLong {
-        /// Tokens of the question, with what the model is told to do.
+        /// Tokens of the question, including the instructions.
         tokens: u32,
-        /// Most tokens that it reads beside the answer.
+        /// Most tokens that the model reads besides those reserved for the answer.
         limit: u32,
     },
-    /// The model did not do it.
+    /// The model failed.
     #[error("the answer could not be generated")]
     Model(#[source] ModelError),
     /// The generator failed.
@@ -179,7 +187,7 @@ pub enum GenerateError {
 }
 
 impl GenerateError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Send(_) => "turn_over",
@@ -195,16 +203,18 @@ pub trait Generate: Send + Sync + 'static {
     /// The model's name in events.
     fn model(&self) -> &str;
 
-    /// How many tokens the evidence has, as the model counts them.
+    /// The number of tokens of the evidence, as the model counts them.
     fn context_tokens(&self, context: &[Hit]) -> u32;
 
-    /// How much of the request will be read, before it is. What has no limit reads all of it.
+    /// Determines how much of the request will be read. By default everything.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future changes nothing.
     ///
     /// # Errors
-    /// Those that [`generate`](Self::generate) would begin with.
+    ///
+    /// Errors that [`generate`](Self::generate) would begin with.
     fn fit<'a>(&'a self, request: GenerateRequest<'a>) -> Boxed<'a, Result<Fit, GenerateError>> {
         let tokens = self.context_tokens(request.context);
         Box::pin(std::future::ready(Ok(Fit::whole(request.context.len(), tokens))))
@@ -213,10 +223,16 @@ pub trait Generate: Send + Sync + 'static {
     /// Sends the answer piece by piece, and returns its citations.
     ///
     /// # Back-pressure
-    /// It waits with the sink.
+    ///
+    /// The future waits while the sink is full.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the answer after the last piece that was sent.
+    ///
+    /// # Errors
+    ///
+    /// See [`GenerateError`].
     fn generate<'a>(
         &'a self,
         request: GenerateRequest<'a>,
@@ -224,21 +240,21 @@ pub trait Generate: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<Generated, GenerateError>> + Send + 'a>>;
 }
 
-/// Answers with sentences of the evidence, each followed by its number, word by word.
+/// Answers by quoting sentences of the evidence, each followed by its number, word by word.
 #[derive(Debug, Clone)]
 pub struct Extractive {
     library: Arc<Library>,
 }
 
 impl Extractive {
-    /// Weighs words as `library` does.
+    /// Chooses sentences by their words, weighted as in `library`.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library }
     }
 
     async fn answer(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
         let parts = Plan::of(request.question).parts;
-        let mut said = Said {
+        let mut answer = QuotedAnswer {
             request,
             sink,
             citations: Vec::new(),
@@ -247,7 +263,7 @@ impl Extractive {
         };
         let mut unanswered = Vec::new();
         for part in &parts {
-            // A dozen chunks: a few milliseconds, so it stays on the runtime's thread.
+            // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
             let found = extract(&self.library, part, request.context);
             if found.quoted.is_empty() {
                 unanswered.push(part.as_str());
@@ -257,10 +273,10 @@ impl Extractive {
                 } else {
                     usize::MAX
                 };
-                said.extract(found, most).await?;
+                answer.extract(found, most).await?;
             }
         }
-        if said.citations.is_empty() {
+        if answer.citations.is_empty() {
             let text = if self.library.chunk_count() == 0 {
                 NO_DOCUMENTS
             } else {
@@ -271,26 +287,26 @@ impl Extractive {
         }
         if !unanswered.is_empty() {
             let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
-            said.say(&remark).await?;
+            answer.send(&remark).await?;
         }
-        Ok(Generated::answered(said.citations).text(said.text))
+        Ok(Generated::answered(answer.citations).text(answer.text))
     }
 }
 
-/// An answer on its way.
+/// An answer in progress.
 #[derive(Debug)]
-struct Said<'a> {
+struct QuotedAnswer<'a> {
     request: GenerateRequest<'a>,
     sink: &'a Sink,
     citations: Vec<Citation>,
-    /// Words already named as unknown.
+    /// Words that the text already calls unknown.
     unknown: Vec<String>,
-    /// All that was sent.
+    /// The text sent so far.
     text: String,
 }
 
-impl Said<'_> {
-    async fn say(&mut self, text: &str) -> Result<(), SendError> {
+impl QuotedAnswer<'_> {
+    async fn send(&mut self, text: &str) -> Result<(), SendError> {
         self.text.push_str(text);
         send_words(self.sink, text).await
     }
@@ -307,7 +323,7 @@ impl Said<'_> {
                 "{space}The documents do not mention “{}”. What comes closest:",
                 unknown.join("”, “")
             );
-            self.say(&remark).await?;
+            self.send(&remark).await?;
         }
         let mut follows = !self.citations.is_empty() || !unknown.is_empty();
         self.unknown.extend(unknown);
@@ -318,7 +334,7 @@ impl Said<'_> {
             if self
                 .citations
                 .iter()
-                .any(|said| said.supporting_quote == one.sentence)
+                .any(|citation| citation.supporting_quote == one.sentence)
             {
                 continue;
             }
@@ -328,7 +344,7 @@ impl Said<'_> {
                 without_numbers(&one.sentence),
                 self.citations.len() + 1
             );
-            self.say(&text).await?;
+            self.send(&text).await?;
             follows = true;
             self.citations
                 .push(citation(hit, one.sentence, self.request.tool));
@@ -337,7 +353,8 @@ impl Said<'_> {
     }
 }
 
-/// A sentence with its own `[1]` or `[2, 3]` in parentheses, so that the numbers in brackets are those of the citations alone.
+/// Rewrites the document's own `[1]` or `[2, 3]` in parentheses, so that numbers in brackets are
+/// always citations of this answer.
 fn without_numbers(sentence: &str) -> String {
     let mut plain = String::with_capacity(sentence.len());
     let mut rest = sentence;
@@ -376,7 +393,7 @@ impl Generate for Extractive {
         "extractive"
     }
 
-    /// Words by Unicode's rules: there is no tokenizer.
+    /// Counts words by Unicode's rules, since there is no tokenizer.
     fn context_tokens(&self, context: &[Hit]) -> u32 {
         let words: usize = context
             .iter()
@@ -394,7 +411,7 @@ impl Generate for Extractive {
     }
 }
 
-/// Each word with the space after it, as a model would send tokens.
+/// Sends each word with the space after it, as a model sends tokens.
 pub(crate) async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError> {
     for word in text.split_inclusive(' ') {
         sink.send(word).await?;
@@ -407,7 +424,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_the_document_are_not_ours() {
+    fn numbers_of_the_document_are_put_in_parentheses() {
         for (sentence, plain) in [
             ("As in [12] and [3, 4].", "As in (12) and (3, 4)."),
             ("An array a[i] or [], [1", "An array a[i] or [], [1"),

@@ -1,15 +1,21 @@
-//! Answers: writing or extracting them, citing, judging, verifying and caching.
+//! Writing or extracting answers, citing, judging, verifying and caching.
 
 pub mod cache;
 pub(crate) mod cite;
 mod differ;
 pub(crate) mod document_rag;
-pub mod error;
+pub(crate) mod error;
 mod extract;
 pub(crate) mod fence;
 pub(crate) mod figures;
-pub mod generate;
+pub(crate) mod generate;
 pub mod judge;
+mod lexicon;
 mod quantity;
 pub(crate) mod steps;
-pub mod write;
+pub(crate) mod stream;
+pub(crate) mod write;
+
+pub use error::{AnswerError, AnswerErrorKind, MAX_QUESTION_BYTES};
+pub use generate::{Fit, NO_ANSWER, NO_DOCUMENTS};
+pub use write::{ANSWER_RULES, WriterOptions};

@@ -1,72 +1,51 @@
-//! Whether a question asks for a number, and how well a sentence gives one.
+//! Whether a question asks for a number, and how well a sentence provides one.
 
+use super::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, is_quantity};
 use crate::Library;
 
-/// What a question that wants a number says.
-const ASKS: [&str; 14] = [
-    "how many",
-    "how much",
-    "how long",
-    "how large",
-    "how big",
-    "how often",
-    "when ",
-    "which year",
-    "what year",
-    "score",
-    "rate",
-    "percent",
-    "number of",
-    "size",
-];
-/// A number after one of these counts nothing.
-const NUMBERED: [&str; 9] = [
-    "table", "figure", "fig.", "section", "sec.", "chapter", "page", "row", "rows",
-];
-const SPELLED: [&str; 12] = [
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "hundred",
-];
-/// How many words after a number still tell what it counts: `8 parallel attention layers, or heads`.
+/// Number of words after a number that may name what it counts: `8 parallel attention layers, or
+/// heads`.
 const REACH_WORDS: usize = 5;
 
-/// Fit of a sentence that counts what was asked.
+/// Fit of a sentence that counts what was asked for.
 const COUNTING: f32 = 3.0;
 
-/// What is asked for.
+/// The quantity that a question asks for.
 #[derive(Debug)]
-pub(crate) enum Asked {
-    /// No number.
-    Words,
-    /// A number.
+pub(crate) enum Quantity {
+    /// None.
+    None,
+    /// Any number.
     Number,
     /// A number of these, as the index spells them.
     Count(Vec<String>),
 }
 
-impl Asked {
+impl Quantity {
     pub(crate) fn of(library: &Library, question: &str) -> Self {
         let lower = question.to_lowercase();
         if let Some(at) = lower.find("how many ") {
             let counted: Vec<&str> = lower[at..].split_whitespace().skip(2).take(2).collect();
             return Self::Count(library.terms(&counted.join(" ")));
         }
-        if ASKS.iter().any(|ask| lower.contains(ask)) {
+        if QUANTITY_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             Self::Number
         } else {
-            Self::Words
+            Self::None
         }
     }
 
-    /// 0 for a sentence without number (or where none is wanted), 1 for one with a number, 3 where it counts what was asked.
+    /// Returns 3 for a sentence that counts what was asked for, 1 for another one with a number, and 0
+    /// for one without a number or if no number is asked for.
     pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
-        if matches!(self, Self::Words) {
+        if matches!(self, Self::None) {
             return 0.0;
         }
         let words: Vec<&str> = sentence.split_whitespace().collect();
         let mut fit: f32 = 0.0;
         for (at, word) in words.iter().enumerate() {
-            let numbered =
-                at > 0 && NUMBERED.contains(&words[at - 1].trim_start_matches('(').to_lowercase().as_str());
+            let numbered = at > 0
+                && NUMBERED_PARTS.contains(&words[at - 1].trim_start_matches('(').to_lowercase().as_str());
             if numbered || !is_number(word) {
                 continue;
             }
@@ -87,11 +66,11 @@ impl Asked {
     }
 }
 
-/// `[20]` is somebody else's citation.
+/// Returns `true` for a number in digits or words. `[20]` is a citation of the document, not a number.
 fn is_number(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
     let digits = !word.starts_with('[') && bare.starts_with(|c: char| c.is_ascii_digit());
-    digits || SPELLED.contains(&bare.to_lowercase().as_str())
+    digits || is_quantity(&bare.to_lowercase())
 }
 
 #[cfg(test)]
@@ -100,7 +79,7 @@ mod tests {
     use crate::LibraryLimits;
 
     #[test]
-    fn numbers_fit_what_is_counted() {
+    fn a_number_fits_if_it_counts_the_right_thing() {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let cases = [
             (
@@ -125,7 +104,7 @@ mod tests {
         ];
         for (question, sentence, fit) in cases {
             assert_eq!(
-                Asked::of(&library, question).fit(&library, sentence),
+                Quantity::of(&library, question).fit(&library, sentence),
                 fit,
                 "{question} {sentence}"
             );

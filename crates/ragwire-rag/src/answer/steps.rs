@@ -1,13 +1,20 @@
-//! What the ways of answering share: the question checked, a passage as a source, and the last steps of those that judge nothing.
+//! The steps that every way of answering shares: checking the question, and writing, citing,
+//! verifying and closing an answer.
+
+use ragwire::event::{GenerationStart, Source, Sources};
+use ragwire::{Metadata, Sink, Usage};
 
 use crate::Hit;
 use crate::answer::error::{AnswerError, MAX_QUESTION_BYTES};
 use crate::answer::figures::count;
-use crate::answer::generate::{Generate, GenerateRequest};
-use ragwire::event::{GenerationStart, Source, Sources};
-use ragwire::{Metadata, Sink};
+use crate::answer::generate::{Generate, GenerateRequest, Generated};
+use crate::answer::judge::{Judge, claims};
 
-/// The question without the space around it, if it is one.
+/// Returns the question without surrounding white space.
+///
+/// # Errors
+///
+/// The question is empty or longer than 32 KiB.
 pub(crate) fn checked(prompt: &str) -> Result<&str, AnswerError> {
     let prompt = prompt.trim();
     if prompt.is_empty() {
@@ -19,35 +26,133 @@ pub(crate) fn checked(prompt: &str) -> Result<&str, AnswerError> {
     Ok(prompt)
 }
 
-/// Tells the sources, has the answer written from them, and says what closes the turn.
-pub(crate) async fn answer_from(
-    prompt: &str,
-    context: &[Hit],
-    tool: &str,
-    mode: &str,
-    generator: &dyn Generate,
+/// How [`write_answer`] writes an answer, and which optional steps it runs.
+#[derive(Clone, Copy)]
+pub(crate) struct WriteSteps<'a> {
+    generator: &'a dyn Generate,
+    verifier: Option<&'a dyn Judge>,
+    sources_last: bool,
+    all_sources: bool,
+}
+
+impl<'a> WriteSteps<'a> {
+    /// Writes with `generator`, reports the sources first, and does not verify.
+    pub(crate) fn new(generator: &'a dyn Generate) -> Self {
+        Self {
+            generator,
+            verifier: None,
+            sources_last: false,
+            all_sources: false,
+        }
+    }
+
+    /// Has a judge check the claims of the answer.
+    pub(crate) fn verifier(mut self, judge: Option<&'a dyn Judge>) -> Self {
+        self.verifier = judge;
+        self
+    }
+
+    /// Sets whether the sources are reported after the answer and its verification.
+    pub(crate) fn sources_last(mut self, last: bool) -> Self {
+        self.sources_last = last;
+        self
+    }
+
+    /// Reports every passage of the context as a source. Otherwise only those are reported that fit
+    /// the model: a passage that the model does not read is not a source of its answer.
+    pub(crate) fn all_sources(mut self) -> Self {
+        self.all_sources = true;
+        self
+    }
+}
+
+/// An answer that was sent, with what the turn's metadata is made of.
+#[derive(Debug)]
+pub(crate) struct WrittenAnswer {
+    pub(crate) generated: Generated,
+    /// The passages that were reported.
+    pub(crate) sources: Vec<Source>,
+    /// What the verification consumed.
+    pub(crate) judge_usage: Option<Usage>,
+}
+
+impl WrittenAnswer {
+    /// The metadata that closes the turn. `judged` is what judges consumed; it is added to the
+    /// generator's usage.
+    pub(crate) fn metadata<T: Into<String>>(
+        &self,
+        mode: &str,
+        tools: impl IntoIterator<Item = T>,
+        judged: Option<Usage>,
+    ) -> Metadata {
+        let metadata = self.generated.metadata().mode(mode).tools_used(tools);
+        let usage = match (self.generated.usage.clone(), judged) {
+            (Some(written), Some(judged)) => Some(written.plus(&judged)),
+            (written, judged) => written.or(judged),
+        };
+        match usage {
+            Some(usage) => metadata.usage(usage),
+            None => metadata,
+        }
+    }
+}
+
+/// Writes an answer from the evidence of `request` into `sink`: sources, `generation_start`, text,
+/// and, if a verifier is set, the verification.
+///
+/// # Cancel safety
+///
+/// Dropping the future ends the answer after the last piece that was sent.
+///
+/// # Errors
+///
+/// The generator or the judge failed, or the turn has ended.
+pub(crate) async fn write_answer(
+    request: GenerateRequest<'_>,
+    steps: WriteSteps<'_>,
     sink: &Sink,
-) -> Result<Metadata, AnswerError> {
-    let request = GenerateRequest::new(prompt, context, tool);
+) -> Result<WrittenAnswer, AnswerError> {
+    let generator = steps.generator;
     let fit = generator.fit(request).await?;
-    // What does not fit the model is no source of its answer.
-    let sources: Vec<Source> = context.iter().take(fit.chunks).map(source).collect();
-    if !sources.is_empty() {
-        sink.send(Sources::new(sources)).await?;
+    let reported = if steps.all_sources {
+        request.context.len()
+    } else {
+        fit.chunks
+    };
+    let sources: Vec<Source> = request.context.iter().take(reported).map(source).collect();
+    let event = (!sources.is_empty()).then(|| Sources::new(sources.clone()));
+    let (before, after) = if steps.sources_last {
+        (None, event)
+    } else {
+        (event, None)
+    };
+    if let Some(event) = before {
+        sink.send(event).await?;
     }
     let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
     sink.send(start).await?;
     let generated = generator.generate(request, sink).await?;
-
-    let mut metadata = generated.metadata().mode(mode).tools_used([tool]);
-    if let Some(usage) = generated.usage {
-        metadata = metadata.usage(usage);
+    let mut judge_usage = None;
+    if let Some(judge) = steps.verifier.filter(|_| generated.answered) {
+        let claims = claims(&generated.text);
+        if !claims.is_empty() {
+            let verified = judge.verify(&claims, &request.context[..fit.chunks]).await?;
+            sink.send(verified.event()).await?;
+            judge_usage = verified.usage;
+        }
     }
-    Ok(metadata)
+    if let Some(event) = after {
+        sink.send(event).await?;
+    }
+    Ok(WrittenAnswer {
+        generated,
+        sources,
+        judge_usage,
+    })
 }
 
-/// A passage, as it is told.
-pub(crate) fn source(hit: &Hit) -> Source {
+/// A passage as an event reports it.
+fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
     let pages = chunk.pages().collect();
     let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)

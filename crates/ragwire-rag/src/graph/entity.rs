@@ -1,43 +1,45 @@
-//! When two names are the same thing, and how a name is spelled as an IRI.
+//! When two names are the same thing, and the IRI of a name.
 //!
-//! `Commit Rules`, `commit rule` and `the commit-rule` are one entity, `C++` and `C#` are two. It knows names, not graphs.
+//! `Commit Rules`, `commit rule` and `the commit-rule` are one entity; `C++` and `C#` are two. This
+//! module knows names, not graphs.
 
 use std::fmt::Write;
 
 use crate::search::lexical::Analyzer;
 
-/// Longest name of an entity, in bytes. More than any term; a model that returns a sentence is not believed.
-pub const MAX_NAME_BYTES: usize = 80;
-/// Words of a name that count; a longer one is cut.
+/// Length in bytes of the longest name: more than any term. A model that returns a sentence as a
+/// name is not believed.
+pub(super) const MAX_NAME_BYTES: usize = 80;
+/// Number of words of a name that count; further words are ignored.
 const MAX_WORDS: usize = 8;
 
-/// What the IRIs of entities begin with.
+/// Prefix of the IRIs of entities.
 const ENTITY: &str = "urn:ragwire:entity:";
-/// What the IRIs of predicates begin with.
+/// Prefix of the IRIs of predicates.
 const RELATION: &str = "urn:ragwire:relation:";
 
-/// Brings names into one form: lower case, stemmed, without stop words, accents and hyphens.
+/// Normalizes names: lower case, stemmed, without stop words, accents and hyphens.
 #[derive(Debug, Default)]
 pub struct Normal {
     analyzer: Analyzer,
 }
 
 impl Normal {
-    /// What brings words into their normal form.
+    /// The analyzer that normalizes words.
     pub(super) fn analyzer(&self) -> &Analyzer {
         &self.analyzer
     }
 
-    /// The words of a text in their normal form, in order. Words with digits or symbols in them (`0x1D`, `http/2`, `turn::start`) are only
-    /// put into lower case.
+    /// The words of a text in their normal form, in order. Words that contain digits or symbols
+    /// (`0x1D`, `http/2`, `turn::start`) are only converted to lower case.
     pub fn words(&self, text: &str) -> Vec<String> {
         text.split(|c: char| c.is_whitespace() || matches!(c, '-' | '–' | '—' | '‑'))
             .flat_map(|word| self.word(word))
             .collect()
     }
 
-    /// The form in which two names of one thing are equal. Nothing for what is no name: empty, only symbols, or longer than
-    /// [`MAX_NAME_BYTES`].
+    /// Returns the form in which two names of one thing are equal. `None` for text that is not a
+    /// name: empty, only symbols, or longer than 80 bytes.
     pub fn key(&self, name: &str) -> Option<String> {
         if name.len() > MAX_NAME_BYTES
             || name.contains(char::is_control)
@@ -47,7 +49,7 @@ impl Normal {
         }
         let mut words = self.words(name);
         words.truncate(MAX_WORDS);
-        // `The Who`: stop words are better than nothing.
+        // `The Who`: if there are only stop words, they are kept.
         Some(if words.is_empty() {
             name.trim().to_lowercase()
         } else {
@@ -68,7 +70,7 @@ impl Normal {
         if !word.chars().all(char::is_alphabetic) {
             return vec![word.to_lowercase()];
         }
-        // `GPUs`: the stemmer would keep the `s` of what it takes for Latin.
+        // `GPUs`: the stemmer takes it for Latin and would keep the `s`.
         let acronym = word
             .strip_suffix('s')
             .filter(|rest| rest.chars().count() > 1 && rest.chars().all(char::is_uppercase));
@@ -79,7 +81,7 @@ impl Normal {
     }
 }
 
-/// A word without the punctuation around it. What belongs to names stays: `C++`, `C#`, `start()`.
+/// Strips the punctuation around a word, but keeps what belongs to names: `C++`, `C#`, `start()`.
 pub(super) fn bare(word: &str) -> &str {
     let word = word.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '_');
     let end = |c: char| !c.is_alphanumeric() && !matches!(c, '+' | '#' | '_');
@@ -91,12 +93,13 @@ pub(super) fn bare(word: &str) -> &str {
     }
 }
 
-/// The IRI of an entity: `urn:ragwire:entity:commit_rule`. A space is `_`; everything but letters, digits, `-`, `.` and `~` is percent-encoded.
+/// Returns the IRI of an entity: `urn:ragwire:entity:commit_rule`. A space becomes `_`; everything
+/// except letters, digits, `-`, `.` and `~` is percent-encoded.
 pub fn entity_iri(name: &str) -> String {
     iri(ENTITY, name)
 }
 
-/// The IRI of a predicate.
+/// Returns the IRI of a predicate.
 pub fn relation_iri(predicate: &str) -> String {
     iri(RELATION, predicate)
 }
@@ -120,7 +123,7 @@ fn iri(prefix: &str, name: &str) -> String {
     iri
 }
 
-/// The name of an entity or predicate, out of its IRI; nothing for any other text.
+/// Returns the name of an entity or predicate from its IRI; `None` for any other text.
 pub fn name_of(iri: &str) -> Option<String> {
     let name = iri.strip_prefix(ENTITY).or_else(|| iri.strip_prefix(RELATION))?;
     let (mut bytes, mut rest) = (Vec::with_capacity(name.len()), name.as_bytes());
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iri_gives_its_name_back() {
+    fn an_iri_decodes_to_its_name() {
         for (name, iri) in [
             ("commit rule", "urn:ragwire:entity:commit_rule"),
             ("max_turns", "urn:ragwire:entity:max%5Fturns"),

@@ -1,22 +1,24 @@
-//! How far a search may go: the limits of TrustGraph's requests, under their names, with its service's defaults.
+//! The limits of a search: those of TrustGraph's requests, under their names and with its service's
+//! defaults.
 //!
-//! Every limit is at least its least value and at most one that a server can bear for a stranger's request. It knows no JSON.
+//! Every limit has a lower bound, and an upper bound that a server can afford for an untrusted
+//! request. This module knows no JSON.
 
-/// A limit that is out of its bounds.
+/// A limit that is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name} must be a whole number from {least} to {most}")]
 #[non_exhaustive]
 pub struct LimitError {
-    /// TrustGraph's name of it.
+    /// TrustGraph's name of the limit.
     pub name: &'static str,
-    /// The smallest that is taken.
+    /// The smallest allowed value.
     pub least: usize,
-    /// The largest.
+    /// The largest allowed value.
     pub most: usize,
 }
 
 impl LimitError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         "bad_limit"
     }
@@ -38,13 +40,14 @@ macro_rules! limits {
         }
 
         impl $Limits {
-            /// TrustGraph's names of all of them.
+            /// TrustGraph's names of the limits.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Sets the limit of that name; false where there is none.
+            /// Sets a limit by its name. Returns `false` if there is no limit of that name.
             ///
             /// # Errors
-            /// The value is out of bounds, and nothing is changed.
+            ///
+            /// The value is out of bounds; nothing is changed.
             pub fn set(&mut self, name: &str, value: u64) -> Result<bool, LimitError> {
                 match name {
                     $($name => {
@@ -57,7 +60,8 @@ macro_rules! limits {
                 }
             }
 
-            /// What is said of a value of that name that is none of its numbers; nothing where there is no such limit.
+            /// The error for a value of that limit that is not a valid number; `None` if there is
+            /// no limit of that name.
             pub fn out_of_bounds(name: &str) -> Option<LimitError> {
                 match name {
                     $($name => Some(LimitError { name: $name, least: $least, most: $most }),)*
@@ -65,10 +69,11 @@ macro_rules! limits {
                 }
             }
 
-            /// Whether all of them are within their bounds.
+            /// Checks that all limits are within their bounds.
             ///
             /// # Errors
-            /// The first that is not.
+            ///
+            /// The first limit that is out of bounds.
             pub fn check(&self) -> Result<(), LimitError> {
                 let mut checked = *self;
                 $(checked.set($name, self.$field as u64)?;)*
@@ -79,32 +84,34 @@ macro_rules! limits {
 }
 
 limits! {
-    /// How far GraphRAG may go. The defaults are those of TrustGraph's service; the upper bounds are ours: a request stays below some
-    /// milliseconds and some hundred kilobytes.
+    /// The limits of a GraphRAG search. The defaults are those of TrustGraph's service; the upper
+    /// bounds keep a request within a few milliseconds and a few hundred kilobytes.
     GraphLimits {
-        /// Entities of the question that the search begins at.
+        /// Entities of the question at which the search begins.
         entity_limit "entity-limit" 50 in 1..=1_000;
-        /// Triples followed from one entity.
+        /// Triples followed from one entity in one step.
         triple_limit "triple-limit" 30 in 1..=1_000;
         /// Triples of the subgraph. Published clients ask for 1,000.
         max_subgraph_size "max-subgraph-size" 150 in 1..=5_000;
         /// Steps from an entity of the question to the last triple.
         max_path_length "max-path-length" 2 in 1..=10;
-        /// Triples of the subgraph, best first, that are looked at closely.
+        /// Best triples of the subgraph that are candidates for the answer.
         edge_score_limit "edge-score-limit" 30 in 1..=1_000;
         /// Triples that the answer is written from.
         edge_limit "edge-limit" 25 in 1..=500;
-        /// Triples that a ranker is given; without one it means nothing.
+        /// Triples that are passed to the ranker; without a ranker it has no effect.
         max_reranker_input "max-reranker-input" 350 in 1..=2_000;
     }
 }
 
 limits! {
-    /// How much DocumentRAG takes. The default is that of TrustGraph's service; the bounds are ours.
+    /// The limits of a DocumentRAG search. The default of `doc_limit` is that of TrustGraph's
+    /// service.
     DocumentLimits {
         /// Chunks that the answer is written from.
         doc_limit "doc-limit" 20 in 1..=200;
-        /// Chunks that each search brings; fewer than the limit above mean as many as it needs, and 0 leaves it to us.
+        /// Chunks that each search returns, raised to `doc_limit` if it is smaller. 0 lets the
+        /// pipeline choose.
         fetch_limit "fetch-limit" 0 in 0..=1_000;
     }
 }

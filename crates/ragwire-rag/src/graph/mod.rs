@@ -1,22 +1,24 @@
-//! The knowledge graph beside the chunks: what the documents speak of, and how those things hang together.
+//! The knowledge graph beside the chunks: the things that the documents name, and how they are
+//! related.
 //!
 //! ```text
 //! passage ─► extract ─► graph (redb + memory) ─► search ─► subgraph ─► passages behind it ─► answer
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`entity`] | when two names are the same thing, and how a name is spelled as an IRI |
-//! | [`mod@extract`] | the seam from a passage to its triples, by patterns or by a model |
-//! | [`store`] | the durable graph, each triple with the passages that say it |
-//! | [`index`] | keeps a graph in step with a [`Library`](super::Library) |
-//! | [`names`] | the vectors of entity names, where there is an embedder |
-//! | [`limits`] | how far a search may go, under TrustGraph's names |
-//! | [`search`] | from a question to the triples near it |
-//! | [`traverse`] | the tool `graph_traverse`: the passages behind those triples |
-//! | [`answer`] | GraphRAG: the steps of one question into a sink |
+//! | `entity` | when two names are the same thing, and the IRI of a name |
+//! | [`mod@extract`] | from a passage to its triples: [`ExtractGraph`], by patterns or by a model |
+//! | `store` | [`Graph`]: the durable graph, each triple with the passages that state it |
+//! | `index` | [`GraphIndex`]: keeps a graph in step with a [`Library`](super::Library) |
+//! | `names` | [`EntityNames`]: the vectors of entity names, if there is an embedder |
+//! | `limits` | the limits of a search, under TrustGraph's names |
+//! | `search` | from a question to the triples near it |
+//! | [`traverse`] | the tool `graph_traverse`: the passages that state those triples |
+//! | `answer` | [`GraphRag`]: answers one question into a sink |
 //!
-//! A graph is an index and can be made anew: the documents themselves are the library's. Nothing here knows HTTP or TrustGraph's messages.
+//! A graph is an index and can be rebuilt: the documents themselves are in the library. Nothing
+//! here knows HTTP or TrustGraph's messages.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,23 +36,27 @@
 //! # }
 //! ```
 
-pub mod answer;
+mod answer;
 pub mod entity;
+mod explain;
 pub mod extract;
-pub mod index;
-pub mod limits;
-pub mod names;
+mod index;
+mod limits;
+mod names;
 mod prompt;
 mod records;
 pub mod search;
-pub mod store;
+mod store;
 pub mod traverse;
+mod write;
+
+pub(crate) use explain::explain;
 
 pub use answer::{GraphQuestion, GraphRag};
 pub use extract::{ExtractGraph, Extraction, ModelExtractor, Patterns, Relation};
-pub use index::{GraphIndex, GraphIndexError, Synced};
+pub use index::{GraphIndex, GraphIndexError, SyncReport};
 pub use limits::{DocumentLimits, GraphLimits, LimitError};
 pub use names::EntityNames;
-pub use search::{Followed, Subgraph};
+pub use search::{FollowedTriple, Subgraph};
 pub use store::{Graph, GraphDocument, GraphError, GraphRoom, GraphSize};
 pub use traverse::{GraphTraverse, Traversal};

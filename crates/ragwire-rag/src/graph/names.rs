@@ -1,7 +1,8 @@
-//! The vectors of entity names, so that a question finds what it calls by another word.
+//! The vectors of entity names, so that a question finds entities that it calls by other words.
 //!
-//! They stand in memory only and are made anew from the graph: [`fill`](EntityNames::fill) after every change. A search uses what is there. It
-//! knows an embedder and names, nothing of triples.
+//! The vectors are in memory only and are recomputed from the graph: call
+//! [`fill`](EntityNames::fill) after every change. A search uses the vectors that exist. This
+//! module knows an embedder and names, but no triples.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,12 +10,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::store::Graph;
 use crate::models::{Embed, ModelError, Side, dot};
 
-/// Names embedded in one call.
+/// Number of names embedded in one call.
 const BATCH: usize = 64;
-/// Least likeness of a name to the question: below it, a name that is nearest is near only for want of others.
-pub const MIN_LIKENESS: f32 = 0.35;
+/// Least similarity of a name to the question: below it, even the nearest name is unrelated.
+const MIN_SIMILARITY: f32 = 0.35;
 
-/// Finds entities by what their names mean. Clones share the vectors.
+/// Finds entities by the meaning of their names. Clones share the vectors.
 #[derive(Debug, Clone)]
 pub struct EntityNames {
     graph: Arc<Graph>,
@@ -24,7 +25,7 @@ pub struct EntityNames {
 }
 
 impl EntityNames {
-    /// No vectors yet.
+    /// An empty set of vectors; [`fill`](Self::fill) computes them.
     pub fn new(graph: Arc<Graph>, embedder: Arc<dyn Embed>) -> Self {
         Self {
             graph,
@@ -34,23 +35,26 @@ impl EntityNames {
         }
     }
 
-    /// How many names have a vector. Each costs the embedder's dimensions times four bytes.
+    /// The number of names with a vector. Each takes four bytes per dimension of the embedder.
     pub fn len(&self) -> usize {
         self.vectors.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether none has.
+    /// Returns `true` if no name has a vector.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives every name of the graph a vector, and forgets those of names that are gone. Says how many are new.
+    /// Embeds every name of the graph that has no vector, and removes the vectors of names that no
+    /// longer exist. Returns the number of new vectors.
     ///
     /// # Cancel safety
-    /// What was embedded before stays.
+    ///
+    /// Vectors computed so far are kept.
     ///
     /// # Errors
-    /// The embedder's; what was embedded before stays.
+    ///
+    /// The embedder failed; vectors computed so far are kept.
     pub async fn fill(&self) -> Result<usize, ModelError> {
         let _filling = self.filling.lock().await;
         let names = self.graph.names();
@@ -71,36 +75,38 @@ impl EntityNames {
         Ok(missing.len())
     }
 
-    /// The keys of the entities whose names are most like the question, best first.
+    /// The keys of the entities whose names are most similar to the question, best first.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future changes nothing.
     ///
     /// # Errors
-    /// The embedder's.
+    ///
+    /// The embedder failed.
     pub async fn near(&self, question: &str, limit: usize) -> Result<Vec<String>, ModelError> {
-        let asked = self
+        let embedded = self
             .embedder
             .embed(Side::Query, vec![question.to_owned()])
             .await?;
-        let Some(asked) = asked.into_iter().next() else {
+        let Some(query) = embedded.into_iter().next() else {
             return Ok(Vec::new());
         };
         let vectors = Arc::clone(&self.vectors);
         let compare = move || {
             let vectors = vectors.read().unwrap_or_else(PoisonError::into_inner);
-            let likeness = |(key, vector): (&String, &Vec<f32>)| (dot(&asked, vector), key.clone());
+            let likeness = |(key, vector): (&String, &Vec<f32>)| (dot(&query, vector), key.clone());
             let mut near: Vec<(f32, String)> = vectors
                 .iter()
                 .map(likeness)
-                .filter(|(likeness, _)| *likeness >= MIN_LIKENESS)
+                .filter(|(likeness, _)| *likeness >= MIN_SIMILARITY)
                 .collect();
-            // Equal ones stay in the order of their keys.
+            // Equal ones keep the order of their keys.
             near.sort_by(|a, b| b.0.total_cmp(&a.0));
             near.truncate(limit);
             near.into_iter().map(|(_, key)| key).collect()
         };
-        // 100,000 names of 384 numbers take some 20 ms.
+        // Comparing 100,000 names of 384 dimensions takes about 20 ms.
         let compared = tokio::task::spawn_blocking(compare).await;
         compared.map_err(|error| ModelError::Failed(error.into()))
     }

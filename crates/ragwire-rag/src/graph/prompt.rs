@@ -1,41 +1,43 @@
-//! What a model is given to answer from a subgraph: its triples, numbered, each with the sentence behind it.
+//! The prompt for an answer from a subgraph: numbered triples, each with the sentence that states
+//! it.
 
 use std::fmt::Write;
 
 use super::entity::Normal;
-use super::search::Followed;
+use super::search::FollowedTriple;
 use crate::Hit;
 use crate::answer::cite::{in_parentheses, supporting_quote};
 use crate::answer::fence::{Fence, plain};
 use crate::answer::generate::NO_ANSWER;
 use crate::models::{ChatMessage, LanguageModel, ModelError, Prompt, Role};
 
-/// Tokens of an answer.
+/// Most tokens of an answer.
 const ANSWER_TOKENS: u32 = 512;
-/// Longest sentence shown behind a triple, in bytes; the usual one is a fifth of it.
+/// Length in bytes of the longest sentence shown with a triple; a usual one has a fifth of it.
 const MAX_QUOTE_BYTES: usize = 600;
 
 /// A triple that may be cited.
 #[derive(Debug, Clone)]
 pub(super) struct Fact {
-    pub(super) edge: Followed,
-    /// The passage that says it.
+    pub(super) edge: FollowedTriple,
+    /// The passage that states it.
     pub(super) hit: Hit,
-    /// The sentence of the passage that says it best.
+    /// The sentence of the passage that states it best.
     pub(super) quote: String,
 }
 
 impl Fact {
-    pub(super) fn new(normal: &Normal, edge: Followed, hit: Hit) -> Self {
+    pub(super) fn new(normal: &Normal, edge: FollowedTriple, hit: Hit) -> Self {
         let quote = supporting_quote(normal.analyzer(), &edge.sentence(), &hit.chunk.text);
         Self { edge, hit, quote }
     }
 }
 
-/// The prompt for as many of the facts, best first, as the model takes, and how many those are.
+/// Returns the prompt for as many of the facts, best first, as fit the model, and their number.
 ///
 /// # Errors
-/// The model cannot count, or has no room for even one.
+///
+/// The model cannot count tokens, or has no room for even one fact.
 pub(super) async fn fitting(
     model: &dyn LanguageModel,
     question: &str,
@@ -55,13 +57,13 @@ pub(super) async fn fitting(
                 limit,
             });
         }
-        // In proportion, and always fewer: a few rounds at most.
+        // Proportional, and always fewer: a few rounds at most.
         let share = f64::from(limit) / f64::from(tokens.max(1));
         count = ((count as f64 * share) as usize).clamp(1, count - 1);
     }
 }
 
-/// The prompt for these facts.
+/// Returns the prompt for these facts.
 pub(super) fn prompt(question: &str, facts: &[Fact]) -> Prompt {
     let fence = Fence::around(facts.iter().flat_map(|fact| [fact.quote.as_str(), question]));
     let system = format!(
@@ -71,7 +73,7 @@ pub(super) fn prompt(question: &str, facts: &[Fact]) -> Prompt {
     );
     let mut user = String::new();
     for (number, fact) in (1..).zip(facts) {
-        let Followed {
+        let FollowedTriple {
             subject,
             predicate,
             object,

@@ -1,7 +1,8 @@
-//! The file of a graph: of each document its passages' triples as JSON, in one `redb` database of its own.
+//! The file of a graph: the triples of each passage as JSON, in a `redb` database of its own.
 //!
-//! Names stand as the passages spell them; what is one entity is worked out when the file is opened. A file of its own, beside the
-//! library's: the graph is an index, may be thrown away and made anew, and must not make the library's format another version.
+//! Names are stored as the passages spell them; which names are one entity is determined when the
+//! file is opened. The graph has a separate file beside the library's: it is an index that may be
+//! deleted and rebuilt, and it must not change the version of the library's format.
 
 use std::path::Path;
 
@@ -17,12 +18,12 @@ const DOCUMENTS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("documen
 /// Document number and ordinal of the chunk to an array of [`StoredTriple`].
 const PASSAGES: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("passages");
 
-/// What this program writes and reads.
+/// The format version that this program writes and reads.
 const VERSION: u64 = 1;
-/// Pages kept in memory, in bytes: the file is read once, at start.
+/// Size of the page cache in bytes: small, because the file is read once, at start.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
 
-/// A document as the file has it.
+/// A document in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredDocument {
     pub(super) id: String,
@@ -113,7 +114,7 @@ impl Records {
         Ok(passages)
     }
 
-    /// Writes a document, takes out the one that it replaces, and gives the new one's number.
+    /// Writes a document, removes the one that it replaces, and returns its number.
     pub(super) fn replace(
         &self,
         old: Option<u32>,
@@ -159,7 +160,7 @@ impl Records {
         Ok(number)
     }
 
-    /// Takes a document out.
+    /// Removes a document.
     pub(super) fn remove(&self, number: u32) -> Result<(), GraphError> {
         let write = self.database.begin_write().map_err(GraphError::storage)?;
         {

@@ -1,45 +1,59 @@
-//! The tool `graph_traverse`: the passages behind the triples near a question, and the triples.
+//! The tool `graph_traverse`: the triples near a question, and the passages that state them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::entity::Normal;
 use super::limits::{GraphLimits, LimitError};
 use super::names::EntityNames;
-use super::search::{Followed, Subgraph};
+use super::prompt::Fact;
+use super::search::{FollowedTriple, Subgraph};
 use super::store::Graph;
 use crate::models::{Boxed, Rank};
 use crate::{Chunk, Hit, Library, LibraryError, Retrieve, RetrieveError, RetrieveRequest};
 
 /// The tool's name in events and citations.
 pub const TOOL: &str = "graph_traverse";
-/// How it finds, in the metadata.
+/// The mode in the metadata.
 pub const MODE: &str = "graph";
 
-/// What was found for a question.
+/// The result of a traversal.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Traversal {
-    /// Where the search went.
+    /// The triples that the search followed.
     pub subgraph: Subgraph,
-    /// The triples to answer from, best first, each with its surest passage that is still there.
-    pub best: Vec<(Followed, Option<Chunk>)>,
-    /// The passages behind them, best first: each is worth what its triples are.
+    /// The triples to answer from, best first, each with the surest passage that is still in the
+    /// library.
+    pub best: Vec<(FollowedTriple, Option<Chunk>)>,
+    /// The passages that state them, best first; the score of a passage is that of its triples.
     pub hits: Vec<Hit>,
 }
 
-/// Searches a graph, and the library for what is behind it. Clones share both.
+impl Traversal {
+    /// The best triples that still have a passage, with their supporting sentences.
+    pub(super) fn facts(&self, normal: &Normal) -> Vec<Fact> {
+        let fact = |(edge, chunk): &(FollowedTriple, Option<Chunk>)| {
+            let hit = Hit::new(chunk.clone()?, edge.score);
+            Some(Fact::new(normal, edge.clone(), hit))
+        };
+        self.best.iter().filter_map(fact).collect()
+    }
+}
+
+/// Searches a graph, and a library for the passages that state its triples. Clones share both.
 #[derive(Debug, Clone)]
 pub struct GraphTraverse {
     graph: Arc<Graph>,
     library: Arc<Library>,
     names: Option<EntityNames>,
     ranker: Option<Arc<dyn Rank>>,
-    /// Of a search that says none.
+    /// The limits of searches that do not set their own.
     pub(crate) limits: GraphLimits,
 }
 
 impl GraphTraverse {
-    /// Searches `graph`, which was made from `library`, by words.
+    /// Searches `graph`, which was built from `library`, by words.
     pub fn new(graph: Arc<Graph>, library: Arc<Library>) -> Self {
         Self {
             graph,
@@ -50,14 +64,16 @@ impl GraphTraverse {
         }
     }
 
-    /// Begins at entities whose names are like the question, too. Where the embedder fails, it goes by words alone.
+    /// Also begins at entities whose names resemble the question. If the embedder fails, only words
+    /// are used.
     #[must_use]
     pub fn names(mut self, names: EntityNames) -> Self {
         self.names = Some(names);
         self
     }
 
-    /// Ranks the best triples before they are cut to `edge-limit`. Where the ranker fails, their order stays as it was.
+    /// Reranks the best triples before they are cut to `edge-limit`. If the ranker fails, their
+    /// order stays as it was.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.ranker = Some(ranker);
@@ -71,18 +87,21 @@ impl GraphTraverse {
         self
     }
 
-    /// Whether there is nothing to find yet.
+    /// Returns `true` if the graph has no triples.
     pub fn is_empty(&self) -> bool {
         self.graph.size().triples == 0
     }
 
-    /// The first step: where the search goes.
+    /// The first step: follows the triples near a question.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the search up; it changes nothing.
+    ///
+    /// Dropping the future abandons the search and changes nothing.
     ///
     /// # Errors
-    /// The search's thread was lost. Limits out of their bounds are an error as well, which [`GraphLimits::check`] tells before.
+    ///
+    /// The search's thread panicked, or a limit is out of bounds. Call [`GraphLimits::check`] first
+    /// to tell the two apart.
     pub async fn explore(&self, question: &str, limits: GraphLimits) -> Result<Subgraph, RetrieveError> {
         let near = match &self.names {
             None => Vec::new(),
@@ -90,7 +109,7 @@ impl GraphTraverse {
                 .near(question, limits.entity_limit)
                 .await
                 .unwrap_or_else(|error| {
-                    tracing::warn!(code = error.code(), "entities are looked for by words alone");
+                    tracing::warn!(code = error.code(), "searching entities by words only");
                     Vec::new()
                 }),
         };
@@ -102,12 +121,15 @@ impl GraphTraverse {
         found.map_err(RetrieveError::new)
     }
 
-    /// The second: which of its triples to answer from, and the passages behind them, at most so many.
+    /// The second step: selects the triples to answer from, and reads the passages that state them,
+    /// at most `max_passages`.
     ///
     /// # Cancel safety
-    /// Dropping the future gives it up; it changes nothing.
+    ///
+    /// Dropping the future changes nothing.
     ///
     /// # Errors
+    ///
     /// The library cannot be read.
     pub async fn focus(
         &self,
@@ -154,20 +176,20 @@ impl Retrieve for GraphTraverse {
     }
 }
 
-async fn rank(ranker: &dyn Rank, question: &str, edges: &mut Vec<Followed>) {
-    let sentences = edges.iter().map(Followed::sentence).collect();
+async fn rank(ranker: &dyn Rank, question: &str, edges: &mut Vec<FollowedTriple>) {
+    let sentences = edges.iter().map(FollowedTriple::sentence).collect();
     match ranker.rank(question, sentences).await {
         Ok(scores) if scores.len() == edges.len() => {
             let mut ranked: Vec<_> = scores.into_iter().zip(std::mem::take(edges)).collect();
             ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
             *edges = ranked.into_iter().map(|(_, edge)| edge).collect();
         }
-        Ok(_) => tracing::warn!("a ranker gave another number of scores than there were triples"),
-        Err(error) => tracing::warn!(code = error.code(), "the triples are not ranked"),
+        Ok(_) => tracing::warn!("the ranker returned a different number of scores than triples"),
+        Err(error) => tracing::warn!(code = error.code(), "the triples were not reranked"),
     }
 }
 
-/// Chunks of a library, each read once.
+/// The chunks of a library, each read once.
 struct Chunks<'a> {
     library: &'a Library,
     read: HashMap<String, Option<Chunk>>,
@@ -181,7 +203,8 @@ impl<'a> Chunks<'a> {
         }
     }
 
-    /// Nothing for a chunk whose document has gone: the graph follows the library, it does not hold it up.
+    /// Reads a chunk. Returns `None` if its document was removed: the graph follows the library
+    /// with a delay.
     fn get(&mut self, id: &str) -> Result<Option<Chunk>, LibraryError> {
         if let Some(known) = self.read.get(id) {
             return Ok(known.clone());
@@ -194,18 +217,18 @@ impl<'a> Chunks<'a> {
     fn behind(
         mut self,
         subgraph: Subgraph,
-        edges: Vec<Followed>,
+        edges: Vec<FollowedTriple>,
         max_passages: usize,
     ) -> Result<Traversal, LibraryError> {
-        // In the order in which they come, so that equal scores have one order.
-        let (mut scores, mut places): (Vec<(String, f32)>, HashMap<String, usize>) = Default::default();
+        // In order of appearance, so that the order of equal scores is reproducible.
+        let (mut scores, mut indices): (Vec<(String, f32)>, HashMap<String, usize>) = Default::default();
         for edge in &edges {
-            for said in &edge.said {
-                let place = *places.entry(said.chunk_id.clone()).or_insert_with(|| {
-                    scores.push((said.chunk_id.clone(), 0.0));
+            for mention in &edge.mentions {
+                let index = *indices.entry(mention.chunk_id.clone()).or_insert_with(|| {
+                    scores.push((mention.chunk_id.clone(), 0.0));
                     scores.len() - 1
                 });
-                scores[place].1 += edge.score * said.weight;
+                scores[index].1 += edge.score * mention.weight;
             }
         }
         scores.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -219,8 +242,8 @@ impl<'a> Chunks<'a> {
         let mut best = Vec::with_capacity(edges.len());
         for edge in edges {
             let mut surest = None;
-            for said in &edge.said {
-                surest = self.get(&said.chunk_id)?;
+            for mention in &edge.mentions {
+                surest = self.get(&mention.chunk_id)?;
                 if surest.is_some() {
                     break;
                 }

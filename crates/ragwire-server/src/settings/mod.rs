@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::turn::{Durability, JournalLimits, RedisError, RedisOptions, Timeouts, TurnGroup};
-use ragwire_rag::answer::error::MAX_QUESTION_BYTES;
+use ragwire_rag::answer::MAX_QUESTION_BYTES;
 use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 

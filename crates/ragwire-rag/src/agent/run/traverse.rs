@@ -1,6 +1,8 @@
-//! The step `graph_traverse` of an agent: told as a call with its result, as the seed has it, as a search like the others, and triple by triple.
+//! The agent's step `graph_traverse`, reported as a tool call with its result (as Forge's page has
+//! it), as a search like the others, and triple by triple.
 //!
-//! What it adds to the evidence are the passages that state the triples. It does not know who chose it.
+//! The step adds the passages that state the triples to the evidence. It does not know who chose
+//! it.
 
 use std::time::Instant;
 
@@ -10,29 +12,29 @@ use super::Run;
 use crate::Hit;
 use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
-use crate::answer::judge::{Analysis, Judged, Searched, ToolSpec, lexical};
-use crate::graph::answer::explain;
+use crate::answer::judge::{Analysis, JudgeName, Judgement, SearchRecord, ToolSpec, lexical};
 use crate::graph::traverse::TOOL;
-use crate::graph::{GraphTraverse, Traversal};
+use crate::graph::{GraphTraverse, Traversal, explain};
 use ragwire::event::{Levels, Mode, RetrievalResult, RetrievalStart, Search, ToolCall, ToolResult};
 
-/// Entities, and triples, in the tool's result: what a reader looks over. The explanations have all of them.
-const MAX_TOLD: usize = 10;
+/// Number of entities, and of triples, in the tool's result: enough to look over. The explanations
+/// list all of them.
+const MAX_LISTED: usize = 10;
 
-/// What a judge is told of it.
-pub(super) fn choice() -> ToolSpec {
-    let what = "follows what is stated between named things: for how one thing relates to another, and for what leads from one to the next";
-    ToolSpec::new(TOOL, what).relating()
+/// The tool as it is offered to a judge.
+pub(super) fn tool_spec() -> ToolSpec {
+    let description = "follows what is stated between named things: for how one thing relates to another, and for what leads from one to the next";
+    ToolSpec::new(TOOL, description).relating()
 }
 
-/// The numbers that the next explanations of a turn have: no two are named alike.
+/// The numbers of the turn's next explanations, so that no two share an ID.
 #[derive(Debug)]
-pub(super) struct Explained {
+pub(super) struct ExplanationIds {
     exploration: usize,
     focus: usize,
 }
 
-impl Default for Explained {
+impl Default for ExplanationIds {
     fn default() -> Self {
         Self {
             exploration: 1,
@@ -42,15 +44,16 @@ impl Default for Explained {
 }
 
 impl<'a> Run<'a> {
-    /// The graph, where there is something in it.
+    /// The graph, if it has any triples.
     pub(super) fn graph(&self) -> Option<&'a GraphTraverse> {
         self.parts.graph.as_ref().filter(|graph| !graph.is_empty())
     }
 
-    /// How to answer where the question does not say. Words do not know of the graph when they choose; a model's choice stands.
-    pub(super) fn mode(&self, analysis: &Judged<Analysis>) -> Mode {
-        let words_chose = analysis.by == lexical::NAME;
-        // The graph comes after a first search.
+    /// How to answer a question that does not say so itself. The lexical judge does not know about
+    /// the graph when it chooses a mode, so its choice is corrected here; a model's choice is kept.
+    pub(super) fn mode(&self, analysis: &Judgement<Analysis>) -> Mode {
+        let words_chose = analysis.by == JudgeName::Lexical;
+        // The graph is searched after a first search.
         let has_time = self.searches() > 1;
         if words_chose && has_time && lexical::relates(self.prompt) && self.graph().is_some() {
             Mode::Agentic
@@ -59,7 +62,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Searches the graph, and gives the passages that are new.
+    /// Searches the graph and returns the passages that no earlier search had found.
     pub(super) async fn traverse(
         &mut self,
         graph: &GraphTraverse,
@@ -73,8 +76,9 @@ impl<'a> Run<'a> {
         sink.send(RetrievalStart::new(TOOL, query, iteration)).await?;
         let start = Instant::now();
         let subgraph = graph.explore(query, graph.limits).await?;
-        let number = self.explained.exploration;
-        self.explained.exploration = explain("exploration", number, subgraph.edges.iter(), sink).await?;
+        let number = self.explanation_ids.exploration;
+        self.explanation_ids.exploration =
+            explain("exploration", number, subgraph.edges.iter(), sink).await?;
         let most = self.parts.budget.hits;
         let found = graph.focus(query, subgraph, graph.limits, most).await?;
         let took = milliseconds(start);
@@ -85,25 +89,26 @@ impl<'a> Run<'a> {
         }
         sink.send(result).await?;
         let best = found.best.iter().map(|(edge, _)| edge);
-        self.explained.focus = explain("focus", self.explained.focus, best, sink).await?;
-        sink.send(ToolResult::new(TOOL, told(&found)).duration_ms(took))
+        self.explanation_ids.focus = explain("focus", self.explanation_ids.focus, best, sink).await?;
+        sink.send(ToolResult::new(TOOL, tool_result(&found)).duration_ms(took))
             .await?;
-        // On the way from one thing to another stand passages that are like neither, which the gate would refuse: they are what the graph is
-        // for. In the seed it has no say here either.
+        // Passages on the path between two things may resemble neither, and the gate would reject
+        // them. They are what the graph is for, so the gate does not judge them; nor does Forge's.
         self.pool.pass(&found.hits);
         let new = self.pool.add(TOOL, found.hits);
-        self.searched.push(Searched::new(TOOL, query, count(new.len())));
-        self.used(TOOL);
+        self.searched
+            .push(SearchRecord::new(TOOL, query, count(new.len())));
+        self.record_tool(TOOL);
         Ok(new)
     }
 }
 
-/// What was found, in brief.
-fn told(found: &Traversal) -> Value {
-    let triples = found.best.iter().take(MAX_TOLD).map(
+/// Summarizes what was found.
+fn tool_result(found: &Traversal) -> Value {
+    let triples = found.best.iter().take(MAX_LISTED).map(
         |(edge, _)| json!({ "subject": edge.subject, "predicate": edge.predicate, "object": edge.object }),
     );
-    let entities = found.subgraph.entities.iter().take(MAX_TOLD);
+    let entities = found.subgraph.entities.iter().take(MAX_LISTED);
     json!({
         "entities": entities.collect::<Vec<_>>(),
         "triples": triples.collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use crate::answer::generate::NO_ANSWER;
 use crate::test_data;
 use ragwire::event::Verdict;
 
-async fn said(agent: &Agent, question: &str) -> Collected {
+async fn ask_default(agent: &Agent, question: &str) -> Collected {
     ask(agent, AgentQuestion::new(question)).await
 }
 
@@ -13,7 +13,7 @@ async fn said(agent: &Agent, question: &str) -> Collected {
 async fn what_the_documents_do_not_hold_is_refused_in_words() {
     let agent = Agent::lexical(birds());
     for question in ["What is the capital of France?", "the of and"] {
-        let collected = said(&agent, question).await;
+        let collected = ask_default(&agent, question).await;
         assert_eq!(collected.text, NO_ANSWER, "{question}");
         assert_eq!(collected.end.status, Status::Completed, "no answer is no failure");
         assert!(collected.end.metadata.citations.is_empty());
@@ -35,7 +35,7 @@ async fn each_question_within_a_question_is_answered_or_not() {
         ),
     ];
     for (question, text) in cases {
-        assert_eq!(said(&agent, question).await.text, text);
+        assert_eq!(ask_default(&agent, question).await.text, text);
     }
 }
 
@@ -43,7 +43,7 @@ async fn each_question_within_a_question_is_answered_or_not() {
 async fn an_unknown_word_is_named() {
     let agent = Agent::lexical(birds());
     let question = "When do the robin and the owl hunt at night or sing at dawn in Atlantis?";
-    let text = said(&agent, question).await.text;
+    let text = ask_default(&agent, question).await.text;
     assert!(
         text.starts_with("The documents do not mention “Atlantis”. What comes closest: "),
         "{text}"
@@ -89,7 +89,7 @@ async fn a_review_is_told_in_the_words_of_the_adr() {
             "the gate is told first"
         );
     }
-    assert!(told_reviews(&said(&agent, QUESTION).await).is_empty());
+    assert!(told_reviews(&ask_default(&agent, QUESTION).await).is_empty());
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_real_paper_answers_with_pages() {
         ),
     ];
     for (question, wanted, page) in cases {
-        let collected = said(&agent, question).await;
+        let collected = ask_default(&agent, question).await;
         let mut citations = collected.end.metadata.citations.iter();
         let cited = citations.find(|citation| citation.supporting_quote.contains(wanted));
         assert_eq!(
@@ -131,6 +131,6 @@ async fn a_real_paper_answers_with_pages() {
         );
     }
     for question in ["What is the capital of France?", "Who won the 2018 world cup?"] {
-        assert_eq!(said(&agent, question).await.text, NO_ANSWER, "{question}");
+        assert_eq!(ask_default(&agent, question).await.text, NO_ANSWER, "{question}");
     }
 }

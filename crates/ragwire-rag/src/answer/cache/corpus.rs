@@ -1,4 +1,4 @@
-//! What an answer was given from, and whether it would be given today: the seam [`Corpus`] and its two implementations.
+//! The documents behind cached answers: the trait [`Corpus`] and its two implementations.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -9,19 +9,20 @@ use crate::models::Boxed;
 use crate::search::store::{Filter, Search, Store, StoreError};
 use crate::{Library, LibraryError};
 
-/// From this cosine of a question and a chunk on, the chunk might have been found for it.
-pub const MIN_KIN: f32 = 0.25;
+/// Least cosine of a question and a chunk that a search might find for it.
+const MIN_SIMILARITY: f32 = 0.25;
 
 /// The documents behind a cache's answers.
 pub trait Corpus: Debug + Send + Sync + 'static {
-    /// The revision that a search sees now: every document that came up to it can be found.
+    /// The revision that a search sees now: every document added up to it can be found.
     fn revision(&self) -> u64;
 
-    /// What changed after a revision, oldest first, also what no search sees yet; nothing where that is not known any more.
+    /// The changes after a revision, oldest first, including those that no search sees yet. `None`
+    /// if they are not known any more.
     fn changes_since(&self, revision: u64) -> Option<Vec<Change>>;
 
-    /// Whether a search for a question in this one document would bring anything; true where that cannot be known. `vector` is the
-    /// question's, where there is an embedder.
+    /// Whether searching this one document for a question would find anything; `true` if that
+    /// cannot be determined. `vector` is the question's vector, if there is an embedder.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -33,7 +34,7 @@ pub trait Corpus: Debug + Send + Sync + 'static {
     ) -> Boxed<'a, bool>;
 }
 
-/// A library that is searched by its own words.
+/// A library whose own word index is searched.
 #[derive(Debug, Clone)]
 pub struct LibraryCorpus {
     library: Arc<Library>,
@@ -55,7 +56,8 @@ impl Corpus for LibraryCorpus {
         self.library.changes_since(revision)
     }
 
-    /// Whether a passage of the document holds a word of the question. It reads the document, on one of tokio's blocking threads.
+    /// Returns whether a passage of the document contains a word of the question. Reads the
+    /// document on one of tokio's blocking threads.
     fn brings<'a>(
         &'a self,
         document_id: &'a str,
@@ -68,11 +70,11 @@ impl Corpus for LibraryCorpus {
             let passages = library.passages(&document_id)?.unwrap_or_default();
             Ok(passages.iter().any(|passage| {
                 let heading = passage.heading.as_deref().unwrap_or_default();
-                let mut held = library
+                let mut stems = library
                     .terms(&passage.text)
                     .into_iter()
                     .chain(library.terms(heading));
-                held.any(|stem| wanted.contains(&stem))
+                stems.any(|stem| wanted.contains(&stem))
             }))
         };
         Box::pin(async move {
@@ -82,11 +84,11 @@ impl Corpus for LibraryCorpus {
     }
 }
 
-/// A library that is searched in a store, which follows it.
+/// A library that is searched through a store that follows it.
 pub struct StoreCorpus {
     library: Arc<Library>,
     store: Arc<dyn Store>,
-    in_step: Box<dyn Fn() -> u64 + Send + Sync>,
+    indexed_revision: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl Debug for StoreCorpus {
@@ -100,16 +102,17 @@ impl Debug for StoreCorpus {
 }
 
 impl StoreCorpus {
-    /// `in_step` says the revision of `library` up to which `store` has every change; it is asked often and must not wait.
+    /// `indexed_revision` returns the revision of `library` up to which `store` has every change.
+    /// It is called often and must not block.
     pub fn new(
         library: Arc<Library>,
         store: Arc<dyn Store>,
-        in_step: impl Fn() -> u64 + Send + Sync + 'static,
+        indexed_revision: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
         Self {
             library,
             store,
-            in_step: Box::new(in_step),
+            indexed_revision: Box::new(indexed_revision),
         }
     }
 
@@ -122,14 +125,15 @@ impl StoreCorpus {
 
 impl Corpus for StoreCorpus {
     fn revision(&self) -> u64 {
-        (self.in_step)()
+        (self.indexed_revision)()
     }
 
     fn changes_since(&self, revision: u64) -> Option<Vec<Change>> {
         self.library.changes_since(revision)
     }
 
-    /// Whether the store finds a word of the question in the document, or a chunk of at least [`MIN_KIN`]: of vectors, some are always nearest.
+    /// Returns whether the store finds a word of the question in the document, or a chunk with a
+    /// cosine of at least 0.25: of vectors, some are always nearest.
     fn brings<'a>(
         &'a self,
         document_id: &'a str,
@@ -151,7 +155,7 @@ impl Corpus for StoreCorpus {
                 let nearest = self
                     .search(Search::dense(vector.to_vec(), 1), document_id)
                     .await?;
-                Ok::<_, StoreError>(nearest.is_some_and(|score| score >= MIN_KIN))
+                Ok::<_, StoreError>(nearest.is_some_and(|score| score >= MIN_SIMILARITY))
             };
             brings.await.unwrap_or(true)
         })

@@ -1,7 +1,8 @@
-//! Whether two questions mean the same, so that what answered the one answers the other.
+//! Whether two questions mean the same, so that one answer fits both.
 //!
-//! Likeness alone is not enough: questions of one subject are alike in every measure, and the wrong answer to a question is worse than a second
-//! search. So what cannot have one answer is kept apart first, by what is said: numbers, negations, opposites, names, what is asked for, and the same
+//! A similarity score is not enough: questions about one subject are similar in every measure, and
+//! a wrong answer is worse than a second search. So questions that cannot have one answer are told
+//! apart by their words first: numbers, negations, opposites, names, question words, and the same
 //! words in another order.
 
 use std::collections::HashMap;
@@ -15,12 +16,14 @@ use crate::answer::differ::Traits;
 use crate::models::{Embed, Side, dot};
 use crate::search::lexical::{Analyzer, MAX_QUERY_BYTES};
 
-/// From this cosine of two embedded questions on they mean the same. Paraphrases lie at 0.85 and above for the usual sentence embedders,
-/// questions of one subject up to 0.9.
-pub const MIN_COSINE: f64 = 0.92;
-/// From this cosine of their weighed words on, where there is no embedder: all the telling words, but for one that tells little.
-pub const MIN_WORDS: f64 = 0.95;
-/// How long the embedder may take; then the question has no vector.
+/// Default for the least cosine of two embedded questions that mean the same. Usual sentence
+/// embedders place paraphrases at 0.85 and above, and different questions about one subject at up
+/// to 0.9.
+pub(super) const MIN_COSINE: f64 = 0.92;
+/// Default for the least cosine of the weighted words without an embedder: all significant words
+/// match, except for one of little weight.
+pub(super) const MIN_WORDS: f64 = 0.95;
+/// How long the embedder may take. After that the question has no vector.
 const EMBED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How questions are compared.
@@ -31,25 +34,25 @@ pub(super) enum Likeness {
         embedder: Arc<dyn Embed>,
         analyzer: Analyzer,
     },
-    /// By their words, as the library weighs them.
+    /// By their words, weighted as in the library.
     Words(Arc<Library>),
 }
 
-/// What a question is compared by.
+/// A question, prepared for comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Key {
-    /// As it was asked.
+    /// The question as it was asked.
     pub(super) question: String,
     /// In lower case with single spaces.
     plain: String,
-    /// Its telling words in order, each once, with their weights.
+    /// Its significant words in order, each once, with their weights.
     terms: Vec<(String, f32)>,
     pub(super) vector: Option<Vec<f32>>,
     traits: Traits,
 }
 
 impl Likeness {
-    /// Reads a question. Where the embedder fails or is slow it is compared by its very words only.
+    /// Prepares a question. If the embedder fails or is slow, only the exact words are compared.
     pub(super) async fn key(&self, question: &str) -> Key {
         let question = question.trim();
         let read = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
@@ -95,12 +98,12 @@ impl Likeness {
         }
     }
 
-    /// How alike two questions are, if they mean the same.
+    /// Returns the similarity of two questions if they mean the same.
     pub(super) fn same(&self, a: &Key, b: &Key, limits: (f64, f64)) -> Option<f64> {
         if a.plain == b.plain {
             return Some(1.0);
         }
-        // The cheapest first: most questions are nothing alike, and all of them are looked at under a lock.
+        // The cheapest test comes first: most questions differ, and all are compared under a lock.
         let (least, likeness) = match self {
             Self::Dense { .. } => (limits.0, f64::from(dot(a.vector.as_ref()?, b.vector.as_ref()?))),
             Self::Words(_) => (limits.1, words(a, b)?),
@@ -111,7 +114,7 @@ impl Likeness {
 }
 
 impl Key {
-    /// Bytes of it, for a bound.
+    /// The size in bytes, for the limit.
     pub(super) fn bytes(&self) -> usize {
         let terms: usize = self.terms.iter().map(|(stem, _)| stem.len() + 32).sum();
         let vector = self
@@ -122,7 +125,8 @@ impl Key {
     }
 }
 
-/// The same telling words, in another order: who bites whom. Where words were exchanged as well, the likeness tells.
+/// Returns `true` if two questions consist of the same significant words in a different order: who
+/// bites whom. If words differ as well, the similarity decides.
 fn reordered(a: &Key, b: &Key) -> bool {
     let stems = |key: &Key| key.terms.iter().map(|(stem, _)| stem.clone()).collect::<Vec<_>>();
     let (mut of_a, mut of_b) = (stems(a), stems(b));
@@ -134,13 +138,14 @@ fn reordered(a: &Key, b: &Key) -> bool {
     of_a == of_b
 }
 
-/// The cosine of two questions' weighed words, if they ask the same and one of them says nothing that the other does not.
+/// Returns the cosine of two questions' weighted words if they ask for the same kind of answer and
+/// only one of them has words that the other lacks.
 fn words(a: &Key, b: &Key) -> Option<f64> {
-    if a.terms.is_empty() || b.terms.is_empty() || a.traits.asks != b.traits.asks {
+    if a.terms.is_empty() || b.terms.is_empty() || a.traits.question_words != b.traits.question_words {
         return None;
     }
     let weights = |key: &Key| -> HashMap<String, f64> {
-        // A word of many documents still says something.
+        // A word that occurs in many documents still means something.
         key.terms
             .iter()
             .map(|(stem, weight)| (stem.clone(), f64::from(*weight).max(0.1)))
@@ -153,7 +158,7 @@ fn words(a: &Key, b: &Key) -> Option<f64> {
     if own(&of_a, &of_b) && own(&of_b, &of_a) {
         return None;
     }
-    // In the order of the words, so that sums come out the same each time.
+    // Summed in the order of the words, so that the result is reproducible.
     let square = |key: &Key, of: &HashMap<String, f64>| {
         key.terms.iter().map(|(stem, _)| of[stem].powi(2)).sum::<f64>()
     };

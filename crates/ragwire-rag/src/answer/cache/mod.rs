@@ -1,13 +1,16 @@
-//! Answers to questions that mean the same: a stored one is said again with its sources, as long as it would be given again.
+//! A semantic cache: repeats a stored answer, with its sources, for a question that means the same,
+//! as long as the answer is still valid.
 //!
-//! An answer holds as long as the documents that it was given from are there, and no document has come since in which a search for its question
-//! would find anything. Both are looked at when it is about to be said, so there is no moment in which a change is known and an old answer
-//! is said; what is gone with a document is also taken out of memory with the next question.
+//! An answer is valid as long as the documents it was written from exist and no document has been
+//! added in which a search for its question would find anything. Both are checked right before the
+//! answer is repeated, so a known change never lets an outdated answer through. Answers whose
+//! documents were removed are evicted with the next lookup.
 //!
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use ragwire::{Metadata, SendError, Sink, event::Source};
-//! # use ragwire_rag::{Generated, Library, cache::{CacheLimits, LibraryCorpus, Lookup, SemanticCache}};
+//! # use ragwire_rag::{Generated, Library, answer::cache::{CacheLimits, LibraryCorpus, Lookup,
+//! SemanticCache}};
 //! # fn cache(library: Arc<Library>) -> SemanticCache {
 //! let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
 //! let cache = SemanticCache::lexical(library, corpus, CacheLimits::default());
@@ -25,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! It knows no pipeline, and reads documents only through a [`Corpus`].
+//! The cache knows no pipeline and reads documents only through a [`Corpus`].
 
 mod corpus;
 mod likeness;
@@ -36,9 +39,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-pub use corpus::{Corpus, LibraryCorpus, MIN_KIN, StoreCorpus};
-use likeness::{Key, Likeness};
-pub use likeness::{MIN_COSINE, MIN_WORDS};
+pub use corpus::{Corpus, LibraryCorpus, StoreCorpus};
+use likeness::{Key, Likeness, MIN_COSINE, MIN_WORDS};
 
 use crate::ChangeKind;
 use crate::answer::generate::send_words;
@@ -48,58 +50,56 @@ use crate::{Generated, Library};
 use ragwire::event::{CacheHit, Source, Sources};
 use ragwire::{Citation, Metadata, SendError, Sink, Timestamp};
 
-/// Answers kept: a look over all of them takes about a millisecond.
-pub const MAX_ENTRIES: usize = 1_000;
-/// Bytes kept: some 16 KiB for each, sources included.
-pub const MAX_BYTES: usize = 16 * 1024 * 1024;
-/// How long an answer is kept: models and prompts change with the program, documents are looked at anyway.
-pub const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// One answer may take this share of all bytes.
 const LARGEST_SHARE: usize = 8;
-/// Documents that came since an answer and are looked into before it is said again. After more it is given up: a new answer costs less.
-const MAX_LOOKED_INTO: usize = 64;
-/// What an entry costs beside its texts, in bytes.
+/// Number of added documents that are searched before an answer is repeated. After more additions
+/// the answer is evicted: a new one costs less.
+const MAX_ADDED_DOCUMENTS: usize = 64;
+/// Size in bytes of an entry besides its texts.
 const ENTRY_BYTES: usize = 512;
 
-/// How much is kept, for how long, and what counts as the same question.
+/// The limits of a cache, and the least similarity of two questions that mean the same.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct CacheLimits {
-    /// Answers; the one that was not said for longest goes first.
+    /// Number of answers; the least recently used one is evicted first. Default: 1,000, which take
+    /// about a millisecond to compare.
     pub max_entries: usize,
-    /// Bytes of all of them.
+    /// Size of all answers in bytes. Default: 16 MiB, about 16 KiB for each answer with its
+    /// sources.
     pub max_bytes: usize,
-    /// Age of an answer.
+    /// Age at which an answer expires. Default: 24 hours, because models and prompts change with
+    /// the program; documents are checked anyway.
     pub max_age: Duration,
-    /// Least cosine of two questions' vectors.
+    /// Least cosine of two questions' vectors. Default: 0.92.
     pub min_cosine: f64,
-    /// Least cosine of two questions' weighed words, where there is no embedder.
+    /// Least cosine of two questions' weighted words if there is no embedder. Default: 0.95.
     pub min_words: f64,
 }
 
 impl Default for CacheLimits {
     fn default() -> Self {
         Self {
-            max_entries: MAX_ENTRIES,
-            max_bytes: MAX_BYTES,
-            max_age: MAX_AGE,
+            max_entries: 1_000,
+            max_bytes: 16 * 1024 * 1024,
+            max_age: Duration::from_secs(24 * 60 * 60),
             min_cosine: MIN_COSINE,
             min_words: MIN_WORDS,
         }
     }
 }
 
-/// An answer as it was given.
+/// An answer as it was sent.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StoredAnswer {
-    /// Its text.
+    /// The text.
     pub text: String,
-    /// The n-th is `[n]` in the text.
+    /// The citations; the n-th is `[n]` in the text.
     pub citations: Vec<Citation>,
-    /// The passages that it was given from.
+    /// The passages that it was written from.
     pub sources: Vec<Source>,
-    /// How it was found.
+    /// The mode in which it was found.
     pub mode: String,
 }
 
@@ -144,36 +144,40 @@ impl StoredAnswer {
     }
 }
 
-/// An answer that fits a question.
+/// A stored answer that fits a question.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CachedAnswer {
     /// The answer.
     pub answer: Arc<StoredAnswer>,
-    /// The question that it was given to.
+    /// The question that it answered.
     pub original_query: String,
-    /// When.
+    /// When it was stored.
     pub cached_at: Timestamp,
-    /// How alike the two questions are, 0 to 1; 1 for the very same.
+    /// The similarity of the two questions, 0 to 1; 1 for identical ones.
     pub similarity: f64,
 }
 
 impl CachedAnswer {
-    /// As it is told.
+    /// The event that reports the cache hit.
     pub fn event(&self) -> CacheHit {
         CacheHit::new(&self.original_query, self.cached_at.to_string()).similarity(self.similarity)
     }
 
-    /// Says it again: the event, the text word by word, the sources. What is given closes the turn; it consumed nothing, so it has no usage.
+    /// Repeats the answer: the event, the text word by word, the sources. Returns the metadata that
+    /// closes the turn; it has no usage, because nothing was consumed.
     ///
     /// # Back-pressure
-    /// It waits with the sink.
+    ///
+    /// The future waits while the sink is full.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the answer after the last word that was sent.
     ///
     /// # Errors
-    /// The turn is over.
+    ///
+    /// The turn has ended.
     pub async fn replay(&self, sink: &Sink) -> Result<Metadata, SendError> {
         let answer = &self.answer;
         sink.send(self.event()).await?;
@@ -186,16 +190,17 @@ impl CachedAnswer {
     }
 }
 
-/// What a look brought.
+/// The result of [`SemanticCache::lookup`].
 #[derive(Debug)]
 pub enum Lookup {
     /// A stored answer fits.
     Hit(CachedAnswer),
-    /// None does. The answer that is given now can be stored with the ticket.
+    /// No stored answer fits. The new answer can be stored with the ticket.
     Miss(Ticket),
 }
 
-/// A question that was looked for, and the state of the documents before it was answered. Dropping it stores nothing.
+/// A question that was looked up, and the revision of the documents at that time. Dropping the
+/// ticket stores nothing.
 #[derive(Debug)]
 pub struct Ticket {
     scope: String,
@@ -211,9 +216,9 @@ struct Entry {
     answer: Arc<StoredAnswer>,
     stored: Instant,
     cached_at: Timestamp,
-    /// When it was said last, as a number that rises.
+    /// When it was last used, as a number that increases.
     used: u64,
-    /// The documents were looked at up to this revision.
+    /// The revision up to which the documents were checked.
     revision: u64,
     bytes: usize,
 }
@@ -222,9 +227,9 @@ struct Entry {
 struct State {
     entries: Vec<Entry>,
     bytes: usize,
-    /// Numbers given out, to entries and to uses.
+    /// Counter for entry numbers and uses.
     numbers: u64,
-    /// Entries of documents that were taken out up to this revision are gone.
+    /// The revision up to which entries of removed documents have been evicted.
     swept: u64,
 }
 
@@ -240,7 +245,7 @@ impl State {
     }
 }
 
-/// What was found and has to be looked at before it is said.
+/// An entry that has to be checked before it is repeated.
 #[derive(Debug)]
 struct Candidate {
     number: u64,
@@ -249,7 +254,23 @@ struct Candidate {
     found: CachedAnswer,
 }
 
-/// Stored answers, found by what their questions mean. In memory; dropping it forgets them.
+/// Stored answers, found by the meaning of their questions. They are in memory and last as long as
+/// the cache.
+///
+/// ```
+/// use std::sync::Arc;
+/// use ragwire_rag::{Library, LibraryLimits, SemanticCache};
+/// use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, Lookup};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
+/// std::error::Error>> {
+/// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
+/// let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
+/// let cache = SemanticCache::lexical(library, corpus, CacheLimits::default());
+/// assert!(matches!(cache.lookup("alice", "When do robins sing?").await, Lookup::Miss(_)));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SemanticCache {
     likeness: Likeness,
@@ -265,7 +286,8 @@ impl SemanticCache {
         Self::with(Likeness::Dense { embedder, analyzer }, corpus, limits)
     }
 
-    /// Compares questions by their telling words, as `library` weighs them: the same words in the same order, but for one that tells little.
+    /// Compares questions by their significant words, weighted as in `library`: the same words in
+    /// the same order, except for one of little weight.
     pub fn lexical(library: Arc<Library>, corpus: Arc<dyn Corpus>, limits: CacheLimits) -> Self {
         Self::with(Likeness::Words(library), corpus, limits)
     }
@@ -279,26 +301,28 @@ impl SemanticCache {
         }
     }
 
-    /// Looks for an answer to a question that stands alone, before it is searched for.
+    /// Looks for an answer to a question that does not depend on a conversation.
     ///
-    /// `scope` is whatever an answer depends on besides documents and question: the owner and the collection, unless all share them, and
-    /// settings such as the mode. Only answers that were stored under the very same scope are found. A question that leans on a conversation
-    /// is not for here.
+    /// `scope` identifies everything else that an answer depends on: the owner and the collection,
+    /// unless all share them, and settings such as the mode. Only answers stored under the same
+    /// scope are found. Do not look up a question that refers to earlier ones.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing that matters.
+    ///
+    /// Dropping the future loses nothing.
     pub async fn lookup(&self, scope: &str, question: &str) -> Lookup {
-        // Before anything is read: what changes from here on, the answer may not know.
+        // Read first: changes from here on may be missing in the answer.
         let revision = self.corpus.revision();
         let key = self.likeness.key(question).await;
         self.sweep();
-        // Each turn of this loop takes an entry out, or ends it.
+        // Each round evicts an entry or ends the loop.
         while let Some(candidate) = self.best(scope, &key) {
             let holds = self.holds(&candidate, revision).await;
             let mut state = self.state();
             if holds {
                 let used = state.next_number();
-                // It may have gone meanwhile, to make room; it holds all the same.
+                // The entry may have been evicted meanwhile to make room; the answer is valid all
+                // the same.
                 let entry = state
                     .entries
                     .iter_mut()
@@ -317,8 +341,8 @@ impl SemanticCache {
         })
     }
 
-    /// Stores an answer that was given to the end; whether it was. One that was refused, cut short or is empty is not, nor one that is too
-    /// large, nor one whose documents have gone since the look.
+    /// Stores an answer and returns `true`. Returns `false` for an answer that is a refusal, cut
+    /// short, empty or too large, or whose documents were removed since the lookup.
     pub fn store(
         &self,
         ticket: Ticket,
@@ -344,7 +368,7 @@ impl SemanticCache {
         }
         self.sweep();
         let mut state = self.state();
-        // The newer answer to the very same question is the better one.
+        // The newer answer to the same question is the better one.
         state.retain(|entry| entry.scope != ticket.scope || entry.key.question != ticket.key.question);
         while state.entries.len() >= self.limits.max_entries || state.bytes + bytes > self.limits.max_bytes {
             let Some(oldest) = state.entries.iter().map(|entry| entry.used).min() else {
@@ -368,28 +392,28 @@ impl SemanticCache {
         true
     }
 
-    /// How many answers it holds.
+    /// The number of stored answers.
     pub fn len(&self) -> usize {
         self.state().entries.len()
     }
 
-    /// Whether it holds none.
+    /// Returns `true` if no answer is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets all answers of a scope.
+    /// Evicts all answers of a scope.
     pub fn forget(&self, scope: &str) {
         self.state().retain(|entry| entry.scope != scope);
     }
 
-    /// The likeliest answer to a question of a scope.
+    /// The most similar answer to a question of a scope.
     fn best(&self, scope: &str, key: &Key) -> Option<Candidate> {
         let limits = (self.limits.min_cosine, self.limits.min_words);
         let state = self.state();
         let entries = state.entries.iter().filter(|entry| entry.scope == scope);
         let alike = entries.filter_map(|entry| Some((entry, self.likeness.same(key, &entry.key, limits)?)));
-        // Of equals the newer one.
+        // The newer one of several equal ones.
         let (entry, similarity) = alike.max_by(|a, b| a.1.total_cmp(&b.1))?;
         Some(Candidate {
             number: entry.number,
@@ -404,7 +428,8 @@ impl SemanticCache {
         })
     }
 
-    /// Whether an answer would be given again: its documents are there, and none that can be found by now would bring anything else.
+    /// Returns `true` if an answer is still valid: its documents exist, and no document added up to
+    /// `revision` would contribute anything.
     async fn holds(&self, candidate: &Candidate, revision: u64) -> bool {
         let Some(changes) = self.corpus.changes_since(candidate.revision) else {
             return false;
@@ -412,15 +437,15 @@ impl SemanticCache {
         if !self.documents_stay(&candidate.found.answer, candidate.revision) {
             return false;
         }
-        let came = changes
+        let added = changes
             .iter()
             .filter(|change| change.kind == ChangeKind::Added && change.revision <= revision);
-        let came: BTreeSet<&str> = came.map(|change| change.document_id.as_str()).collect();
-        if came.len() > MAX_LOOKED_INTO {
+        let added: BTreeSet<&str> = added.map(|change| change.document_id.as_str()).collect();
+        if added.len() > MAX_ADDED_DOCUMENTS {
             return false;
         }
         let Key { question, vector, .. } = &*candidate.key;
-        for document_id in came {
+        for document_id in added {
             if self.corpus.brings(document_id, question, vector.as_deref()).await {
                 return false;
             }
@@ -428,28 +453,28 @@ impl SemanticCache {
         true
     }
 
-    /// Whether no document of an answer has gone since a revision.
+    /// Returns `true` if no document of an answer was removed since a revision.
     fn documents_stay(&self, answer: &StoredAnswer, revision: u64) -> bool {
         let documents = answer.documents();
         self.corpus.changes_since(revision).is_some_and(|changes| {
-            let mut gone = changes.iter().filter(|change| change.kind == ChangeKind::Removed);
-            gone.all(|change| !documents.contains(change.document_id.as_str()))
+            let mut removed = changes.iter().filter(|change| change.kind == ChangeKind::Removed);
+            removed.all(|change| !documents.contains(change.document_id.as_str()))
         })
     }
 
-    /// Takes out what is too old, and what hangs on documents that are gone.
+    /// Evicts expired answers and those whose documents were removed.
     fn sweep(&self) {
         let mut state = self.state();
         let max_age = self.limits.max_age;
         state.retain(|entry| entry.stored.elapsed() < max_age);
         match self.corpus.changes_since(state.swept) {
-            // Too long ago to know: what is left is looked at when it is about to be said.
+            // The changes are not known that far back: the remaining entries are checked when used.
             None => state.swept = self.corpus.revision(),
             Some(changes) => {
-                let gone = changes.iter().filter(|change| change.kind == ChangeKind::Removed);
-                let gone: BTreeSet<&str> = gone.map(|change| change.document_id.as_str()).collect();
-                if !gone.is_empty() {
-                    state.retain(|entry| entry.answer.documents().is_disjoint(&gone));
+                let removed = changes.iter().filter(|change| change.kind == ChangeKind::Removed);
+                let removed: BTreeSet<&str> = removed.map(|change| change.document_id.as_str()).collect();
+                if !removed.is_empty() {
+                    state.retain(|entry| entry.answer.documents().is_disjoint(&removed));
                 }
                 if let Some(last) = changes.last() {
                     state.swept = last.revision;
@@ -458,12 +483,11 @@ impl SemanticCache {
         }
     }
 
-    // Nothing is half done where a panic could come from.
+    // No code that may panic leaves the state half-changed, so a poisoned lock can be used.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

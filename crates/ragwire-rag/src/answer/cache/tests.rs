@@ -184,7 +184,9 @@ async fn only_answers_that_were_given_to_the_end_are_stored() {
     let mut unanswered = good.clone();
     unanswered.answered = false;
     let empty = good.clone().text(" \n");
-    let large = good.clone().text("x".repeat(MAX_BYTES / 8));
+    let large = good
+        .clone()
+        .text("x".repeat(CacheLimits::default().max_bytes / 8));
     for generated in [
         cut,
         unanswered,
@@ -254,7 +256,7 @@ async fn a_document_that_comes_takes_along_what_it_would_answer() {
     assert!(library.remove(&eaters).unwrap());
     assert_eq!(found(&cache, "s", carp).await, Some(1.0));
     // More than are looked into.
-    for n in 0..=MAX_LOOKED_INTO {
+    for n in 0..=MAX_ADDED_DOCUMENTS {
         add(
             &library,
             &format!("{n}.md"),
@@ -355,7 +357,7 @@ async fn old_answers_are_forgotten() {
     let cache = lexical(&library, CacheLimits::default());
     let question = "When does the robin sing?";
     ask(&cache, "s", question, "At dawn. [1]", &birds).await;
-    tokio::time::advance(MAX_AGE - Duration::from_secs(1)).await;
+    tokio::time::advance(CacheLimits::default().max_age - Duration::from_secs(1)).await;
     assert_eq!(found(&cache, "s", question).await, Some(1.0));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!((found(&cache, "s", question).await, cache.len()), (None, 0));

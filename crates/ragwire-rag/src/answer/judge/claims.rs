@@ -1,16 +1,18 @@
-//! The claims that an answer makes: its sentences, without citations, questions, headings and code.
+//! The claims of an answer: its sentences, without citations, questions, headings and code.
 
 use crate::answer::cite::without_marks;
 use crate::documents::sentences;
 
-/// Most claims of an answer that are checked, the first ones.
-pub const MAX_CLAIMS: usize = 24;
-/// Fewest words of a claim: less is a heading or a number in a list.
+/// Number of claims of an answer that are checked at most, the first ones.
+const MAX_CLAIMS: usize = 24;
+/// Fewest words of a claim: anything shorter is a heading or a number in a list.
 const MIN_WORDS: usize = 3;
-/// How our own remarks on the documents begin; they claim nothing that stands in one.
+/// How this crate's own remarks about the documents begin; they make no claim that a document could
+/// support.
 const REMARK: &str = "The documents do not ";
 
-/// The claims of an answer in their order, each once; at most [`MAX_CLAIMS`]. Empty for an answer that only refuses.
+/// Returns the first 24 claims of an answer in their order, each once. Empty for an answer that
+/// only refuses.
 pub fn claims(answer: &str) -> Vec<String> {
     let mut claims: Vec<String> = Vec::new();
     let text = without_marks(answer);
@@ -35,7 +37,7 @@ pub fn claims(answer: &str) -> Vec<String> {
     claims
 }
 
-/// A line without the sign of a list or of a quotation.
+/// Strips the marker of a list item or quotation from a line.
 fn bare(line: &str) -> &str {
     let line = line.trim_start();
     let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -1,28 +1,30 @@
-//! How much of a question's words the evidence holds, and what to search for where some are missing. It grades no single chunk.
+//! How much of a question's words the evidence covers, and what to search for if some are missing.
+//! Single chunks are not graded here.
 
 use std::collections::HashSet;
 
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
-/// Least share of the question's weight that the evidence has to hold.
+/// Least share of the question's weight that the evidence must cover.
 const ENOUGH: f32 = 0.75;
-/// Hits that count as evidence: an answer is written from the first few.
+/// Number of hits that count as evidence: an answer is written from the first few.
 const JUDGED_HITS: usize = 5;
-/// Most queries asked for in a second round.
+/// Number of queries asked for in a second round at most.
 const MAX_QUERIES: usize = 3;
 
-/// What the evidence lacks.
+/// Whether the evidence covers a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Covered {
-    /// Nothing that matters.
+pub(super) enum EvidenceCoverage {
+    /// Nothing of weight is missing.
     Enough,
-    /// This is to be searched for next; empty where a further search would find nothing new.
+    /// Words are missing. These queries may find them; empty if a further search cannot find
+    /// anything new.
     Lacks(Vec<String>),
 }
 
-/// Whether the first of `hits` hold enough of the telling words of the question.
-pub(super) fn covered(library: &Library, question: &str, hits: &[Hit]) -> Covered {
+/// Returns whether the first of `hits` contain enough of the question's significant words.
+pub(super) fn evidence_coverage(library: &Library, question: &str, hits: &[Hit]) -> EvidenceCoverage {
     let terms = question_terms(library, question);
     let mut held: HashSet<String> = HashSet::new();
     for hit in hits.iter().take(JUDGED_HITS) {
@@ -30,13 +32,13 @@ pub(super) fn covered(library: &Library, question: &str, hits: &[Hit]) -> Covere
         held.extend(library.terms(hit.chunk.heading.as_deref().unwrap_or_default()));
     }
     if coverage(&terms, |term| held.contains(&term.stem)) >= ENOUGH {
-        return Covered::Enough;
+        return EvidenceCoverage::Enough;
     }
     let missing: Vec<&Term> = terms.iter().filter(|term| !held.contains(&term.stem)).collect();
-    Covered::Lacks(next_queries(&terms, &missing))
+    EvidenceCoverage::Lacks(next_queries(&terms, &missing))
 }
 
-/// The missing words together, then each beside the rarest word that was found.
+/// All missing words together, then each with the rarest word that was found.
 fn next_queries(terms: &[Term], missing: &[&Term]) -> Vec<String> {
     let findable: Vec<&str> = missing
         .iter()
@@ -65,20 +67,20 @@ mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
 
-    fn judge(question: &str) -> Covered {
+    fn judge(question: &str) -> EvidenceCoverage {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let text = b"# Birds\n\nA robin sings at dawn.\n\n# Fish\n\nA carp eats plants all day.";
         library
             .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
             .unwrap();
-        // Only the birds were found.
+        // The hits contain the birds only.
         let hits = library.search("robin", 1).unwrap();
-        covered(&library, question, &hits)
+        evidence_coverage(&library, question, &hits)
     }
 
     #[test]
     fn missing_words_are_asked_for_if_they_can_be_found() {
-        assert_eq!(judge("When does the robin sing?"), Covered::Enough);
+        assert_eq!(judge("When does the robin sing?"), EvidenceCoverage::Enough);
         let cases: [(&str, &[&str]); 3] = [
             (
                 "robin or carp, who eats plants?",
@@ -89,7 +91,7 @@ mod tests {
         ];
         for (question, next) in cases {
             let next = next.iter().map(|&query| query.to_owned()).collect();
-            assert_eq!(judge(question), Covered::Lacks(next), "{question}");
+            assert_eq!(judge(question), EvidenceCoverage::Lacks(next), "{question}");
         }
     }
 }

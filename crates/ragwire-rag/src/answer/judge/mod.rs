@@ -1,4 +1,5 @@
-//! Judging a question, its evidence and its answer: the seam [`Judge`], with a model or without one.
+//! Judges of a question, its evidence and its answer: the trait [`Judge`], implemented with a
+//! language model and without one.
 //!
 //! ```
 //! # async fn gate(judge: &dyn ragwire_rag::answer::judge::Judge, hits: &[ragwire_rag::Hit]) -> Result<(), ragwire_rag::answer::judge::JudgeError> {
@@ -7,26 +8,26 @@
 //!
 //! let grades = judge.grade("When do robins sing?", hits).await?;
 //! match Gate::of(&grades.value).action {
-//!     CragAction::Proceed => println!("{} says: answer from these", grades.by),
-//!     CragAction::Expand => println!("read what stands around the ambiguous ones"),
+//!     CragAction::Proceed => println!("{}: answer from these", grades.by.as_str()),
+//!     CragAction::Expand => println!("read the sections around the ambiguous passages"),
 //!     CragAction::ReRetrieve => println!("search for something else"),
 //! }
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | [`lexical`] | judges by words, always and at once |
-//! | [`model`] | judges by a language model, and by words where that fails |
-//! | [`mod@claims`] | the claims that an answer makes |
+//! | [`lexical`] | [`LexicalJudge`]: compares words, deterministic and immediate |
+//! | `model` | [`ModelJudge`]: asks a language model, and falls back to words if that fails |
+//! | `claims` | the claims that an answer makes |
 //!
-//! A judge sends no events and does no search; what it says is made into events here.
+//! A judge neither emits events nor searches; this module turns judgements into events.
 
-pub mod claims;
+mod claims;
 mod coverage;
 pub mod lexical;
-pub mod model;
+mod model;
 mod prompts;
 
 use std::fmt::Debug;
@@ -44,63 +45,95 @@ pub use claims::claims;
 pub use lexical::LexicalJudge;
 pub use model::{JudgeOptions, ModelJudge};
 
-/// Most sub-questions of a question: each is a search of its own.
-pub const MAX_SUB_QUERIES: usize = 4;
-/// Longest query that a judge asks for, in bytes.
-pub const MAX_QUERY_BYTES: usize = 400;
+/// Number of sub-questions of a question at most: each is a search.
+const MAX_SUB_QUERIES: usize = 4;
+/// Length in bytes of the longest query that a judge asks for.
+const MAX_QUERY_BYTES: usize = 400;
 
-/// A judgement and whose it is.
+/// Who made a judgement, as events report it in `judge`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JudgeName {
+    /// The judge that compares words: `lexical`.
+    Lexical,
+    /// A model, or a custom judge, by its name.
+    Named(String),
+}
+
+impl JudgeName {
+    /// The name in events.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Lexical => lexical::NAME,
+            Self::Named(name) => name,
+        }
+    }
+}
+
+/// A judgement and who made it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Judged<T> {
-    /// What was judged.
+pub struct Judgement<T> {
+    /// The verdict.
     pub value: T,
-    /// For the events' `judge`: `lexical`, or the model's name.
-    pub by: String,
-    /// What it consumed, where a model was asked, also where its answer was of no use.
+    /// Who made it.
+    pub by: JudgeName,
+    /// What the model calls consumed, also if their output could not be used. `None` if no model
+    /// was asked.
     pub usage: Option<Usage>,
 }
 
-impl<T> Judged<T> {
-    /// `by` says `value`.
-    pub fn new(value: T, by: impl Into<String>) -> Self {
+impl<T> Judgement<T> {
+    /// A judgement of the judge or model `name`.
+    pub fn new(value: T, name: impl Into<String>) -> Self {
         Self {
             value,
-            by: by.into(),
+            by: JudgeName::Named(name.into()),
+            usage: None,
+        }
+    }
+
+    /// A judgement by comparing words.
+    pub fn lexical(value: T) -> Self {
+        Self {
+            value,
+            by: JudgeName::Lexical,
             usage: None,
         }
     }
 }
 
-/// Why there is no judgement at all. A model that fails, says what cannot be used or takes too long is none of these: then the words judge.
+/// Why a judge cannot judge at all. A model that fails, times out or returns unusable output is not
+/// an error: the lexical judge takes over.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// The model was shut down: it says so ([`ModelError::Closed`]) even where it only has to count, so every later call would fail as well. One
-    /// answer that is lost is not that.
-    #[error("the model that judges is gone")]
-    Gone(#[source] ModelError),
+    /// The model was shut down: it returns [`ModelError::Closed`] even for counting tokens, so
+    /// every later call would fail as well. A single lost answer is not this error.
+    #[error("the judging model was shut down")]
+    Closed(#[source] ModelError),
 }
 
 impl JudgeError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs and logs.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Gone(error) => error.code(),
+            Self::Closed(error) => error.code(),
         }
     }
 }
 
-/// What a question is taken for.
+/// How a judge assesses a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Analysis {
-    /// How hard it looks.
+    /// How many searches it seems to take.
     pub complexity: Complexity,
-    /// What to search for besides the question: its parts, each standing alone, and what it leaves to what was said earlier. At most
-    /// [`MAX_SUB_QUERIES`], none the question itself; empty where the question will do.
+    /// What to search for besides the question: its parts, each understandable alone, and the
+    /// question itself if it depends on the conversation. At most 4, none equal to the question;
+    /// empty if the question alone will do.
     pub sub_queries: Vec<String>,
-    /// How it should be answered.
+    /// How the question should be answered.
     pub mode: Mode,
 }
 
@@ -115,30 +148,31 @@ impl Analysis {
     }
 }
 
-impl Judged<Analysis> {
-    /// As it is told.
+impl Judgement<Analysis> {
+    /// The event that reports the analysis.
     pub fn event(&self, question: &str) -> QueryAnalysis {
         let Analysis {
             complexity,
             sub_queries,
             mode,
         } = &self.value;
-        QueryAnalysis::new(question, *complexity, !sub_queries.is_empty(), *mode).judge(&self.by)
+        QueryAnalysis::new(question, *complexity, !sub_queries.is_empty(), *mode).judge(self.by.as_str())
     }
 }
 
-/// Between which scores the quality gate stands (Yan et al., 2024: the upper and the lower threshold of corrective RAG).
+/// The scores at which the quality gate decides: the upper and the lower threshold of corrective
+/// RAG (Yan et al., 2024).
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Thresholds {
-    /// From here on a chunk answers.
+    /// A chunk with at least this score answers the question.
     pub upper: f64,
-    /// Below, it does not; between the two it may.
+    /// A chunk with a lower score does not answer it. Between the two thresholds it may.
     pub lower: f64,
 }
 
 impl Thresholds {
-    /// The class of a score.
+    /// Returns the class of a score.
     pub fn class(&self, score: f64) -> CragClass {
         if score >= self.upper {
             CragClass::Correct
@@ -154,14 +188,14 @@ impl Thresholds {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Grade {
-    /// 0 to 1. Comparable within one judgement only.
+    /// The score, 0 to 1. Comparable within one judgement only.
     pub score: f64,
-    /// What follows from it.
+    /// The class of the score.
     pub class: CragClass,
 }
 
 impl Grade {
-    /// The grade of a score, brought into 0 to 1; what is no number is 0.
+    /// The grade of a score, clamped to 0 to 1; NaN counts as 0.
     pub fn new(score: f64, thresholds: Thresholds) -> Self {
         let score = if score.is_nan() {
             0.0
@@ -175,7 +209,7 @@ impl Grade {
     }
 }
 
-/// The quality gate behind the grades.
+/// The decision of the quality gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gate {
@@ -183,15 +217,15 @@ pub struct Gate {
     pub correct: u32,
     /// Chunks that may answer.
     pub ambiguous: u32,
-    /// Chunks that do not.
+    /// Chunks that do not answer.
     pub incorrect: u32,
-    /// One chunk that answers is enough to go on; where some may answer, what stands around them is read; where none may, or there is none,
-    /// something else is searched for.
+    /// What to do next. One chunk that answers is enough to proceed; if some chunks may answer,
+    /// their sections are read; if none may, or there are none, another search follows.
     pub action: CragAction,
 }
 
 impl Gate {
-    /// The gate for these grades.
+    /// Decides on these grades.
     pub fn of(grades: &[Grade]) -> Self {
         let of_class = |class| count(grades.iter().filter(|grade| grade.class == class).count());
         let (correct, ambiguous) = (of_class(CragClass::Correct), of_class(CragClass::Ambiguous));
@@ -209,31 +243,32 @@ impl Gate {
     }
 }
 
-/// A chunk that was widened to its parent, and how that was graded then.
+/// A chunk that was replaced by its parent section, and the score of that section.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Widened {
-    /// Which of the hits, counted from 0.
+pub struct Expansion {
+    /// Index of the hit, counted from 0.
     pub hit: usize,
-    /// The score after, 0 to 1.
+    /// The score of the section, 0 to 1.
     pub new_score: f64,
 }
 
-impl Widened {
-    /// The `hit`-th was widened and has `new_score` now.
+impl Expansion {
+    /// The hit with index `hit` was expanded and now has `new_score`.
     pub fn new(hit: usize, new_score: f64) -> Self {
         Self { hit, new_score }
     }
 }
 
-impl Judged<Vec<Grade>> {
-    /// As it is told: the grades of `hits`, one for each, and which of them were widened since. The counts are those from before.
-    pub fn event(&self, hits: &[Hit], widened: &[Widened]) -> CragEvaluation {
+impl Judgement<Vec<Grade>> {
+    /// The event that reports the grades of `hits`, one for each, and which hits were expanded
+    /// afterwards. The counts are those before the expansion.
+    pub fn event(&self, hits: &[Hit], expansions: &[Expansion]) -> CragEvaluation {
         let gate = Gate::of(&self.value);
         let detail = |(at, (hit, grade)): (usize, (&Hit, &Grade))| {
             let detail = CragDetail::new(&hit.chunk.id, grade.class).score(grade.score);
-            match widened.iter().find(|widened| widened.hit == at) {
-                Some(widened) => detail.expanded(true).new_score(widened.new_score),
+            match expansions.iter().find(|expansion| expansion.hit == at) {
+                Some(expansion) => detail.expanded(true).new_score(expansion.new_score),
                 None => detail,
             }
         };
@@ -244,21 +279,21 @@ impl Judged<Vec<Grade>> {
             incorrect,
             action,
         } = gate;
-        let expanded = count(widened.len());
-        CragEvaluation::new(correct, ambiguous, incorrect, action, expanded, details).judge(&self.by)
+        let expanded = count(expansions.len());
+        CragEvaluation::new(correct, ambiguous, incorrect, action, expanded, details).judge(self.by.as_str())
     }
 }
 
-/// What the sources say to each claim of an answer.
+/// The verdict of the sources on each claim of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Verified {
-    /// The claims, in their order.
+pub struct ClaimChecks {
+    /// The checked claims, in their order.
     pub checks: Vec<ClaimCheck>,
 }
 
-impl Verified {
-    /// These verdicts on these claims, one for each.
+impl ClaimChecks {
+    /// Pairs claims with their verdicts, one for each.
     pub fn new(claims: &[String], verdicts: impl IntoIterator<Item = ClaimVerdict>) -> Self {
         let check = |(claim, verdict): (&String, ClaimVerdict)| ClaimCheck::new(claim, verdict);
         Self {
@@ -275,7 +310,8 @@ impl Verified {
         )
     }
 
-    /// The share of claims that are supported, those in part as half; nothing where nothing was claimed.
+    /// The share of claims that are supported; partly supported ones count half. `None` if there
+    /// are no claims.
     pub fn confidence(&self) -> Option<f64> {
         let supported = f64::from(self.of(ClaimVerdict::Supported));
         let half = f64::from(self.of(ClaimVerdict::PartiallySupported)) / 2.0;
@@ -284,8 +320,8 @@ impl Verified {
     }
 }
 
-impl Judged<Verified> {
-    /// As it is told.
+impl Judgement<ClaimChecks> {
+    /// The event that reports the verification.
     pub fn event(&self) -> Verification {
         let verified = &self.value;
         let mut event = Verification::new(
@@ -296,7 +332,7 @@ impl Judged<Verified> {
             verified.checks.clone(),
         );
         event.confidence = verified.confidence();
-        event.judge(&self.by)
+        event.judge(self.by.as_str())
     }
 }
 
@@ -304,11 +340,11 @@ impl Judged<Verified> {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ToolSpec {
-    /// Its name in events. Not [`STOP`].
+    /// The tool's name in events. Must not be `stop`.
     pub name: String,
-    /// What it is for, in a sentence.
+    /// What the tool is for, in one sentence.
     pub description: String,
-    /// Whether it finds how things hang together, and not what is like a query.
+    /// Whether the tool finds how things are related rather than passages that resemble a query.
     pub relates: bool,
 }
 
@@ -322,8 +358,8 @@ impl ToolSpec {
         }
     }
 
-    /// Says that it finds how things hang together: a judge without a model chooses it once, for questions that relate things
-    /// ([`lexical::relates`]), and for no others.
+    /// Marks the tool as one that finds relations: the lexical judge chooses it once for questions
+    /// that relate things ([`lexical::relates`]), and never for others.
     #[must_use]
     pub fn relating(mut self) -> Self {
         self.relates = true;
@@ -331,23 +367,23 @@ impl ToolSpec {
     }
 }
 
-/// What a model says instead of the name of a tool to end its search.
-pub const STOP: &str = "stop";
+/// What a model writes instead of a tool's name to end the search.
+const STOP: &str = "stop";
 
-/// A search that an agent did.
+/// A search that an agent made.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct Searched {
-    /// Which tool.
+pub struct SearchRecord {
+    /// The tool's name.
     pub tool: String,
-    /// What for.
+    /// The query.
     pub query: String,
-    /// How many chunks it brought that were not there before.
+    /// Number of chunks in the result that no earlier search had found.
     pub new_chunks: u32,
 }
 
-impl Searched {
-    /// `tool` brought `new_chunks` for `query`.
+impl SearchRecord {
+    /// `tool` found `new_chunks` for `query`.
     pub fn new(tool: impl Into<String>, query: impl Into<String>, new_chunks: u32) -> Self {
         Self {
             tool: tool.into(),
@@ -357,24 +393,25 @@ impl Searched {
     }
 }
 
-/// How far an agent is.
+/// The state of an agent's search.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Progress<'a> {
-    /// What is to be answered.
+    /// The question.
     pub question: &'a str,
-    /// What it may search with, the most useful first; a judge without a model tries them in that order, those that relate apart.
+    /// The tools that may be used, most useful first. The lexical judge tries them in this order,
+    /// except those that relate things.
     pub tools: &'a [ToolSpec],
-    /// What it did, in order.
-    pub searched: &'a [Searched],
-    /// What it has found, best first.
+    /// The searches so far, in order.
+    pub searched: &'a [SearchRecord],
+    /// The hits so far, best first.
     pub found: &'a [Hit],
-    /// How many more searches it may do.
+    /// How many more searches are allowed.
     pub steps_left: u32,
 }
 
 impl<'a> Progress<'a> {
-    /// At the beginning.
+    /// The state before the first search.
     pub fn new(question: &'a str, tools: &'a [ToolSpec], steps_left: u32) -> Self {
         Self {
             question,
@@ -385,70 +422,97 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// After these searches, with these hits, best first.
+    /// The state after these searches, with these hits, best first.
     #[must_use]
-    pub fn after(mut self, searched: &'a [Searched], found: &'a [Hit]) -> Self {
+    pub fn after(mut self, searched: &'a [SearchRecord], found: &'a [Hit]) -> Self {
         (self.searched, self.found) = (searched, found);
         self
     }
 
-    /// Whether this search was done.
-    fn did(&self, tool: &str, query: &str) -> bool {
-        let same = |done: &Searched| done.tool == tool && done.query.to_lowercase() == query.to_lowercase();
+    /// Returns `true` if this search was made before, whatever the case of the query.
+    fn has_searched(&self, tool: &str, query: &str) -> bool {
+        let same =
+            |done: &SearchRecord| done.tool == tool && done.query.to_lowercase() == query.to_lowercase();
         self.searched.iter().any(same)
     }
 }
 
-/// What an agent does next.
+/// An agent's next step.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NextStep {
-    /// Search: with a tool of those given, for something that this tool was not asked for yet.
+    /// Search with one of the offered tools, for something that this tool has not searched for.
     Search {
-        /// The tool.
+        /// The tool's name.
         tool: String,
-        /// What for, at most [`MAX_QUERY_BYTES`].
+        /// The query, at most 400 bytes.
         query: String,
     },
-    /// What was found is enough, or nothing more will be.
+    /// Stop: the evidence is sufficient, or more searches will not help.
     Stop,
 }
 
-/// Judges. Every call may be dropped; that changes nothing.
+/// Assesses a question, its evidence and its answer, and plans searches.
+///
+/// ```
+/// use std::sync::Arc;
+/// use ragwire_rag::answer::judge::{Judge, LexicalJudge};
+/// use ragwire_rag::{Library, LibraryLimits};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
+/// std::error::Error>> {
+/// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
+/// let judge = LexicalJudge::new(library);
+/// let analysis = judge.analyse("Compare robins and wrens.", &[]).await?;
+/// println!("{} ({})", analysis.value.complexity.as_str(), analysis.by.as_str());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Cancel safety
+///
+/// Dropping the future of any call changes nothing.
 ///
 /// # Errors
-/// Each call fails only where a model is gone for good: [`JudgeError::Gone`].
+///
+/// A call fails only if a model was shut down: [`JudgeError::Closed`].
 pub trait Judge: Debug + Send + Sync + 'static {
-    /// The judge's name where all goes well: `lexical`, or the model's name.
+    /// The judge's usual name in events: `lexical`, or the model's name.
     fn name(&self) -> &str;
 
-    /// What a question is. `earlier` is the conversation before it, oldest first.
+    /// Assesses a question. `earlier` is the conversation before it, oldest first.
     fn analyse<'a>(
         &'a self,
         question: &'a str,
         earlier: &'a [ChatMessage],
-    ) -> Boxed<'a, Result<Judged<Analysis>, JudgeError>>;
+    ) -> Boxed<'a, Result<Judgement<Analysis>, JudgeError>>;
 
-    /// How well each hit answers, in the order of the hits; [`Gate::of`] says what follows.
+    /// Grades how well each hit answers, in the order of the hits; [`Gate::of`] decides what
+    /// follows.
     fn grade<'a>(
         &'a self,
         question: &'a str,
         hits: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Vec<Grade>>, JudgeError>>;
+    ) -> Boxed<'a, Result<Judgement<Vec<Grade>>, JudgeError>>;
 
-    /// What the sources say to each claim ([`claims()`] of an answer), in their order.
+    /// Checks each claim ([`claims()`] of an answer) against the sources, in the order of the
+    /// claims.
     fn verify<'a>(
         &'a self,
         claims: &'a [String],
         sources: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Verified>, JudgeError>>;
+    ) -> Boxed<'a, Result<Judgement<ClaimChecks>, JudgeError>>;
 
-    /// A passage such as might answer the question, to search for its like (Gao et al., 2022: HyDE). It is made up and never shown; nothing
-    /// where nobody can make one up.
-    fn hypothesis<'a>(&'a self, question: &'a str) -> Boxed<'a, Result<Option<Judged<String>>, JudgeError>>;
+    /// Writes a passage that might answer the question, to search for similar ones (HyDE, Gao et
+    /// al., 2022). It is made up and never shown. `None` if the judge cannot write one.
+    fn hypothesis<'a>(
+        &'a self,
+        question: &'a str,
+    ) -> Boxed<'a, Result<Option<Judgement<String>>, JudgeError>>;
 
-    /// What to search for next. It ends: no search is asked for twice, none without steps left.
-    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judged<NextStep>, JudgeError>>;
+    /// Chooses the next search. The search ends: a judge never repeats one and stops when no steps
+    /// are left.
+    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judgement<NextStep>, JudgeError>>;
 }
 
 #[cfg(test)]
@@ -499,26 +563,28 @@ mod tests {
     }
 
     #[test]
-    fn judgements_are_told_with_their_judge() {
+    fn judgements_are_reported_with_their_judge() {
         let hits: Vec<Hit> = (0..2)
             .map(|n| Hit::new(Chunk::new("d", "d.md", n, "x"), 1.0))
             .collect();
         let claims = ["A.".to_owned(), "B.".to_owned()];
         let verdicts = [ClaimVerdict::Supported, ClaimVerdict::PartiallySupported];
-        let told: Vec<Event> = vec![
-            Judged::new(Analysis::simple(), "lexical").event("q").into(),
-            Judged::new(grades(&[0.9, 0.5]), "m")
-                .event(&hits, &[Widened::new(1, 0.75)])
+        let events: Vec<Event> = vec![
+            Judgement::lexical(Analysis::simple()).event("q").into(),
+            Judgement::new(grades(&[0.9, 0.5]), "m")
+                .event(&hits, &[Expansion::new(1, 0.75)])
                 .into(),
-            Judged::new(Verified::new(&claims, verdicts), "m").event().into(),
-            Judged::new(Verified::default(), "m").event().into(),
+            Judgement::new(ClaimChecks::new(&claims, verdicts), "m")
+                .event()
+                .into(),
+            Judgement::new(ClaimChecks::default(), "m").event().into(),
         ];
-        let told: Vec<String> = told
+        let events: Vec<String> = events
             .iter()
             .map(|event| serde_json::to_string(event).unwrap())
             .collect();
         assert_eq!(
-            told,
+            events,
             [
                 r#"{"event":"query_analysis","query":"q","complexity":"simple","decomposed":false,"estimated_mode":"direct","judge":"lexical"}"#,
                 r#"{"event":"crag_evaluation","correct":1,"ambiguous":1,"incorrect":0,"action":"proceed","expanded":1,"details":[{"chunk_id":"d-0","classification":"CORRECT","score":0.9},{"chunk_id":"d-1","classification":"AMBIGUOUS","score":0.5,"expanded":true,"new_score":0.75}],"judge":"m"}"#,

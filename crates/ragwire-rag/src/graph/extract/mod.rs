@@ -1,7 +1,8 @@
-//! From a passage to the triples it states: the seam [`ExtractGraph`], by patterns ([`Patterns`]) or by a model ([`ModelExtractor`]).
+//! From a passage to the triples that it states: the trait [`ExtractGraph`], by patterns
+//! ([`Patterns`]) or by a model ([`ModelExtractor`]).
 //!
-//! What is extracted are names as the passage spells them. It knows no graph: which names are one thing is said by
-//! [`entity`](super::entity).
+//! Names are extracted as the passage spells them. [`entity`](super::entity) determines which names
+//! are one thing.
 
 mod model;
 mod patterns;
@@ -16,29 +17,30 @@ pub use patterns::Patterns;
 use crate::Chunk;
 use crate::models::Boxed;
 
-/// Most triples of one passage. A passage has about ten sentences; more is a list, or an attack.
-pub const MAX_TRIPLES: usize = 32;
-/// Longest predicate, in bytes.
-pub const MAX_PREDICATE_BYTES: usize = 40;
-/// What two things are to each other that only stand in one sentence.
-pub const RELATED_TO: &str = "related_to";
+/// Number of triples of one passage at most. A passage has about ten sentences; more triples come
+/// from a list, or from an attack.
+pub(super) const MAX_TRIPLES: usize = 32;
+/// Length in bytes of the longest predicate.
+pub(super) const MAX_PREDICATE_BYTES: usize = 40;
+/// The predicate between two names that only occur in the same sentence.
+const RELATED_TO: &str = "related_to";
 
 /// A triple as one passage states it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Relation {
-    /// What is spoken of, as the passage spells it.
+    /// The subject, as the passage spells it.
     pub subject: String,
-    /// What is said of it: `is_a`, `uses`, `related_to`, …
+    /// The relation: `is_a`, `uses`, `related_to`, …
     pub predicate: String,
-    /// About what.
+    /// The object, as the passage spells it.
     pub object: String,
-    /// How sure that is, more than 0 and at most 1.
+    /// The certainty, more than 0 and at most 1.
     pub weight: f32,
 }
 
 impl Relation {
-    /// A triple of an extractor of one's own. The weight is brought between 0 and 1.
+    /// Creates a triple. The weight is clamped to the range from 0 (exclusive) to 1.
     pub fn new(
         subject: impl Into<String>,
         predicate: impl Into<String>,
@@ -59,18 +61,19 @@ impl Relation {
     }
 }
 
-/// What one passage gave.
+/// The triples of one passage.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Extraction {
-    /// At most [`MAX_TRIPLES`], surest kinds first.
+    /// The triples, at most 32, surest kinds first.
     pub triples: Vec<Relation>,
-    /// Why the patterns were used and not the model, as a stable word; nothing where all went as it should.
+    /// Why the patterns were used instead of the model, as a stable code; `None` if the extractor
+    /// worked.
     pub fallback: Option<&'static str>,
 }
 
 impl Extraction {
-    /// What an extractor of one's own found.
+    /// The triples that an extractor found; those beyond 32 are dropped.
     pub fn new(mut triples: Vec<Relation>) -> Self {
         triples.truncate(MAX_TRIPLES);
         Self {
@@ -79,7 +82,7 @@ impl Extraction {
         }
     }
 
-    /// Says why another way than the usual one was taken.
+    /// Sets why a fallback was used.
     #[must_use]
     pub fn fallback(mut self, why: &'static str) -> Self {
         self.fallback = Some(why);
@@ -89,12 +92,15 @@ impl Extraction {
 
 /// Finds triples in passages.
 pub trait ExtractGraph: Debug + Send + Sync + 'static {
-    /// Its name. It is kept with what it found: documents of an extractor with another name are read again.
+    /// The extractor's name. It is stored with the triples: if it changes, the documents are read
+    /// again.
     fn name(&self) -> &str;
 
-    /// One extraction for each passage, in order. It does not fail: a passage that gives nothing has no triples.
+    /// Extracts the triples of each passage, in order. It does not fail: a passage that cannot be
+    /// read has no triples.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up what has not begun.
+    ///
+    /// Dropping the future abandons the passages that have not been read.
     fn extract(&self, passages: Vec<Chunk>) -> Boxed<'_, Vec<Extraction>>;
 }

@@ -1,25 +1,26 @@
-//! The verbs of a sentence that relate what stands before them to what stands after, the passive turned round.
+//! The verbs of a sentence that relate what precedes them to what follows. Passive verbs are
+//! reversed.
 
 use super::words::{Lists, Word};
 
-/// How sure a relation of a verb is.
+/// The certainty of a relation stated by a verb.
 const VERB: f32 = 0.8;
-/// How sure `X is a Y` is.
+/// The certainty of `X is a Y`.
 const COPULA: f32 = 0.9;
 
-/// A verb of relation in a sentence.
+/// A verb of relation, with its position in a sentence.
 #[derive(Debug)]
 pub(super) struct Verb {
     pub(super) name: &'static str,
     pub(super) weight: f32,
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// The phrase before it is the object.
+    /// Whether the phrase before it is the object.
     pub(super) passive: bool,
 }
 
 impl Verb {
-    /// The one that begins at a word.
+    /// Returns the verb that begins at a word.
     pub(super) fn at(lists: &Lists, sentence: &[Word<'_>], at: usize) -> Option<Self> {
         let is_be = |word: &Word<'_>| {
             matches!(
@@ -46,7 +47,8 @@ impl Verb {
                 && sentence
                     .get(end)
                     .is_some_and(|next| next.lower == "by" && !next.closes);
-            // `is used by`, `is now used by`, `used by`; but `is used for` states nothing of two things.
+            // `is used by`, `is now used by` and `used by` relate two things; `is used for` does
+            // not.
             let mut begin = at;
             while begin > 0 && lists.is_between(&sentence[begin - 1]) && !lists.denies(&sentence[begin - 1]) {
                 begin -= 1;

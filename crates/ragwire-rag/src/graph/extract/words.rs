@@ -1,34 +1,36 @@
-//! The words of a sentence, and the lists that say which of them carry a name and which a relation.
+//! The words of a sentence, and the lists that determine which of them belong to names or
+//! relations.
 //!
-//! English, as the index is. In another language names and identifiers are still found, relations are not.
+//! The lists are English, as is the index. In other languages names and identifiers are still
+//! found, but relations are not.
 
 use std::collections::HashSet;
 
 use super::super::entity::bare;
 use super::RELATED_TO;
 
-/// One word, and what stands around it.
+/// A word and the punctuation around it.
 #[derive(Debug, Clone)]
 pub(super) struct Word<'a> {
-    /// Without the punctuation around it; never empty.
+    /// The word without punctuation; never empty.
     pub(super) text: &'a str,
-    /// The same in lower case.
+    /// The word in lower case.
     pub(super) lower: String,
-    /// Something opens before it: it begins a phrase.
+    /// Whether an opening mark precedes it, so that it begins a phrase.
     pub(super) opens: bool,
-    /// A comma or more follows: it ends a phrase.
+    /// Whether a comma or a stronger mark follows, so that it ends a phrase.
     pub(super) closes: bool,
-    /// What follows is exactly a comma.
+    /// Whether exactly a comma follows.
     pub(super) comma: bool,
 }
 
-/// Cuts a sentence into its words.
+/// Splits a sentence into words.
 pub(super) fn words(sentence: &str) -> Vec<Word<'_>> {
     let mut words: Vec<Word<'_>> = Vec::new();
     for token in sentence.split_whitespace() {
         let text = bare(token);
         if text.is_empty() || text.contains(char::is_control) {
-            // A dash by itself, a bullet: it parts what stands around it.
+            // A dash by itself or a bullet separates phrases.
             if let Some(last) = words.last_mut() {
                 (last.closes, last.comma) = (true, false);
             }
@@ -48,7 +50,7 @@ pub(super) fn words(sentence: &str) -> Vec<Word<'_>> {
     words
 }
 
-/// Words that no name begins or ends with.
+/// Words that a name neither begins nor ends with.
 const FUNCTION: &str = "a an and any all also always although am among and are as at be because become becomes been before behind being \
     below beside besides between beyond both but by can cannot could did do does doing done down during each either else even ever every \
     few first for from further get gets had has have having he hence her here his how however i if in instead into is it its itself just \
@@ -60,28 +62,29 @@ const FUNCTION: &str = "a an and any all also always although am among and are a
     with within without would yes yet you your yours after above about across again against along already around away able anybody anything \
     everything everybody nobody nowhere anywhere everywhere new old good better best bad etc e.g i.e cf vs see";
 
-/// Words before a name that are no part of it.
+/// Words before a name that are not part of it.
 const DETERMINERS: &str = "a an the its their this these that those his her our your my each every any some all both several many most \
     no one two three four other another such only also";
 
-/// Words that may stand between a subject and its verb.
+/// Words that may occur between a subject and its verb.
 const BETWEEN: &str = "can may must will should might could shall would does do did also always usually often only then still never not \
     cannot therefore thus typically generally currently simply mainly primarily sometimes already now just";
 
-/// Words that deny.
+/// Words that negate.
 const DENIALS: &str = "not never cannot no neither nor without";
 
-/// Words that tie a phrase to the one before it, which is what the sentence is about.
+/// Words that attach a phrase to the one before it, which is the subject of the sentence.
 const PREPOSITIONS: &str = "of in on for with at from to within between under over after before behind";
 
-/// Words that say nothing without what follows `of`.
+/// Words that mean little without the phrase after `of`.
 const LIGHT: &str = "set list kind kinds type types number piece pieces part parts group way ways lot pair form sort series collection \
     sequence variety range example instance amount";
 
-/// Words that stand for the subject of the sentence before.
+/// Words that refer to the subject of the previous sentence.
 const PRONOUNS: &str = "it they";
 
-/// Verbs and phrases that relate, by what they are called: `name: phrase | phrase`. Longer phrases of one beginning are tried first.
+/// Verbs and phrases of relations, by the name of the predicate: `name: phrase | phrase`. Longer
+/// phrases with the same beginning are tried first.
 const RELATIONS: &str = "
     uses: uses | use | used | employs | utilizes | relies on | rely on | makes use of
     has: has | have | had
@@ -117,14 +120,14 @@ const RELATIONS: &str = "
     contrasts_with: differs from | differ from
 ";
 
-/// A phrase that relates.
+/// A phrase that states a relation.
 #[derive(Debug)]
 struct Phrase {
     words: Vec<&'static str>,
     name: &'static str,
 }
 
-/// The lists, ready to be asked.
+/// The word lists as sets.
 #[derive(Debug)]
 pub(super) struct Lists {
     function: HashSet<&'static str>,
@@ -134,9 +137,9 @@ pub(super) struct Lists {
     prepositions: HashSet<&'static str>,
     light: HashSet<&'static str>,
     pronouns: HashSet<&'static str>,
-    /// Longest first.
+    /// The phrases, longest first.
     phrases: Vec<Phrase>,
-    /// The first words of phrases.
+    /// The first words of the phrases.
     beginnings: HashSet<&'static str>,
 }
 
@@ -173,7 +176,7 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Whether no name begins or ends with it.
+    /// Returns `true` if a name neither begins nor ends with the word.
     pub(super) fn is_function(&self, word: &Word<'_>) -> bool {
         self.function.contains(&*word.lower)
     }
@@ -202,12 +205,12 @@ impl Lists {
         self.pronouns.contains(&*word.lower)
     }
 
-    /// Whether a relation may begin here, so that a name ends before it.
+    /// Returns `true` if a relation may begin with the word, so that a name ends before it.
     pub(super) fn begins_relation(&self, word: &Word<'_>) -> bool {
         self.beginnings.contains(&*word.lower)
     }
 
-    /// The relation that begins at `at`, and how many words it has.
+    /// Returns the relation that begins at `at`, and its number of words.
     pub(super) fn relation(&self, words: &[Word<'_>], at: usize) -> Option<(&'static str, usize)> {
         if !self.begins_relation(words.get(at)?) {
             return None;
@@ -230,7 +233,7 @@ impl Lists {
     }
 }
 
-/// `3.2 Attention` is `Attention`.
+/// Strips the number of a heading: `3.2 Attention` becomes `Attention`.
 pub(super) fn without_numbering(heading: &str) -> &str {
     let heading = heading.trim();
     match heading.split_once(' ') {
@@ -253,7 +256,8 @@ pub(super) fn is_acronym(word: &str) -> bool {
         || (is_capitalised(word) && word.contains(|c: char| c.is_ascii_digit()))
 }
 
-/// A name of code: `max_turns`, `Turn::start`, `start()`, `useChat`, `0x1D`.
+/// Returns `true` for an identifier of code: `max_turns`, `Turn::start`, `start()`, `useChat`,
+/// `0x1D`.
 pub(super) fn is_identifier(word: &str) -> bool {
     let mut letters = word.chars().zip(word.chars().skip(1));
     let inner = word.trim_matches('_');

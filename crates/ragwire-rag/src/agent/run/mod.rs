@@ -1,11 +1,12 @@
-//! One question through all steps. Each is told as it begins or ends, in the order of the seed's page.
+//! Runs one question through all steps and emits an event as each step begins or ends, in the order
+//! in which Forge's page shows them.
 
 mod traverse;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::traverse::Explained;
+use self::traverse::ExplanationIds;
 use super::pool::Pool;
 use super::{AgentQuestion, Parts};
 use crate::answer::cache::Lookup;
@@ -13,24 +14,24 @@ use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
 use crate::answer::generate::GenerateRequest;
 use crate::answer::judge::{
-    Gate, Grade, Judged, LexicalJudge, NextStep, Progress, Searched, ToolSpec as Choice, Widened, claims,
-    lexical,
+    Expansion, Gate, Grade, Judgement, LexicalJudge, NextStep, Progress, SearchRecord, ToolSpec,
 };
-use crate::answer::steps::{checked, source};
+use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::GraphTraverse;
 use crate::search::plan::Plan;
 use crate::search::tools::{SearchResults, Tool};
 use crate::{Generated, Hit, Level, search::rank};
 use ragwire::event::{
-    CacheMiss, CragAction, CragClass, GenerationStart, Mode, RerankResult, RetrievalStart, Review, Search,
-    Source, Sources, ToolCall, ToolResult, Verdict,
+    CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalStart, Review, Search, Source, ToolCall,
+    ToolResult, Verdict,
 };
 use ragwire::{Metadata, Sink, Usage};
 
-/// The name of the tool that takes a question apart.
+/// The tool name under which the decomposition of a question is reported.
 const DECOMPOSE: &str = "decompose_query";
 
-/// What a judge may choose from, the most useful first, and what each is for.
+/// The search tools that a judge may choose from, most useful first, with the description that it
+/// reads.
 const TOOLS: [(Tool, &str); 5] = [
     (
         Tool::Hybrid,
@@ -54,14 +55,14 @@ const TOOLS: [(Tool, &str); 5] = [
     ),
 ];
 
-/// What stands behind a choice of the judge.
+/// The tool behind a choice of the judge.
 #[derive(Debug, Clone, Copy)]
-enum Way<'a> {
+enum ToolChoice<'a> {
     Search(Tool),
     Graph(&'a GraphTraverse),
 }
 
-/// The stored answer if there is one, else all steps.
+/// Replays the stored answer if there is one, or runs all steps.
 pub(super) async fn run(
     parts: &Parts,
     question: &AgentQuestion,
@@ -81,41 +82,38 @@ pub(super) async fn run(
         reviews: 0,
         tools_used: Vec::new(),
         usage: None,
-        explained: Explained::default(),
+        explanation_ids: ExplanationIds::default(),
     };
-    // An answer to a question that leans on a conversation is nobody else's.
+    // An answer that depends on a conversation is only valid within it.
     let cache = parts.cache.as_ref().filter(|_| question.earlier.is_empty());
     let Some(cache) = cache else {
-        let answered = run.answer(false).await?;
-        return Ok(answered.metadata);
+        let answer = run.answer(false).await?;
+        return Ok(answer.metadata);
     };
-    // What an answer depends on besides documents and question.
+    // The settings that an answer depends on besides documents and question.
     let mode = question.mode.map_or("any", Mode::as_str);
     let scope = format!("{mode} {}", question.scope);
     match cache.lookup(&scope, prompt).await {
         Lookup::Hit(hit) => {
-            // The seed has the analysis first; a model's would cost more than the answer that is there.
+            // Forge's page shows the analysis first. Asking a model for one would cost more than
+            // the
+            // stored answer saves.
             let judge = LexicalJudge::new(Arc::clone(&parts.library));
-            let analysis = Judged::new(judge.analysis(prompt, &[]), lexical::NAME);
+            let analysis = Judgement::lexical(judge.analysis(prompt, &[]));
             let mut event = analysis.event(prompt);
             event.estimated_mode = question.mode.unwrap_or_else(|| run.mode(&analysis));
             sink.send(event).await?;
             Ok(hit.replay(sink).await?)
         }
         Lookup::Miss(ticket) => {
-            let answered = run.answer(true).await?;
-            cache.store(
-                ticket,
-                &answered.generated,
-                answered.sources,
-                answered.mode.as_str(),
-            );
-            Ok(answered.metadata)
+            let answer = run.answer(true).await?;
+            cache.store(ticket, &answer.generated, answer.sources, answer.mode.as_str());
+            Ok(answer.metadata)
         }
     }
 }
 
-struct Answered {
+struct AgentAnswer {
     generated: Generated,
     sources: Vec<Source>,
     mode: Mode,
@@ -128,28 +126,28 @@ struct Run<'a> {
     prompt: &'a str,
     sink: &'a Sink,
     pool: Pool,
-    searched: Vec<Searched>,
+    searched: Vec<SearchRecord>,
     reviews: u32,
     tools_used: Vec<String>,
-    /// What judges consumed.
+    /// What the judge's model calls consumed.
     usage: Option<Usage>,
-    explained: Explained,
+    explanation_ids: ExplanationIds,
 }
 
 impl Run<'_> {
-    async fn answer(&mut self, missed: bool) -> Result<Answered, AnswerError> {
+    async fn answer(&mut self, is_cache_miss: bool) -> Result<AgentAnswer, AnswerError> {
         let start = Instant::now();
         let analysis = self
             .parts
             .judge
             .analyse(self.prompt, &self.question.earlier)
             .await?;
-        self.consumed(analysis.usage.as_ref());
+        self.add_usage(analysis.usage.as_ref());
         let mode = self.question.mode.unwrap_or_else(|| self.mode(&analysis));
         let mut event = analysis.event(self.prompt);
         event.estimated_mode = mode;
         self.sink.send(event).await?;
-        if missed {
+        if is_cache_miss {
             self.sink.send(CacheMiss::new()).await?;
         }
         let parts = analysis.value.sub_queries;
@@ -157,7 +155,7 @@ impl Run<'_> {
             Mode::Direct => self.direct(&parts).await?,
             Mode::Agentic => {
                 if !parts.is_empty() {
-                    self.told_parts(&parts, milliseconds(start)).await?;
+                    self.send_decomposition(&parts, milliseconds(start)).await?;
                 }
                 self.agentic(&parts).await?;
             }
@@ -166,7 +164,8 @@ impl Run<'_> {
         self.write(context, mode).await
     }
 
-    /// The question and its parts at once; where the gate lets nothing pass, once more with the other tools.
+    /// Searches for the question and its parts. If the gate rejects every hit, searches once more
+    /// with the other tools.
     async fn direct(&mut self, parts: &[String]) -> Result<(), AnswerError> {
         let mut queries = Plan::of(self.prompt).queries;
         for part in parts {
@@ -178,15 +177,15 @@ impl Run<'_> {
         for query in queries {
             new.extend(self.search(Tool::Hybrid, &query, 1).await?);
         }
-        // The gate reads what may be answered from, and no long tail.
+        // The gate reads only hits that may become context, not the long tail.
         let mut candidates = self.pool.best(self.parts.budget.hits);
         candidates.retain(|hit| new.iter().any(|new| new.chunk.id == hit.chunk.id));
         if self.gate(&candidates).await? != CragAction::ReRetrieve {
             return Ok(());
         }
         let mut new = self.search(Tool::Proposition, self.prompt, 2).await?;
-        if let Some(imagined) = self.imagined().await? {
-            new.extend(self.search(Tool::Hyde, &imagined, 2).await?);
+        if let Some(passage) = self.hypothesis().await? {
+            new.extend(self.search(Tool::Hyde, &passage, 2).await?);
         }
         if !new.is_empty() {
             self.gate(&new).await?;
@@ -194,87 +193,94 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Step by step, each chosen by the judge. The parts of the question come first.
+    /// Searches step by step, with the tool and query that the judge chooses. The parts of the
+    /// question come first.
     async fn agentic(&mut self, parts: &[String]) -> Result<(), AnswerError> {
-        let mut tools: Vec<(Way<'_>, Choice)> = TOOLS
+        let mut tools: Vec<(ToolChoice<'_>, ToolSpec)> = TOOLS
             .iter()
             .filter(|(tool, _)| self.parts.tools.has(*tool))
-            .map(|(tool, what)| {
+            .map(|(tool, description)| {
                 (
-                    Way::Search(*tool),
-                    Choice::new(self.parts.tools.name(*tool), *what),
+                    ToolChoice::Search(*tool),
+                    ToolSpec::new(self.parts.tools.name(*tool), *description),
                 )
             })
             .collect();
-        tools.extend(self.graph().map(|graph| (Way::Graph(graph), traverse::choice())));
-        let choices: Vec<Choice> = tools.iter().map(|(_, choice)| choice.clone()).collect();
+        tools.extend(
+            self.graph()
+                .map(|graph| (ToolChoice::Graph(graph), traverse::tool_spec())),
+        );
+        let specs: Vec<ToolSpec> = tools.iter().map(|(_, spec)| spec.clone()).collect();
         let most = self.searches();
-        // What was told of the parts was the first iteration.
+        // The decomposition was reported as the first iteration.
         let before = u32::from(!parts.is_empty());
-        let mut first = parts.iter().map(|part| (Way::Search(Tool::Hybrid), part.clone()));
+        let mut first = parts
+            .iter()
+            .map(|part| (ToolChoice::Search(Tool::Hybrid), part.clone()));
         for done in 0..most {
-            let (way, query) = match first.next() {
+            let (choice, query) = match first.next() {
                 Some(part) => part,
                 None => {
                     let found = self.pool.best(self.parts.budget.context_chunks);
                     let progress =
-                        Progress::new(self.prompt, &choices, most - done).after(&self.searched, &found);
+                        Progress::new(self.prompt, &specs, most - done).after(&self.searched, &found);
                     let next = self.parts.judge.next_step(progress).await?;
-                    self.consumed(next.usage.as_ref());
+                    self.add_usage(next.usage.as_ref());
                     let NextStep::Search { tool: name, query } = next.value else {
                         break;
                     };
-                    // A judge chooses from what it was given; one that does not ends the search.
-                    let Some((way, _)) = tools.iter().find(|(_, choice)| choice.name == name) else {
+                    // A judge that names a tool it was not offered ends the search.
+                    let Some((choice, _)) = tools.iter().find(|(_, spec)| spec.name == name) else {
                         break;
                     };
-                    (*way, query)
+                    (*choice, query)
                 }
             };
             let iteration = before + done + 1;
-            let new = match way {
-                Way::Graph(graph) => self.traverse(graph, &query, iteration).await?,
-                Way::Search(Tool::Hyde) => {
-                    let imagined = self.imagined().await?.unwrap_or(query);
-                    self.search(Tool::Hyde, &imagined, iteration).await?
+            let new = match choice {
+                ToolChoice::Graph(graph) => self.traverse(graph, &query, iteration).await?,
+                ToolChoice::Search(Tool::Hyde) => {
+                    let passage = self.hypothesis().await?.unwrap_or(query);
+                    self.search(Tool::Hyde, &passage, iteration).await?
                 }
-                Way::Search(tool) => self.search(tool, &query, iteration).await?,
+                ToolChoice::Search(tool) => self.search(tool, &query, iteration).await?,
             };
-            if !new.is_empty() && !matches!(way, Way::Graph(_)) {
+            if !new.is_empty() && !matches!(choice, ToolChoice::Graph(_)) {
                 self.gate(&new).await?;
             }
         }
         Ok(())
     }
 
-    async fn told_parts(&mut self, parts: &[String], took: u64) -> Result<(), AnswerError> {
+    async fn send_decomposition(&mut self, parts: &[String], took: u64) -> Result<(), AnswerError> {
         let input = serde_json::json!({ "query": self.prompt });
         let call = ToolCall::new(DECOMPOSE, input).iteration(1u32);
         self.sink.send(call).await?;
         let result = serde_json::json!({ "sub_queries": parts });
         let result = ToolResult::new(DECOMPOSE, result).duration_ms(took);
         self.sink.send(result).await?;
-        self.used(DECOMPOSE);
+        self.record_tool(DECOMPOSE);
         Ok(())
     }
 
-    /// A passage such as might answer, where somebody can make one up and there are vectors to find its like.
-    async fn imagined(&mut self) -> Result<Option<String>, AnswerError> {
+    /// Returns a made-up passage that might answer the question, if the judge can write one and
+    /// there are vectors to search with.
+    async fn hypothesis(&mut self) -> Result<Option<String>, AnswerError> {
         if !self.parts.tools.has(Tool::Hyde) {
             return Ok(None);
         }
-        let imagined = self.parts.judge.hypothesis(self.prompt).await?;
-        Ok(imagined.map(|imagined| {
-            self.consumed(imagined.usage.as_ref());
-            imagined.value
+        let hypothesis = self.parts.judge.hypothesis(self.prompt).await?;
+        Ok(hypothesis.map(|hypothesis| {
+            self.add_usage(hypothesis.usage.as_ref());
+            hypothesis.value
         }))
     }
 
-    /// Searches, and gives what is new.
+    /// Searches and returns the hits that no earlier search had found.
     async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AnswerError> {
         let tools = &self.parts.tools;
         let name = tools.name(tool);
-        // An imagined passage is no query that anybody asked.
+        // A made-up passage is not a query that anyone asked, so the events show the question.
         let shown = if tool == Tool::Hyde { self.prompt } else { query };
         self.sink.send(Search::new(name).query(shown).page(1u32)).await?;
         self.sink
@@ -290,42 +296,43 @@ impl Run<'_> {
         self.sink.send(found.event(name, start.elapsed())).await?;
         let SearchResults { hits, .. } = found;
         let new = self.pool.add(name, hits);
-        self.searched.push(Searched::new(name, query, count(new.len())));
-        self.used(name);
+        self.searched
+            .push(SearchRecord::new(name, query, count(new.len())));
+        self.record_tool(name);
         Ok(new)
     }
 
-    /// Grades hits; those that may answer are read with what stands around them.
+    /// Grades hits. Where the gate says so, ambiguous hits are replaced by their sections.
     async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
         let grades = self.parts.judge.grade(self.prompt, hits).await?;
-        self.consumed(grades.usage.as_ref());
+        self.add_usage(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
         let mut last = grades.value.clone();
-        let mut widened = Vec::new();
+        let mut expansions = Vec::new();
         if action == CragAction::Expand {
             let ambiguous = (0..hits.len()).filter(|at| grades.value[*at].class == CragClass::Ambiguous);
             let wider = self.parents(hits, ambiguous.collect()).await?;
             let texts: Vec<Hit> = wider.iter().map(|(_, hit)| hit.clone()).collect();
             let again = self.parts.judge.grade(self.prompt, &texts).await?;
-            self.consumed(again.usage.as_ref());
+            self.add_usage(again.usage.as_ref());
             for ((at, wider), grade) in wider.into_iter().zip(again.value) {
-                // What got no better for it stays small.
+                // A section that scores lower than its passage does not replace it.
                 if grade.score >= last[at].score {
                     self.pool.widen(&hits[at].chunk.id, &wider);
-                    widened.push(Widened::new(at, grade.score));
+                    expansions.push(Expansion::new(at, grade.score));
                     last[at] = grade;
                 }
             }
         }
-        self.sink.send(grades.event(hits, &widened)).await?;
+        self.sink.send(grades.event(hits, &expansions)).await?;
         if self.question.review {
-            self.told_review(&last, &grades.by).await?;
+            self.send_review(&last, grades.by.as_str()).await?;
         }
         self.pool.grade(hits, &last);
         Ok(action)
     }
 
-    async fn told_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AnswerError> {
+    async fn send_review(&mut self, grades: &[Grade], by: &str) -> Result<(), AnswerError> {
         let Gate {
             correct, ambiguous, ..
         } = Gate::of(grades);
@@ -341,7 +348,7 @@ impl Run<'_> {
         Ok(self.sink.send(review).await?)
     }
 
-    /// The sections of some hits.
+    /// Reads the parent sections of some hits. Hits that are sections are left out.
     async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AnswerError> {
         let library = Arc::clone(&self.parts.library);
         let chunks: Vec<_> = which.into_iter().map(|at| (at, hits[at].clone())).collect();
@@ -361,7 +368,7 @@ impl Run<'_> {
             .map_err(AnswerError::Library)
     }
 
-    /// The evidence in its last order.
+    /// Puts the evidence into its final order and cuts it to the budget.
     async fn order(&mut self) -> Result<Vec<Hit>, AnswerError> {
         let start = Instant::now();
         let budget = self.parts.budget;
@@ -380,7 +387,7 @@ impl Run<'_> {
                     hit.score = score;
                 }
                 let before = hits.len();
-                // Stable: equals stay as the searches had them.
+                // The sort is stable: equal scores keep the order of the searches.
                 hits.sort_by(|a, b| b.score.total_cmp(&a.score));
                 hits.truncate(most);
                 (ranker.method(), before, hits)
@@ -392,69 +399,45 @@ impl Run<'_> {
         }
         self.sink.send(event).await?;
         if self.parts.ranker.is_some() {
-            self.used(&rank::tool(method));
+            self.record_tool(&rank::tool(method));
         }
         Ok(context)
     }
 
-    /// The answer, what it was written from, and whether that holds.
-    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<Answered, AnswerError> {
-        let generator = &self.parts.generator;
+    /// Writes the answer, verifies it if the question asks for that, and assembles the turn's
+    /// metadata.
+    async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<AgentAnswer, AnswerError> {
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool).earlier(&self.question.earlier);
-        let fit = generator.fit(request).await?;
-        let sources: Vec<Source> = context.iter().take(fit.chunks).map(source).collect();
-        let told = Sources::new(sources.clone());
-        if !self.question.sources_last && !sources.is_empty() {
-            self.sink.send(told.clone()).await?;
-        }
-        let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
-        self.sink.send(start).await?;
-        let mut generated = generator.generate(request, self.sink).await?;
-        self.pool.credit(&mut generated.citations);
-        if self.question.verify && generated.answered {
-            let claims = claims(&generated.text);
-            if !claims.is_empty() {
-                let verified = self.parts.judge.verify(&claims, &context[..fit.chunks]).await?;
-                self.consumed(verified.usage.as_ref());
-                self.sink.send(verified.event()).await?;
-            }
-        }
-        if self.question.sources_last && !sources.is_empty() {
-            self.sink.send(told).await?;
-        }
-        let mut metadata = generated
-            .metadata()
-            .mode(mode.as_str())
-            .tools_used(std::mem::take(&mut self.tools_used));
-        let usage = match (generated.usage.clone(), self.usage.take()) {
-            (Some(written), Some(judged)) => Some(written.plus(&judged)),
-            (written, judged) => written.or(judged),
-        };
-        if let Some(usage) = usage {
-            metadata = metadata.usage(usage);
-        }
-        Ok(Answered {
-            generated,
-            sources,
+        let steps = WriteSteps::new(&*self.parts.generator)
+            .verifier(self.question.verify.then_some(&*self.parts.judge))
+            .sources_last(self.question.sources_last);
+        let mut written = write_answer(request, steps, self.sink).await?;
+        self.pool.credit(&mut written.generated.citations);
+        self.add_usage(written.judge_usage.take().as_ref());
+        let tools_used = std::mem::take(&mut self.tools_used);
+        let metadata = written.metadata(mode.as_str(), tools_used, self.usage.take());
+        Ok(AgentAnswer {
+            generated: written.generated,
+            sources: written.sources,
             mode,
             metadata,
         })
     }
 
-    /// Most searches of an agent.
+    /// The number of searches that an agent may make.
     fn searches(&self) -> u32 {
         self.question.searches.unwrap_or(self.parts.budget.searches)
     }
 
-    fn used(&mut self, tool: &str) {
+    fn record_tool(&mut self, tool: &str) {
         if self.tools_used.iter().all(|used| used != tool) {
             self.tools_used.push(tool.to_owned());
         }
     }
 
-    /// Adds what a judge consumed, without how fast it was: that is said of whoever writes the answer.
-    fn consumed(&mut self, usage: Option<&Usage>) {
+    /// Adds what a judge consumed. Its speed is not added: the speed reported is the writer's.
+    fn add_usage(&mut self, usage: Option<&Usage>) {
         if let Some(more) = usage {
             self.usage = Some(self.usage.take().unwrap_or_default().plus(more));
         }

@@ -48,7 +48,7 @@ impl GraphIndexError {
 /// What was done to bring a graph in step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Synced {
+pub struct SyncReport {
     /// Documents whose triples were put in.
     pub added: usize,
     /// Documents whose triples were taken out.
@@ -110,10 +110,10 @@ impl GraphIndex {
     /// A document is in whole or not at all; the next call goes on.
     ///
     /// # Errors
-    /// [`GraphIndexError`]. A graph without room is none: that is told by [`Synced::no_room`].
-    pub async fn sync(&self) -> Result<Synced, GraphIndexError> {
+    /// [`GraphIndexError`]. A graph without room is none: that is told by [`SyncReport::no_room`].
+    pub async fn sync(&self) -> Result<SyncReport, GraphIndexError> {
         let _syncing = self.syncing.lock().await;
-        let mut synced = Synced::default();
+        let mut synced = SyncReport::default();
         let name = self.extractor.name().to_owned();
         let (gone, missing) = self
             .blocking(move |library, graph| {
@@ -162,7 +162,7 @@ impl GraphIndex {
     ///
     /// # Cancel safety
     /// As [`sync`](Self::sync).
-    pub async fn follow(&self, mut told: impl FnMut(Result<Synced, GraphIndexError>)) {
+    pub async fn follow(&self, mut told: impl FnMut(Result<SyncReport, GraphIndexError>)) {
         let mut changes = self.library.changes();
         loop {
             // Seen before it is done: what changes meanwhile wakes again.
@@ -174,7 +174,7 @@ impl GraphIndex {
         }
     }
 
-    async fn add(&self, id: String, synced: &mut Synced) -> Result<(), GraphIndexError> {
+    async fn add(&self, id: String, synced: &mut SyncReport) -> Result<(), GraphIndexError> {
         let of = id.clone();
         let Some(passages) = self.blocking(move |library, _| library.passages(&of)).await?? else {
             // It went in the meantime, which wakes whoever follows.
@@ -252,8 +252,8 @@ impl LibraryFollower for GraphIndex {
     }
 }
 
-impl From<Synced> for FollowReport {
-    fn from(synced: Synced) -> Self {
+impl From<SyncReport> for FollowReport {
+    fn from(synced: SyncReport) -> Self {
         let mut report = Self::default();
         report.added = synced.added;
         report.removed = synced.removed;
@@ -263,5 +263,4 @@ impl From<Synced> for FollowReport {
 }
 
 #[cfg(test)]
-#[path = "index_tests.rs"]
 mod tests;

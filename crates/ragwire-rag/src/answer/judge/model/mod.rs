@@ -1,11 +1,14 @@
-//! The judge that asks a language model, each judgement as JSON of a schema, and falls back to words where that fails.
+//! The judge that asks a language model. Each judgement is JSON of a schema; if that fails, the
+//! lexical judge takes over.
 //!
-//! What a hostile document can do: its text stands in a [`Fence`], and the answer is bound to a schema, so the worst is a
-//! wrong grade or verdict, a search that brings nothing, or a tool out of those given. It cannot name another tool, write to the reader, or ask
-//! for more than the caller's steps.
+//! What a hostile document can achieve is bounded: its text is quoted by a [`Fence`] and the answer
+//! is restricted to a schema, so the worst is a wrong grade or verdict, a useless search, or a bad
+//! choice among the offered tools. It cannot name another tool, write to the reader, or ask for
+//! more steps than the caller allows.
 //!
-//! A call that fails, is cut off, takes too long or says something that the schema does not allow counts for nothing, and the whole step is judged by
-//! words. Grades of two judges are never mixed, since they have no common scale.
+//! If a call fails, is cut off, times out or returns something that the schema does not allow, its
+//! result is discarded and the whole step is judged by words. Grades of two judges are never mixed,
+//! since they have no common scale.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,8 +23,8 @@ use super::prompts::{
     self, BYTES_OF_A_PASSAGE, BYTES_OF_A_QUESTION, conversation, fenced, passages, searches, tools_given,
 };
 use super::{
-    Analysis, Grade, Judge, JudgeError, Judged, LexicalJudge, MAX_QUERY_BYTES, MAX_SUB_QUERIES, NextStep,
-    Progress, STOP, Thresholds, Verified,
+    Analysis, ClaimChecks, Grade, Judge, JudgeError, Judgement, LexicalJudge, MAX_QUERY_BYTES,
+    MAX_SUB_QUERIES, NextStep, Progress, STOP, Thresholds,
 };
 use crate::answer::fence::Fence;
 use crate::models::{Boxed, ChatMessage, FinishReason, LanguageModel, ModelError, Prompt, Sampling, Shape};
@@ -29,40 +32,45 @@ use crate::{Hit, Library};
 use ragwire::Usage;
 use ragwire::event::{ClaimVerdict, Complexity, Mode};
 
-/// How long one step may take before the words judge: what a reader waits for without anything to read.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(20);
-/// Most passages, or claims, in one call: small models lose count beyond.
-pub const MAX_BATCH: usize = 16;
-/// Longest judgement that is read, in bytes. No schema here allows as much.
+/// How long one step may take before the lexical judge takes over: the reader waits that long
+/// without anything to read.
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
+/// Number of passages, or claims, in one call at most: small models lose count beyond that.
+const MAX_BATCH: usize = 16;
+/// Length in bytes of the longest judgement that is read. No schema here allows as much.
 const MAX_JUDGEMENT_BYTES: usize = 16 * 1024;
-/// Longest made-up passage, in bytes.
+/// Length in bytes of the longest made-up passage.
 const MAX_HYPOTHESIS_BYTES: usize = 1_200;
 /// Best grade that the model gives; the score is a share of it.
 const BEST_GRADE: u8 = 10;
-/// Where the quality gate stands: a passage that answers a part or may answer gets 5 by what the model is told.
-pub const THRESHOLDS: Thresholds = Thresholds {
+/// The default thresholds: according to its instructions the model gives 5 to a passage that
+/// answers a part or may answer.
+const THRESHOLDS: Thresholds = Thresholds {
     upper: 0.7,
     lower: 0.3,
 };
-/// Most tokens of an analysis: four sub-questions of some forty words.
+/// Most tokens of an analysis: four sub-questions of about forty words.
 const ANALYSIS_TOKENS: u32 = 384;
 /// Most tokens of a made-up passage: a paragraph.
 const HYPOTHESIS_TOKENS: u32 = 200;
 /// Most tokens of a next step: a query.
 const STEP_TOKENS: u32 = 160;
-/// Most tokens of a list of judgements, and of each in it. Generous: servers may put white space between.
+/// Most tokens of a list of judgements, without its items. Generous, because servers may insert
+/// white space.
 const LIST_TOKENS: u32 = 48;
+/// Most tokens of each item of such a list.
 const ITEM_TOKENS: u32 = 12;
 
-/// How a model judges.
+/// Options of a [`ModelJudge`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct JudgeOptions {
-    /// How long one step may take, all its calls together, before the words judge.
+    /// How long one step may take, all its calls together, before the lexical judge takes over.
+    /// Default: 20 seconds.
     pub timeout: Duration,
-    /// Where the quality gate stands.
+    /// The thresholds of the quality gate. Default: 0.7 and 0.3.
     pub thresholds: Thresholds,
-    /// Most passages, or claims, in one call; fewer where they do not fit.
+    /// Number of passages, or claims, in one call at most; fewer if they do not fit. Default: 16.
     pub max_batch: usize,
 }
 
@@ -76,7 +84,7 @@ impl Default for JudgeOptions {
     }
 }
 
-/// Judges with a language model, and by words where that fails.
+/// Judges with a language model, and by words if that fails.
 #[derive(Debug, Clone)]
 pub struct ModelJudge {
     model: Arc<dyn LanguageModel>,
@@ -84,35 +92,35 @@ pub struct ModelJudge {
     options: JudgeOptions,
 }
 
-/// Why a call brought nothing.
+/// Why a call returned nothing usable.
 #[derive(Debug)]
-enum Useless {
-    /// The model is gone for good.
-    Gone(ModelError),
-    /// It was too long: half of it may fit.
+enum CallError {
+    /// The model was shut down.
+    Closed(ModelError),
+    /// The prompt was too long: half of it may fit.
     TooLong,
-    /// It failed.
+    /// The call failed.
     Failed(ModelError),
-    /// It said what the schema does not allow, or was cut off.
-    Garbage,
+    /// The output violates the schema or was cut off.
+    Unusable,
 }
 
-impl From<ModelError> for Useless {
+impl From<ModelError> for CallError {
     fn from(error: ModelError) -> Self {
         match error {
-            ModelError::Closed => Self::Gone(error),
+            ModelError::Closed => Self::Closed(error),
             ModelError::Overflow { .. } => Self::TooLong,
             error => Self::Failed(error),
         }
     }
 }
 
-/// What the calls of one step came to until now.
+/// What the calls of one step have consumed so far.
 #[derive(Debug, Default)]
-struct Spent(Option<Usage>);
+struct UsageTotal(Option<Usage>);
 
 impl ModelJudge {
-    /// Judges with `model`; where that fails, by words as `library` weighs them.
+    /// Judges with `model`, and falls back to words, weighted as in `library`.
     pub fn new(model: Arc<dyn LanguageModel>, library: Arc<Library>, options: JudgeOptions) -> Self {
         Self {
             model,
@@ -121,37 +129,47 @@ impl ModelJudge {
         }
     }
 
-    /// One step: what the model says, or else what the words say.
+    /// Runs one step: returns the model's judgement, or that of the lexical judge if the model's
+    /// cannot be used.
     async fn step<T>(
         &self,
         step: &'static str,
-        ask: impl AsyncFnOnce(&mut Spent) -> Result<T, Useless>,
+        ask: impl AsyncFnOnce(&mut UsageTotal) -> Result<T, CallError>,
         words: impl FnOnce() -> T,
-    ) -> Result<Judged<T>, JudgeError> {
-        let mut spent = Spent::default();
+    ) -> Result<Judgement<T>, JudgeError> {
+        let mut spent = UsageTotal::default();
         let why = match timeout(self.options.timeout, ask(&mut spent)).await {
             Ok(Ok(value)) => {
-                let mut judged = Judged::new(value, self.model.name());
+                let mut judged = Judgement::new(value, self.model.name());
                 judged.usage = spent.0;
                 return Ok(judged);
             }
-            Ok(Err(Useless::Gone(error))) => return Err(JudgeError::Gone(error)),
-            Ok(Err(Useless::Failed(error))) => error.code(),
-            Ok(Err(Useless::TooLong)) => "too_long",
-            Ok(Err(Useless::Garbage)) => "garbage",
+            Ok(Err(CallError::Closed(error))) => return Err(JudgeError::Closed(error)),
+            Ok(Err(CallError::Failed(error))) => error.code(),
+            Ok(Err(CallError::TooLong)) => "too_long",
+            Ok(Err(CallError::Unusable)) => "unusable",
             Err(_) => "timeout",
         };
-        tracing::debug!(step, why, model = self.model.name(), "the words judge");
-        let mut judged = Judged::new(words(), super::lexical::NAME);
+        tracing::debug!(
+            step,
+            why,
+            model = self.model.name(),
+            "falling back to the lexical judge"
+        );
+        let mut judged = Judgement::lexical(words());
         judged.usage = spent.0;
         Ok(judged)
     }
 
-    /// The text of one call, bounded.
-    async fn text(&self, prompt: Prompt, spent: &mut Spent) -> Result<(String, FinishReason), Useless> {
+    /// Returns the text of one call, within bounds.
+    async fn text(
+        &self,
+        prompt: Prompt,
+        spent: &mut UsageTotal,
+    ) -> Result<(String, FinishReason), CallError> {
         let tokens = self.model.count_tokens(&prompt).await?;
         if tokens.saturating_add(prompt.max_tokens) > self.model.context_tokens() {
-            return Err(Useless::TooLong);
+            return Err(CallError::TooLong);
         }
         let mut generation = self.model.generate(prompt);
         let mut text = String::new();
@@ -162,10 +180,10 @@ impl ModelJudge {
                 Err(error) => return Err(error.into()),
             }
             if text.len() > MAX_JUDGEMENT_BYTES {
-                return Err(Useless::Garbage);
+                return Err(CallError::Unusable);
             }
         }
-        let finished = generation.finished().ok_or(Useless::Garbage)?;
+        let finished = generation.finished().ok_or(CallError::Unusable)?;
         let usage = finished.usage(self.model.name());
         spent.0 = Some(match spent.0.take() {
             Some(before) => before.plus(&usage),
@@ -174,40 +192,41 @@ impl ModelJudge {
         Ok((text, finished.reason))
     }
 
-    /// Whether one answer was lost, or the model itself: then it cannot count either.
-    async fn lost(&self) -> Useless {
+    /// Distinguishes a lost answer from a model that was shut down: the latter cannot count tokens
+    /// either.
+    async fn lost(&self) -> CallError {
         match self.model.count_tokens(&Prompt::user("")).await {
-            Err(ModelError::Closed) => Useless::Gone(ModelError::Closed),
-            _ => Useless::Failed(ModelError::Closed),
+            Err(ModelError::Closed) => CallError::Closed(ModelError::Closed),
+            _ => CallError::Failed(ModelError::Closed),
         }
     }
 
-    /// One call for a judgement of this schema. Its first and last byte are those of the JSON.
+    /// Makes one call for a judgement of this schema. The whole output must be JSON.
     async fn json<T: DeserializeOwned>(
         &self,
         rules: &str,
         asked: String,
         schema: Value,
         max_tokens: u32,
-        spent: &mut Spent,
-    ) -> Result<T, Useless> {
+        spent: &mut UsageTotal,
+    ) -> Result<T, CallError> {
         let prompt = prompt(rules, asked, max_tokens).shape(Shape::Json(schema));
         let (text, reason) = self.text(prompt, spent).await?;
         if reason == FinishReason::Length {
-            return Err(Useless::Garbage);
+            return Err(CallError::Unusable);
         }
-        serde_json::from_str(text.trim()).map_err(|_| Useless::Garbage)
+        serde_json::from_str(text.trim()).map_err(|_| CallError::Unusable)
     }
 
     async fn analysis(
         &self,
         question: &str,
         earlier: &[ChatMessage],
-        spent: &mut Spent,
-    ) -> Result<Analysis, Useless> {
+        spent: &mut UsageTotal,
+    ) -> Result<Analysis, CallError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Said {
+        struct AnalysisOutput {
             complexity: Complexity,
             mode: Mode,
             sub_queries: Vec<String>,
@@ -227,14 +246,14 @@ impl ModelJudge {
             asked = fence.quote("conversation", None, &conversation) + "\n";
         }
         asked += &fence.quote("question", None, question);
-        let said: Said = self
+        let output: AnalysisOutput = self
             .json(prompts::ANALYSE, asked, schema, ANALYSIS_TOKENS, spent)
             .await?;
-        if said.sub_queries.len() > MAX_SUB_QUERIES {
-            return Err(Useless::Garbage);
+        if output.sub_queries.len() > MAX_SUB_QUERIES {
+            return Err(CallError::Unusable);
         }
         let mut sub_queries: Vec<String> = Vec::new();
-        for query in &said.sub_queries {
+        for query in &output.sub_queries {
             let query = cut(query, MAX_QUERY_BYTES).trim();
             let known = sub_queries.iter().any(|known| known == query) || query == question.trim();
             if !query.is_empty() && !known {
@@ -242,21 +261,26 @@ impl ModelJudge {
             }
         }
         Ok(Analysis {
-            complexity: said.complexity,
+            complexity: output.complexity,
             sub_queries,
-            mode: said.mode,
+            mode: output.mode,
         })
     }
 
-    async fn grades(&self, question: &str, hits: &[Hit], spent: &mut Spent) -> Result<Vec<Grade>, Useless> {
+    async fn grades(
+        &self,
+        question: &str,
+        hits: &[Hit],
+        spent: &mut UsageTotal,
+    ) -> Result<Vec<Grade>, CallError> {
         let mut grades = Vec::with_capacity(hits.len());
         let mut open = self.batches(hits.len());
-        // The first ones last, so that they are taken first.
+        // The first batches last, so that they are popped first.
         open.reverse();
         while let Some(range) = open.pop() {
             match self.grade_some(question, &hits[range.clone()], spent).await {
                 Ok(some) => grades.extend(some),
-                Err(Useless::TooLong) if range.len() > 1 => {
+                Err(CallError::TooLong) if range.len() > 1 => {
                     let (first, second) = halves(&range);
                     open.extend([second, first]);
                 }
@@ -270,11 +294,11 @@ impl ModelJudge {
         &self,
         question: &str,
         hits: &[Hit],
-        spent: &mut Spent,
-    ) -> Result<Vec<Grade>, Useless> {
+        spent: &mut UsageTotal,
+    ) -> Result<Vec<Grade>, CallError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Said {
+        struct GradeOutput {
             scores: Vec<u8>,
         }
         let score = json!({"type": "integer", "minimum": 0, "maximum": BEST_GRADE});
@@ -288,24 +312,25 @@ impl ModelJudge {
             fence.quote("question", None, question),
             hits.len()
         );
-        let said: Said = self
+        let output: GradeOutput = self
             .json(prompts::GRADE, asked, schema, list_tokens(hits.len()), spent)
             .await?;
-        if said.scores.len() != hits.len() || said.scores.iter().any(|score| *score > BEST_GRADE) {
-            return Err(Useless::Garbage);
+        if output.scores.len() != hits.len() || output.scores.iter().any(|score| *score > BEST_GRADE) {
+            return Err(CallError::Unusable);
         }
         let share = |score: &u8| f64::from(*score) / f64::from(BEST_GRADE);
         let grade = |score: &u8| Grade::new(share(score), self.options.thresholds);
-        Ok(said.scores.iter().map(grade).collect())
+        Ok(output.scores.iter().map(grade).collect())
     }
 
-    /// The best that any group of sources says to each claim: where they do not fit together, first the claims are parted, then the sources.
+    /// Returns the best verdict of any group of sources on each claim: if they do not fit together,
+    /// first the claims are split, then the sources.
     async fn verdicts(
         &self,
         claims: &[String],
         sources: &[Hit],
-        spent: &mut Spent,
-    ) -> Result<Vec<ClaimVerdict>, Useless> {
+        spent: &mut UsageTotal,
+    ) -> Result<Vec<ClaimVerdict>, CallError> {
         let mut verdicts = vec![ClaimVerdict::Unsupported; claims.len()];
         let claim_batches = self.batches(claims.len()).into_iter();
         let mut open: Vec<_> = claim_batches
@@ -320,16 +345,16 @@ impl ModelJudge {
                 .verify_some(&claims[some.clone()], &sources[of.clone()], spent)
                 .await
             {
-                Ok(said) => {
-                    for (verdict, said) in verdicts[some].iter_mut().zip(said) {
-                        *verdict = better(*verdict, said);
+                Ok(output) => {
+                    for (verdict, output) in verdicts[some].iter_mut().zip(output) {
+                        *verdict = better(*verdict, output);
                     }
                 }
-                Err(Useless::TooLong) if some.len() > 1 => {
+                Err(CallError::TooLong) if some.len() > 1 => {
                     let (first, second) = halves(&some);
                     open.extend([(second, of.clone()), (first, of)]);
                 }
-                Err(Useless::TooLong) if of.len() > 1 => {
+                Err(CallError::TooLong) if of.len() > 1 => {
                     let (first, second) = halves(&of);
                     open.extend([(some.clone(), second), (some, first)]);
                 }
@@ -343,11 +368,11 @@ impl ModelJudge {
         &self,
         claims: &[String],
         sources: &[Hit],
-        spent: &mut Spent,
-    ) -> Result<Vec<ClaimVerdict>, Useless> {
+        spent: &mut UsageTotal,
+    ) -> Result<Vec<ClaimVerdict>, CallError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Said {
+        struct VerdictOutput {
             verdicts: Vec<ClaimVerdict>,
         }
         let verdict = json!({"enum": ["SUPPORTED", "PARTIALLY_SUPPORTED", "UNSUPPORTED"]});
@@ -360,19 +385,19 @@ impl ModelJudge {
             fenced(&fence, "claim", claims),
             claims.len()
         );
-        let said: Said = self
+        let output: VerdictOutput = self
             .json(prompts::VERIFY, asked, schema, list_tokens(claims.len()), spent)
             .await?;
-        if said.verdicts.len() != claims.len() {
-            return Err(Useless::Garbage);
+        if output.verdicts.len() != claims.len() {
+            return Err(CallError::Unusable);
         }
-        Ok(said.verdicts)
+        Ok(output.verdicts)
     }
 
-    async fn next(&self, progress: &Progress<'_>, spent: &mut Spent) -> Result<NextStep, Useless> {
+    async fn next(&self, progress: &Progress<'_>, spent: &mut UsageTotal) -> Result<NextStep, CallError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Said {
+        struct NextStepOutput {
             tool: String,
             query: String,
         }
@@ -390,25 +415,25 @@ impl ModelJudge {
             fence.quote("question", None, question),
             progress.steps_left
         );
-        let said: Said = self
+        let output: NextStepOutput = self
             .json(prompts::NEXT_STEP, asked, schema, STEP_TOKENS, spent)
             .await?;
-        if said.tool == STOP {
+        if output.tool == STOP {
             return Ok(NextStep::Stop);
         }
-        let query = cut(&said.query, MAX_QUERY_BYTES).trim();
-        let given = progress.tools.iter().any(|tool| tool.name == said.tool);
-        // To search for the same again is no plan.
-        if !given || query.is_empty() || progress.did(&said.tool, query) {
-            return Err(Useless::Garbage);
+        let query = cut(&output.query, MAX_QUERY_BYTES).trim();
+        let given = progress.tools.iter().any(|tool| tool.name == output.tool);
+        // Repeating a search brings nothing new.
+        if !given || query.is_empty() || progress.has_searched(&output.tool, query) {
+            return Err(CallError::Unusable);
         }
         Ok(NextStep::Search {
-            tool: said.tool,
+            tool: output.tool,
             query: query.to_owned(),
         })
     }
 
-    async fn made_up(&self, question: &str, spent: &mut Spent) -> Result<Option<String>, Useless> {
+    async fn made_up(&self, question: &str, spent: &mut UsageTotal) -> Result<Option<String>, CallError> {
         let question = cut(question, BYTES_OF_A_QUESTION);
         let asked = Fence::around([question]).quote("question", None, question);
         let (text, _) = self
@@ -418,7 +443,7 @@ impl ModelJudge {
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }
 
-    /// So many things in groups as large as one call takes.
+    /// Splits `things` into ranges as large as one call takes.
     fn batches(&self, things: usize) -> Vec<Range<usize>> {
         let most = self.options.max_batch.max(1);
         let firsts = (0..things).step_by(most);
@@ -458,7 +483,7 @@ fn list_tokens(items: usize) -> u32 {
     LIST_TOKENS.saturating_add(ITEM_TOKENS.saturating_mul(super::count(items)))
 }
 
-/// An object with exactly these members, in this order.
+/// The schema of an object with exactly these members, in this order.
 fn object(members: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
     let properties: serde_json::Map<String, Value> = members
@@ -468,12 +493,12 @@ fn object(members: &[(&str, Value)]) -> Value {
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
-/// A list of exactly so many items.
+/// The schema of a list of exactly this many items.
 fn list(items: &Value, length: usize) -> Value {
     json!({"type": "array", "items": items, "minItems": length, "maxItems": length})
 }
 
-/// A query: characters, where ours are counted in bytes.
+/// The schema of a query. It counts characters, whereas the limit counts bytes.
 fn query_schema() -> Value {
     json!({"type": "string", "maxLength": MAX_QUERY_BYTES / 2})
 }
@@ -487,7 +512,7 @@ impl Judge for ModelJudge {
         &'a self,
         question: &'a str,
         earlier: &'a [ChatMessage],
-    ) -> Boxed<'a, Result<Judged<Analysis>, JudgeError>> {
+    ) -> Boxed<'a, Result<Judgement<Analysis>, JudgeError>> {
         Box::pin(self.step(
             "analyse",
             async move |spent| self.analysis(question, earlier, spent).await,
@@ -499,7 +524,7 @@ impl Judge for ModelJudge {
         &'a self,
         question: &'a str,
         hits: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Vec<Grade>>, JudgeError>> {
+    ) -> Boxed<'a, Result<Judgement<Vec<Grade>>, JudgeError>> {
         if hits.is_empty() {
             return self.words.grade(question, hits);
         }
@@ -514,7 +539,7 @@ impl Judge for ModelJudge {
         &'a self,
         claims: &'a [String],
         sources: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Verified>, JudgeError>> {
+    ) -> Boxed<'a, Result<Judgement<ClaimChecks>, JudgeError>> {
         if claims.is_empty() || sources.is_empty() {
             return self.words.verify(claims, sources);
         }
@@ -522,17 +547,20 @@ impl Judge for ModelJudge {
             "verify",
             async move |spent| {
                 let verdicts = self.verdicts(claims, sources, spent).await?;
-                Ok(Verified::new(claims, verdicts))
+                Ok(ClaimChecks::new(claims, verdicts))
             },
             move || self.words.verified(claims, sources),
         ))
     }
 
-    fn hypothesis<'a>(&'a self, question: &'a str) -> Boxed<'a, Result<Option<Judged<String>>, JudgeError>> {
+    fn hypothesis<'a>(
+        &'a self,
+        question: &'a str,
+    ) -> Boxed<'a, Result<Option<Judgement<String>>, JudgeError>> {
         Box::pin(async move {
-            let ask = async move |spent: &mut Spent| self.made_up(question, spent).await;
+            let ask = async move |spent: &mut UsageTotal| self.made_up(question, spent).await;
             let judged = self.step("hypothesis", ask, || None).await?;
-            Ok(judged.value.map(|text| Judged {
+            Ok(judged.value.map(|text| Judgement {
                 value: text,
                 by: judged.by,
                 usage: judged.usage,
@@ -540,7 +568,7 @@ impl Judge for ModelJudge {
         })
     }
 
-    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judged<NextStep>, JudgeError>> {
+    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judgement<NextStep>, JudgeError>> {
         if progress.steps_left == 0 || progress.tools.is_empty() {
             return self.words.next_step(progress);
         }
@@ -553,5 +581,4 @@ impl Judge for ModelJudge {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

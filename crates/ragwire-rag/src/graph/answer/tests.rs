@@ -1,7 +1,9 @@
 //! Whole turns of GraphRAG: what is sent, in which order, and what closes it.
 
 use super::*;
-use crate::answer::generate::NO_DOCUMENTS;
+use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
+use crate::answer::stream::MAX_ANSWER_BYTES;
+use crate::graph::explain::GRAPH;
 use crate::graph::{GraphIndex, GraphRoom, Patterns};
 use crate::models::scripted::{Reply, Scripted, tokens};
 use crate::models::{Boxed, Embed, ModelError, Side, normalize};
@@ -129,13 +131,13 @@ async fn a_turn_tells_which_triples_it_followed() {
 
 #[tokio::test]
 async fn what_the_graph_does_not_hold_is_refused_in_words() {
-    for (text, question, said) in [
+    for (text, question, expected) in [
         ("", "What does a turn use?", NO_DOCUMENTS),
         (TURNS, "What is the capital of France?", NO_ANSWER),
         (TURNS, "the of and", NO_ANSWER),
     ] {
         let collected = ask(&rag(text).await, GraphQuestion::new(question)).await;
-        assert_eq!(collected.text, said);
+        assert_eq!(collected.text, expected);
         assert_eq!(collected.end.status, Status::Completed);
         assert!(collected.end.metadata.citations.is_empty());
         assert_eq!(collected.end.metadata.extra["answered"], false);

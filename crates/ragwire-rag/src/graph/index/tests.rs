@@ -24,12 +24,12 @@ fn ids(graph: &Graph) -> BTreeSet<String> {
     graph.documents().into_iter().map(|one| one.id).collect()
 }
 
-fn synced(added: usize, removed: usize, passages: usize) -> Synced {
-    Synced {
+fn synced(added: usize, removed: usize, passages: usize) -> SyncReport {
+    SyncReport {
         added,
         removed,
         passages,
-        ..Synced::default()
+        ..SyncReport::default()
     }
 }
 

@@ -155,5 +155,4 @@ pub(super) fn changed(model: &str, before: &LlamaStats, after: &LlamaStats) {
 }
 
 #[cfg(test)]
-#[path = "stats_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! Judging by words: tables, and a real paper.
 
 use super::*;
-use crate::answer::judge::{Gate, STOP, Searched, ToolSpec, claims};
+use crate::answer::judge::{Gate, JudgeName, STOP, SearchRecord, ToolSpec, claims};
 use crate::{LibraryLimits, ParseLimits, parse, test_data};
 use ragwire::event::{CragAction, CragClass};
 
@@ -82,7 +82,7 @@ async fn questions_are_analysed() {
     ];
     for (question, earlier, complexity, sub_queries, mode) in cases {
         let analysis = judge.analyse(question, earlier).await.unwrap();
-        assert_eq!(analysis.by, "lexical");
+        assert_eq!(analysis.by, JudgeName::Lexical);
         let Analysis {
             complexity: found,
             sub_queries: queries,
@@ -178,9 +178,9 @@ async fn an_agent_searches_for_what_is_missing_and_stops() {
         ToolSpec::new("hybrid_search", "words"),
     ];
     let step = |question: &str, searched: &[(&str, &str, u32)], found: &[Hit], steps_left: u32| {
-        let searched: Vec<Searched> = searched
+        let searched: Vec<SearchRecord> = searched
             .iter()
-            .map(|(tool, query, new)| Searched::new(*tool, *query, *new))
+            .map(|(tool, query, new)| SearchRecord::new(*tool, *query, *new))
             .collect();
         match judge.step(&Progress::new(question, &tools, steps_left).after(&searched, found)) {
             NextStep::Search { tool, query } => (tool, query),
@@ -233,9 +233,9 @@ fn what_relates_things_is_asked_for_once_and_only_then() {
         ToolSpec::new("hybrid_search", "words"),
     ];
     let step = |question: &str, searched: &[(&str, u32)], steps_left: u32| {
-        let searched: Vec<Searched> = searched
+        let searched: Vec<SearchRecord> = searched
             .iter()
-            .map(|(tool, new)| Searched::new(*tool, question, *new))
+            .map(|(tool, new)| SearchRecord::new(*tool, question, *new))
             .collect();
         let most = if searched.is_empty() { 0 } else { 2 };
         let found = judge.library.search("robin carp", most).unwrap();

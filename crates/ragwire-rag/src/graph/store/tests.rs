@@ -82,7 +82,7 @@ fn one_thing_is_one_entity_with_its_spellings() {
     fill(&graph);
     let size = graph.size();
     assert_eq!(
-        (size.documents, size.entities, size.triples, size.said),
+        (size.documents, size.entities, size.triples, size.mentions),
         (3, 3, 2, 4)
     );
     assert_eq!(
@@ -101,12 +101,12 @@ fn one_thing_is_one_entity_with_its_spellings() {
         ("turn", "has", "owner")
     );
     assert!((has.weight - 0.9).abs() < 1e-6, "doubts multiply: {}", has.weight);
-    let said: Vec<_> = has
-        .said
+    let mentions: Vec<_> = has
+        .mentions
         .iter()
-        .map(|said| (&*said.chunk_id, said.weight))
+        .map(|mention| (&*mention.chunk_id, mention.weight))
         .collect();
-    assert_eq!(said, [("d1-2", 0.8), ("d2-1", 0.5)]);
+    assert_eq!(mentions, [("d1-2", 0.8), ("d2-1", 0.5)]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_cannot_be_a_triple_is_left_out() {
         .map(|n| triple(&format!("s{n}"), "uses", "queue", f32::NAN))
         .collect();
     graph.put("d1", "p", vec![(0, many)]).unwrap();
-    assert_eq!(graph.size().said, MAX_TRIPLES);
+    assert_eq!(graph.size().mentions, MAX_TRIPLES);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_file_is_one_process_s_and_one_version_s() {
         "graph_in_use"
     );
     drop(graph);
-    let database = redb::Database::create(folder.0.join(FILE_NAME)).unwrap();
+    let database = redb::Database::create(folder.0.join(Graph::FILE_NAME)).unwrap();
     let write = database.begin_write().unwrap();
     let meta = redb::TableDefinition::<&str, u64>::new("meta");
     write.open_table(meta).unwrap().insert("version", 99).unwrap();
@@ -222,7 +222,7 @@ fn a_file_is_one_process_s_and_one_version_s() {
         error.to_string(),
         "the graph has format 99, and this program reads 1"
     );
-    std::fs::write(folder.0.join(FILE_NAME), b"not a database").unwrap();
+    std::fs::write(folder.0.join(Graph::FILE_NAME), b"not a database").unwrap();
     assert_eq!(
         Graph::open(&folder.0, GraphRoom::default()).unwrap_err().code(),
         "graph_storage"
@@ -253,5 +253,5 @@ fn a_full_graph_refuses_and_is_as_it_was() {
     )
     .unwrap();
     assert_eq!(graph.size().entities, 3);
-    assert_eq!(graph.size().said, 3);
+    assert_eq!(graph.size().mentions, 3);
 }

@@ -1,13 +1,17 @@
-//! From a question to the triples near it: breadth first, best edges first, and never more than the limits say.
+//! From a question to the triples near it: breadth first, best edges first, within the limits.
 //!
-//! 1. The words of the question find entities by the words of their names; rare words tell more. Names that an embedder finds alike come in
-//!    by reciprocal rank. The best `entity-limit` of them are where the search begins.
-//! 2. In each of `max-path-length` steps every entity at the edge gives its best `triple-limit` triples that were not followed yet; the best
-//!    of all of them are followed while there are fewer than `max-subgraph-size`, and their other ends are the next edge.
-//! 3. The best of what was followed, `edge-score-limit` and then `edge-limit` of them, are what an answer is written from.
+//! 1. The words of the question find entities by the words of their names; rare words weigh more.
+//!    Names that an embedder finds similar are merged in by reciprocal rank. The search begins at
+//!    the best `entity-limit` entities.
+//! 2. In each of `max-path-length` steps every entity at the frontier offers its best
+//!    `triple-limit` triples that were not followed yet. The best of all of them are followed while
+//!    there are fewer than `max-subgraph-size`; their other ends are the next frontier.
+//! 3. An answer is written from the best triples that were followed: `edge-score-limit`, then
+//!    `edge-limit` of them.
 //!
-//! A triple is worth its weight times its relevance: the share of the question's words that it holds, on a base that lets it count without
-//! any. Equal ones go by their spelling, so that a graph that grew and one that was opened find the same.
+//! The score of a triple is its weight times its relevance: the share of the question's words that
+//! it contains, plus a base so that it counts even without any. Equal scores are ordered by
+//! spelling, so that a graph that grew and one that was reopened find the same.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -18,45 +22,45 @@ use crate::Chunk;
 use crate::search::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
 use crate::search::retrieve::reciprocal_ranks;
 
-/// What a triple without any word of the question is worth, as a share of one with all.
+/// Relevance of a triple without any word of the question, relative to one with all.
 const BASE: f32 = 0.1;
-/// Passages told of one triple, surest first: it may stand in thousands.
-pub const MAX_PASSAGES: usize = 8;
+/// Number of passages listed for one triple, surest first: thousands may state it.
+const MAX_PASSAGES: usize = 8;
 
-/// A passage that says a triple.
+/// A passage that states a triple.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Said {
-    /// The document.
+pub struct Mention {
+    /// The document's ID.
     pub document_id: String,
-    /// The chunk.
+    /// The chunk's ID.
     pub chunk_id: String,
-    /// How sure it is.
+    /// The certainty, 0 to 1.
     pub weight: f32,
 }
 
-/// A triple that was followed.
+/// A triple that a search followed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Followed {
-    /// The name of its subject, as it is spelled most often.
+pub struct FollowedTriple {
+    /// The subject's name in its most frequent spelling.
     pub subject: String,
-    /// What is said of it.
+    /// The relation.
     pub predicate: String,
-    /// The name of its object.
+    /// The object's name in its most frequent spelling.
     pub object: String,
-    /// In which step, counted from 1.
+    /// The step in which it was followed, counted from 1.
     pub hop: usize,
-    /// How sure it is, by all passages that say it.
+    /// The certainty, 0 to 1, from all passages that state it.
     pub weight: f32,
-    /// Its weight times its relevance; comparable within one search only.
+    /// The weight times the relevance; comparable within one search only.
     pub score: f32,
-    /// Passages that say it, at most [`MAX_PASSAGES`], surest first.
-    pub said: Vec<Said>,
+    /// The passages that state it, surest first, at most 8.
+    pub mentions: Vec<Mention>,
 }
 
-impl Followed {
-    /// `turn uses bounded queue`, as a ranker reads it.
+impl FollowedTriple {
+    /// The triple as a phrase for a ranker: `turn uses bounded queue`.
     pub fn sentence(&self) -> String {
         format!(
             "{} {} {}",
@@ -67,21 +71,21 @@ impl Followed {
     }
 }
 
-/// What was found for a question.
+/// The triples near a question.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Subgraph {
-    /// The entities that the search began at, best first.
+    /// The entities at which the search began, best first.
     pub entities: Vec<String>,
-    /// The triples that were followed: step by step, best first in each.
-    pub edges: Vec<Followed>,
+    /// The triples that were followed, step by step, best first within each.
+    pub edges: Vec<FollowedTriple>,
 }
 
 impl Subgraph {
-    /// The best edges of all steps, at most so many.
-    pub fn best(&self, limit: usize) -> Vec<Followed> {
+    /// Returns the best edges of all steps, at most `limit`.
+    pub fn best(&self, limit: usize) -> Vec<FollowedTriple> {
         let mut best = self.edges.clone();
-        // Edges of a step are sorted already; sorting is stable, so an earlier step wins.
+        // The edges of each step are sorted and the sort is stable, so an earlier step wins.
         best.sort_by(|a, b| b.score.total_cmp(&a.score));
         best.truncate(limit);
         best
@@ -92,15 +96,18 @@ impl Graph {
     /// Searches by the words of the question.
     ///
     /// # Errors
-    /// A limit is out of its bounds.
+    ///
+    /// A limit is out of bounds.
     pub fn search(&self, question: &str, limits: &GraphLimits) -> Result<Subgraph, LimitError> {
         self.search_near(question, &[], limits)
     }
 
-    /// The same, with keys of entities that something else found, best first.
+    /// Searches by the words of the question and from the entities with the keys `near`, best
+    /// first, which were found in another way.
     ///
     /// # Errors
-    /// A limit is out of its bounds.
+    ///
+    /// A limit is out of bounds.
     pub fn search_near(
         &self,
         question: &str,
@@ -118,12 +125,12 @@ impl Graph {
 
 struct Search<'a> {
     shared: &'a Shared,
-    /// What each word of the question tells.
+    /// The weight of each word of the question.
     words: HashMap<String, f32>,
     all: f32,
 }
 
-/// An edge that may be followed.
+/// An edge that may be followed next.
 struct Candidate<'a> {
     id: u32,
     edge: &'a Edge,
@@ -141,7 +148,7 @@ impl<'a> Search<'a> {
                 words.insert(word, (1.0 + total / with).ln());
             }
         }
-        // Summed up in one order: floats are not associative.
+        // Summed in one order: the addition of floats is not associative.
         let mut weights: Vec<f32> = words.values().copied().collect();
         weights.sort_by(f32::total_cmp);
         Self {
@@ -178,13 +185,13 @@ impl<'a> Search<'a> {
                 followed.insert(one.id);
                 let ends = [one.edge.subject, one.edge.object];
                 frontier.extend(ends.into_iter().filter(|end| !visited.contains(end)));
-                found.edges.push(self.told(&one, hop));
+                found.edges.push(self.followed(&one, hop));
             }
         }
         found
     }
 
-    /// Where to begin, best first.
+    /// The entities to begin at, best first.
     fn seeds(&self, near: &[String], limit: usize) -> Vec<u32> {
         let mut by_words: HashMap<u32, f32> = HashMap::new();
         for word in self.words.keys() {
@@ -200,23 +207,24 @@ impl<'a> Search<'a> {
         by_words.sort_by(order);
         let near: Vec<u32> = near.iter().filter_map(|key| self.shared.id(key)).collect();
         if !near.is_empty() {
-            // Equal ranks stay in the order of the lists, which is by key.
+            // Equal ranks keep the order of the lists, which is by key.
             by_words = reciprocal_ranks(&[by_words.into_iter().map(|(id, _)| id).collect(), near]);
         }
         by_words.truncate(limit);
         by_words.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// How well a name fits the question: what its words in the question tell, and what share of the name they are.
+    /// Returns how well a name matches the question: the weight of its words that the question
+    /// contains, times their share of the name.
     fn likeness(&self, id: u32) -> f32 {
         let (mut held, mut all) = (0.0, 0.0);
         let total = self.shared.entities.len() as f32;
         for word in self.key(id).split(' ') {
             let with = self.shared.by_word.get(word).map_or(1, BTreeSet::len) as f32;
-            let tells = (1.0 + total / with).ln();
-            all += tells;
+            let weight = (1.0 + total / with).ln();
+            all += weight;
             if self.words.contains_key(word) {
-                held += tells;
+                held += weight;
             }
         }
         if all > 0.0 { held * held / all } else { 0.0 }
@@ -249,21 +257,22 @@ impl<'a> Search<'a> {
             .chain(self.key(edge.object).split(' '));
         let mut held: Vec<(&str, f32)> = Vec::new();
         for word in ends {
-            if let Some(tells) = self.words.get(word)
+            if let Some(weight) = self.words.get(word)
                 && held.iter().all(|(known, _)| *known != word)
             {
-                held.push((word, *tells));
+                held.push((word, *weight));
             }
         }
-        let mut share: f32 = held.iter().map(|(_, tells)| tells).sum();
+        let mut share: f32 = held.iter().map(|(_, weight)| weight).sum();
         let verb = edge.predicate.split('_').next().unwrap_or_default();
-        // `consists_of` holds the question's `consist`: a verb's stem begins it. `u` would begin every `uses`.
+        // `consists_of` matches the question's `consist`: the verb begins with its stem. Without a
+        // minimum length, `u` would match every `uses`.
         let named = self
             .words
             .iter()
             .filter(|(word, _)| word.len() > 2 && verb.starts_with(&***word));
         let named = named.filter(|(word, _)| held.iter().all(|(known, _)| known != word));
-        share += named.map(|(_, tells)| *tells).fold(0.0, f32::max);
+        share += named.map(|(_, weight)| *weight).fold(0.0, f32::max);
         let covered = if self.all > 0.0 {
             (share / self.all).min(1.0)
         } else {
@@ -272,26 +281,30 @@ impl<'a> Search<'a> {
         edge.weight * (BASE + covered) / (BASE + 1.0)
     }
 
-    fn told(&self, one: &Candidate<'a>, hop: usize) -> Followed {
-        let mut said: Vec<_> = one.edge.said.iter().collect();
-        // Equally sure ones stay in the order of their documents.
-        said.sort_by(|a, b| b.1.total_cmp(a.1));
+    fn followed(&self, one: &Candidate<'a>, hop: usize) -> FollowedTriple {
+        let mut mentions: Vec<_> = one.edge.mentions.iter().collect();
+        // Equally sure ones keep the order of their documents.
+        mentions.sort_by(|a, b| b.1.total_cmp(a.1));
         let passage = |(place, weight): (&(u32, u32), &f32)| {
             let document_id = self.shared.documents.get(&place.0)?.id.clone();
-            Some(Said {
+            Some(Mention {
                 chunk_id: Chunk::id_of(&document_id, place.1),
                 document_id,
                 weight: *weight,
             })
         };
-        Followed {
+        FollowedTriple {
             subject: self.name(one.edge.subject).to_owned(),
             predicate: one.edge.predicate.to_string(),
             object: self.name(one.edge.object).to_owned(),
             hop,
             weight: one.edge.weight,
             score: one.score,
-            said: said.into_iter().take(MAX_PASSAGES).filter_map(passage).collect(),
+            mentions: mentions
+                .into_iter()
+                .take(MAX_PASSAGES)
+                .filter_map(passage)
+                .collect(),
         }
     }
 
@@ -304,7 +317,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Higher scores first, then by spelling.
+/// Orders by score, highest first, then by spelling.
 fn better(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
     let spelled = |one: &Candidate<'_>| {
         (
@@ -319,5 +332,4 @@ fn better(a: &Candidate<'_>, b: &Candidate<'_>) -> Ordering {
 }
 
 #[cfg(test)]
-#[path = "search_tests.rs"]
 mod tests;

@@ -1,8 +1,10 @@
-//! Triples by patterns: what a sentence says with a verb of relation or with `is a`, and, much weaker, what stands together in it.
+//! Triples found by patterns: what a sentence states with a verb of relation or with `is a`, and,
+//! much weaker, which names occur in it together.
 //!
-//! Names are capitalised runs, identifiers of code, headings, what is defined, what takes part in a relation, and phrases that come twice.
-//! The same passage always gives the same triples, in the same order. There is no grammar here: a verb relates the phrase before it to
-//! the phrases after it, which is right for plain prose and nothing for a sentence of nested clauses. It knows one passage at a time.
+//! Names are capitalized runs, identifiers of code, headings, defined terms, subjects and objects
+//! of relations, and phrases that occur twice. The same passage always yields the same triples in
+//! the same order. There is no grammar: a verb relates the phrase before it to the phrases after
+//! it, which works for plain prose but not for nested clauses. Each passage is read on its own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,27 +17,30 @@ use crate::Chunk;
 use crate::documents::sentences;
 use crate::models::Boxed;
 
-/// Most words of a name. The longest terms of a paper have four; a run of five is a title.
+/// Number of words of a name at most. The longest terms of a paper have four; a run of more than
+/// five is a title.
 const MAX_NAME_WORDS: usize = 5;
-/// Most words of a phrase before or after a verb.
+/// Number of words of a phrase before or after a verb at most.
 const MAX_PHRASE_WORDS: usize = 4;
-/// Most objects of one verb: `uses A, B, C and D`.
+/// Number of objects of one verb at most: `uses A, B, C and D`.
 const MAX_OBJECTS: usize = 4;
-/// Names of one sentence that are related by standing in it: the pairs grow with the square.
-const MAX_TOGETHER: usize = 8;
-/// Most names of one passage.
+/// Number of names of one sentence that are related to each other at most: the pairs grow
+/// quadratically.
+const MAX_COOCCURRING: usize = 8;
+/// Number of names of one passage at most.
 const MAX_NAMES: usize = 64;
-/// How sure it is that two names of one sentence have to do with each other; each further sentence adds to it.
-const TOGETHER: f32 = 0.2;
-/// How sure it is that a name has to do with the heading it stands under, and for how many names that is said.
+/// The certainty that two names of one sentence are related; each further sentence adds to it.
+const COOCCURRING: f32 = 0.2;
+/// The certainty that a name is related to the heading above it,
 const UNDER_HEADING: f32 = 0.1;
+/// and for how many names that is stated.
 const MAX_UNDER_HEADING: usize = 6;
-/// How sure it is that a section is a part of the one above it.
+/// The certainty that a section is part of the one above it.
 const NESTED: f32 = 0.5;
-/// What a pronoun in place of the subject leaves of the weight.
+/// Factor for a triple whose subject is a pronoun.
 const BY_PRONOUN: f32 = 0.75;
 
-/// Finds triples by patterns. Cheap to share, and needs nothing but the text.
+/// Finds triples by patterns. Cheap to clone; it needs only the text.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     tables: Arc<Tables>,
@@ -48,10 +53,12 @@ struct Tables {
 }
 
 impl Patterns {
-    /// What its triples are kept under. Another number where it finds other triples.
+    /// The name under which the triples are stored. The number changes when the patterns find other
+    /// triples.
     pub const NAME: &'static str = "patterns-1";
 
-    /// The triples of one passage: relations in the order of the text, then what stands together, surest first. At most [`MAX_TRIPLES`].
+    /// Returns the triples of one passage: stated relations in the order of the text, then
+    /// co-occurring names, surest first. At most 32.
     pub fn triples(&self, chunk: &Chunk) -> Vec<Relation> {
         Passage::new(&self.tables, chunk).triples()
     }
@@ -66,7 +73,7 @@ impl ExtractGraph for Patterns {
         let this = self.clone();
         Box::pin(async move {
             let count = passages.len();
-            // Some 100 µs for a passage, and a document has hundreds.
+            // A passage takes about 100 µs, and a document has hundreds.
             let work = move || -> Vec<Extraction> {
                 let extraction = |chunk| Extraction::new(this.triples(chunk));
                 passages.iter().map(extraction).collect()
@@ -79,7 +86,7 @@ impl ExtractGraph for Patterns {
     }
 }
 
-/// A name of the passage.
+/// A name in the passage.
 #[derive(Debug)]
 struct Name {
     key: String,
@@ -95,12 +102,12 @@ struct Passage<'a> {
     names: Vec<Name>,
     by_key: HashMap<String, usize>,
     relations: Vec<Relation>,
-    /// Which two names are related already, whatever by.
+    /// Pairs of names that are related by any predicate.
     related: HashSet<(String, String)>,
     stated: HashSet<(String, &'static str, String)>,
 }
 
-/// A range of words, its end not in it.
+/// A range of words; the end is exclusive.
 type Range = (usize, usize);
 
 impl<'a> Passage<'a> {
@@ -134,13 +141,13 @@ impl<'a> Passage<'a> {
         }
         self.repeated(&sentences);
         self.nested();
-        self.together(&sentences);
+        self.cooccurring(&sentences);
         self.under_heading();
         self.relations.truncate(MAX_TRIPLES);
         self.relations
     }
 
-    /// Remembers a name, and says which one it is; nothing where it is none.
+    /// Adds a name and returns its index; `None` if the text is not a name.
     fn add_name(&mut self, text: &str) -> Option<usize> {
         if text.split(' ').count() > MAX_NAME_WORDS
             || !text.contains(char::is_alphabetic)
@@ -182,10 +189,10 @@ impl<'a> Passage<'a> {
         true
     }
 
-    /// What the verbs of a sentence say.
+    /// Adds the relations that the verbs of a sentence state.
     fn relations_of(&mut self, sentence: &[Word<'_>], last_subject: &mut Option<String>) {
         let lists = &self.tables.lists;
-        let (mut at, mut said_of) = (0, None::<String>);
+        let (mut at, mut subject_before) = (0, None::<String>);
         while at < sentence.len() {
             let Some(verb) = Verb::at(lists, sentence, at) else {
                 at += 1;
@@ -196,9 +203,12 @@ impl<'a> Passage<'a> {
             {
                 continue;
             }
-            let Some(subject) =
-                self.subject(sentence, verb.begin, said_of.as_deref(), last_subject.as_deref())
-            else {
+            let Some(subject) = self.subject(
+                sentence,
+                verb.begin,
+                subject_before.as_deref(),
+                last_subject.as_deref(),
+            ) else {
                 continue;
             };
             let weight = if subject.by_pronoun {
@@ -216,17 +226,18 @@ impl<'a> Passage<'a> {
             }
             if stated && !verb.passive {
                 *last_subject = Some(subject.text.clone());
-                said_of = Some(subject.text);
+                subject_before = Some(subject.text);
             }
         }
     }
 
-    /// What stands before a verb: the phrase, what a preposition hangs it on, what `which` stands for, or what `it` does.
+    /// Finds the subject of a verb: the phrase before it, the head of that phrase before a
+    /// preposition, or what `which` or `it` refers to.
     fn subject(
         &self,
         sentence: &[Word<'_>],
         verb: usize,
-        said_of: Option<&str>,
+        subject_before: Option<&str>,
         last_subject: Option<&str>,
     ) -> Option<Subject> {
         let lists = &self.tables.lists;
@@ -253,14 +264,14 @@ impl<'a> Passage<'a> {
                         return None;
                     }
                 }
-                "and" | "or" | "then" => return known(said_of, false),
+                "and" | "or" | "then" => return known(subject_before, false),
                 _ if lists.is_pronoun(before) && (end == 1 || sentence[end - 2].closes) => {
                     return known(last_subject, true);
                 }
                 _ => return None,
             }
         }
-        // `the queue of a turn`: of the queue.
+        // The head of `the queue of a turn` is `queue`.
         for _ in 0..2 {
             let mut from = range.0;
             while from > 0 && lists.is_determiner(&sentence[from - 1]) && !sentence[from - 1].closes {
@@ -282,7 +293,7 @@ impl<'a> Passage<'a> {
         })
     }
 
-    /// The phrase that ends before `end`, where nothing parts it from what follows.
+    /// The phrase that ends at `end`, unless punctuation separates it from what follows.
     fn phrase_before(&self, sentence: &[Word<'_>], end: usize) -> Range {
         if end == 0 || sentence[end - 1].closes {
             return (end, end);
@@ -306,7 +317,7 @@ impl<'a> Passage<'a> {
         (start, end)
     }
 
-    /// What stands after a verb: one phrase, or several that are listed.
+    /// Finds the objects of a verb: one phrase, or several in a list.
     fn objects(&self, sentence: &[Word<'_>], verb_end: usize) -> Vec<String> {
         let lists = &self.tables.lists;
         let mut found = Vec::new();
@@ -315,7 +326,7 @@ impl<'a> Passage<'a> {
             let Some(range) = self.phrase_after(sentence, at) else {
                 break;
             };
-            // `A uses B, and C uses D`: C is no object of the first.
+            // In `A uses B, and C uses D`, C is not an object of the first verb.
             let next = sentence.get(range.1);
             if !found.is_empty()
                 && next.is_some_and(|next| lists.begins_relation(next) || lists.is_between(next))
@@ -341,7 +352,7 @@ impl<'a> Passage<'a> {
     fn phrase_after(&self, sentence: &[Word<'_>], from: usize) -> Option<Range> {
         let lists = &self.tables.lists;
         let mut at = from;
-        // `one of the`, `all the`.
+        // Skips `one of the` and `all the`.
         while let Some(word) = sentence.get(at) {
             let skipped = lists.is_determiner(word) || (at > from && word.lower == "of");
             if !skipped || word.closes || lists.denies(word) || (at > from && word.opens) {
@@ -371,14 +382,15 @@ impl<'a> Passage<'a> {
         {
             return self.phrase_after(sentence, at + 1).or(Some((start, at)));
         }
-        // `uses the queue directly`.
+        // Drops the adverb of `uses the queue directly`.
         while at - start > 1 && sentence[at - 1].lower.ends_with("ly") && !sentence[at - 1].closes {
             at -= 1;
         }
         Some((start, at))
     }
 
-    /// Names by their looks: capitalised runs, identifiers, and what a line defines with a colon.
+    /// Adds names by their form: capitalized runs, identifiers, and terms that a line defines with
+    /// a colon.
     fn names_of(&mut self, sentence: &[Word<'_>]) {
         let mut at = 0;
         while at < sentence.len() {
@@ -416,10 +428,10 @@ impl<'a> Passage<'a> {
             while from < to && lists.is_function(&sentence[to - 1]) {
                 to -= 1;
             }
-            // The first word of a sentence has its capital from its place.
-            let by_place = from == 0 && to == 1 && !is_acronym(sentence[0].text);
+            // The first word of a sentence is capitalized because of its position.
+            let by_position = from == 0 && to == 1 && !is_acronym(sentence[0].text);
             if from < to
-                && !by_place
+                && !by_position
                 && let Some(text) = name(sentence, (from, to))
             {
                 self.add_name(&text);
@@ -427,7 +439,7 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Phrases of two and three words that come twice.
+    /// Adds phrases of two and three words that occur twice.
     fn repeated(&mut self, sentences: &[Vec<Word<'_>>]) {
         let lists = &self.tables.lists;
         let mut seen: HashMap<String, u32> = HashMap::new();
@@ -468,7 +480,7 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Sections are parts of those above them.
+    /// States that each section is part of the one above it.
     fn nested(&mut self) {
         let headings = std::mem::take(&mut self.headings);
         for pair in headings.windows(2) {
@@ -479,12 +491,12 @@ impl<'a> Passage<'a> {
         self.headings = headings;
     }
 
-    /// What stands in one sentence.
-    fn together(&mut self, sentences: &[Vec<Word<'_>>]) {
-        // How many sentences, and which pair came first.
+    /// Relates names that occur in one sentence.
+    fn cooccurring(&mut self, sentences: &[Vec<Word<'_>>]) {
+        // For each pair: the number of sentences, and the order of its first occurrence.
         let mut pairs: BTreeMap<(usize, usize), (i32, usize)> = BTreeMap::new();
         for sentence in sentences {
-            let here = self.standing_in(sentence);
+            let here = self.names_in(sentence);
             for (nth, a) in here.iter().enumerate() {
                 for b in &here[nth + 1..] {
                     let order = pairs.len();
@@ -495,7 +507,7 @@ impl<'a> Passage<'a> {
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_by_key(|(_, (count, order))| (-count, *order));
         for ((a, b), (count, _)) in pairs {
-            self.relate(a, b, 1.0 - (1.0 - TOGETHER).powi(count));
+            self.relate(a, b, 1.0 - (1.0 - COOCCURRING).powi(count));
         }
     }
 
@@ -514,7 +526,8 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// Relates two names that no verb relates. It has no direction, so the keys give one.
+    /// Relates two names that no verb relates. The relation has no direction, so the order of the
+    /// keys gives one.
     fn relate(&mut self, a: usize, b: usize, weight: f32) {
         let (a, b) = if self.names[a].key <= self.names[b].key {
             (a, b)
@@ -528,8 +541,9 @@ impl<'a> Passage<'a> {
         }
     }
 
-    /// The names that stand in a sentence, in its order, each once; none that is only a part of a longer one.
-    fn standing_in(&self, sentence: &[Word<'_>]) -> Vec<usize> {
+    /// The names that occur in a sentence, in order, each once, without those that are part of a
+    /// longer one.
+    fn names_in(&self, sentence: &[Word<'_>]) -> Vec<usize> {
         let stems: Vec<String> = sentence
             .iter()
             .flat_map(|word| self.tables.normal.words(word.text))
@@ -552,7 +566,7 @@ impl<'a> Passage<'a> {
         whole.sort_unstable();
         whole
             .into_iter()
-            .take(MAX_TOGETHER)
+            .take(MAX_COOCCURRING)
             .map(|(_, _, one)| one)
             .collect()
     }
@@ -568,7 +582,7 @@ fn ordered(a: String, b: String) -> (String, String) {
     if a <= b { (a, b) } else { (b, a) }
 }
 
-/// The words of a range as a name, unless it is too long for one.
+/// Joins the words of a range to a name; `None` if it is too long for one.
 fn name(sentence: &[Word<'_>], (from, to): Range) -> Option<String> {
     let texts: Vec<&str> = sentence.get(from..to)?.iter().map(|word| word.text).collect();
     let name = texts.join(" ");
@@ -583,5 +597,4 @@ fn name(sentence: &[Word<'_>], (from, to): Range) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "patterns_tests.rs"]
 mod tests;

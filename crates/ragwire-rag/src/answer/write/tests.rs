@@ -5,6 +5,8 @@ use std::convert::Infallible;
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::answer::stream::MAX_ANSWER_BYTES;
+use crate::models::ModelError;
 use crate::models::scripted::{Reply, Scripted, tokens};
 use ragwire::{Metadata, Turn, Usage};
 
@@ -27,7 +29,7 @@ const BIRDS: [&str; 3] = [
     "A wren sings at noon.",
 ];
 
-/// The text that was sent, and what was said beside it.
+/// The text that was sent, and what was written beside it.
 async fn write(model: Arc<Scripted>, context: Vec<Hit>, earlier: Vec<ChatMessage>) -> (String, Outcome) {
     let (sender, receiver) = oneshot::channel();
     let orchestrator = async move |sink: Sink| {
@@ -141,7 +143,7 @@ async fn a_hostile_source_stays_between_its_marks() {
 
 #[tokio::test]
 async fn a_refusal_has_no_citations() {
-    for (said, text, answered) in [
+    for (written, text, answered) in [
         (NO_ANSWER, NO_ANSWER, false),
         (
             " **The documents do not answer this question**",
@@ -167,12 +169,16 @@ async fn a_refusal_has_no_citations() {
         ),
         ("At dawn.", "At dawn.", true),
     ] {
-        let (sent, generated) = answer(&[said]).await;
-        assert_eq!((sent.as_str(), generated.answered), (text, answered), "{said:?}");
+        let (sent, generated) = answer(&[written]).await;
+        assert_eq!(
+            (sent.as_str(), generated.answered),
+            (text, answered),
+            "{written:?}"
+        );
         assert_eq!(
             generated.citations.len(),
             usize::from(text.contains("[1]")),
-            "{said:?}"
+            "{written:?}"
         );
     }
     // Without evidence nobody is asked.

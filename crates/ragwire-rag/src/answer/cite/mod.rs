@@ -1,37 +1,43 @@
-//! Citations in a text that streams: which brackets are some, which sources they name, and under which numbers they are passed on.
+//! Citations in a streamed text: recognizing them, checking their sources, and renumbering them.
 //!
-//! A model is told to cite the k-th source as `[k]`. Its numbers are checked here: the n-th source that is cited becomes `[n]`, and a number
-//! without a source becomes `[?]`, so that no reader follows a citation that points nowhere. What is a citation:
+//! A model is told to cite the k-th source as `[k]`. The n-th source that it cites becomes `[n]`,
+//! and a number without a source becomes `[?]`, so that no citation points nowhere. The rules:
 //!
-//! 1. Numbers in brackets, several with commas, semicolons or as a range: `[3]`, `[1, 2]`, `[2][4]`, `[1-3]`, `[1–3]`; also in the brackets that
-//!    some models were trained on, with a remark behind a dagger or without: `【3】`, `【3†source】`. Each is written as `[n]`.
-//! 2. Anything else in brackets is text: `[x]`, `[]`, `[1a]`, `[^1]`, `[0-9]`, and lists longer than [`MAX_MARK_BYTES`].
-//! 3. In code, which stands between backticks or fences of them, nothing is a citation. Backticks that do not close in their line are none.
-//! 4. Brackets right behind a word may index it. They are text if the number is 0, if the word looks like a name in a program (one ASCII letter,
-//!    `my_list`, `args.items`, `myList`, `x1`), or if what follows does (`(`, `=`, a letter, `.name`); and so are further
-//!    brackets behind those. Behind any other word (`at dawn[1]`) they cite.
+//! 1. Numbers in brackets are a citation: `[3]`, several with commas or semicolons or as a range,
+//!    `[1, 2]`, `[2][4]`, `[1-3]`, `[1–3]`; also in the brackets that some models were trained on,
+//!    with or without a remark after a dagger: `【3】`, `【3†source】`. Each number is written as
+//!    `[n]`.
+//! 2. Anything else in brackets is text: `[x]`, `[]`, `[1a]`, `[^1]`, `[0-9]`, and lists longer
+//!    than 64 bytes.
+//! 3. Code between backticks or fences contains no citations. Backticks that do not close within
+//!    their line do not open code.
+//! 4. Brackets right after a word may be an index. They are text if the number is 0, if the word
+//!    looks like an identifier (one ASCII letter, `my_list`, `args.items`, `myList`, `x1`), or if
+//!    what follows makes it code (`(`, `=`, a letter, `.name`). Further brackets after an index are
+//!    text as well. After any other word (`at dawn[1]`) they are a citation.
 //!
-//! Everything else passes unchanged, byte by byte, and the same text gives the same output however it was cut into pieces. At most
-//! [`MAX_HELD_BYTES`] are held back. It knows no model and no sink.
+//! Everything else passes unchanged, byte by byte, and the output does not depend on how the text
+//! was cut into pieces. At most 264 bytes are held back. This module knows neither models nor
+//! sinks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::documents::sentences;
 use crate::search::lexical::Analyzer;
 
-/// Longest citation in bytes, brackets included: some ten numbers.
+/// Length in bytes of the longest citation, brackets included: about ten numbers.
 pub(crate) const MAX_MARK_BYTES: usize = 64;
-/// How far the end of code in a line is looked for, in bytes, where a citation stands behind a backtick.
+/// How many bytes after a citation inside backticks are searched for the end of the code.
 const CODE_AHEAD_BYTES: usize = 192;
-/// Most bytes held back until more text comes: each of the two may end within a character.
+/// Number of bytes held back at most; each of the two limits may end within a character.
 #[cfg(test)]
 pub(crate) const MAX_HELD_BYTES: usize = MAX_MARK_BYTES + CODE_AHEAD_BYTES + 8;
-/// Most numbers that a range may stand for.
+/// Largest number of sources in a range.
 const MAX_RANGE: u32 = 32;
-/// Written for a number without a source.
+/// What replaces a number without a source.
 pub(crate) const UNKNOWN: &str = "[?]";
 
-/// What a text is made of.
+/// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Part<'a> {
     Text(&'a str),
@@ -39,21 +45,21 @@ enum Part<'a> {
     Mark(Vec<u32>),
 }
 
-/// What stands right before the next character.
+/// What precedes the next character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Before {
-    /// White space, punctuation, nothing.
+    /// White space, punctuation, or the beginning of the text.
     #[default]
     Free,
     Word(Word),
     Citation,
-    /// Brackets that index something, or are text themselves: what follows them right away is no citation either.
+    /// Brackets that are an index or text: brackets right after them are not a citation either.
     Index,
-    /// The parenthesis right behind a word, which may call it.
+    /// A parenthesis right after a word, which may be a function call.
     Call,
 }
 
-/// A run of letters, digits and what names in programs hold.
+/// A run of letters, digits and characters that occur in identifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Word {
     chars: u32,
@@ -69,7 +75,7 @@ struct Word {
     lower: bool,
     /// A full stop with letters or digits on both sides.
     dots: bool,
-    /// The last character joins, if more follows: `.`, `-`, `'`.
+    /// The last character, if it joins what follows to the word: `.`, `-`, `'`.
     joint: Option<char>,
 }
 
@@ -89,7 +95,7 @@ impl Word {
         self.chars = self.chars.saturating_add(1);
     }
 
-    /// Whether a reader would take it for a word and not for a name in a program.
+    /// Returns `true` if a reader would take it for a word rather than an identifier.
     fn is_prose(self) -> bool {
         if self.symbols {
             return false;
@@ -107,17 +113,18 @@ impl Word {
 struct Scan {
     held: String,
     before: Before,
-    /// Backticks right before.
+    /// Number of backticks right before.
     ticks: usize,
-    /// Code is open, with so many backticks.
+    /// Number of backticks of the open code, if any.
     code: Option<usize>,
 }
 
-enum Found {
-    /// Whether it is one depends on what follows.
+/// What begins at a bracket.
+enum MarkScan {
+    /// Undecided until more text arrives.
     Wait,
     Text,
-    /// This many bytes.
+    /// A citation of this many bytes.
     Mark(Vec<u32>, usize),
 }
 
@@ -141,26 +148,26 @@ impl Scan {
             let fenced = self.code.is_some_and(|ticks| ticks >= 3);
             let found = match c {
                 '[' | '【' if !fenced => mark(&held[at..], end),
-                _ => Found::Text,
+                _ => MarkScan::Text,
             };
             match found {
-                Found::Wait => break,
-                Found::Text => {
+                MarkScan::Wait => break,
+                MarkScan::Text => {
                     self.see(c);
                     at += c.len_utf8();
                 }
-                Found::Mark(numbers, length) => {
-                    let Some(standing) = self.standing(c, &numbers, &held[at + length..], end) else {
+                MarkScan::Mark(numbers, length) => {
+                    let Some(role) = self.bracket_role(c, &numbers, &held[at + length..], end) else {
                         break;
                     };
-                    if standing == Before::Citation {
+                    if role == Before::Citation {
                         if from < at {
                             out(Part::Text(&held[from..at]));
                         }
                         out(Part::Mark(numbers));
                         from = at + length;
                     }
-                    self.before = standing;
+                    self.before = role;
                     at += length;
                 }
             }
@@ -171,7 +178,7 @@ impl Scan {
         self.held.push_str(&held[at..]);
     }
 
-    /// Takes a character that is text.
+    /// Takes a character of text.
     fn see(&mut self, c: char) {
         if c == '`' {
             self.ticks += 1;
@@ -197,7 +204,7 @@ impl Scan {
         };
     }
 
-    /// A run of backticks is over: it opens code, closes it, or is a part of it.
+    /// Ends a run of backticks, which opens code, closes it, or is part of it.
     fn close_ticks(&mut self) {
         let ticks = std::mem::take(&mut self.ticks);
         if ticks == 0 {
@@ -210,9 +217,9 @@ impl Scan {
         };
     }
 
-    /// What numbers in brackets are where they stand: [`Before::Citation`] or [`Before::Index`]; nothing as long as that depends on what
-    /// follows.
-    fn standing(&self, bracket: char, numbers: &[u32], after: &str, end: End) -> Option<Before> {
+    /// Returns whether numbers in brackets are a citation ([`Before::Citation`]) or text
+    /// ([`Before::Index`]); `None` while that depends on text to come.
+    fn bracket_role(&self, bracket: char, numbers: &[u32], after: &str, end: End) -> Option<Before> {
         if let Some(ticks) = self.code {
             match closes(after, ticks, end) {
                 None => return None,
@@ -241,18 +248,19 @@ impl Scan {
     }
 }
 
-/// Whether more may follow.
+/// Whether more text may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Open,
     Reached,
 }
 
-/// Whether code of `ticks` backticks closes in this line; nothing as long as that cannot be known.
+/// Returns whether code of `ticks` backticks closes within this line; `None` while that is unknown.
 fn closes(after: &str, ticks: usize, end: End) -> Option<bool> {
     let mut run = 0;
     for (at, c) in after.char_indices() {
-        // Nothing behind this character counts, so that it does not matter how much of the text is there already.
+        // Characters beyond this distance do not count, so that the result does not depend on how
+        // much of the text has arrived.
         let far = at >= CODE_AHEAD_BYTES;
         match c {
             '`' if !far => run += 1,
@@ -266,7 +274,7 @@ fn closes(after: &str, ticks: usize, end: End) -> Option<bool> {
 }
 
 /// Reads a citation at the beginning of a text.
-fn mark(text: &str, end: End) -> Found {
+fn mark(text: &str, end: End) -> MarkScan {
     let (open, close) = if text.starts_with('[') {
         ('[', ']')
     } else {
@@ -275,27 +283,28 @@ fn mark(text: &str, end: End) -> Found {
     let mut remark = false;
     for (at, c) in text.char_indices().skip(1) {
         if at >= MAX_MARK_BYTES {
-            return Found::Text;
+            return MarkScan::Text;
         }
         if c == close {
             let inside = &text[open.len_utf8()..at];
             let inside = inside.split_once('†').map_or(inside, |(inside, _)| inside);
-            return numbers(inside)
-                .map_or(Found::Text, |numbers| Found::Mark(numbers, at + close.len_utf8()));
+            return numbers(inside).map_or(MarkScan::Text, |numbers| {
+                MarkScan::Mark(numbers, at + close.len_utf8())
+            });
         }
         remark |= close == '】' && c == '†';
         let fits = c.is_ascii_digit() || matches!(c, ' ' | ',' | ';' | '-' | '–');
         if !fits && (!remark || c == '\n') {
-            return Found::Text;
+            return MarkScan::Text;
         }
     }
     match end {
-        End::Open => Found::Wait,
-        End::Reached => Found::Text,
+        End::Open => MarkScan::Wait,
+        End::Reached => MarkScan::Text,
     }
 }
 
-/// `1, 3-5` as 1, 3, 4, 5; nothing for what is no list of numbers.
+/// Parses `1, 3-5` as 1, 3, 4, 5. Returns `None` for anything that is not a list of numbers.
 fn numbers(inside: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for item in inside.split([',', ';']) {
@@ -317,14 +326,15 @@ fn numbers(inside: &str) -> Option<Vec<u32>> {
     Some(numbers)
 }
 
-/// A number too large for any source is the largest there is.
+/// Parses a number. One that is too large saturates and so matches no source.
 fn number(text: &str) -> Option<u32> {
     let digits = text.trim_matches(' ');
     let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     fits.then(|| digits.parse().unwrap_or(u32::MAX))
 }
 
-/// A text of a document with its own citations in parentheses, `[12]` as `(12)`, so that a model does not copy them as its own.
+/// Rewrites the citations of a document as `(12)` instead of `[12]`, so that a model does not copy
+/// them as its own.
 pub(crate) fn in_parentheses(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut part = |part: Part<'_>| match part {
@@ -340,7 +350,7 @@ pub(crate) fn in_parentheses(text: &str) -> String {
     plain
 }
 
-/// A text without its citations, `[?]` among them, and without the space before them.
+/// Removes citations, including `[?]`, and the space before each.
 pub(crate) fn without_marks(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut part = |part: Part<'_>| match part {
@@ -353,7 +363,7 @@ pub(crate) fn without_marks(text: &str) -> String {
     plain.replace(" [?]", "").replace(UNKNOWN, "")
 }
 
-/// Checks the citations of an answer while it streams.
+/// Checks and renumbers the citations of an answer while it streams.
 ///
 /// ```
 /// use ragwire_rag::answer::cite::CitationFilter;
@@ -372,21 +382,21 @@ pub(crate) fn without_marks(text: &str) -> String {
 pub(crate) struct CitationFilter {
     scan: Scan,
     sources: usize,
-    checked: Checked,
+    cited: CitedText,
 }
 
-/// What was passed on.
+/// The text that was passed on.
 #[derive(Debug, Default)]
-struct Checked {
+struct CitedText {
     text: String,
-    /// The sources that were cited, in the order of their first use, and where that stands in `text`.
+    /// The cited sources in the order of their first use, with the offset of that use in `text`.
     cited: Vec<(usize, usize)>,
     unknown: u32,
 }
 
-impl Checked {
+impl CitedText {
     fn mark(&mut self, numbers: &[u32], sources: usize) {
-        let mut told: HashSet<Option<usize>> = HashSet::new();
+        let mut written: HashSet<Option<usize>> = HashSet::new();
         for number in numbers {
             let source = usize::try_from(*number)
                 .ok()
@@ -395,72 +405,72 @@ impl Checked {
             if source.is_none() {
                 self.unknown = self.unknown.saturating_add(1);
             }
-            if !told.insert(source) {
+            if !written.insert(source) {
                 continue;
             }
             let Some(source) = source else {
                 self.text.push_str(UNKNOWN);
                 continue;
             };
-            let place = self.cited.iter().position(|(cited, _)| *cited == source);
-            let place = place.unwrap_or_else(|| {
+            let index = self.cited.iter().position(|(cited, _)| *cited == source);
+            let index = index.unwrap_or_else(|| {
                 self.cited.push((source, self.text.len()));
                 self.cited.len() - 1
             });
-            self.text.push_str(&format!("[{}]", place + 1));
+            self.text.push_str(&format!("[{}]", index + 1));
         }
     }
 }
 
 impl CitationFilter {
-    /// For an answer that may cite this many sources.
+    /// A filter for an answer that may cite this many sources.
     pub(crate) fn new(sources: usize) -> Self {
         Self {
             scan: Scan::default(),
             sources,
-            checked: Checked::default(),
+            cited: CitedText::default(),
         }
     }
 
-    /// Takes the next piece of the model's, and gives what can be passed on; may be empty.
+    /// Takes the model's next piece and returns the text that can be passed on; it may be empty.
     pub(crate) fn push(&mut self, piece: &str) -> String {
-        let (from, sources, checked) = (self.checked.text.len(), self.sources, &mut self.checked);
-        self.scan.push(piece, &mut |part| checked.part(part, sources));
-        self.checked.text[from..].to_owned()
+        let (from, sources, cited) = (self.cited.text.len(), self.sources, &mut self.cited);
+        self.scan.push(piece, &mut |part| cited.part(part, sources));
+        self.cited.text[from..].to_owned()
     }
 
-    /// What was held back, when nothing follows.
+    /// Returns the text that was held back, after the last piece.
     pub(crate) fn finish(&mut self) -> String {
-        let (from, sources, checked) = (self.checked.text.len(), self.sources, &mut self.checked);
-        self.scan.finish(&mut |part| checked.part(part, sources));
-        self.checked.text[from..].to_owned()
+        let (from, sources, cited) = (self.cited.text.len(), self.sources, &mut self.cited);
+        self.scan.finish(&mut |part| cited.part(part, sources));
+        self.cited.text[from..].to_owned()
     }
 
-    /// All that was passed on.
+    /// The whole text that was passed on.
     pub(crate) fn text(&self) -> &str {
-        &self.checked.text
+        &self.cited.text
     }
 
-    /// The sources that are cited, counted from 0: the n-th is `[n]`, n counted from 1, in the text.
+    /// The indices of the cited sources, counted from 0, in the order of their numbers in the text.
     pub(crate) fn cited(&self) -> Vec<usize> {
-        self.checked.cited.iter().map(|(source, _)| *source).collect()
+        self.cited.cited.iter().map(|(source, _)| *source).collect()
     }
 
-    /// How many numbers had no source.
+    /// The number of citations without a source.
     pub(crate) fn unknown(&self) -> u32 {
-        self.checked.unknown
+        self.cited.unknown
     }
 
-    /// The sentence that cites the n-th source first, n counted from 0.
+    /// The sentence that first cites the n-th source, n counted from 0.
     pub(crate) fn citing_sentence(&self, n: usize) -> &str {
-        self.checked
+        self.cited
             .cited
             .get(n)
-            .map_or("", |(_, at)| sentence_at(&self.checked.text, *at))
+            .map_or("", |(_, at)| sentence_at(&self.cited.text, *at))
     }
 }
 
-impl Checked {
+impl CitedText {
     fn part(&mut self, part: Part<'_>, sources: usize) {
         match part {
             Part::Text(text) => self.text.push_str(text),
@@ -469,7 +479,8 @@ impl Checked {
     }
 }
 
-/// The sentence that a citation at `at` belongs to: the one it stands in, or the one before where it stands at a beginning.
+/// The sentence that a citation at offset `at` belongs to: the one around it, or the previous one
+/// if the citation is at the beginning of a sentence.
 fn sentence_at(text: &str, at: usize) -> &str {
     let start = |sentence: &str| sentence.as_ptr() as usize - text.as_ptr() as usize;
     let all = sentences(text);
@@ -488,11 +499,12 @@ fn sentence_at(text: &str, at: usize) -> &str {
     }
 }
 
-/// The sentence of a source that shares most with a sentence that cites it, as it stands there: shared words against all words of both, rare
-/// ones counting more. The first sentence where none shares a word.
+/// Returns the sentence of a source that shares most with the sentence that cites it: shared words
+/// relative to all words of both, rare ones counting more. Returns the first sentence if none
+/// shares a word.
 pub(crate) fn supporting_quote(analyzer: &Analyzer, citing: &str, source: &str) -> String {
     let candidates = sentences(source);
-    // Sets in order: a sum of floats depends on it.
+    // Ordered sets: the sum of floats depends on the order.
     let terms = |text: &str| analyzer.terms(text).into_iter().collect::<BTreeSet<String>>();
     let sets: Vec<BTreeSet<String>> = candidates.iter().map(|sentence| terms(sentence)).collect();
     let mut holders: HashMap<&str, u32> = HashMap::new();
@@ -511,7 +523,7 @@ pub(crate) fn supporting_quote(analyzer: &Analyzer, citing: &str, source: &str) 
         if both > 0.0 { 2.0 * shared / both } else { 0.0 }
     };
     let best = sets.iter().map(likeness).enumerate().fold((0, 0.0), |best, one| {
-        // The first of equals: the same text may stand twice.
+        // The first of several equal sentences: a text may occur twice.
         if one.1 > best.1 + f32::EPSILON { one } else { best }
     });
     candidates
@@ -520,5 +532,4 @@ pub(crate) fn supporting_quote(analyzer: &Analyzer, citing: &str, source: &str) 
 }
 
 #[cfg(test)]
-#[path = "cite_tests.rs"]
 mod tests;

@@ -1,6 +1,8 @@
-//! Triples by a model, which writes JSON of a schema. Where it fails or talks nonsense, the patterns read the passage instead.
+//! Triples found by a model, which writes JSON of a schema. If it fails or its output is unusable,
+//! the patterns read the passage instead.
 //!
-//! A model is not believed: names that do not stand in the passage are left out, as is what is too long or too much.
+//! The model is not trusted: names that do not occur in the passage are dropped, as are overlong
+//! texts and surplus triples.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,13 +17,13 @@ use crate::Chunk;
 use crate::answer::fence::Fence;
 use crate::models::{Boxed, ChatMessage, Generation, LanguageModel, ModelError, Prompt, Role, Shape};
 
-/// Passages that the model has at a time: it batches them, and more would only wait.
-const AT_A_TIME: usize = 4;
-/// Tokens of one extraction: 32 triples of about 24 tokens.
+/// Number of passages that the model reads at a time: it batches them, and more would only wait.
+const CONCURRENT_PASSAGES: usize = 4;
+/// Most tokens of one extraction: 32 triples of about 24 tokens.
 const MAX_TOKENS: u32 = 800;
-/// Longest time for one passage. A model on a CPU writes ten tokens a second.
+/// How long one passage may take. A model on a CPU writes ten tokens a second.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// How sure a triple of a model is: as sure as a verb's.
+/// The certainty of a model's triple: the same as that of a verb.
 const WEIGHT: f32 = 0.8;
 
 /// Finds triples with a language model.
@@ -34,19 +36,20 @@ pub struct ModelExtractor {
 }
 
 #[derive(Debug, Deserialize)]
-struct Answer {
-    triples: Vec<Said>,
+struct ModelOutput {
+    triples: Vec<ModelTriple>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Said {
+struct ModelTriple {
     subject: String,
     predicate: String,
     object: String,
 }
 
 impl ModelExtractor {
-    /// Asks `model`. What it finds is kept under the model's name: another model reads the documents again.
+    /// Extracts with `model`. The triples are stored under the model's name, so another model reads
+    /// the documents again.
     pub fn new(model: Arc<dyn LanguageModel>) -> Self {
         Self {
             name: format!("model-1:{}", model.name()),
@@ -78,15 +81,15 @@ impl ModelExtractor {
             .shape(Shape::Json(schema()))
     }
 
-    /// What the model says of one passage, or why it is not used.
+    /// Returns the model's triples of one passage, or the code of the reason why they are not used.
     async fn read(&self, chunk: &Chunk, generation: Generation) -> Result<Vec<Relation>, &'static str> {
         let whole = tokio::time::timeout(TIMEOUT, generation.whole()).await;
         let (text, _) = whole
             .map_err(|_| "model_timeout")?
             .map_err(|error: ModelError| error.code())?;
-        let answer: Answer = serde_json::from_str(&text).map_err(|_| "bad_json")?;
-        let said = answer.triples.len();
-        let here: BTreeSet<String> = self
+        let output: ModelOutput = serde_json::from_str(&text).map_err(|_| "bad_json")?;
+        let written = output.triples.len();
+        let words: BTreeSet<String> = self
             .normal
             .words(&format!(
                 "{}\n{}",
@@ -95,15 +98,15 @@ impl ModelExtractor {
             ))
             .into_iter()
             .collect();
-        let stands_there = |name: &str| {
-            let words = self.normal.words(name);
-            !words.is_empty() && words.iter().all(|word| here.contains(word))
+        let occurs = |name: &str| {
+            let name = self.normal.words(name);
+            !name.is_empty() && name.iter().all(|word| words.contains(word))
         };
         let mut triples = Vec::new();
-        for one in answer.triples.into_iter().take(MAX_TRIPLES) {
+        for one in output.triples.into_iter().take(MAX_TRIPLES) {
             let predicate = snake_case(&one.predicate);
-            let fits = stands_there(&one.subject)
-                && stands_there(&one.object)
+            let fits = occurs(&one.subject)
+                && occurs(&one.object)
                 && self.normal.key(&one.subject).is_some()
                 && self.normal.key(&one.subject) != self.normal.key(&one.object)
                 && self.normal.key(&one.object).is_some()
@@ -118,7 +121,7 @@ impl ModelExtractor {
                 ));
             }
         }
-        if said > 0 && triples.is_empty() {
+        if written > 0 && triples.is_empty() {
             return Err("not_in_passage");
         }
         Ok(triples)
@@ -132,22 +135,22 @@ impl ExtractGraph for ModelExtractor {
 
     fn extract(&self, passages: Vec<Chunk>) -> Boxed<'_, Vec<Extraction>> {
         Box::pin(async move {
-            let mut under_way: VecDeque<Generation> = VecDeque::new();
+            let mut running: VecDeque<Generation> = VecDeque::new();
             let mut next = passages.iter();
             let mut found = Vec::with_capacity(passages.len());
             for chunk in &passages {
-                while under_way.len() < AT_A_TIME
+                while running.len() < CONCURRENT_PASSAGES
                     && let Some(chunk) = next.next()
                 {
-                    under_way.push_back(self.model.generate(self.prompt(chunk)));
+                    running.push_back(self.model.generate(self.prompt(chunk)));
                 }
-                let Some(generation) = under_way.pop_front() else {
+                let Some(generation) = running.pop_front() else {
                     break;
                 };
                 found.push(match self.read(chunk, generation).await {
                     Ok(triples) => Extraction::new(triples),
                     Err(why) => {
-                        tracing::debug!(chunk = chunk.id, why, "a passage is read by patterns");
+                        tracing::debug!(chunk = chunk.id, why, "reading a passage with the patterns");
                         Extraction::new(self.patterns.triples(chunk)).fallback(why)
                     }
                 });
@@ -157,7 +160,7 @@ impl ExtractGraph for ModelExtractor {
     }
 }
 
-/// `Consists of` is `consists_of`.
+/// Converts `Consists of` to `consists_of`.
 fn snake_case(predicate: &str) -> String {
     let words = predicate
         .split(|c: char| !c.is_alphanumeric())
@@ -191,5 +194,4 @@ fn schema() -> Value {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

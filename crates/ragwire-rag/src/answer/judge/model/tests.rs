@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::answer::judge::{Searched, ToolSpec};
+use crate::answer::judge::{JudgeName, SearchRecord, ToolSpec};
 use crate::models::Role;
 use crate::models::scripted::{Reply, Scripted};
 use crate::{Chunk, LibraryLimits, ParseLimits, parse};
@@ -74,13 +74,13 @@ async fn each_judgement_is_asked_for_as_json_of_its_schema() {
     let verdicts = [ClaimVerdict::Supported, ClaimVerdict::Unsupported];
     assert_eq!(
         (verified.by.as_str(), verified.value),
-        ("scripted", Verified::new(&claims, verdicts))
+        ("scripted", ClaimChecks::new(&claims, verdicts))
     );
     let tools = [
         ToolSpec::new("semantic_search", "by meaning"),
         ToolSpec::new("hybrid_search", "by both"),
     ];
-    let searched = [Searched::new("hybrid_search", "bird", 2)];
+    let searched = [SearchRecord::new("hybrid_search", "bird", 2)];
     let progress = Progress::new(QUESTION, &tools, 3).after(&searched, &found);
     let step = judge.next_step(progress).await.unwrap();
     let wanted = NextStep::Search {
@@ -170,7 +170,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
     let two = hits(&["A robin sings at dawn.", "A carp eats plants."]);
     let claims = strings(&["A robin sings at dawn."]);
     let tools = [ToolSpec::new("search", "finds")];
-    let searched = [Searched::new("search", "Robin", 1)];
+    let searched = [SearchRecord::new("search", "Robin", 1)];
     let long = format!("{{\"scores\":[1,{}2]}}", " ".repeat(MAX_JUDGEMENT_BYTES));
     for garbage in [
         "",
@@ -219,7 +219,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
         r#"{"verdicts":["SUPPORTED","SUPPORTED"]}"#,
     ] {
         let judged = judge(&says(&[garbage])).verify(&claims, &two).await.unwrap();
-        let wanted = Verified::new(&claims, [ClaimVerdict::Supported]);
+        let wanted = ClaimChecks::new(&claims, [ClaimVerdict::Supported]);
         assert_eq!(
             (judged.by.as_str(), judged.value),
             ("lexical", wanted),
@@ -235,7 +235,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
     ] {
         let progress = Progress::new("What eats plants?", &tools, 2).after(&searched, &two[..1]);
         let judged = judge(&says(&[garbage])).next_step(progress).await.unwrap();
-        assert_eq!(judged.by, "lexical", "{garbage}");
+        assert_eq!(judged.by, JudgeName::Lexical, "{garbage}");
         assert!(matches!(judged.value, NextStep::Search { .. }), "{garbage}");
     }
     let stop = judge(&says(&[r#"{"tool":"stop","query":"whatever"}"#]));
@@ -260,17 +260,17 @@ async fn nobody_is_asked_where_there_is_nothing_to_judge() {
     let tools = [ToolSpec::new("search", "finds")];
     assert_eq!(
         judge.grade(QUESTION, &[]).await.unwrap(),
-        Judged::new(Vec::new(), "lexical")
+        Judgement::new(Vec::new(), "lexical")
     );
     let claims = strings(&["A robin sings."]);
-    let verified = Verified::new(&claims, [ClaimVerdict::Unsupported]);
+    let verified = ClaimChecks::new(&claims, [ClaimVerdict::Unsupported]);
     assert_eq!(
         judge.verify(&claims, &[]).await.unwrap(),
-        Judged::new(verified, "lexical")
+        Judgement::new(verified, "lexical")
     );
     assert_eq!(
         judge.verify(&[], &hits(&["x"])).await.unwrap().value,
-        Verified::default()
+        ClaimChecks::default()
     );
     for progress in [
         Progress::new(QUESTION, &tools, 0),
@@ -278,7 +278,7 @@ async fn nobody_is_asked_where_there_is_nothing_to_judge() {
     ] {
         assert_eq!(
             judge.next_step(progress).await.unwrap(),
-            Judged::new(NextStep::Stop, "lexical")
+            Judgement::new(NextStep::Stop, "lexical")
         );
     }
     assert!(model.prompts().is_empty());
@@ -309,14 +309,14 @@ async fn a_model_that_fails_is_replaced_and_one_that_is_gone_is_told() {
             judge.verify(&claims, &one).await.unwrap().by,
             judge.next_step(progress).await.unwrap().by,
         ];
-        assert_eq!(by, ["lexical"; 4]);
+        assert_eq!(by, [const { JudgeName::Lexical }; 4]);
         assert_eq!(judge.hypothesis(QUESTION).await.unwrap(), None);
         assert_eq!(model.prompts().len(), 5);
     }
     // One answer that is lost is a failure, a model that is shut down is gone, now and for every later step.
     let model = Arc::new(Scripted::new([Reply::Vanishes, Reply::ShutsDown]));
     let judge = judge(&model);
-    assert_eq!(judge.grade(QUESTION, &one).await.unwrap().by, "lexical");
+    assert_eq!(judge.grade(QUESTION, &one).await.unwrap().by, JudgeName::Lexical);
     for _ in 0..2 {
         let error = judge.grade(QUESTION, &one).await.unwrap_err();
         assert_eq!(
@@ -387,7 +387,7 @@ async fn many_passages_go_in_one_call_or_in_as_few_as_fit() {
     let model = Arc::new(Scripted::with_context(200, []));
     assert_eq!(
         judge(&model).grade(QUESTION, &hits(&texts)).await.unwrap().by,
-        "lexical"
+        JudgeName::Lexical
     );
     assert!(model.prompts().is_empty());
     let model = Arc::new(Scripted::new([scores(0..16), Reply::says("no")]));
@@ -404,7 +404,7 @@ async fn claims_are_checked_against_all_sources_in_as_few_calls_as_fit() {
     let (yes, partly, no) = ("SUPPORTED", "PARTIALLY_SUPPORTED", "UNSUPPORTED");
     let model = Arc::new(Scripted::new([verdicts(&[yes, partly, no])]));
     let judged = judge(&model).verify(&claims, &sources).await.unwrap();
-    let wanted = |verdicts: [ClaimVerdict; 3]| Verified::new(&claims, verdicts);
+    let wanted = |verdicts: [ClaimVerdict; 3]| ClaimChecks::new(&claims, verdicts);
     use ClaimVerdict::{PartiallySupported, Supported, Unsupported};
     assert_eq!(judged.value, wanted([Supported, PartiallySupported, Unsupported]));
     // Two sources fit: each claim is checked against two and two, and the better verdict counts.
@@ -430,7 +430,7 @@ async fn a_hostile_passage_stays_between_its_marks() {
     let judge = judge(&model);
     let found = hits(&[hostile]);
     let tools = [ToolSpec::new("search", "finds")];
-    let searched = [Searched::new("search", hostile, 1)];
+    let searched = [SearchRecord::new("search", hostile, 1)];
     judge.grade(hostile, &found).await.unwrap();
     judge
         .next_step(Progress::new(hostile, &tools, 2).after(&searched, &found))

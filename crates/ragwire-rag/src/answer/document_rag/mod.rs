@@ -1,13 +1,16 @@
-//! DocumentRAG: the answer from chunks, as many as the question allows. TrustGraph's `document-rag`.
+//! DocumentRAG, after TrustGraph's `document-rag`: answers from as many chunks as the question
+//! allows.
 //!
-//! One round of searches within the request's limits, and nothing is judged. It does not know TrustGraph's messages.
+//! One round of searches within the request's limits; nothing is judged. This module does not know
+//! TrustGraph's messages.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
-use crate::answer::steps::{answer_from, checked};
+use crate::answer::generate::GenerateRequest;
+use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::DocumentLimits;
 use crate::models::Rank;
 use crate::search::plan::Plan;
@@ -19,18 +22,18 @@ use ragwire::{Metadata, SendError, Sink};
 /// Hits taken from each search.
 const HITS_PER_QUERY: usize = 10;
 
-/// A question, and how many chunks may answer it.
+/// A question, and how many chunks may be used to answer it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DocumentQuestion {
-    /// What is asked.
+    /// The question.
     pub prompt: String,
-    /// How much is taken.
+    /// How many chunks are fetched and used.
     pub limits: DocumentLimits,
 }
 
 impl DocumentQuestion {
-    /// A question with the usual limits.
+    /// A question with the default limits.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self {
             prompt: prompt.into(),
@@ -46,9 +49,27 @@ impl DocumentQuestion {
     }
 }
 
-/// The steps, each of them replaceable. Clones share them.
+/// Answers questions from chunks. Each step can be replaced; clones share them.
 ///
-/// With an embedder, a model that writes and one that ranks:
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
+/// std::error::Error>> {
+/// use std::sync::Arc;
+/// use ragwire::Turn;
+/// use ragwire_rag::{DocumentQuestion, DocumentRag, Library, LibraryLimits, parse};
+///
+/// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
+/// library.add("birds.md", &parse("birds.md", b"A robin sings at dawn.", &Default::default())?)?;
+///
+/// let rag = DocumentRag::lexical(library);
+/// let question = DocumentQuestion::new("When does the robin sing?");
+/// let answer = Turn::start(|sink| rag.answer(question, sink)).commit().await?.collect().await?;
+/// assert_eq!(answer.text, "A robin sings at dawn. [1]");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With an embedder, a model that writes and a reranker:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -78,7 +99,7 @@ impl std::fmt::Debug for DocumentRag {
 }
 
 impl DocumentRag {
-    /// Of one's own parts.
+    /// Answers with a retriever and a generator, without a reranker.
     pub fn new(retriever: Arc<dyn Retrieve>, generator: Arc<dyn Generate>) -> Self {
         Self {
             retriever,
@@ -87,31 +108,34 @@ impl DocumentRag {
         }
     }
 
-    /// BM25 and quoted sentences: no model.
+    /// Searches with BM25 and answers with quoted sentences: no model.
     pub fn lexical(library: Arc<Library>) -> Self {
         let retriever = Arc::new(Lexical::new(Arc::clone(&library)));
         Self::new(retriever, Arc::new(Extractive::new(library)))
     }
 
-    /// Ranks what was found before it is cut to `doc-limit`. Where the ranker fails, the order stays as it was, and no second `rerank_result`
-    /// is told.
+    /// Reranks the passages before they are cut to `doc-limit`. If the ranker fails, the order
+    /// stays as it was and no second `rerank_result` is emitted.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.ranker = Some(ranker);
         self
     }
 
-    /// Answers a question into a sink. The future owns all it needs.
+    /// Answers a question into a sink. The future owns everything that it needs.
     ///
     /// # Back-pressure
-    /// It waits with the sink.
+    ///
+    /// The future waits while the sink is full.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future ends the answer; nothing else changes.
     ///
     /// # Errors
-    /// Only what went wrong. Documents without an answer are no error: the text says so, `citations` is empty, and the metadata's member
-    /// `answered` is false.
+    ///
+    /// Failures only. Documents that do not answer the question are not an error: the text says so,
+    /// `citations` is empty, and `answered` is false in the metadata.
     pub fn answer(
         &self,
         question: DocumentQuestion,
@@ -136,7 +160,7 @@ impl DocumentRag {
         let mut lists = Vec::new();
         search(&*self.retriever, &plan.queries, fetched, &mut lists, sink).await?;
         let kept = if self.ranker.is_some() { fetched } else { doc_limit };
-        let mut context = fuse_and_tell(&lists, kept, sink).await?;
+        let mut context = fuse_and_report(&lists, kept, sink).await?;
         let mut ranked = None;
         if let Some(ranker) = &self.ranker {
             ranked = order(&**ranker, prompt, &mut context, doc_limit, sink)
@@ -144,13 +168,15 @@ impl DocumentRag {
                 .then(|| rank::tool(ranker.method()));
         }
         let (tool, mode) = (self.retriever.tool(), self.retriever.mode());
-        let mut metadata = answer_from(prompt, &context, tool, mode, &*self.generator, sink).await?;
-        metadata.tools_used.extend(ranked);
-        Ok(metadata)
+        let request = GenerateRequest::new(prompt, &context, tool);
+        let written = write_answer(request, WriteSteps::new(&*self.generator), sink).await?;
+        let tools = std::iter::once(tool.to_owned()).chain(ranked);
+        Ok(written.metadata(mode, tools, None))
     }
 }
 
-/// Leaves the best of the hits, by a ranker where it does not fail. Whether it did not.
+/// Reranks the hits and cuts them to `limit`. Returns `false` if the ranker failed and the order
+/// stayed as it was.
 async fn order(
     ranker: &dyn Rank,
     prompt: &str,
@@ -163,11 +189,11 @@ async fn order(
     let scores = match ranker.rank(prompt, passages).await {
         Ok(scores) if scores.len() == found => Some(scores),
         Ok(_) => {
-            tracing::warn!("a ranker gave another number of scores than there were passages");
+            tracing::warn!("the ranker returned a different number of scores than passages");
             None
         }
         Err(error) => {
-            tracing::warn!(code = error.code(), "the passages are not ranked");
+            tracing::warn!(code = error.code(), "the passages were not reranked");
             None
         }
     };
@@ -193,7 +219,7 @@ async fn order(
     Ok(true)
 }
 
-/// Searches for each query, one after the other, so that each is seen when it happens.
+/// Searches for each query in turn, so that each search is reported when it happens.
 async fn search(
     retriever: &dyn Retrieve,
     queries: &[String],
@@ -219,8 +245,8 @@ async fn search(
     Ok(())
 }
 
-/// The best of all lists.
-async fn fuse_and_tell(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<Vec<Hit>, SendError> {
+/// Fuses the lists into the best hits, and reports that.
+async fn fuse_and_report(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<Vec<Hit>, SendError> {
     let start = Instant::now();
     let context = fuse(lists, limit);
     let found = lists.iter().map(Vec::len).sum();
@@ -233,5 +259,4 @@ async fn fuse_and_tell(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<
 }
 
 #[cfg(test)]
-#[path = "document_rag_tests.rs"]
 mod tests;

@@ -1,7 +1,8 @@
-//! The judge without a model: shares of a question's words, weighed as the library weighs them. Always the same, and at once.
+//! The judge without a model: it compares words, weighted as the library weights them.
+//! Deterministic and immediate.
 //!
-//! What it cannot know it says so that nobody is misled: a word that stands nowhere is a word that nothing covers, and a claim with a number
-//! that its source does not have is not supported.
+//! In doubt it decides against the text: a word that occurs nowhere is covered by nothing, and a
+//! claim with a number that its source does not contain is not supported.
 
 use std::collections::HashSet;
 use std::future::ready;
@@ -9,10 +10,10 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::coverage::{Covered, covered};
+use super::coverage::{EvidenceCoverage, evidence_coverage};
 use super::{
-    Analysis, Grade, Judge, JudgeError, Judged, MAX_QUERY_BYTES, MAX_SUB_QUERIES, NextStep, Progress,
-    Thresholds, Verified,
+    Analysis, ClaimChecks, Grade, Judge, JudgeError, Judgement, MAX_QUERY_BYTES, MAX_SUB_QUERIES, NextStep,
+    Progress, Thresholds,
 };
 use crate::answer::differ::Traits;
 use crate::documents::sentences;
@@ -22,30 +23,32 @@ use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 use ragwire::event::{ClaimVerdict, Complexity, Mode};
 
-/// Its name in events.
-pub const NAME: &str = "lexical";
-/// Where its quality gate stands. Of "Attention Is All You Need" the best passage has 0.71 and more for what the paper answers, and 0.41 and less
-/// for what it does not: see the tests.
-pub const THRESHOLDS: Thresholds = Thresholds {
+/// The judge's name in events.
+pub(super) const NAME: &str = "lexical";
+/// The thresholds of its quality gate. In "Attention Is All You Need" the best passage has at least
+/// 0.71 for questions that the paper answers, and at most 0.41 for others: see the tests.
+const THRESHOLDS: Thresholds = Thresholds {
     upper: 0.6,
     lower: 0.45,
 };
-/// Words of a chunk around its best sentence count this much of words in it.
+/// Weight of words in the chunk around its best sentence, relative to words in that sentence.
 const AROUND_SHARE: f64 = 0.5;
-/// The share of a grade that the search's own order has: what was found for its meaning may share few words.
+/// Share of the search's own order in a grade: a passage found by its meaning may share few words.
 const RANK_SHARE: f64 = 0.1;
-/// From this share of a claim's weight on, in one sentence and what stands around it, the claim is supported,
+/// From this share of a claim's weight on, in one sentence and the chunk around it, the claim is
+/// supported,
 const SUPPORTED: f64 = 0.7;
-/// and from this share on in part.
+/// and from this share on it is partly supported.
 const PARTLY_SUPPORTED: f64 = 0.45;
-/// A question with fewer telling words than this leans on what was said before.
+/// A question with fewer significant words than this depends on the conversation.
 const MIN_OWN_TERMS: usize = 2;
-/// Words that stand for what was said before.
+/// Words that refer to the conversation.
 const REFERRING: [&str; 16] = [
     "it", "its", "they", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her",
     "there", "one", "ones",
 ];
-/// Words of the question before that are searched for with a question that leans on it: the weightiest.
+/// Number of words of the previous question, the weightiest, that are added to one that depends on
+/// it.
 const MAX_CARRIED_TERMS: usize = 4;
 /// Words of a question that relates things, which takes more than one search.
 const RELATING: [&str; 16] = [
@@ -66,35 +69,36 @@ const RELATING: [&str; 16] = [
     "relationship",
     "between",
 ];
-/// An agent stops after so many searches in a row that brought nothing new.
+/// An agent stops after this many searches in a row that found nothing new.
 const FRUITLESS_SEARCHES: usize = 2;
 
-/// Judges by words.
+/// Judges by comparing words.
 #[derive(Debug, Clone)]
 pub struct LexicalJudge {
     library: Arc<Library>,
 }
 
-/// What a text holds, for comparing it with terms.
+/// The word stems of a text, for comparing it with terms.
 type Stems = HashSet<String>;
 
-/// A hit, read once for all that it is compared with.
+/// The stems of a hit, computed once for all comparisons.
 #[derive(Debug)]
-struct Reading<'a> {
-    /// In its heading.
-    above: Stems,
-    /// In all of it.
-    around: Stems,
+struct HitStems<'a> {
+    /// Of its heading.
+    heading: Stems,
+    /// Of its whole text.
+    text: Stems,
+    /// Of each sentence, with the sentence.
     sentences: Vec<(Stems, &'a str)>,
 }
 
 impl LexicalJudge {
-    /// Weighs words as `library` does.
+    /// Judges by words, weighted as in `library`.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library }
     }
 
-    /// [`Judge::analyse`], at once.
+    /// Assesses a question: [`Judge::analyse`] without a future.
     pub fn analysis(&self, question: &str, earlier: &[ChatMessage]) -> Analysis {
         let plan = Plan::of(question);
         let complexity = match plan.complexity() {
@@ -120,7 +124,7 @@ impl LexicalJudge {
         }
     }
 
-    /// A question that leans on the one before it, with that one's weightiest words.
+    /// Adds the weightiest words of the previous question to one that depends on it.
     fn carried(&self, question: &str, earlier: &[ChatMessage]) -> Option<String> {
         let before = earlier.iter().rev().find(|message| message.role == Role::User)?;
         let own = question_terms(&self.library, question);
@@ -139,7 +143,7 @@ impl LexicalJudge {
         Some(query[..query.floor_char_boundary(MAX_QUERY_BYTES)].to_owned())
     }
 
-    /// [`Judge::grade`], at once.
+    /// Grades hits: [`Judge::grade`] without a future.
     pub fn grades(&self, question: &str, hits: &[Hit]) -> Vec<Grade> {
         let terms = question_terms(&self.library, question);
         let best = hits
@@ -155,49 +159,50 @@ impl LexicalJudge {
             } else {
                 0.0
             };
-            // The order alone makes no evidence of what shares no word with the question.
+            // The rank alone is not evidence: it does not count for a hit that shares no word with
+            // the question.
             let rank = if held > 0.0 { rank } else { 0.0 };
             Grade::new((1.0 - RANK_SHARE) * held + RANK_SHARE * rank, THRESHOLDS)
         };
         hits.iter().map(grade).collect()
     }
 
-    fn read<'a>(&self, hit: &'a Hit) -> Reading<'a> {
+    fn read<'a>(&self, hit: &'a Hit) -> HitStems<'a> {
         let stems = |text: &str| self.library.terms(text).into_iter().collect::<Stems>();
         let sentence = |sentence: &'a str| (stems(sentence), sentence);
-        Reading {
-            above: stems(hit.chunk.heading.as_deref().unwrap_or_default()),
-            around: stems(&hit.chunk.text),
+        HitStems {
+            heading: stems(hit.chunk.heading.as_deref().unwrap_or_default()),
+            text: stems(&hit.chunk.text),
             sentences: sentences(&hit.chunk.text).into_iter().map(sentence).collect(),
         }
     }
 
-    /// [`Judge::verify`], at once.
-    pub fn verified(&self, claims: &[String], sources: &[Hit]) -> Verified {
+    /// Verifies claims: [`Judge::verify`] without a future.
+    pub fn verified(&self, claims: &[String], sources: &[Hit]) -> ClaimChecks {
         let read = |hit: &'_ Hit| Traits::of(&hit.chunk.text).numbers;
         let sources: Vec<_> = sources.iter().map(|hit| (self.read(hit), read(hit))).collect();
         let verdict = |claim: &String| {
             let terms = question_terms(&self.library, claim);
             let traits = Traits::of(claim);
-            let said = sources.iter().map(|(source, numbers)| {
+            let support = sources.iter().map(|(source, numbers)| {
                 let (held, sentence) = source.held(&terms);
                 let agrees =
                     traits.numbers.is_subset(numbers) && traits.negated == Traits::of(sentence).negated;
                 if agrees { held } else { 0.0 }
             });
-            let said = said.fold(0.0, f64::max);
-            if said >= SUPPORTED {
+            let support = support.fold(0.0, f64::max);
+            if support >= SUPPORTED {
                 ClaimVerdict::Supported
-            } else if said >= PARTLY_SUPPORTED {
+            } else if support >= PARTLY_SUPPORTED {
                 ClaimVerdict::PartiallySupported
             } else {
                 ClaimVerdict::Unsupported
             }
         };
-        Verified::new(claims, claims.iter().map(verdict))
+        ClaimChecks::new(claims, claims.iter().map(verdict))
     }
 
-    /// [`Judge::next_step`], at once.
+    /// Chooses the next step: [`Judge::next_step`] without a future.
     pub fn step(&self, progress: &Progress<'_>) -> NextStep {
         let fruitless = progress
             .searched
@@ -208,7 +213,8 @@ impl LexicalJudge {
         if progress.steps_left == 0 {
             return NextStep::Stop;
         }
-        // Passages that hold all words of such a question need not say what one has to do with the other. First comes what they are.
+        // Passages that contain all words of such a question need not state how the things are
+        // related. The first search is for the things themselves.
         let relating = progress.tools.iter().find(|tool| {
             let used = || progress.searched.iter().any(|done| done.tool == tool.name);
             tool.relates && relates(progress.question) && !progress.searched.is_empty() && !used()
@@ -223,15 +229,15 @@ impl LexicalJudge {
         if fruitless >= FRUITLESS_SEARCHES {
             return NextStep::Stop;
         }
-        let missing = match covered(&self.library, progress.question, progress.found) {
-            Covered::Enough if !progress.found.is_empty() => return NextStep::Stop,
-            Covered::Enough => Vec::new(),
-            Covered::Lacks(queries) => queries,
+        let missing = match evidence_coverage(&self.library, progress.question, progress.found) {
+            EvidenceCoverage::Enough if !progress.found.is_empty() => return NextStep::Stop,
+            EvidenceCoverage::Enough => Vec::new(),
+            EvidenceCoverage::Lacks(queries) => queries,
         };
         let question = progress.question.trim().to_owned();
         let mut queries = vec![question];
         if !progress.searched.is_empty() {
-            // What stands nowhere is not searched for again.
+            // A word that occurs nowhere in the library cannot be found by another search.
             let findable =
                 |query: &String| question_terms(&self.library, query).iter().any(|term| term.known);
             let parts = Plan::of(progress.question).queries;
@@ -240,7 +246,7 @@ impl LexicalJudge {
         for tool in progress.tools.iter().filter(|tool| !tool.relates) {
             for query in &queries {
                 let query = query[..query.floor_char_boundary(MAX_QUERY_BYTES)].trim();
-                if !query.is_empty() && !progress.did(&tool.name, query) {
+                if !query.is_empty() && !progress.has_searched(&tool.name, query) {
                     return NextStep::Search {
                         tool: tool.name.clone(),
                         query: query.to_owned(),
@@ -252,25 +258,27 @@ impl LexicalJudge {
     }
 }
 
-impl<'a> Reading<'a> {
-    /// How much of the terms' weight it holds, most of it in one sentence, and that sentence.
+impl<'a> HitStems<'a> {
+    /// Returns the share of the terms' weight that the text covers, most of it in one sentence, and
+    /// that sentence.
     fn held(&self, terms: &[Term]) -> (f64, &'a str) {
         let share = |stems: &Stems| {
-            let holds = |term: &Term| stems.contains(&term.stem) || self.above.contains(&term.stem);
+            let holds = |term: &Term| stems.contains(&term.stem) || self.heading.contains(&term.stem);
             f64::from(coverage(terms, holds))
         };
-        let around = share(&self.around);
+        let around = share(&self.text);
         let sentences = self
             .sentences
             .iter()
             .map(|(stems, sentence)| (share(stems), *sentence));
-        // The first of equals.
+        // The first of several equal sentences wins.
         let best = sentences.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
         (best.0 + AROUND_SHARE * (around - best.0), best.1)
     }
 }
 
-/// Whether a question asks what things have to do with each other: it says `relate`, `between`, `difference` and the like.
+/// Returns `true` if a question asks how things are related: it contains `relate`, `between`,
+/// `difference` or the like.
 pub fn relates(question: &str) -> bool {
     words(question).any(|word| RELATING.contains(&word.as_str()))
 }
@@ -279,9 +287,9 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     text.unicode_words().map(str::to_lowercase)
 }
 
-fn told<'a, T: Send + 'a>(value: T) -> Boxed<'a, Result<Judged<T>, JudgeError>> {
-    // A dozen chunks, each read once: a few milliseconds, so it stays on the runtime's thread.
-    Box::pin(ready(Ok(Judged::new(value, NAME))))
+fn judgement<'a, T: Send + 'a>(value: T) -> Boxed<'a, Result<Judgement<T>, JudgeError>> {
+    // Reading a dozen chunks once takes a few milliseconds, so this stays on the runtime's thread.
+    Box::pin(ready(Ok(Judgement::lexical(value))))
 }
 
 impl Judge for LexicalJudge {
@@ -293,36 +301,35 @@ impl Judge for LexicalJudge {
         &'a self,
         question: &'a str,
         earlier: &'a [ChatMessage],
-    ) -> Boxed<'a, Result<Judged<Analysis>, JudgeError>> {
-        told(self.analysis(question, earlier))
+    ) -> Boxed<'a, Result<Judgement<Analysis>, JudgeError>> {
+        judgement(self.analysis(question, earlier))
     }
 
     fn grade<'a>(
         &'a self,
         question: &'a str,
         hits: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Vec<Grade>>, JudgeError>> {
-        told(self.grades(question, hits))
+    ) -> Boxed<'a, Result<Judgement<Vec<Grade>>, JudgeError>> {
+        judgement(self.grades(question, hits))
     }
 
     fn verify<'a>(
         &'a self,
         claims: &'a [String],
         sources: &'a [Hit],
-    ) -> Boxed<'a, Result<Judged<Verified>, JudgeError>> {
-        told(self.verified(claims, sources))
+    ) -> Boxed<'a, Result<Judgement<ClaimChecks>, JudgeError>> {
+        judgement(self.verified(claims, sources))
     }
 
-    /// Nothing: words make nothing up.
-    fn hypothesis<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<Option<Judged<String>>, JudgeError>> {
+    /// Returns `None`: comparing words cannot make anything up.
+    fn hypothesis<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<Option<Judgement<String>>, JudgeError>> {
         Box::pin(ready(Ok(None)))
     }
 
-    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judged<NextStep>, JudgeError>> {
-        told(self.step(&progress))
+    fn next_step<'a>(&'a self, progress: Progress<'a>) -> Boxed<'a, Result<Judgement<NextStep>, JudgeError>> {
+        judgement(self.step(&progress))
     }
 }
 
 #[cfg(test)]
-#[path = "lexical_tests.rs"]
 mod tests;

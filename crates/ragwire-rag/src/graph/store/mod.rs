@@ -1,7 +1,8 @@
-//! The durable graph: entities and triples, each triple with the passages that say it.
+//! The durable graph: entities and triples, each triple with the passages that state it.
 //!
-//! Everything is synchronous, as in the [`Library`](crate::Library): a server calls it from `tokio::task::spawn_blocking`. The file is
-//! what lasts; what is searched stands in memory and is built from it when it is opened.
+//! All calls block, as in the [`Library`](crate::Library): a server makes them from
+//! `tokio::task::spawn_blocking`. The file is durable; the searchable state is in memory and is
+//! rebuilt from the file when it is opened.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,21 +13,19 @@ use super::entity::Normal;
 use super::extract::{MAX_PREDICATE_BYTES, MAX_TRIPLES, Relation};
 use super::records::{Passages, Records, StoredDocument};
 
-/// The one file in the folder of a graph.
-pub const FILE_NAME: &str = "graph.redb";
-
-/// How much a graph may hold.
+/// The limits on the size of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphRoom {
-    /// Entities; each costs about 0.5 KiB of memory.
+    /// Number of entities; each takes about 0.5 KiB of memory. Default: 300,000.
     pub max_entities: usize,
-    /// Triples, each counted once for every passage that says it; each costs about 0.6 KiB of memory.
+    /// Number of triples, counted once for each passage that states them; each takes about 0.6 KiB
+    /// of memory. Default: 1,000,000.
     pub max_triples: usize,
 }
 
 impl Default for GraphRoom {
-    /// As many triples as some 180,000 passages of prose give: about 700 MiB when full.
+    /// Room for the triples of about 180,000 passages of prose: about 700 MiB when full.
     fn default() -> Self {
         Self {
             max_entities: 300_000,
@@ -36,7 +35,7 @@ impl Default for GraphRoom {
 }
 
 impl GraphRoom {
-    /// Room for so many entities and triples.
+    /// Room for this many entities and triples.
     pub fn new(max_entities: usize, max_triples: usize) -> Self {
         Self {
             max_entities,
@@ -45,14 +44,14 @@ impl GraphRoom {
     }
 }
 
-/// Why a graph did not do what was asked. Nothing was changed then.
+/// Why an operation on a graph failed. The graph is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// One more would pass a limit.
+    /// The change would exceed a limit.
     #[error("the graph is full: at most {limit} {what}")]
     Full {
-        /// Of what there is too much.
+        /// What there is too much of.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -61,26 +60,26 @@ pub enum GraphError {
     #[error("the graph is in use by another process")]
     InUse,
     /// The file was written by another version of this program.
-    #[error("the graph has format {found}, and this program reads {supported}")]
+    #[error("the graph has format {found}, but this program supports format {supported}")]
     Version {
         /// The file's format.
         found: u64,
-        /// The format that is read.
+        /// The supported format.
         supported: u64,
     },
     /// The file could not be read or written.
-    #[error("the graph file could not be used")]
+    #[error("the graph file could not be read or written")]
     Storage(#[source] Box<redb::Error>),
-    /// The folder could not be made.
-    #[error("the graph folder could not be used")]
+    /// The folder could not be created.
+    #[error("the graph folder could not be created")]
     Folder(#[source] std::io::Error),
-    /// A record in the file is not what was written.
+    /// A record in the file is not valid.
     #[error("a record of the graph is damaged")]
     Damaged(#[from] serde_json::Error),
 }
 
 impl GraphError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Full { .. } => "graph_full",
@@ -96,120 +95,125 @@ impl GraphError {
     }
 }
 
-/// A knowledge graph, searchable. Dropping it closes the file; there is nothing to flush.
+/// A searchable knowledge graph. Dropping it closes the file; every change is already on disk.
 #[derive(Debug)]
 pub struct Graph {
     room: GraphRoom,
     records: Records,
     pub(super) normal: Normal,
     shared: RwLock<Shared>,
-    /// Held while a document is put in or taken out.
+    /// Locked while a document is added or removed.
     writer: Mutex<()>,
 }
 
-/// What readers see.
+/// The state that searches read.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) documents: BTreeMap<u32, StoredDocument>,
     by_id: HashMap<String, u32>,
     pub(super) entities: HashMap<u32, Entity>,
     by_key: HashMap<Arc<str>, u32>,
-    /// The entities whose names hold a word.
+    /// The entities whose names contain a word.
     pub(super) by_word: HashMap<Arc<str>, BTreeSet<u32>>,
     pub(super) edges: HashMap<u32, Edge>,
     by_ends: HashMap<(u32, Arc<str>, u32), u32>,
-    /// How often triples are said.
-    said: usize,
+    /// Number of triples, counted once for each passage that states them.
+    mentions: usize,
     next_entity: u32,
     next_edge: u32,
 }
 
-/// Something that the documents speak of.
+/// A thing that the documents name.
 #[derive(Debug)]
 pub(super) struct Entity {
     pub(super) key: Arc<str>,
-    /// How often it is spelled how.
+    /// How often each spelling occurs.
     spellings: BTreeMap<Box<str>, u32>,
-    /// Ends of sayings that it is.
+    /// How often it is the subject or object of a stated triple.
     mentions: u32,
     pub(super) edges: BTreeSet<u32>,
 }
 
 impl Entity {
-    /// As it is spelled most often.
+    /// The most frequent spelling.
     pub(super) fn name(&self) -> &str {
-        // The first of the largest: `max_by_key` would take the last.
+        // The first of the largest; `max_by_key` alone would take the last.
         let most = self.spellings.iter().rev().max_by_key(|(_, count)| **count);
         most.map_or(&*self.key, |(spelling, _)| spelling)
     }
 }
 
-/// A triple, with every passage that says it.
+/// A triple, with every passage that states it.
 #[derive(Debug)]
 pub(super) struct Edge {
     pub(super) subject: u32,
     pub(super) predicate: Arc<str>,
     pub(super) object: u32,
-    /// How sure each passage is: document number and ordinal.
-    pub(super) said: BTreeMap<(u32, u32), f32>,
-    /// How sure all of them are together.
+    /// The certainty of each passage, by document number and ordinal.
+    pub(super) mentions: BTreeMap<(u32, u32), f32>,
+    /// The certainty of all of them together.
     pub(super) weight: f32,
 }
 
 impl Edge {
-    /// Each passage leaves a doubt, and the doubts multiply.
+    /// Recomputes the weight: the doubts that the passages leave multiply.
     fn weigh(&mut self) {
-        let doubt: f32 = self.said.values().map(|weight| 1.0 - weight).product();
+        let doubt: f32 = self.mentions.values().map(|weight| 1.0 - weight).product();
         self.weight = 1.0 - doubt;
     }
 }
 
 /// A triple with the keys of its ends.
 #[derive(Debug)]
-struct Keyed {
+struct KeyedTriple {
     from: String,
     to: String,
     triple: Relation,
 }
 
-/// What the graph holds of a document.
+/// A document in the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphDocument {
-    /// The document's id.
+    /// The document's ID.
     pub id: String,
-    /// What found its triples.
+    /// The extractor that found its triples.
     pub extractor: String,
 }
 
-/// How much a graph holds.
+/// The size of a graph.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphSize {
-    /// Documents.
+    /// Number of documents.
     pub documents: usize,
-    /// Entities.
+    /// Number of entities.
     pub entities: usize,
-    /// Different triples.
+    /// Number of different triples.
     pub triples: usize,
-    /// Triples, each counted once for every passage that says it.
-    pub said: usize,
+    /// Number of triples, counted once for each passage that states them.
+    pub mentions: usize,
 }
 
 impl Graph {
-    /// Opens the graph of a folder, or makes both.
+    /// The name of the only file in the folder of a graph.
+    pub const FILE_NAME: &'static str = "graph.redb";
+
+    /// Opens the graph in a folder, and creates both if they do not exist.
     ///
     /// # Errors
-    /// `graph_in_use`, `graph_version`, `graph_storage`, `graph_damaged`. A file that cannot be used may be moved away: the graph is made
-    /// anew from the library.
+    ///
+    /// `graph_in_use`, `graph_version`, `graph_storage`, `graph_damaged`. A file that cannot be
+    /// used may be moved away: the graph is then rebuilt from the library.
     pub fn open(folder: &Path, room: GraphRoom) -> Result<Self, GraphError> {
         std::fs::create_dir_all(folder).map_err(GraphError::Folder)?;
-        Self::with_records(Records::open(&folder.join(FILE_NAME))?, room)
+        Self::with_records(Records::open(&folder.join(Self::FILE_NAME))?, room)
     }
 
-    /// A graph that is gone when it is dropped.
+    /// Creates a graph in memory, which lasts until it is dropped.
     ///
     /// # Errors
+    ///
     /// `graph_storage`.
     pub fn in_memory(room: GraphRoom) -> Result<Self, GraphError> {
         Self::with_records(Records::in_memory()?, room)
@@ -230,12 +234,14 @@ impl Graph {
         })
     }
 
-    /// Puts the triples of a document in, by the ordinals of its passages, in place of those it had. Of a passage at most [`MAX_TRIPLES`] are
-    /// taken; one without a name at either end, with the same entity at both, or with a predicate that is too long, is left out. It is on
-    /// disk and can be found when this returns. Readers wait some milliseconds for 10,000 triples.
+    /// Stores the triples of a document, by the ordinals of its passages, and replaces those it
+    /// had. Of each passage at most 32 triples are stored; triples are skipped if an end has no
+    /// name, both ends are the same entity, or the predicate is too long. When this returns, the
+    /// triples are on disk and can be found. Readers wait a few milliseconds for 10,000 triples.
     ///
     /// # Errors
-    /// `graph_full`, `graph_storage`; the graph is as it was.
+    ///
+    /// `graph_full`, `graph_storage`; the graph is unchanged.
     pub fn put(
         &self,
         document_id: &str,
@@ -267,10 +273,12 @@ impl Graph {
         Ok(())
     }
 
-    /// Takes the triples of a document out; false if there is none with that id.
+    /// Removes the triples of a document. Returns `false` if the graph has no document with that
+    /// ID.
     ///
     /// # Errors
-    /// `graph_storage`; they are then still there.
+    ///
+    /// `graph_storage`; the graph is unchanged.
     pub fn remove(&self, document_id: &str) -> Result<bool, GraphError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(number) = self.read().by_id.get(document_id).copied() else {
@@ -282,7 +290,7 @@ impl Graph {
         Ok(true)
     }
 
-    /// All documents that it holds, also those without triples.
+    /// All documents in the graph, including those without triples.
     pub fn documents(&self) -> Vec<GraphDocument> {
         let document = |one: &StoredDocument| GraphDocument {
             id: one.id.clone(),
@@ -291,25 +299,26 @@ impl Graph {
         self.read().documents.values().map(document).collect()
     }
 
-    /// How much it holds.
+    /// The size of the graph.
     pub fn size(&self) -> GraphSize {
         let shared = self.read();
         GraphSize {
             documents: shared.documents.len(),
             entities: shared.entities.len(),
             triples: shared.edges.len(),
-            said: shared.said,
+            mentions: shared.mentions,
         }
     }
 
-    /// The names of all entities by their keys, each as it is spelled most often.
+    /// The names of all entities by their keys, each in its most frequent spelling.
     pub fn names(&self) -> BTreeMap<String, String> {
         let shared = self.read();
         let name = |entity: &Entity| (entity.key.to_string(), entity.name().to_owned());
         shared.entities.values().map(name).collect()
     }
 
-    /// How an entity is spelled, and how often; empty where there is none of that name.
+    /// The spellings of an entity, with how often each occurs; empty if there is no entity of that
+    /// name.
     pub fn spellings(&self, name: &str) -> BTreeMap<String, u32> {
         let shared = self.read();
         let key = self.normal.key(name);
@@ -319,15 +328,16 @@ impl Graph {
             .collect()
     }
 
-    /// What would be more than there is room for.
+    /// Checks that the graph stays within its limits.
     fn check_room(
         &self,
-        coming: &[(u32, Vec<Keyed>)],
-        leaving: &[(u32, Vec<Keyed>)],
+        coming: &[(u32, Vec<KeyedTriple>)],
+        leaving: &[(u32, Vec<KeyedTriple>)],
     ) -> Result<(), GraphError> {
         let shared = self.read();
-        let count = |passages: &[(u32, Vec<Keyed>)]| passages.iter().map(|(_, all)| all.len()).sum::<usize>();
-        if (shared.said + count(coming)).saturating_sub(count(leaving)) > self.room.max_triples {
+        let count =
+            |passages: &[(u32, Vec<KeyedTriple>)]| passages.iter().map(|(_, all)| all.len()).sum::<usize>();
+        if (shared.mentions + count(coming)).saturating_sub(count(leaving)) > self.room.max_triples {
             return Err(GraphError::Full {
                 what: "triples",
                 limit: self.room.max_triples,
@@ -358,7 +368,7 @@ impl Graph {
         Ok(())
     }
 
-    // What a panic under the lock leaves is half a document's triples, all of them true.
+    // A panic under the lock leaves part of a document's triples, all of them true.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Shared> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -368,9 +378,10 @@ impl Graph {
     }
 }
 
-/// Triples that can be taken, each once for its passage, with the keys of their ends. A passage without any is left out.
-fn keyed(normal: &Normal, passages: Passages) -> Vec<(u32, Vec<Keyed>)> {
-    let mut by_ordinal: BTreeMap<u32, Vec<Keyed>> = BTreeMap::new();
+/// Returns the valid triples, each once per passage, with the keys of their ends. Passages without
+/// any are left out.
+fn keyed(normal: &Normal, passages: Passages) -> Vec<(u32, Vec<KeyedTriple>)> {
+    let mut by_ordinal: BTreeMap<u32, Vec<KeyedTriple>> = BTreeMap::new();
     for (ordinal, triples) in passages {
         let here = by_ordinal.entry(ordinal).or_default();
         for triple in triples {
@@ -383,13 +394,13 @@ fn keyed(normal: &Normal, passages: Passages) -> Vec<(u32, Vec<Keyed>)> {
             if bad_predicate || from == to {
                 continue;
             }
-            let same = |one: &&mut Keyed| {
+            let same = |one: &&mut KeyedTriple| {
                 one.from == from && one.to == to && one.triple.predicate == triple.predicate
             };
             if let Some(known) = here.iter_mut().find(same) {
                 known.triple.weight = known.triple.weight.max(triple.weight);
             } else if here.len() < MAX_TRIPLES {
-                here.push(Keyed { from, to, triple });
+                here.push(KeyedTriple { from, to, triple });
             }
         }
     }
@@ -406,30 +417,30 @@ impl Shared {
         self.entities.get(&self.id(key)?)
     }
 
-    fn publish(&mut self, number: u32, document: StoredDocument, passages: &[(u32, Vec<Keyed>)]) {
+    fn publish(&mut self, number: u32, document: StoredDocument, passages: &[(u32, Vec<KeyedTriple>)]) {
         for (ordinal, triples) in passages {
             for one in triples {
-                self.say((number, *ordinal), one);
+                self.add_mention((number, *ordinal), one);
             }
         }
         self.by_id.insert(document.id.clone(), number);
         self.documents.insert(number, document);
     }
 
-    fn withdraw(&mut self, number: u32, passages: &[(u32, Vec<Keyed>)]) {
+    fn withdraw(&mut self, number: u32, passages: &[(u32, Vec<KeyedTriple>)]) {
         if let Some(document) = self.documents.remove(&number) {
             self.by_id.remove(&document.id);
         }
         for (ordinal, triples) in passages {
             for one in triples {
-                self.unsay((number, *ordinal), one);
+                self.remove_mention((number, *ordinal), one);
             }
         }
     }
 
-    fn say(&mut self, place: (u32, u32), one: &Keyed) {
-        let subject = self.mention(&one.from, &one.triple.subject);
-        let object = self.mention(&one.to, &one.triple.object);
+    fn add_mention(&mut self, place: (u32, u32), one: &KeyedTriple) {
+        let subject = self.add_end(&one.from, &one.triple.subject);
+        let object = self.add_end(&one.to, &one.triple.object);
         let predicate: Arc<str> = one.triple.predicate.as_str().into();
         let id = match self.by_ends.entry((subject, Arc::clone(&predicate), object)) {
             Entry::Occupied(known) => *known.get(),
@@ -442,7 +453,7 @@ impl Shared {
                         subject,
                         predicate,
                         object,
-                        said: BTreeMap::new(),
+                        mentions: BTreeMap::new(),
                         weight: 0.0,
                     },
                 );
@@ -455,13 +466,13 @@ impl Shared {
             }
         }
         if let Some(edge) = self.edges.get_mut(&id) {
-            edge.said.insert(place, one.triple.weight);
+            edge.mentions.insert(place, one.triple.weight);
             edge.weigh();
         }
-        self.said += 1;
+        self.mentions += 1;
     }
 
-    fn unsay(&mut self, place: (u32, u32), one: &Keyed) {
+    fn remove_mention(&mut self, place: (u32, u32), one: &KeyedTriple) {
         let ends = (
             self.by_key.get(&*one.from).copied(),
             self.by_key.get(&*one.to).copied(),
@@ -473,15 +484,15 @@ impl Shared {
         let Some(id) = self.by_ends.get(&key).copied() else {
             return;
         };
-        let mut is_gone = false;
+        let mut is_unused = false;
         if let Some(edge) = self.edges.get_mut(&id) {
-            if edge.said.remove(&place).is_some() {
-                self.said -= 1;
+            if edge.mentions.remove(&place).is_some() {
+                self.mentions -= 1;
             }
             edge.weigh();
-            is_gone = edge.said.is_empty();
+            is_unused = edge.mentions.is_empty();
         }
-        if is_gone {
+        if is_unused {
             self.edges.remove(&id);
             self.by_ends.remove(&key);
             for end in [subject, object] {
@@ -490,12 +501,12 @@ impl Shared {
                 }
             }
         }
-        self.forget(subject, &one.triple.subject);
-        self.forget(object, &one.triple.object);
+        self.remove_end(subject, &one.triple.subject);
+        self.remove_end(object, &one.triple.object);
     }
 
-    /// The entity of that key, one mention more.
-    fn mention(&mut self, key: &str, spelling: &str) -> u32 {
+    /// Adds a mention to the entity with that key, and creates the entity if necessary.
+    fn add_end(&mut self, key: &str, spelling: &str) -> u32 {
         let id = match self.by_key.get(key) {
             Some(known) => *known,
             None => {
@@ -522,8 +533,8 @@ impl Shared {
         id
     }
 
-    /// One mention less, and the entity itself with the last.
-    fn forget(&mut self, id: u32, spelling: &str) {
+    /// Removes a mention of an entity, and the entity with its last mention.
+    fn remove_end(&mut self, id: u32, spelling: &str) {
         let Some(entity) = self.entities.get_mut(&id) else {
             return;
         };
@@ -553,5 +564,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-#[path = "store_tests.rs"]
 mod tests;

@@ -1,0 +1,125 @@
+//! English words that the answers depend on, with the commonest German ones. A word that is in no
+//! table has no effect.
+
+/// Words that negate a sentence, besides those that end in `n't`.
+pub(super) const NEGATIONS: [&str; 21] = [
+    "not", "no", "never", "none", "nor", "neither", "cannot", "cant", "dont", "without", "nobody", "nothing",
+    "nowhere", "except", "nicht", "kein", "keine", "keinen", "nie", "niemals", "ohne",
+];
+
+/// Numbers in words, in digits, and whether a sentence with the word gives a quantity.
+const NUMBERS: [(&str, &str, bool); 16] = [
+    ("zero", "0", false),
+    ("one", "1", true),
+    ("two", "2", true),
+    ("three", "3", true),
+    ("four", "4", true),
+    ("five", "5", true),
+    ("six", "6", true),
+    ("seven", "7", true),
+    ("eight", "8", true),
+    ("nine", "9", true),
+    ("ten", "10", true),
+    ("eleven", "11", false),
+    ("twelve", "12", true),
+    ("hundred", "100", true),
+    ("thousand", "1000", false),
+    ("million", "1000000", false),
+];
+
+/// Returns the digits of a number in words.
+pub(super) fn digits_of(word: &str) -> Option<&'static str> {
+    let number = NUMBERS.iter().find(|(name, ..)| *name == word);
+    number.map(|(_, digits, _)| *digits)
+}
+
+/// Returns `true` if a sentence that contains the word gives a quantity.
+pub(super) fn is_quantity(word: &str) -> bool {
+    NUMBERS.iter().any(|(name, _, gives)| *name == word && *gives)
+}
+
+/// Pairs of opposites.
+pub(super) const OPPOSITES: [(&str, &str); 32] = [
+    ("before", "after"),
+    ("first", "last"),
+    ("oldest", "newest"),
+    ("earliest", "latest"),
+    ("minimum", "maximum"),
+    ("min", "max"),
+    ("most", "least"),
+    ("more", "less"),
+    ("more", "fewer"),
+    ("largest", "smallest"),
+    ("larger", "smaller"),
+    ("longest", "shortest"),
+    ("highest", "lowest"),
+    ("higher", "lower"),
+    ("fastest", "slowest"),
+    ("faster", "slower"),
+    ("best", "worst"),
+    ("better", "worse"),
+    ("above", "below"),
+    ("over", "under"),
+    ("increase", "decrease"),
+    ("enable", "disable"),
+    ("allow", "forbid"),
+    ("start", "stop"),
+    ("start", "end"),
+    ("open", "close"),
+    ("add", "remove"),
+    ("install", "uninstall"),
+    ("encoder", "decoder"),
+    ("upload", "download"),
+    ("advantages", "disadvantages"),
+    ("true", "false"),
+];
+
+/// Question words, each with whether its answer can never be the answer to another of them.
+pub(super) const QUESTION_WORDS: [(&str, bool); 17] = [
+    ("who", true),
+    ("whom", true),
+    ("whose", true),
+    ("when", true),
+    ("where", true),
+    ("why", true),
+    ("what", false),
+    ("which", false),
+    ("how", false),
+    ("wer", true),
+    ("wann", true),
+    ("wo", true),
+    ("warum", true),
+    ("wieso", true),
+    ("was", false),
+    ("welche", false),
+    ("wie", false),
+];
+
+/// Words that decide, after `how`, what is asked for.
+pub(super) const AFTER_HOW: [&str; 14] = [
+    "many", "much", "long", "often", "large", "big", "far", "old", "fast", "high", "tall", "deep", "viele",
+    "lange",
+];
+
+/// Phrases of a question that asks for a number.
+pub(super) const QUANTITY_PHRASES: [&str; 14] = [
+    "how many",
+    "how much",
+    "how long",
+    "how large",
+    "how big",
+    "how often",
+    "when ",
+    "which year",
+    "what year",
+    "score",
+    "rate",
+    "percent",
+    "number of",
+    "size",
+];
+
+/// Words before a number that counts nothing: it numbers a part of the document.
+pub(super) const NUMBERED_PARTS: [&str; 9] = [
+    "table", "figure", "fig.", "section", "sec.", "chapter", "page", "row", "rows",
+];

@@ -1,0 +1,89 @@
+//! Streams a model's answer into a sink and checks its citations on the way.
+
+use ragwire::Sink;
+
+use crate::answer::cite::CitationFilter;
+use crate::answer::generate::GenerateError;
+use crate::models::{FinishReason, Finished, LanguageModel, ModelError, Prompt};
+
+/// Length in bytes at which an answer is stopped. Its tokens allow far less; this bounds servers
+/// that do not count tokens.
+pub(crate) const MAX_ANSWER_BYTES: usize = 256 * 1024;
+
+/// A prompt and the number of sources that its answer may cite.
+pub(crate) type CitingPrompt = (Prompt, usize);
+
+/// The outcome of [`stream_answer`].
+#[derive(Debug)]
+pub(crate) enum Streamed {
+    /// The answer was sent.
+    Answer(StreamedAnswer),
+    /// Even the shortest prompt overflowed the model's context. Nothing was sent.
+    Overflow(ModelError),
+}
+
+/// A model's answer that was sent.
+#[derive(Debug)]
+pub(crate) struct StreamedAnswer {
+    /// The text that was sent, and its citations.
+    pub(crate) filter: CitationFilter,
+    /// What the generation measured, if the model finished it.
+    pub(crate) finished: Option<Finished>,
+    /// Whether the answer was stopped at a limit of tokens or bytes.
+    pub(crate) is_cut_short: bool,
+}
+
+/// Streams the answer to a prompt into `sink`.
+///
+/// If the model reports an overflow before it writes anything, its tokens were counted too low:
+/// `shorter` then returns the next shorter prompt, or `None` if nothing more can be left out.
+///
+/// # Cancel safety
+///
+/// Dropping the future stops the model after the last piece that was sent.
+///
+/// # Errors
+///
+/// The model failed, or the turn has ended.
+pub(crate) async fn stream_answer(
+    model: &dyn LanguageModel,
+    prompt: CitingPrompt,
+    mut shorter: impl FnMut() -> Option<CitingPrompt>,
+    sink: &Sink,
+) -> Result<Streamed, GenerateError> {
+    let (prompt, mut sources) = prompt;
+    let mut generation = model.generate(prompt);
+    let mut next = generation.next().await;
+    while let Some(Err(overflow @ ModelError::Overflow { .. })) = next {
+        let Some((prompt, fewer)) = shorter() else {
+            return Ok(Streamed::Overflow(overflow));
+        };
+        sources = fewer;
+        generation = model.generate(prompt);
+        next = generation.next().await;
+    }
+    let mut filter = CitationFilter::new(sources);
+    let mut is_cut_short = false;
+    while let Some(piece) = next {
+        let text = filter.push(&piece.map_err(GenerateError::Model)?);
+        if !text.is_empty() {
+            sink.send(text.as_str()).await?;
+        }
+        if filter.text().len() >= MAX_ANSWER_BYTES {
+            is_cut_short = true;
+            break;
+        }
+        next = generation.next().await;
+    }
+    let rest = filter.finish();
+    if !rest.is_empty() {
+        sink.send(rest.as_str()).await?;
+    }
+    let finished = generation.finished();
+    is_cut_short |= finished.is_some_and(|finished| finished.reason == FinishReason::Length);
+    Ok(Streamed::Answer(StreamedAnswer {
+        filter,
+        finished,
+        is_cut_short,
+    }))
+}

@@ -1,0 +1,98 @@
+//! Has a model write an answer from numbered triples.
+
+use std::sync::Arc;
+
+use ragwire::Sink;
+
+use super::prompt::{Fact, fitting, prompt};
+use crate::Hit;
+use crate::answer::figures::count;
+use crate::answer::generate::{
+    Fit, Generate, GenerateError, GenerateRequest, Generated, NO_ANSWER, citation,
+};
+use crate::answer::stream::{Streamed, stream_answer};
+use crate::models::{Boxed, LanguageModel, ModelError, Prompt};
+
+/// Writes one answer from as many facts as fit the model.
+#[derive(Debug)]
+pub(super) struct FactWriter {
+    model: Arc<dyn LanguageModel>,
+    facts: Vec<Fact>,
+    /// The prompt for the first `fitting` facts, and its tokens.
+    prompt: Prompt,
+    tokens: u32,
+    fitting: usize,
+}
+
+impl FactWriter {
+    /// Writes the answer to `question` from `facts`, best first.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot count, or has no room for even one fact.
+    pub(super) async fn new(
+        model: Arc<dyn LanguageModel>,
+        question: &str,
+        facts: Vec<Fact>,
+    ) -> Result<Self, ModelError> {
+        let (prompt, fitting) = fitting(&*model, question, &facts).await?;
+        let tokens = model.count_tokens(&prompt).await?;
+        Ok(Self {
+            model,
+            facts,
+            prompt,
+            tokens,
+            fitting,
+        })
+    }
+
+    async fn write(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
+        let mut shown = self.fitting;
+        let first = (self.prompt.clone(), shown);
+        let shorter = || {
+            let fewer = shown.checked_sub(1).filter(|fewer| *fewer > 0)?;
+            shown = fewer;
+            Some((prompt(request.question, &self.facts[..fewer]), fewer))
+        };
+        let answer = match stream_answer(&*self.model, first, shorter, sink).await? {
+            Streamed::Answer(answer) => answer,
+            Streamed::Overflow(error) => return Err(GenerateError::Model(error)),
+        };
+        let filter = &answer.filter;
+        let cited = filter.cited();
+        let cited = cited.iter().filter_map(|one| self.facts[..shown].get(*one));
+        let citations = cited.map(|fact| citation(&fact.hit, fact.quote.clone(), request.tool));
+        let mut generated = Generated::answered(citations.collect()).text(filter.text());
+        generated.answered = !filter.text().trim().is_empty() && filter.text().trim() != NO_ANSWER;
+        generated.trimmed_triples = count(self.facts.len() - shown);
+        generated.unknown_citations = filter.unknown();
+        generated.cut_short = answer.is_cut_short;
+        generated.usage = answer.finished.map(|finished| finished.usage(self.model.name()));
+        Ok(generated)
+    }
+}
+
+impl Generate for FactWriter {
+    fn model(&self) -> &str {
+        self.model.name()
+    }
+
+    /// The tokens of the facts' prompt, whatever the passages.
+    fn context_tokens(&self, _: &[Hit]) -> u32 {
+        self.tokens
+    }
+
+    /// Counts facts instead of chunks.
+    fn fit<'a>(&'a self, _: GenerateRequest<'a>) -> Boxed<'a, Result<Fit, GenerateError>> {
+        let fit = Fit::whole(self.fitting, self.tokens);
+        Box::pin(std::future::ready(Ok(fit)))
+    }
+
+    fn generate<'a>(
+        &'a self,
+        request: GenerateRequest<'a>,
+        sink: &'a Sink,
+    ) -> Boxed<'a, Result<Generated, GenerateError>> {
+        Box::pin(self.write(request, sink))
+    }
+}
