@@ -220,7 +220,7 @@ fn a_file_is_one_process_s_and_one_version_s() {
     let error = Graph::open(&folder.0, GraphRoom::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the graph has format 99, and this program reads 1"
+        "the graph has format 99, but this program supports format 1"
     );
     std::fs::write(folder.0.join(Graph::FILE_NAME), b"not a database").unwrap();
     assert_eq!(

@@ -260,13 +260,13 @@ async fn nobody_is_asked_where_there_is_nothing_to_judge() {
     let tools = [ToolSpec::new("search", "finds")];
     assert_eq!(
         judge.grade(QUESTION, &[]).await.unwrap(),
-        Judgement::new(Vec::new(), "lexical")
+        Judgement::lexical(Vec::new())
     );
     let claims = strings(&["A robin sings."]);
     let verified = ClaimChecks::new(&claims, [ClaimVerdict::Unsupported]);
     assert_eq!(
         judge.verify(&claims, &[]).await.unwrap(),
-        Judgement::new(verified, "lexical")
+        Judgement::lexical(verified)
     );
     assert_eq!(
         judge.verify(&[], &hits(&["x"])).await.unwrap().value,
@@ -278,7 +278,7 @@ async fn nobody_is_asked_where_there_is_nothing_to_judge() {
     ] {
         assert_eq!(
             judge.next_step(progress).await.unwrap(),
-            Judgement::new(NextStep::Stop, "lexical")
+            Judgement::lexical(NextStep::Stop)
         );
     }
     assert!(model.prompts().is_empty());
@@ -321,7 +321,7 @@ async fn a_model_that_fails_is_replaced_and_one_that_is_gone_is_told() {
         let error = judge.grade(QUESTION, &one).await.unwrap_err();
         assert_eq!(
             (error.code(), error.to_string().as_str()),
-            ("model_closed", "the model that judges is gone")
+            ("model_closed", "the judging model was shut down")
         );
     }
     assert_eq!(
