@@ -93,12 +93,15 @@ fn graph(criterion: &mut Criterion) {
             .expect("room");
     }
     group.throughput(Throughput::Elements(1));
-    group.bench_function(format!("search among {} sayings", full.size().said), |bencher| {
-        bencher.iter(|| {
-            full.search("Which frames does the queue hold?", &GraphLimits::default())
-                .expect("limits")
-        });
-    });
+    group.bench_function(
+        format!("search among {} mentions", full.size().mentions),
+        |bencher| {
+            bencher.iter(|| {
+                full.search("Which frames does the queue hold?", &GraphLimits::default())
+                    .expect("limits")
+            });
+        },
+    );
     group.finish();
 }
 
