@@ -55,14 +55,14 @@ impl Turn {
         reason = "a call site reads `respond(Framed::default())`"
     )]
     pub fn respond(self, wire: impl Wire) -> Response<TurnBody> {
-        let (id, is_over) = (self.id(), self.is_over());
+        let (id, is_empty) = (self.id(), self.is_empty());
         let mut response = Response::new(TurnBody::live(self.stream(&wire)));
-        if is_over {
+        if is_empty {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-        if !is_over {
+        if !is_empty {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
             headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
             for (name, value) in wire.headers() {

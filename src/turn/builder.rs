@@ -1,72 +1,93 @@
-//! Everything about a turn that is not the orchestrator, and the start of both.
+//! The configuration of a turn, and its start.
 
-use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::group::Membership;
-use super::journal::Recording;
+use super::Turn;
+use super::admission::group::{Membership, TurnGroup};
+use super::commit::{Commit, Pending};
+use super::ending::{BoxError, Ending, Hook};
+use super::handle::TurnHandle;
+use super::id::TurnId;
+use super::journal::{Disconnect, Journal, Recording};
+use super::limits::QueueLimits;
+use super::producer::Producer;
 use super::queue::Queue;
 use super::reader::Reader;
-use super::{
-    BoxError, Commit, Disconnect, Journal, Pending, QueueLimits, Rejected, Sink, Timeouts, TurnGroup,
-    TurnHandle, TurnId, producer,
-};
-use crate::frame::{End, Status};
+use super::rejected::Rejected;
+use super::sink::Sink;
+use super::timeouts::Timeouts;
+use crate::frame::End;
 use crate::metadata::Metadata;
 
-/// How a turn ended, told to the application before the reader learns it.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Ending {
-    /// The turn.
-    pub id: TurnId,
-    /// Its end. A reader that went away counts as stopped.
-    pub end: End,
-    /// The answer so far, at most 1 MiB of it.
-    pub text: String,
-}
+impl Turn {
+    /// Runs `orchestrator` with the defaults of [`TurnBuilder`]. See [`TurnBuilder::start`].
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use ragwire::{Metadata, SendError, Sink, Turn, event::Search};
+    ///
+    /// async fn answer(question: String, sink: Sink) -> Result<Metadata, SendError> {
+    ///     sink.send(Search::new("bm25").query(&question)).await?;
+    ///     sink.send("Forty-two.").await?;
+    ///     Ok(Metadata::default().tools_used(["bm25"]))
+    /// }
+    ///
+    /// let turn = Turn::start(|sink| answer("why?".into(), sink)).commit().await?;
+    /// assert_eq!(turn.collect().await?.text, "Forty-two.");
+    /// # Ok(()) }
+    /// ```
+    pub fn start<O, F, E>(orchestrator: O) -> Pending
+    where
+        O: FnOnce(Sink) -> F,
+        F: Future<Output = Result<Metadata, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        Self::builder().start(orchestrator)
+    }
 
-impl Ending {
-    /// What the reader of a text wire has in the end: the answer, and the completing sentence where the turn failed.
-    pub fn answer(&self) -> String {
-        match &self.end.status {
-            Status::Failed(failure) if self.text.is_empty() => failure.message.clone().into_owned(),
-            Status::Failed(failure) => format!("{}\n\n{}", self.text, failure.message),
-            Status::Completed | Status::Stopped => self.text.clone(),
-        }
+    /// Returns a builder with the defaults.
+    pub fn builder() -> TurnBuilder {
+        TurnBuilder::default()
     }
 }
 
-type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// The application's own work before the end.
-pub(super) struct Hook(Box<dyn FnOnce(Ending) -> HookFuture + Send>);
-
-impl Hook {
-    pub(super) async fn call(self, ending: Ending) {
-        (self.0)(ending).await;
-    }
-}
-
-impl fmt::Debug for Hook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Hook")
-    }
-}
-
-/// What a group's limit per owner counts a turn by.
+/// The name by which a group's limit per owner counts a turn.
 #[derive(Debug, Default)]
 enum Lane {
     #[default]
     Owner,
-    Own(String),
+    Named(String),
     None,
 }
 
-/// Everything about a turn that is not the orchestrator.
+/// Configures a turn: its limits, group, owner and journal. [`Turn::builder`] creates one with the
+/// defaults.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+///
+/// use ragwire::turn::TurnGroup;
+/// use ragwire::{Metadata, SendError, Sink, Timeouts, Turn};
+///
+/// async fn answer(sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send("Forty-two.").await?;
+///     Ok(Metadata::default())
+/// }
+///
+/// let group = TurnGroup::new(16);
+/// let turn = Turn::builder()
+///     .group(&group)
+///     .owner("alice")
+///     .timeouts(Timeouts::default().total(Duration::from_secs(120)))
+///     .start(answer)
+///     .commit()
+///     .await?;
+/// assert_eq!(turn.collect().await?.text, "Forty-two.");
+/// # Ok(()) }
+/// ```
 #[derive(Debug, Default)]
 pub struct TurnBuilder {
     commit: Commit,
@@ -96,95 +117,104 @@ impl TurnBuilder {
         self
     }
 
-    /// Sets the limits in time.
+    /// Sets the time limits.
     #[must_use]
     pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets the mode that the metadata names, also where the turn fails and the orchestrator cannot say it.
+    /// Sets the mode in the metadata. It is also there when the turn fails, where the orchestrator cannot
+    /// set it.
     #[must_use]
     pub fn mode(mut self, mode: impl Into<String>) -> Self {
         self.mode = Some(mode.into());
         self
     }
 
-    /// Calls `hook` exactly once, after the orchestrator is gone and before the reader learns of the end, however the turn
-    /// ended: to remember the answer, for example. It has 10 seconds. A turn that ended while it waited for its place is one too.
+    /// Calls `hook` exactly once, after the orchestrator was dropped and before the reader gets the end,
+    /// for example to store the answer. It runs however the turn ended, also if the turn ended on the
+    /// waiting list of its group. The hook is cancelled after 10 seconds.
     #[must_use]
     pub fn before_end<F, H>(mut self, hook: H) -> Self
     where
         H: FnOnce(Ending) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        self.hook = Some(Hook(Box::new(|ending| Box::pin(hook(ending)))));
+        self.hook = Some(Hook::new(hook));
         self
     }
 
-    /// Makes the turn one of a group: counted against its limits, made to wait where the group says so, and ended by its shutdown.
+    /// Adds the turn to a group: it counts against the group's limits, waits if the group is full, and
+    /// ends when the group shuts down.
     #[must_use]
     pub fn group(mut self, group: &TurnGroup) -> Self {
         self.group = Some(group.clone());
         self
     }
 
-    /// Sets whose turn it is: what your authentication calls the user, or a session. The group's limit per owner counts by it, and of a
-    /// journaled turn only the owner may read it again or stop it by its id; without one, whoever has the id may.
+    /// Sets the owner of the turn: the name of the authenticated user, or of a session. The group's limit
+    /// per owner counts by it. Only the owner can resume a journaled turn or stop it by its ID; if no
+    /// owner is set, anyone who has the ID can.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Sets what the group's limit per owner counts by instead of the [`owner`](Self::owner): a conversation, say, of which one question
-    /// is answered at a time whoever asks it. It gives nobody access to the turn; a [`Journal`] finds the owner's newest turn by it.
+    /// Sets a name by which the group's limit per owner counts instead of the [`owner`](Self::owner), for
+    /// example a conversation that answers one question at a time, whoever asks it. A lane does not grant
+    /// access to the turn; a [`Journal`] finds the owner's newest turn by it.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
-        self.lane = Lane::Own(lane.into());
+        self.lane = Lane::Named(lane.into());
         self
     }
 
-    /// Keeps the group's limit per owner from counting the turn, though it has an [`owner`](Self::owner).
+    /// Exempts the turn from the group's limit per owner, although it has an [`owner`](Self::owner).
     #[must_use]
     pub fn no_lane(mut self) -> Self {
         self.lane = Lane::None;
         self
     }
 
-    /// Keeps the turn in `journal` from the moment that its response begins: it can be read again, by several readers, and stopped by
-    /// its id. Where the journal is full of turns that run, the turn is refused.
+    /// Records the turn in `journal` from the moment its response begins: it can then be resumed, read by
+    /// several readers, and stopped by its ID. If the journal is full of running turns, the turn is
+    /// refused.
     ///
-    /// Its events may have 1 KiB less than the [queue](QueueLimits) allows, so that they fit our own wires with their index.
+    /// The limit on the size of an event is at most 255 KiB then (1 KiB below the default of
+    /// [`QueueLimits`]), so that an event with its index fits a line of the wires of this crate.
     #[must_use]
     pub fn journal(mut self, journal: &Journal) -> Self {
         self.journal = Some(journal.clone());
         self
     }
 
-    /// Sets what becomes of a journaled turn when its last reader goes away. A turn without a journal is cancelled then, as every turn is
-    /// whose response has not begun.
+    /// Sets what happens to a journaled turn when its last reader disconnects. A turn without a journal,
+    /// or whose response has not begun, is always cancelled.
     #[must_use]
     pub fn on_disconnect(mut self, disconnect: Disconnect) -> Self {
         self.disconnect = disconnect;
         self
     }
 
-    /// Runs `orchestrator` in a task of its own. It gets the sink; what it returns is the end of the turn.
+    /// Runs `orchestrator` in its own task. It gets the sink, and its return value ends the turn.
     ///
-    /// A group that refuses the turn does not call it. Where the turn waits for its place in the group, it is called at once to
-    /// make the future, since it may borrow; the future is polled first when the turn has its place. Until then nothing is sent:
-    /// its sink is as one whose queue is full. What must not happen before belongs into the future.
+    /// If the group refuses the turn, `orchestrator` is not called. If the turn has to wait,
+    /// `orchestrator` is called at once to create the future, which may borrow, but the future is not
+    /// polled until the turn is admitted, and its sink acts as if the queue were full. Put everything
+    /// that must not happen earlier into the future.
     ///
-    /// The `queued` events of a turn that waits are frames, so with [`Commit::first_frame`] its response begins with them and what
-    /// goes wrong later stands in the stream. A response that does not stream has its status from
-    /// [`Collected::into_result`](super::Collected::into_result) all the same.
+    /// The `queued` events of a waiting turn are frames. With [`Commit::first_frame`] they begin the
+    /// response, so later failures are reported in the stream. A response that does not stream still gets
+    /// its status from [`Collected::into_result`](super::Collected::into_result).
     ///
-    /// An error that is a [`Failure`](crate::Failure) is shown to the reader in its own words, any other only logged.
+    /// If the error is a [`Failure`](crate::Failure), the reader gets its message. Any other error is
+    /// only logged, and the reader gets the default failure.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    /// Panics outside of a tokio runtime, as `tokio::spawn` does.
     pub fn start<O, F, E>(self, orchestrator: O) -> Pending
     where
         O: FnOnce(Sink) -> F,
@@ -197,116 +227,154 @@ impl TurnBuilder {
         })
     }
 
-    /// Gives the sink away instead of running something: for producers that have a thread or a task already. The turn ends
-    /// with [`Sink::finish`] or [`Sink::fail`]; it fails when the last sink is dropped without. While the turn waits for its place in
-    /// its group, sends wait too.
+    /// Returns the sink instead of running an orchestrator, for producers that already have a thread or
+    /// task. [`Sink::finish`] or [`Sink::fail`] ends the turn; the turn fails if the last sink is dropped
+    /// without either. While the turn is on the waiting list of its group, sends wait too.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use ragwire::{Metadata, Turn};
+    ///
+    /// let (sink, pending) = Turn::builder().channel();
+    /// let model = std::thread::spawn(move || {
+    ///     sink.blocking_send("Forty-two.")?;
+    ///     sink.finish(Metadata::default())
+    /// });
+    /// assert_eq!(pending.commit().await?.collect().await?.text, "Forty-two.");
+    /// model.join().expect("the thread does not panic")?;
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    /// Panics outside of a tokio runtime, as `tokio::spawn` does.
     pub fn channel(self) -> (Sink, Pending) {
-        let mut kept = None;
+        let mut given = None;
         let pending = self.run(true, |sink| {
-            kept = Some(sink);
+            given = Some(sink);
             std::future::pending()
         });
-        // A group that refuses the turn does not call the closure: the sink is then one of a turn that is over.
-        let sink = kept.unwrap_or_else(|| Sink::new(Arc::clone(&pending.reader.queue), true));
+        // A refused turn does not call the closure. Its sink then belongs to a turn that has ended.
+        let sink = given.unwrap_or_else(|| Sink::new(Arc::clone(&pending.reader.queue), true));
         (sink, pending)
     }
 
-    fn run<O, F>(self, ends_turn: bool, orchestrator: O) -> Pending
+    fn run<O, F>(mut self, ends_turn: bool, orchestrator: O) -> Pending
     where
         O: FnOnce(Sink) -> F,
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
         let id = TurnId::random();
         let started = Instant::now();
-        let span = tracing::info_span!(
-            target: "ragwire",
-            "turn",
-            %id,
-            wire = tracing::field::Empty,
-            first_event_ms = tracing::field::Empty,
-            first_text_ms = tracing::field::Empty,
-            frames = tracing::field::Empty,
-            bytes = tracing::field::Empty,
-            outcome = tracing::field::Empty,
-        );
+        let span = turn_span(id);
         let limits = match self.journal {
             Some(_) => self.limits.within_a_line(),
             None => self.limits,
         };
         let queue = Arc::new(Queue::new(limits, self.hook.is_some(), started.into_std()));
-        let handle = TurnHandle {
-            id,
-            queue: Arc::clone(&queue),
-        };
-        let slot = self
-            .journal
-            .as_ref()
-            .map(|journal| journal.reserve(id))
-            .transpose();
-        let (owner, disconnect) = (self.owner, self.disconnect);
-        let lane = match self.lane {
-            Lane::Owner => owner.clone(),
-            Lane::Own(lane) => Some(lane),
-            Lane::None => None,
-        };
-        let places = slot.and_then(|slot| {
-            let group = self.group.as_ref();
-            let membership = group
-                .map(|group| group.join(&handle, lane.clone(), started))
-                .transpose()?;
-            Ok((slot, membership))
-        });
-        let mut recording = None;
-        let mut reader = Reader {
+        let admitted = self.admit(id, &queue, started);
+        let reader = |membership| Reader {
             id,
             queue: Arc::clone(&queue),
             started,
             timeouts: self.timeouts,
-            membership: None,
+            membership,
             span: span.clone(),
             rejected: None,
         };
-        let refused = match places {
-            Ok((slot, membership)) => {
-                recording = slot.map(|slot| Recording {
-                    slot,
-                    owner: owner.unwrap_or_default(),
-                    lane,
-                    disconnect,
-                });
-                if membership.as_ref().is_some_and(Membership::waits) {
-                    queue.hold();
-                }
-                reader.membership.clone_from(&membership);
-                let producer = producer::Producer {
-                    id,
-                    queue: Arc::clone(&queue),
-                    started,
-                    timeouts: self.timeouts,
-                    mode: self.mode,
-                    hook: self.hook,
-                    membership,
-                };
-                let orchestrator = span.in_scope(|| orchestrator(Sink::new(queue, ends_turn)));
-                producer.spawn(orchestrator, span);
-                None
-            }
-            // Nothing is spent on a turn that cannot run: the orchestrator is not even called.
-            Err(refusal) => {
+        let Admitted {
+            membership,
+            recording,
+        } = match admitted {
+            Ok(admitted) => admitted,
+            Err(rejected) => {
+                // A refused turn costs nothing: its orchestrator is not even called.
                 drop(orchestrator);
-                queue.finish(End::failed(refusal.failure.clone()));
-                Some(Rejected { id, ..refusal })
+                queue.finish(End::failed(rejected.failure.clone()));
+                return Pending {
+                    reader: reader(None),
+                    commit: self.commit,
+                    refused: Some(Rejected { id, ..rejected }),
+                    recording: None,
+                };
             }
         };
+        if membership.as_ref().is_some_and(Membership::waits) {
+            queue.hold();
+        }
+        let reader = reader(membership.clone());
+        let producer = Producer {
+            id,
+            queue: Arc::clone(&queue),
+            started,
+            timeouts: self.timeouts,
+            mode: self.mode,
+            hook: self.hook,
+            membership,
+        };
+        let orchestrator = span.in_scope(|| orchestrator(Sink::new(queue, ends_turn)));
+        producer.spawn(orchestrator, span);
         Pending {
             reader,
             commit: self.commit,
-            refused,
+            refused: None,
             recording,
         }
     }
+
+    /// Reserves room in the journal and joins the group. If the group refuses the turn, the room in the
+    /// journal is free again.
+    fn admit(&mut self, id: TurnId, queue: &Arc<Queue>, started: Instant) -> Result<Admitted, Rejected> {
+        let slot = match &self.journal {
+            Some(journal) => Some(journal.reserve(id)?),
+            None => None,
+        };
+        let owner = self.owner.take();
+        let lane = match std::mem::take(&mut self.lane) {
+            Lane::Owner => owner.clone(),
+            Lane::Named(lane) => Some(lane),
+            Lane::None => None,
+        };
+        let membership = match &self.group {
+            Some(group) => {
+                let handle = TurnHandle {
+                    id,
+                    queue: Arc::clone(queue),
+                };
+                Some(group.join(&handle, lane.clone(), started)?)
+            }
+            None => None,
+        };
+        let recording = slot.map(|slot| Recording {
+            slot,
+            owner: owner.unwrap_or_default(),
+            lane,
+            disconnect: self.disconnect,
+        });
+        Ok(Admitted {
+            membership,
+            recording,
+        })
+    }
+}
+
+/// A turn's membership in its group, and its room in its journal.
+struct Admitted {
+    membership: Option<Membership>,
+    recording: Option<Recording>,
+}
+
+/// Creates the span of a turn; the reader fills in the empty fields.
+fn turn_span(id: TurnId) -> tracing::Span {
+    tracing::info_span!(
+        target: "ragwire",
+        "turn",
+        %id,
+        wire = tracing::field::Empty,
+        first_event_ms = tracing::field::Empty,
+        first_text_ms = tracing::field::Empty,
+        frames = tracing::field::Empty,
+        bytes = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+    )
 }

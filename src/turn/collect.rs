@@ -1,42 +1,45 @@
-//! The turn as one value: the non-streaming twin of every route.
+//! The turn as one value, for responses that do not stream.
 
 use std::future::poll_fn;
 
 use tokio::time::Instant;
 
-use super::{Rejected, Source, Turn, TurnId};
+use super::id::TurnId;
+use super::rejected::Rejected;
+use super::{Source, Turn};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::time::Timestamp;
 
-/// Most bytes of text, and most events, that a collected turn holds: a response that nobody streams has to fit in memory whole.
+/// The maximum size of a collected turn: a response that does not stream has to fit in memory.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 const MAX_EVENTS: usize = 10_000;
 
-/// A whole turn.
+/// A complete turn.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Collected {
     /// The turn.
     pub id: TurnId,
-    /// What was reported, in order.
+    /// The events in order.
     pub events: Vec<(Event, Option<Timestamp>)>,
-    /// The answer. Where the turn failed, what there was of it.
+    /// The answer; incomplete if the turn failed.
     pub text: String,
-    /// How it ended.
+    /// The end of the turn.
     pub end: End,
-    /// Whether a journal had its first frames as a [`Snapshot`](crate::Snapshot) only. Then `events` and `text` are those of the turn from
-    /// its beginning, whatever was asked for, with the last state of each step, and the metadata of the end count what is left out.
+    /// Whether a journal had only a [`Snapshot`](crate::Snapshot) of the first frames. `events` and `text`
+    /// then begin at the turn's beginning, wherever it was resumed, with the last state of each step. The
+    /// metadata of the end counts the events that are missing.
     pub is_compact: bool,
 }
 
 impl Collected {
-    /// The turn, if it completed; else what a response without a stream says of it.
+    /// Returns the turn if it completed, so that a response that does not stream gets an HTTP status.
     ///
     /// # Errors
     ///
-    /// [`Rejected`] for a turn that failed or was stopped.
+    /// Returns [`Rejected`] if the turn failed or was stopped.
     pub fn into_result(self) -> Result<Self, Rejected> {
         match Failure::of(&self.end.status) {
             None => Ok(self),
@@ -54,15 +57,15 @@ impl Collected {
 #[non_exhaustive]
 pub enum CollectError {
     /// The turn is larger than 4 MiB of text or 10,000 events.
-    #[error("turn is too large to be collected")]
+    #[error("turn is too large to collect: more than 4 MiB of text or 10000 events")]
     TooLarge,
-    /// A part of the turn is kept no longer.
-    #[error("a part of the turn is no longer kept")]
+    /// The journal has dropped a part of the turn.
+    #[error("the journal has dropped a part of the turn")]
     Gone,
 }
 
 impl CollectError {
-    /// Stable machine word for this error.
+    /// Returns a stable name for programs.
     pub fn code(self) -> &'static str {
         match self {
             Self::TooLarge => "turn_too_large",
@@ -74,17 +77,19 @@ impl CollectError {
 impl Turn {
     /// Reads the turn to its end instead of streaming it.
     ///
-    /// A failed turn is collected like any other; look at its `end`. Of a turn that was resumed there is what was asked for, and the end;
-    /// where that is not kept any more, what [`Collected::is_compact`] says.
+    /// A failed turn is collected like any other; check its `end`, or call [`Collected::into_result`]. A
+    /// turn that was resumed contains the requested frames and the end, or what [`Collected::is_compact`]
+    /// describes if the journal has dropped those frames.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the turn: the orchestrator is cancelled, as [`Turn`] says.
+    /// Dropping the future drops the turn, which disconnects as [`Turn`] describes.
     ///
     /// # Errors
     ///
-    /// [`CollectError::TooLarge`]; the turn is dropped then. [`CollectError::Gone`] where a [`Journal`](super::Journal) dropped frames
-    /// before they were read, and has no snapshot of them.
+    /// Returns [`CollectError::TooLarge`] for a turn of more than 4 MiB of text or 10,000 events, which is
+    /// then dropped. Returns [`CollectError::Gone`] if a [`Journal`](super::Journal) dropped frames before
+    /// they were read and has no snapshot of them.
     pub async fn collect(self) -> Result<Collected, CollectError> {
         let mut collected = Collected {
             id: self.id(),
@@ -102,7 +107,7 @@ impl Turn {
                 }
             }
             Source::Log(mut reading) => {
-                // Behind the end there is nothing to wait for, but it is known.
+                // A turn that was resumed past its end has no frame left to wait for, but the end is known.
                 let mut seen = reading.end().filter(|_| reading.is_over()).map(Frame::End);
                 while !matches!(seen, Some(Frame::End(_))) {
                     let frames = poll_fn(|cx| reading.poll_frames(cx)).await;
@@ -127,9 +132,9 @@ impl Collected {
             Frame::Event { event, timestamp } => self.events.push((event, timestamp)),
             Frame::Text(text) => self.text.push_str(&text),
             Frame::End(end) => {
-                let left_out = self.end.metadata.events_dropped;
+                let missing = self.end.metadata.events_dropped;
                 self.end = end;
-                self.end.metadata.events_dropped += left_out;
+                self.end.metadata.events_dropped += missing;
             }
             Frame::Snapshot(snapshot) => {
                 self.events = snapshot.events;

@@ -1,4 +1,5 @@
-//! The two halves of ADR 0007: an evidence collector with an event sink, and a stream of answer tokens.
+//! The two halves of a pipeline by ADR 0007: an evidence collector with an event sink, and a stream of
+//! answer tokens.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -6,42 +7,64 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_core::Stream;
 
-use super::{BoxError, Pending, SendError, Sink, TurnBuilder};
+use super::builder::TurnBuilder;
+use super::commit::Pending;
+use super::ending::BoxError;
+use super::sink::{SendError, Sink};
 use crate::event::Event;
 use crate::event::item::Item;
 use crate::metadata::Metadata;
 
-/// Most events that are kept for the return value; a collector that says more is broken, not thorough.
-const MAX_KEPT_EVENTS: usize = 10_000;
+/// The maximum number of events in the return value. A collector that reports more has a bug.
+const MAX_EVENTS: usize = 10_000;
 
-/// What an evidence collector reports to: every event goes live to the turn, if there is one, and into a list.
+/// Reports the events of an evidence collector: each one goes live to the turn, if there is one, and into
+/// a list.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use ragwire::event::Search;
+/// use ragwire::turn::collect_evidence;
+/// use ragwire::{EventSink, SendError};
+///
+/// async fn search(events: EventSink) -> Result<Vec<&'static str>, SendError> {
+///     events.send(Search::new("bm25").query("answer")).await?;
+///     Ok(vec!["forty-two"])
+/// }
+///
+/// // Without a turn, for example in a test. `TurnBuilder::start_pair` runs it in one.
+/// let evidence = collect_evidence(search).await?;
+/// assert_eq!((evidence.value, evidence.events.len()), (vec!["forty-two"], 1));
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct EventSink {
     live: Option<Sink>,
-    kept: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<Event>>>,
 }
 
 impl EventSink {
     fn new(live: Option<Sink>) -> Self {
         Self {
             live,
-            kept: Arc::default(),
+            events: Arc::default(),
         }
     }
 
-    /// Reports an event; waits while the turn's queue is full.
+    /// Reports an event. Waits while the turn's queue is full.
     ///
     /// # Cancel safety
     ///
-    /// The event is reported or not.
+    /// If the future is dropped, the event was either reported or not.
     ///
     /// # Errors
     ///
-    /// [`SendError`] where the turn is over, or more than 10,000 events were reported.
+    /// Returns [`SendError`] if the turn does not take the event, and [`SendError::TooManyEvents`] after
+    /// 10,000 events.
     pub async fn send(&self, event: impl Into<Event>) -> Result<(), SendError> {
         let event = event.into();
-        if self.lock().len() >= MAX_KEPT_EVENTS {
-            return Err(SendError::Ended);
+        if self.lock().len() >= MAX_EVENTS {
+            return Err(SendError::TooManyEvents);
         }
         if let Some(live) = &self.live {
             live.send(Item::Event(event.clone())).await?;
@@ -51,21 +74,21 @@ impl EventSink {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Event>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a collector found, and what it reported on the way.
+/// The result of an evidence collector.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Evidence<T> {
-    /// The collector's own return value.
-    pub found: T,
-    /// Its events, in order: for code that uses the list instead of the stream.
+    /// The collector's return value.
+    pub value: T,
+    /// The reported events in order, for code that uses the list instead of the stream.
     pub events: Vec<Event>,
 }
 
-/// What answers a question from its evidence: the tokens, and what closes the turn after them.
+/// The answer to a question: its tokens, and the metadata that ends the turn after them.
 #[derive(Debug)]
 pub struct Reply<S> {
     tokens: S,
@@ -73,17 +96,17 @@ pub struct Reply<S> {
 }
 
 impl<S> Reply<S> {
-    /// `tokens` is a stream of results whose values are text or bytes of text.
+    /// Creates a reply from a stream of results whose values are text or bytes of text.
     pub fn new(tokens: S, metadata: Metadata) -> Self {
         Self { tokens, metadata }
     }
 }
 
-/// Runs an evidence collector without a turn: its events come back as a list only.
+/// Runs an evidence collector without a turn: its events are only returned as a list.
 ///
 /// # Errors
 ///
-/// The collector's own.
+/// Returns the collector's error.
 pub async fn collect_evidence<C, F, T, E>(collector: C) -> Result<Evidence<T>, E>
 where
     C: FnOnce(EventSink) -> F,
@@ -97,15 +120,15 @@ where
     C: FnOnce(EventSink) -> F,
     F: Future<Output = Result<T, E>>,
 {
-    let kept = sink.clone();
-    let found = collector(sink).await?;
-    let events = std::mem::take(&mut *kept.lock());
-    Ok(Evidence { found, events })
+    let reported = sink.clone();
+    let value = collector(sink).await?;
+    let events = std::mem::take(&mut *reported.lock());
+    Ok(Evidence { value, events })
 }
 
 impl TurnBuilder {
-    /// Runs the two halves of ADR 0007 one after the other: `collector` with an event sink, then `answer` with what it
-    /// found, whose tokens are streamed as they come.
+    /// Runs the two halves of ADR 0007 one after the other: `collector` with an event sink, then `answer`
+    /// with the evidence. The answer's tokens are streamed as they arrive.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -120,7 +143,7 @@ impl TurnBuilder {
     ///
     /// let turn = Turn::builder()
     ///     .start_pair(collect_evidence, |evidence| {
-    ///         let tokens = stream::iter(evidence.found.into_iter().map(Ok::<_, SendError>));
+    ///         let tokens = stream::iter(evidence.value.into_iter().map(Ok::<_, SendError>));
     ///         Reply::new(tokens, Metadata::default())
     ///     })
     ///     .commit()
@@ -131,7 +154,7 @@ impl TurnBuilder {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime, as `tokio::spawn` does.
+    /// Panics outside of a tokio runtime, as `tokio::spawn` does.
     pub fn start_pair<C, CF, T, CE, A, S, P, SE>(self, collector: C, answer: A) -> Pending
     where
         C: FnOnce(EventSink) -> CF + Send + 'static,

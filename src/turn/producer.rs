@@ -1,4 +1,4 @@
-//! Runs the orchestrator in a task of its own, and makes one end of whatever becomes of it; starts the recorder of a journaled turn.
+//! The producer's task: it runs the orchestrator and turns whatever happens to it into one end.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -9,25 +9,23 @@ use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
-use tracing::Instrument;
 
-use super::builder::{Ending, Hook};
-use super::group::Membership;
+use super::admission::group::Membership;
+use super::admission::wait;
+use super::ending::{BoxError, Ending, Hook};
+use super::id::TurnId;
 use super::queue::Queue;
-use super::timeouts::overdue;
-use super::{Timeouts, TurnId, waiting};
+use super::spawn::spawn;
+use super::timeouts::{Timeouts, overdue};
 use crate::failure::Failure;
 use crate::frame::{End, Status};
 use crate::metadata::Metadata;
 use crate::time::{Timestamp, Timing};
 
-/// Any error of an orchestrator. Where it is a [`Failure`], its words reach the reader; anything else is only logged.
-pub type BoxError = Box<dyn Error + Send + Sync>;
-
-/// Longest time that the application's hook before the end may take; the reader waits for it.
+/// The time limit of the application's hook before the end. The reader waits for the hook.
 const MAX_HOOK_TIME: Duration = Duration::from_secs(10);
 
-/// What the task needs besides the orchestrator.
+/// Everything that the task needs besides the orchestrator.
 #[derive(Debug)]
 pub(super) struct Producer {
     pub(super) id: TurnId,
@@ -36,21 +34,19 @@ pub(super) struct Producer {
     pub(super) timeouts: Timeouts,
     pub(super) mode: Option<String>,
     pub(super) hook: Option<Hook>,
-    /// Held until the orchestrator is gone.
+    /// Held until the orchestrator was dropped.
     pub(super) membership: Option<Membership>,
 }
 
 impl Producer {
-    /// Runs `orchestrator` to one end. It is dropped before the end is published, so the reader's decision comes after it.
+    /// Runs `orchestrator` to its end. The orchestrator is dropped before the end is published, so that
+    /// none of its code runs after the reader has the end.
     pub(super) fn spawn<F>(self, orchestrator: F, span: tracing::Span)
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place that spawns; `Unfinished` accounts for the task"
-        )]
-        tokio::spawn(self.run(orchestrator).instrument(span));
+        // `Unfinished` accounts for the task.
+        spawn(self.run(orchestrator), span);
     }
 
     async fn run<F>(mut self, orchestrator: F)
@@ -63,13 +59,14 @@ impl Producer {
             started: self.started,
             membership: self.membership,
         };
-        // On the heap, so that it can be dropped under `catch_unwind`, before anybody is told of the end.
+        // On the heap, so that it can be dropped under `catch_unwind` before the end is published.
         let mut orchestrator = Box::pin(orchestrator);
-        let mut waited = Ok(());
-        if let Some(place) = unfinished.membership.as_ref().filter(|place| place.waits()) {
-            waited = waiting::wait(place, &self.queue, &self.timeouts).await;
-        }
-        let mut end = match waited {
+        let membership = unfinished.membership.as_ref();
+        let admitted = match membership.filter(|membership| membership.waits()) {
+            Some(membership) => wait(membership, &self.queue, &self.timeouts).await,
+            None => Ok(()),
+        };
+        let mut end = match admitted {
             Ok(()) => drive(orchestrator.as_mut(), &self.queue, &self.timeouts).await,
             Err(end) => end,
         };
@@ -88,34 +85,26 @@ impl Producer {
                 .await
                 .is_err()
             {
-                tracing::warn!("the hook before the end took too long");
+                tracing::warn!("the hook before the end exceeded its time limit");
             }
         }
-        // Nothing is left to run: whoever has read the end finds the place free.
-        let place = unfinished.membership.take();
-        let readers = place.as_ref().map(Membership::downgrade);
-        drop(place);
+        // Released before the end is published, so that a client that has read the end finds room in the group.
+        let membership = unfinished.membership.take();
+        let readers = membership.as_ref().map(Membership::downgrade);
+        drop(membership);
         self.queue.finish(end);
-        // A reader that takes nothing would hold the place for ever: of HTTP/2 one may leave a stream and keep the connection.
+        // A reader that takes no data would be a member forever: an HTTP/2 client can abandon a stream and
+        // keep the connection.
         if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall)
-            && told(&self.queue, after).await.is_err()
-            && let Some(place) = readers.upgrade()
+            && end_taken(&self.queue, after).await.is_err()
+            && let Some(membership) = readers.upgrade()
         {
-            place.leave();
+            membership.leave();
         }
     }
 }
 
-/// Runs the recorder of a journaled turn in a task of its own: an orchestrator that blocks its thread must not hold up the readers.
-pub(super) fn spawn_recorder(recorder: impl Future<Output = ()> + Send + 'static, span: tracing::Span) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that spawns; the recorder accounts for the task"
-    )]
-    tokio::spawn(recorder.instrument(span));
-}
-
-/// Polls the orchestrator, the cancellation and the clock until one of them makes an end.
+/// Polls the orchestrator, the cancellation and the clock until one of them ends the turn.
 async fn drive<F>(mut orchestrator: Pin<&mut F>, queue: &Queue, timeouts: &Timeouts) -> End
 where
     F: Future<Output = Result<Metadata, BoxError>>,
@@ -133,13 +122,13 @@ where
                 return Poll::Ready(End::failed(Failure::default()));
             }
         }
-        // Sending does not touch the timer: when it fires it looks how much time is really left.
+        // Sending does not reset the timer. When it fires, the remaining time is computed.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now().into_std();
             match overdue(queue.activity(now), timeouts, now) {
                 Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
                 Err(failure) => {
-                    tracing::warn!(code = failure.code(), "turn ran out of time");
+                    tracing::warn!(code = failure.code(), "turn exceeded a time limit");
                     return Poll::Ready(End::failed(failure));
                 }
             }
@@ -149,20 +138,20 @@ where
     .await
 }
 
-/// The reader has taken nothing for too long.
+/// The reader has taken no data for too long.
 struct Stalled;
 
-/// Waits until the reader has the end of the turn, or is gone.
-async fn told(queue: &Queue, after: Duration) -> Result<(), Stalled> {
+/// Waits until the reader has the end of the turn or has disconnected.
+async fn end_taken(queue: &Queue, after: Duration) -> Result<(), Stalled> {
     let ended = Instant::now();
     let mut timer = pin!(tokio::time::sleep_until(ended));
     poll_fn(|cx| {
-        if queue.poll_told(cx).is_ready() {
+        if queue.poll_end_taken(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            // A wire may be chosen right now.
+            // Without a wire the reader is not late: it may choose one now.
             let since = queue
                 .untaken_since(ended.into_std())
                 .map_or(now, Instant::from_std);
@@ -191,7 +180,7 @@ fn end_of(returned: Result<Metadata, BoxError>) -> End {
         Err(error) => match error.downcast::<Failure>() {
             Ok(failure) => End::failed(*failure),
             Err(error) => {
-                // The one place where the source error is said: in the log of whoever runs this.
+                // The only place that reports the source error: the server's log.
                 tracing::error!(error = %Chain(&*error), "orchestrator failed");
                 End::failed(Failure::default())
             }
@@ -214,26 +203,27 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// The runtime may drop the task at any await (shutdown), and the hook may panic: the reader still gets its end.
+/// Publishes an end when the task is dropped: the runtime may shut down at any `await`, and the hook may
+/// panic.
 struct Unfinished {
     queue: Arc<Queue>,
     mode: Option<String>,
     started: Instant,
-    /// Held until the orchestrator is gone.
+    /// Held until the orchestrator was dropped.
     membership: Option<Membership>,
 }
 
 impl Unfinished {
-    /// Adds what the orchestrator does not know, or did not say.
+    /// Adds what the orchestrator does not know or did not set.
     fn complete(&self, end: &mut End) {
         if end.metadata.mode.is_none() {
             end.metadata.mode.clone_from(&self.mode);
         }
-        if let Some(place) = &self.membership
+        if let Some(membership) = &self.membership
             && end.metadata.queue_stats.is_none()
         {
             let activity = self.queue.activity(Instant::now().into_std());
-            end.metadata.queue_stats = place.stats(activity.began);
+            end.metadata.queue_stats = membership.stats(activity.began);
         }
         end.timing = Some(timing(self.started));
     }
@@ -248,11 +238,11 @@ impl Drop for Unfinished {
 }
 
 impl Status {
-    /// One word for logs: how the turn ended.
+    /// Returns how the turn ended as one word for logs.
     pub(super) fn outcome(&self) -> &str {
         match self {
             Self::Failed(failure) => failure.code(),
-            status => status.as_str(),
+            Self::Completed | Self::Stopped => self.as_str(),
         }
     }
 }

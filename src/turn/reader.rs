@@ -1,19 +1,20 @@
-//! The reading end of a turn: what a stream, a collected turn and the commitment have in common.
+//! The reading end of a turn, shared by streams, collected turns and the commit.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::group::Membership;
+use super::admission::group::Membership;
+use super::handle::TurnHandle;
+use super::id::TurnId;
 use super::queue::Queue;
-use super::timeouts::overdue;
-use super::{Timeouts, TurnHandle, TurnId};
+use super::timeouts::{Timeouts, overdue};
 use crate::failure::Failure;
 use crate::frame::End;
 
-/// How much longer than its time-out a turn may take to notice it. Only an orchestrator that blocks its thread is late, and
-/// only where the runtime has another thread to look at the clock.
+/// How long after a time-out the reader waits for the producer to notice it. The producer is late only if
+/// the orchestrator blocks its thread, and the reader notices only if the runtime has another thread.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The reading end of a turn. Dropping it disconnects.
@@ -23,10 +24,10 @@ pub(crate) struct Reader {
     pub(crate) queue: Arc<Queue>,
     pub(super) started: Instant,
     pub(crate) timeouts: Timeouts,
-    /// Held until the reader is gone.
+    /// Held until the reader is dropped.
     pub(super) membership: Option<Membership>,
     pub(crate) span: tracing::Span,
-    /// Set where the turn was rejected, so that nobody takes it for a lost connection.
+    /// Set if the turn was rejected, so that the log does not report a disconnect.
     pub(super) rejected: Option<Failure>,
 }
 
@@ -38,8 +39,8 @@ impl Reader {
         }
     }
 
-    /// The reader's own look at the clock, in case the orchestrator blocks the thread that should do it. Returns when to
-    /// look again.
+    /// Checks the time limits on the reader's side, in case the orchestrator blocks the thread that should
+    /// check them. Returns when to check again.
     pub(crate) fn check_overdue(&self) -> Instant {
         let now = Instant::now();
         match overdue(
@@ -49,15 +50,15 @@ impl Reader {
         ) {
             Ok(next) => Instant::from_std(next) + GRACE,
             Err(failure) => {
-                // The producer's task sees the same a moment earlier, unless it cannot run.
+                // The producer's task ends the turn within this time, unless it cannot run.
                 let late = now.checked_sub(GRACE).map(Instant::into_std);
                 let overdue_for_long = late
                     .is_some_and(|late| overdue(self.queue.activity(late), &self.timeouts, late).is_err());
                 if overdue_for_long && !self.queue.is_decided() {
                     let mut end = End::failed(failure);
-                    if let Some(place) = &self.membership {
+                    if let Some(membership) = &self.membership {
                         let activity = self.queue.activity(now.into_std());
-                        end.metadata.queue_stats = place.stats(activity.began);
+                        end.metadata.queue_stats = membership.stats(activity.began);
                     }
                     self.queue.finish(end);
                 }
@@ -69,7 +70,7 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let told = self.queue.end_taken();
+        let status = self.queue.end_taken();
         let figures = self.queue.figures();
         let since = |moment: Option<std::time::Instant>| {
             moment.map(|moment| {
@@ -83,7 +84,7 @@ impl Drop for Reader {
         self.span.record("first_text_ms", since(figures.first_text));
         self.span.record("frames", figures.frames);
         self.span.record("bytes", figures.bytes);
-        let outcome = match (&self.rejected, &told) {
+        let outcome = match (&self.rejected, &status) {
             (Some(failure), _) => failure.code(),
             (None, Some(status)) => status.outcome(),
             (None, None) => "disconnected",
@@ -91,7 +92,7 @@ impl Drop for Reader {
         if !self.span.is_disabled() {
             self.span.record("outcome", outcome);
             self.span
-                .in_scope(|| tracing::info!(target: "ragwire", outcome, "turn over"));
+                .in_scope(|| tracing::info!(target: "ragwire", outcome, "turn finished"));
         }
         self.queue.disconnect();
     }

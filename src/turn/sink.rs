@@ -1,4 +1,4 @@
-//! The sink: where the orchestrator puts events and text.
+//! The sink, into which the orchestrator sends events and text.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,37 +16,58 @@ use crate::metadata::Metadata;
 use crate::time::Timestamp;
 use crate::wire::EncodeError;
 
-/// Largest piece of text that goes into the queue at once; longer ones are cut between characters, so that one huge piece
-/// cannot stand in the way of the queue's limit in bytes.
+/// The maximum length of a piece of text in the queue. Longer ones are cut between characters, so that one
+/// huge piece cannot exceed the queue's limit in bytes.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
 
-/// Where the orchestrator puts events and text. Clones feed the same turn; each keeps its own order.
+/// Sends the orchestrator's events and text to the turn. Clones feed the same turn; each keeps its own
+/// order.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use ragwire::event::Search;
+/// use ragwire::{Metadata, SendError, Sink, Turn};
+///
+/// async fn answer(sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send(Search::new("bm25").query("answer")).await?;
+///     for token in ["Forty", "-two."] {
+///         sink.send(token).await?;
+///     }
+///     Ok(Metadata::default())
+/// }
+///
+/// let collected = Turn::start(answer).commit().await?.collect().await?;
+/// assert_eq!((collected.events.len(), &*collected.text), (1, "Forty-two."));
+/// # Ok(()) }
+/// ```
 ///
 /// # Back-pressure
 ///
-/// [`send`](Self::send) waits while the queue is full, in frames or in bytes. Nothing is dropped, except the events named in
-/// [`drop_when_full`](Self::drop_when_full).
+/// [`send`](Self::send) waits while the queue is full, in frames or in bytes. Nothing is dropped, except
+/// events that [`drop_when_full`](Self::drop_when_full) names.
 ///
 /// # Disconnection
 ///
-/// When the reader is gone, the turn is stopped or has ended, every send returns a [`SendError`]; it never waits and
-/// never panics. The orchestrator's future itself is dropped then, so only code on threads of its own has to look.
+/// Once the reader has disconnected, or the turn has ended or was stopped, every send returns a
+/// [`SendError`]; it never waits and never panics. The orchestrator's future is dropped then, so only code
+/// on separate threads has to check.
 ///
 /// # Drop
 ///
-/// For [`TurnBuilder::channel`](super::TurnBuilder::channel), dropping the last sink without [`finish`](Self::finish) fails the
-/// turn. For [`Turn::start`](super::Turn::start) the orchestrator's return value is the end, and dropping sinks means nothing.
+/// For [`TurnBuilder::channel`](super::TurnBuilder::channel), dropping the last sink without
+/// [`finish`](Self::finish) fails the turn. For [`Turn::start`](super::Turn::start) the orchestrator's
+/// return value is the end, and dropping sinks has no effect.
 #[derive(Clone, Debug)]
 pub struct Sink {
     shared: Arc<Shared>,
     droppable: Arc<[String]>,
 }
 
-/// What all clones of a sink have in common; dropped with the last one.
+/// The state that all clones of a sink share.
 #[derive(Debug)]
 struct Shared {
     queue: Arc<Queue>,
-    /// Whether the turn fails when nobody can send any more.
+    /// Whether the turn fails when the last sink is dropped.
     ends_turn: bool,
 }
 
@@ -66,17 +87,19 @@ impl Sink {
         }
     }
 
-    /// Sends an event or a piece of the answer; waits while the queue is full.
+    /// Sends an event or a piece of the answer. Waits while the queue is full.
     ///
     /// Text is cut into pieces of at most 16 KiB, between characters.
     ///
     /// # Cancel safety
     ///
-    /// An event is sent or not. Of a text longer than 16 KiB the beginning may have been sent.
+    /// If the future is dropped, an event was either sent or not. The beginning of a text longer than
+    /// 16 KiB may have been sent.
     ///
     /// # Errors
     ///
-    /// [`SendError`]; nothing of this item was sent, or for a long text the beginning.
+    /// Returns [`SendError`] if the item was not sent. The beginning of a text longer than 16 KiB may have
+    /// been sent.
     pub async fn send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), SendError> {
         match item.into() {
             Item::Event(event) => {
@@ -108,11 +131,12 @@ impl Sink {
         }
     }
 
-    /// Sends without waiting. A text longer than 16 KiB is queued whole, so the queue may exceed its bytes by this one piece.
+    /// Sends without waiting. A text longer than 16 KiB is queued as one piece, by which the queue may then
+    /// exceed its limit in bytes.
     ///
     /// # Errors
     ///
-    /// [`TrySendError::Full`] where [`send`](Self::send) would wait; nothing was sent then.
+    /// Returns [`TrySendError::Full`] if [`send`](Self::send) would wait; nothing was sent then.
     pub fn try_send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), TrySendError> {
         let tried = match item.into() {
             Item::Event(event) => self.try_event(&event),
@@ -126,24 +150,24 @@ impl Sink {
         }
     }
 
-    /// [`send`](Self::send) for a plain thread, such as one that decodes with llama.cpp: blocks it while the queue is full.
-    ///
-    /// Within an async task it would block the runtime; use [`send`](Self::send) there.
+    /// Sends from a plain thread, for example one that runs llama.cpp, and blocks it while the queue is
+    /// full. In an async task this would block the runtime; use [`send`](Self::send) there.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send).
+    /// Returns the errors of [`send`](Self::send).
     pub fn blocking_send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), SendError> {
         block_on(self.send(item))
     }
 
-    /// Ends the turn. What is sent after this, by any clone, is refused.
+    /// Ends the turn. Later sends by any clone return an error.
     ///
-    /// The orchestrator's future is dropped at its next wait; work that should outlive the turn belongs into a task of its own.
+    /// The orchestrator's future is dropped at its next `await`. Spawn a task for work that should outlive
+    /// the turn.
     ///
     /// # Errors
     ///
-    /// [`SendError`] where the turn was over already.
+    /// Returns [`SendError`] if the turn has already ended.
     pub fn finish(&self, metadata: Metadata) -> Result<(), SendError> {
         Ok(self.queue().request_end(End::completed(metadata))?)
     }
@@ -152,30 +176,31 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// [`SendError`] where the turn was over already.
+    /// Returns [`SendError`] if the turn has already ended.
     pub fn fail(&self, failure: Failure) -> Result<(), SendError> {
         Ok(self.queue().request_end(End::failed(failure))?)
     }
 
-    /// Ends the turn as stopped: for an orchestrator that learns of a stop by a way of its own. Elsewhere there is
+    /// Ends the turn as stopped, for an orchestrator that has its own stop signal. From elsewhere use
     /// [`TurnHandle::stop`](super::TurnHandle::stop).
     ///
     /// # Errors
     ///
-    /// [`SendError`] where the turn was over already.
+    /// Returns [`SendError`] if the turn has already ended.
     pub fn stop(&self) -> Result<(), SendError> {
         Ok(self.queue().request_end(End::stopped())?)
     }
 
-    /// Lets events of these names be dropped while the queue is full instead of waiting. The metadata then says how many were, as
-    /// `events_dropped`. Applies to this sink and to clones made of it later.
+    /// Drops events with these names instead of waiting while the queue is full. The metadata has their
+    /// number as `events_dropped`. Applies to this sink and to later clones of it.
     #[must_use]
     pub fn drop_when_full(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.droppable = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Why nothing can be sent any more, if so. For loops on plain threads that compute for long between two sends.
+    /// Returns the error that every send would return, or `None` while the sink is open. Check it in loops
+    /// on plain threads that compute for a long time between two sends.
     pub fn closed(&self) -> Option<SendError> {
         self.queue().closed().map(SendError::from)
     }
@@ -215,7 +240,7 @@ fn now() -> std::time::Instant {
     Instant::now().into_std()
 }
 
-/// `Ok` where waiting helps.
+/// Returns `Ok` if the caller should wait and try again.
 fn wait_or_fail(refused: Refused) -> Result<(), SendError> {
     match refused {
         Refused::Full => Ok(()),
@@ -236,7 +261,7 @@ pub(super) fn pieces(mut text: &str, max_bytes: usize) -> impl Iterator<Item = &
     })
 }
 
-/// Drives a future on a thread that belongs to no runtime.
+/// Drives a future on a thread outside of any runtime.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -255,28 +280,32 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Why an item was not sent, and none will be.
+/// Why an item was not sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The turn has ended, was stopped, or ran out of time.
+    /// The turn has ended, was stopped, or exceeded a time limit.
     #[error("turn has ended")]
     Ended,
-    /// Nobody reads any more.
-    #[error("reader is gone")]
+    /// The reader has disconnected.
+    #[error("reader has disconnected")]
     Disconnected,
-    /// The event is not legal; others may be.
+    /// The event is invalid. Others may still be sent.
     #[error("event cannot be sent")]
     Invalid(#[source] EncodeError),
+    /// An [`EventSink`](super::EventSink) has reported its maximum of 10,000 events.
+    #[error("too many events: an evidence collector may report 10000")]
+    TooManyEvents,
 }
 
 impl SendError {
-    /// Stable machine word for this error.
+    /// Returns a stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Ended => "turn_ended",
             Self::Disconnected => "disconnected",
             Self::Invalid(error) => error.code(),
+            Self::TooManyEvents => "too_many_events",
         }
     }
 }
@@ -290,14 +319,14 @@ impl From<Closed> for SendError {
     }
 }
 
-/// Why an item was not sent at once.
+/// Why an item was not sent without waiting.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrySendError {
-    /// The queue is full now.
+    /// The queue is full.
     #[error("queue is full")]
     Full,
-    /// Waiting would not help.
+    /// Sending failed.
     #[error(transparent)]
     Send(#[from] SendError),
 }

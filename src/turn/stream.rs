@@ -1,4 +1,4 @@
-//! The turn as bytes of one wire.
+//! The turn as bytes on one wire.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,25 +9,46 @@ use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
 
 use super::journal::follower::Follower;
-use super::{Reader, Source, Timeouts, Turn};
+use super::reader::Reader;
+use super::timeouts::Timeouts;
+use super::{Source, Turn};
 use crate::wire::Wire;
 
-/// Shortest keep-alive interval: anything less would be busy with nothing but fillers.
+/// The minimum keep-alive interval; a shorter one would send almost nothing but fillers.
 const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
 
-/// How often a reader of a journal looks at the clock where it has no keep-alive: there is nothing that it could find.
+/// The timer interval of a journal's reader without a keep-alive. It has no time limits to check.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
 /// The bytes of a turn on one wire: a stream that cannot fail and always ends with the wire's terminal.
 ///
-/// Everything that is ready comes as one chunk; while nothing is, the wire's filler comes at the keep-alive interval.
+/// Each chunk contains everything that is ready. While nothing is, the wire's filler is sent at the
+/// keep-alive interval.
 ///
 /// Dropping it disconnects, as dropping a [`Turn`] does.
+///
+/// ```
+/// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use futures_util::StreamExt;
+/// use ragwire::{Metadata, Ndjson, SendError, Sink, Turn};
+///
+/// async fn answer(sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send("Forty-two.").await?;
+///     Ok(Metadata::default())
+/// }
+///
+/// let mut stream = Turn::start(answer).commit().await?.stream(&Ndjson::default());
+/// while let Some(chunk) = stream.next().await {
+///     print!("{}", String::from_utf8_lossy(&chunk));
+/// }
+/// assert!(stream.is_finished());
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct TurnStream {
     chunks: Chunks,
     last: Instant,
-    // Made when the stream first has to wait; re-armed only when it fires, so a chunk costs no timer.
+    // Created when the stream first waits, and reset only when it fires, so that a chunk costs no timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -53,11 +74,11 @@ impl Chunks {
         }
     }
 
-    /// What there is to be looked at by the clock, and when to look again.
+    /// Checks the time limits. Returns when to check again.
     fn check_overdue(&self, now: Instant) -> Instant {
         match self {
             Self::Queue(reader) => reader.check_overdue(),
-            // The recorder does it for all readers.
+            // The recorder checks them for all readers.
             Self::Log(_) => now + NEVER,
         }
     }
@@ -71,7 +92,7 @@ impl Chunks {
 }
 
 impl Turn {
-    /// Spells the turn on `wire`, without any http around it.
+    /// Encodes the turn on `wire`, without HTTP.
     pub fn stream(self, wire: &impl Wire) -> TurnStream {
         let now = Instant::now();
         let chunks = match self.source {
@@ -91,7 +112,7 @@ impl Turn {
 }
 
 impl TurnStream {
-    /// Whether everything was handed out, the terminal included.
+    /// Returns `true` once everything including the terminal was read.
     pub fn is_finished(&self) -> bool {
         match &self.chunks {
             Chunks::Queue(reader) => reader.queue.is_drained(),
@@ -99,8 +120,8 @@ impl TurnStream {
         }
     }
 
-    /// Whether the stream ended at a question, in its wire's own form (`parks` of the wire): the turn goes on, and its reader comes back with
-    /// the answer ([`Journal::asked`](super::Journal::asked)).
+    /// Returns `true` if the stream ended at a question (see `parks` of the wire). The turn continues, and
+    /// its client resumes it with the answer ([`Journal::asked`](super::Journal::asked)).
     pub fn is_parked(&self) -> bool {
         match &self.chunks {
             Chunks::Queue(_) => false,
@@ -108,7 +129,8 @@ impl TurnStream {
         }
     }
 
-    /// Goes on behind questions also where the wire would end its stream there: for a reader that is no client, as one that counts.
+    /// Continues past questions even if the wire would end its stream there, for internal readers such as
+    /// one that counts frames.
     #[must_use]
     pub fn through_questions(mut self) -> Self {
         if let Chunks::Log(follower) = &mut self.chunks {
@@ -128,7 +150,7 @@ impl TurnStream {
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.last)));
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let look_again = self.chunks.check_overdue(now);
+            let next_check = self.chunks.check_overdue(now);
             let due = keep_alive.and_then(|interval| self.last.checked_add(interval));
             if due.is_some_and(|due| due <= now) {
                 self.last = now;
@@ -137,7 +159,7 @@ impl TurnStream {
             }
             timer
                 .as_mut()
-                .reset(due.map_or(look_again, |due| due.min(look_again)));
+                .reset(due.map_or(next_check, |due| due.min(next_check)));
         }
         Poll::Pending
     }

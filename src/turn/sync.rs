@@ -1,3 +1,3 @@
-//! The locks of the queue, in one place so that the model in `tests/loom` can put loom's in.
+//! The locks of the queue, in one module so that the models in `tests/loom` can replace them by loom's.
 
 pub(super) use std::sync::{Mutex, MutexGuard};

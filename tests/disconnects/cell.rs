@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use ragwire::turn::{Answered, Collected, Disconnect, Journal, JournalLimits, TurnGroup};
+use ragwire::turn::{AnswerOutcome, Collected, Disconnect, Journal, JournalLimits, TurnGroup};
 use ragwire::{Ndjson, Status, TurnId};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -340,7 +340,7 @@ impl Part {
         if let Some(turn) = group.get(&id)
             && turn.asks().iter().any(|ask| ask.request_id == ASK)
         {
-            assert_eq!(turn.answer(ASK, APPROVE), Ok(Answered::Accepted));
+            assert_eq!(turn.answer(ASK, APPROVE), Ok(AnswerOutcome::Accepted));
         }
         // Where the client was found to be gone meanwhile, nobody is there to talk.
         let _ = self.go.take().unwrap().send(());

@@ -97,7 +97,7 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
         assert_eq!(plain(before), plain(expected));
         assert_eq!(told.get_or_insert_with(|| end.clone()), end);
         let next = sent.len() as u64 + 1;
-        assert!(journal.resume(id, "alice", next).await.unwrap().is_over());
+        assert!(journal.resume(id, "alice", next).await.unwrap().is_empty());
         assert_eq!(
             journal.resume(id, "alice", next + 1).await.unwrap_err(),
             ResumeError::Ahead { next }

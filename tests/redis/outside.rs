@@ -1,7 +1,7 @@
 //! What other hosts may do to a turn: stop it, answer it, keep it going by reading it; and who may.
 
 use ragwire::event::AuthorizationOutcome;
-use ragwire::turn::{AnswerError, Answered, Ask, Authorize};
+use ragwire::turn::{AnswerError, AnswerOutcome, Ask, Authorize};
 use ragwire::{Metadata, SendError};
 use serde_json::json;
 
@@ -120,18 +120,18 @@ async fn answers_come_from_any_host() {
         );
         assert_eq!(answer("r9", "Approve").await, Err(AnswerError::Unknown));
         assert_eq!(answer("r1", "Perhaps").await, Err(AnswerError::Invalid));
-        assert_eq!(answer("r1", "Approve").await, Ok(Answered::Accepted));
-        assert_eq!(answer("r1", "Approve").await, Ok(Answered::Same));
+        assert_eq!(answer("r1", "Approve").await, Ok(AnswerOutcome::Accepted));
+        assert_eq!(answer("r1", "Approve").await, Ok(AnswerOutcome::Same));
         assert_eq!(answer("r1", "Reject").await, Err(AnswerError::Different));
         while answer("r2", "nonsense").await == Err(AnswerError::Unknown) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let authorized = there.authorized(id, "alice", "r2", AuthorizationOutcome::Authorized);
-        assert_eq!(authorized.await, Ok(Answered::Accepted));
+        assert_eq!(authorized.await, Ok(AnswerOutcome::Accepted));
         let collected = turn.collect().await.unwrap();
         assert_eq!(collected.text, "\"Approve\"authorized");
         // Its host still remembers.
-        assert_eq!(answer("r1", "Approve").await, Ok(Answered::Same));
+        assert_eq!(answer("r1", "Approve").await, Ok(AnswerOutcome::Same));
         assert_eq!(answer("r1", "Reject").await, Err(AnswerError::Different));
         // Without it nobody does: whoever answers is late.
         drop(here);

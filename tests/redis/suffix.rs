@@ -55,7 +55,7 @@ async fn at_every_index_on_every_wire_and_host() {
             for (wire, (whole, places)) in wires.iter().zip(&encoded) {
                 for (from, place) in places.iter().enumerate() {
                     let turn = resume(&late, id, from as u64).await;
-                    assert_eq!(turn.is_over(), from + 1 == places.len());
+                    assert_eq!(turn.is_empty(), from + 1 == places.len());
                     turn.supports(wire).unwrap();
                     let suffix = bytes(turn, wire).await;
                     assert_eq!(show(&suffix), show(&whole[*place..]), "{wire:?} from {from}");

@@ -12,7 +12,7 @@ async fn collector(events: EventSink) -> Result<&'static str, SendError> {
 async fn pairs() {
     let events: Vec<Event> = vec![Search::new("bm25").into(), Search::new("dense").into()];
     let alone = collect_evidence(collector).await.unwrap();
-    assert_eq!((alone.found, &alone.events), ("found", &events));
+    assert_eq!((alone.value, &alone.events), ("found", &events));
 
     let lines = format!("{SEARCH}{}", SEARCH.replace("bm25", "dense"));
     for (tokens, expected) in [
@@ -26,7 +26,7 @@ async fn pairs() {
     ] {
         let expected_events = events.clone();
         let turn = Turn::builder().start_pair(collector, move |evidence| {
-            assert_eq!((evidence.found, evidence.events), ("found", expected_events));
+            assert_eq!((evidence.value, evidence.events), ("found", expected_events));
             Reply::new(stream::iter(tokens), Metadata::default().tools_used(["bm25"]))
         });
         assert_eq!(read(turn).await, expected);

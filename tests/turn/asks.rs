@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 use ragwire::event::{AuthorizationOutcome, Source, Sources};
 use ragwire::turn::{
-    AnswerError, Answered, Ask, AskError, Authorize, Disconnect, Journal, JournalLimits, OpenAsk, TurnHandle,
+    AnswerError, AnswerOutcome, Ask, AskError, Authorize, Disconnect, Journal, JournalLimits, OpenQuestion,
+    TurnHandle,
 };
 use ragwire::{Ndjson, TurnId};
 use serde_json::{Value, json};
@@ -59,9 +60,9 @@ async fn an_answer_goes_on_with_the_turn() {
     for json in [false, true] {
         let turn = Turn::start(|sink| asks(approval(), sink)).commit().await.unwrap();
         let handle = turn.handle();
-        let asked = handle.asks();
+        let asked = handle.open_questions();
         assert_eq!(asked.len(), 1);
-        let OpenAsk {
+        let OpenQuestion {
             request_id,
             kind,
             prompt,
@@ -79,17 +80,17 @@ async fn an_answer_goes_on_with_the_turn() {
                 (json!("approve"), Err(AnswerError::Invalid)),
                 (json!(true), Err(AnswerError::Invalid)),
                 (Value::Null, Err(AnswerError::Invalid)),
-                (json!("Approve"), Ok(Answered::Accepted)),
+                (json!("Approve"), Ok(AnswerOutcome::Accepted)),
                 // Before the orchestrator has noticed …
-                (json!("Approve"), Ok(Answered::Same)),
+                (json!("Approve"), Ok(AnswerOutcome::Same)),
                 (json!("Reject"), Err(AnswerError::Different)),
             ] {
                 assert_eq!(handle.answer("r1", answer.clone()), expected, "{answer}");
             }
-            assert_eq!(handle.asks(), [], "it is answered");
+            assert_eq!(handle.open_questions(), [], "it is answered");
             // … and after it.
             settle().await;
-            assert_eq!(handle.answer("r1", "Approve"), Ok(Answered::Same));
+            assert_eq!(handle.answer("r1", "Approve"), Ok(AnswerOutcome::Same));
             assert_eq!(handle.answer("r1", "Reject"), Err(AnswerError::Different));
             assert_eq!(handle.answer("r2", "Approve"), Err(AnswerError::Unknown));
         };
@@ -104,7 +105,7 @@ async fn an_answer_goes_on_with_the_turn() {
         }
         assert_eq!(
             handle.answer("r1", "Approve"),
-            Ok(Answered::Same),
+            Ok(AnswerOutcome::Same),
             "after the end"
         );
         assert_eq!(handle.answer("r1", "Reject"), Err(AnswerError::Different));
@@ -140,7 +141,7 @@ async fn nobody_answers_in_time() {
 /// What a human may say to each kind of question.
 #[tokio::test(start_paused = true)]
 async fn answers_fit_their_questions() {
-    let long = "x".repeat(Ask::MAX_ANSWER_BYTES - 2);
+    let long = "x".repeat(16 * 1024 - 2);
     let longer = format!("{long}x");
     let no_options: [&str; 0] = [];
     for (ask, answer, fits) in [
@@ -169,13 +170,13 @@ async fn answers_fit_their_questions() {
         assert_eq!(
             answered,
             if fits {
-                Ok(Answered::Accepted)
+                Ok(AnswerOutcome::Accepted)
             } else {
                 Err(AnswerError::Invalid)
             },
             "{what}"
         );
-        assert_eq!(turn.handle().asks().is_empty(), fits, "{what}");
+        assert_eq!(turn.handle().open_questions().is_empty(), fits, "{what}");
         if fits {
             let collected = turn.collect().await.unwrap();
             assert_eq!(collected.text, format!("answer {answer}"), "{what}");
@@ -186,8 +187,8 @@ async fn answers_fit_their_questions() {
 #[tokio::test(start_paused = true)]
 async fn consent_is_given_by_a_program() {
     use AuthorizationOutcome::{Authorized, Declined, Failed, TimedOut};
-    type Act = fn(&TurnHandle) -> Result<Answered, AnswerError>;
-    let accepted = Ok(Answered::Accepted);
+    type Act = fn(&TurnHandle) -> Result<AnswerOutcome, AnswerError>;
+    let accepted = Ok(AnswerOutcome::Accepted);
     for (act, expected, outcome) in [
         (
             (|turn| turn.authorized("s", Authorized)) as Act,
@@ -216,7 +217,7 @@ async fn consent_is_given_by_a_program() {
             .await
             .unwrap();
         let handle = turn.handle();
-        let asked = &handle.asks()[0];
+        let asked = &handle.open_questions()[0];
         assert_eq!((&*asked.kind, &*asked.prompt), ("authorization", "github"));
         assert_eq!(asked.options, ["declined"]);
         assert_eq!(act(&handle), expected);
@@ -234,7 +235,7 @@ async fn consent_is_given_by_a_program() {
         let late = if outcome == TimedOut {
             Err(AnswerError::Late)
         } else {
-            Ok(Answered::Same)
+            Ok(AnswerOutcome::Same)
         };
         let again = match outcome {
             TimedOut => handle.authorized("s", Authorized),
@@ -281,10 +282,10 @@ async fn the_end_of_the_turn_ends_the_wait() {
         };
         let act = async {
             settle().await;
-            assert_eq!(handle.asks().len(), 1);
+            assert_eq!(handle.open_questions().len(), 1);
             let turn = act(turn, &sink);
             assert_eq!(handle.answer("r1", "Approve"), Err(AnswerError::Late), "{what}");
-            assert_eq!(handle.asks(), [], "{what}");
+            assert_eq!(handle.open_questions(), [], "{what}");
             turn
         };
         let (error, turn) = tokio::time::timeout(ms(10), async { tokio::join!(asked, act) })
@@ -396,7 +397,7 @@ async fn what_cannot_be_asked_is_refused() {
     sink.send("nothing of it was sent").await.unwrap();
     let handle = turn.await.unwrap().handle();
     drop(waiting);
-    assert_eq!(handle.asks(), []);
+    assert_eq!(handle.open_questions(), []);
 }
 
 /// Ids that nobody chose: 128 bits each, and no two alike.
@@ -408,14 +409,17 @@ async fn questions_are_named() {
     let second = sink.ask(Ask::text("Where?"));
     let answers = async {
         settle().await;
-        let asked = handle.asks();
+        let asked = handle.open_questions();
         let prompts: Vec<_> = asked.iter().map(|ask| &*ask.prompt).collect();
         assert_eq!(prompts, ["Who?", "Where?"]);
         assert_ne!(asked[0].request_id, asked[1].request_id);
         for (ask, answer) in asked.iter().zip(["me", "here"]) {
             let digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
             assert!(ask.request_id.len() == 32 && ask.request_id.bytes().all(digit));
-            assert_eq!(handle.answer(&ask.request_id, answer), Ok(Answered::Accepted));
+            assert_eq!(
+                handle.answer(&ask.request_id, answer),
+                Ok(AnswerOutcome::Accepted)
+            );
         }
     };
     let (first, second, ()) = tokio::join!(first, second, answers);
@@ -441,7 +445,7 @@ async fn a_question_is_never_dropped() {
         handle.answer("r1", "Approve")
     };
     let (answered, read) = tokio::join!(answer, drain(turn.stream(&Framed::default())));
-    assert_eq!(answered, Ok(Answered::Accepted));
+    assert_eq!(answered, Ok(AnswerOutcome::Accepted));
     let expected = framed(",\"response\":\"Approve\"", "answer \"Approve\"");
     let expected = expected.replace("\"tools_used\":[]", "\"tools_used\":[],\"events_dropped\":1");
     assert_eq!(read, format!("{SEARCH}{expected}"));
@@ -456,7 +460,7 @@ async fn an_answer_may_be_too_long_for_the_wire() {
         .queue(limits)
         .start(|sink| asks(Ask::text("Who?").request_id("r1"), sink));
     let turn = turn.commit().await.unwrap();
-    assert_eq!(turn.handle().answer("r1", &*long), Ok(Answered::Accepted));
+    assert_eq!(turn.handle().answer("r1", &*long), Ok(AnswerOutcome::Accepted));
     let collected = turn.collect().await.unwrap();
     let names: Vec<_> = collected.events.iter().map(|(event, _)| event.name()).collect();
     assert_eq!(names, ["input_requested"]);
@@ -479,11 +483,14 @@ async fn old_answers_are_forgotten() {
                 handle.answer(&id, n)
             };
             let (answer, answered) = tokio::join!(asked, answer);
-            assert_eq!((answer.unwrap(), answered), (json!(n), Ok(Answered::Accepted)));
+            assert_eq!(
+                (answer.unwrap(), answered),
+                (json!(n), Ok(AnswerOutcome::Accepted))
+            );
         }
         assert_eq!(handle.answer("0", 0), Err(AnswerError::Unknown));
         for n in 1..33 {
-            assert_eq!(handle.answer(&n.to_string(), n), Ok(Answered::Same));
+            assert_eq!(handle.answer(&n.to_string(), n), Ok(AnswerOutcome::Same));
         }
         sink.finish(Metadata::default()).unwrap();
     };
@@ -507,7 +514,7 @@ fn of_many_answers_one_is_taken() {
         let handle = turn.handle();
         let barrier = std::sync::Barrier::new(THREADS as usize);
         let asked = runtime.spawn(async move { sink.ask(Ask::text("Who?").request_id("r")).await });
-        while handle.asks().is_empty() {
+        while handle.open_questions().is_empty() {
             std::thread::yield_now();
         }
         let (accepted, same) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -521,11 +528,11 @@ fn of_many_answers_one_is_taken() {
                     let answer = thread / 2;
                     barrier.wait();
                     match handle.answer("r", answer) {
-                        Ok(Answered::Accepted) => {
+                        Ok(AnswerOutcome::Accepted) => {
                             accepted.fetch_add(1, Ordering::SeqCst);
                             winner.store(answer, Ordering::SeqCst);
                         }
-                        Ok(Answered::Same) => {
+                        Ok(AnswerOutcome::Same) => {
                             same.fetch_add(1, Ordering::SeqCst);
                         }
                         Err(error) => assert_eq!(error, AnswerError::Different, "round {round}"),
@@ -559,7 +566,7 @@ async fn a_group_finds_the_turn() {
     let turn = turn.commit().await.unwrap();
     let found = group.get(&id).unwrap();
     assert_eq!(found.id(), id);
-    assert_eq!(found.answer("r1", "Reject"), Ok(Answered::Accepted));
+    assert_eq!(found.answer("r1", "Reject"), Ok(AnswerOutcome::Accepted));
     assert_eq!(turn.collect().await.unwrap().text, "answer \"Reject\"");
     settle().await;
     assert!(group.get(&id).is_none());
@@ -634,9 +641,15 @@ async fn a_journal_takes_answers_by_id_and_owner_also_when_it_is_late() {
     );
     assert_eq!(answer("alice", id, "r2", "Approve").await, Err("ask_unknown"));
     assert_eq!(answer("alice", id, "r1", "Perhaps").await, Err("answer_invalid"));
-    assert_eq!(answer("alice", id, "r1", "Approve").await, Ok(Answered::Accepted));
+    assert_eq!(
+        answer("alice", id, "r1", "Approve").await,
+        Ok(AnswerOutcome::Accepted)
+    );
     tokio::time::sleep(SECOND).await;
-    assert_eq!(answer("alice", id, "r1", "Approve").await, Ok(Answered::Same));
+    assert_eq!(
+        answer("alice", id, "r1", "Approve").await,
+        Ok(AnswerOutcome::Same)
+    );
     assert_eq!(answer("alice", id, "r1", "Reject").await, Err("ask_answered"));
     let read = journal
         .resume(id, "alice", 0)

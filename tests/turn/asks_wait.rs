@@ -1,6 +1,6 @@
 //! What waiting for a human does to the clock, and to the moment at which the response begins.
 
-use ragwire::turn::{AnswerError, Answered};
+use ragwire::turn::{AnswerError, AnswerOutcome};
 
 use super::asks::{SECOND, approval, asks, framed};
 use super::*;
@@ -87,7 +87,7 @@ async fn a_question_begins_the_response() {
         settle().await;
         settle().await;
         tokio::time::sleep(2 * SECOND).await;
-        assert_eq!(turn.handle().answer("r1", "Reject"), Ok(Answered::Accepted));
+        assert_eq!(turn.handle().answer("r1", "Reject"), Ok(AnswerOutcome::Accepted));
         let read = drain(turn.stream(&Framed::default())).await;
         let expected = framed(",\"response\":\"Reject\"", "answer \"Reject\"");
         assert_eq!(read, format!("{SEARCH}{expected}"), "{commit:?}");

@@ -56,7 +56,8 @@ use self::guarded::Guarded;
 use self::handshake::Origins;
 use super::TurnBody;
 use crate::failure::{Failure, FailureKind};
-use crate::turn::{Rejected, Turn, group};
+use crate::turn::admission::group;
+use crate::turn::{Rejected, Turn};
 use crate::wire::trustgraph::TrustGraph;
 
 /// A request of a client, passed to the handler of its service.

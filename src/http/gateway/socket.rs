@@ -24,7 +24,8 @@ use super::frames::{self, Refusal};
 use super::guarded::Guarded;
 use super::request::{self, Incoming, Request};
 use super::{Call, Shared};
-use crate::turn::{Rejected, group};
+use crate::turn::Rejected;
+use crate::turn::admission::group;
 
 /// The longest wait for hyper to send the 101 and hand over the connection. It does both at once, or never.
 const UPGRADE_WITHIN: Duration = Duration::from_secs(10);

@@ -12,8 +12,8 @@ use super::follower::Reading;
 use super::kept::Record;
 use super::log::Log;
 use crate::failure::Failure;
-use crate::turn::asks::By;
-use crate::turn::{AnswerError, Answered, TurnId};
+use crate::turn::human::open::AnswerSource;
+use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
 #[derive(Debug)]
 pub(super) enum Store {}
@@ -59,8 +59,8 @@ impl Store {
         _: TurnId,
         _: &str,
         _: &str,
-        _: (Value, By),
-    ) -> Result<Answered, AnswerError> {
+        _: (Value, AnswerSource),
+    ) -> Result<AnswerOutcome, AnswerError> {
         match **self {}
     }
 

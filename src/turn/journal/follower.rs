@@ -12,7 +12,7 @@ use super::log::{Cut, Log};
 use crate::event::Custom;
 use crate::frame::{End, Frame};
 use crate::turn::timeouts::write_stalled;
-use crate::turn::{OpenAsk, Timeouts, TurnHandle};
+use crate::turn::{OpenQuestion, Timeouts, TurnHandle};
 use crate::wire::{EncodeError, Encoder, Wire};
 
 /// What stands for an event that does not fit a wire whose frames are numbered: without it a number would be missing.
@@ -76,7 +76,7 @@ impl Reading {
     }
 
     /// The question of that id, and the index of the frame behind it.
-    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenQuestion, u64)> {
         self.log.question(request_id)
     }
 

@@ -18,8 +18,8 @@ use super::fold::Held;
 use super::follower::Reading;
 use super::kept::{Dropped, Kept, Record};
 use crate::frame::End;
-use crate::turn::group::{Membership, WeakMembership};
-use crate::turn::{OpenAsk, QueueLimits, Timeouts, TurnHandle};
+use crate::turn::admission::group::{Membership, WeakMembership};
+use crate::turn::{OpenQuestion, QueueLimits, Timeouts, TurnHandle};
 
 /// What does not change in the life of a log.
 #[derive(Debug)]
@@ -152,10 +152,10 @@ impl Log {
     }
 
     /// The question of that id, and the index of the frame behind it.
-    pub(super) fn question(&self, request_id: &str) -> Option<(OpenAsk, u64)> {
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenQuestion, u64)> {
         let state = self.lock();
         let (question, next) = state.kept.question(request_id)?;
-        Some((OpenAsk::from(question), next))
+        Some((OpenQuestion::from(question), next))
     }
 
     /// Whether the frames say what became of a question: how it was resolved, or that the turn is over.

@@ -49,11 +49,12 @@ use self::kept::{Kept, Record};
 use self::log::{Head, Log};
 use self::recorder::Recorder;
 use self::redis::{Opening, Store};
-use super::asks::By;
-use super::group::{Membership, RETRY_AFTER};
-use super::line::busy;
+use super::admission::busy;
+use super::admission::group::{Membership, RETRY_AFTER};
+use super::human::open::AnswerSource;
 use super::reader::Reader;
-use super::{AnswerError, Answered, OpenAsk, Rejected, Turn, TurnId, producer};
+use super::spawn::spawn;
+use super::{AnswerError, AnswerOutcome, OpenQuestion, Rejected, Turn, TurnId};
 use crate::event::AuthorizationOutcome;
 
 /// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
@@ -200,8 +201,9 @@ impl Journal {
         owner: &str,
         request_id: &str,
         answer: Value,
-    ) -> Result<Answered, AnswerError> {
-        self.take(id, owner, request_id, (answer, By::Human)).await
+    ) -> Result<AnswerOutcome, AnswerError> {
+        self.take(id, owner, request_id, (answer, AnswerSource::Human))
+            .await
     }
 
     /// Says how an authorization ended: as [`TurnHandle::authorized`](super::TurnHandle::authorized), by the turn's id and owner.
@@ -219,9 +221,10 @@ impl Journal {
         owner: &str,
         request_id: &str,
         outcome: AuthorizationOutcome,
-    ) -> Result<Answered, AnswerError> {
+    ) -> Result<AnswerOutcome, AnswerError> {
         let answer = outcome.as_str().into();
-        self.take(id, owner, request_id, (answer, By::Program)).await
+        self.take(id, owner, request_id, (answer, AnswerSource::Program))
+            .await
     }
 
     async fn take(
@@ -229,10 +232,10 @@ impl Journal {
         id: TurnId,
         owner: &str,
         request_id: &str,
-        answer: (Value, By),
-    ) -> Result<Answered, AnswerError> {
+        answer: (Value, AnswerSource),
+    ) -> Result<AnswerOutcome, AnswerError> {
         match (self.find(id, owner), &self.shared.store) {
-            (Ok(log), _) => log.head.handle.take(request_id, answer.0, answer.1),
+            (Ok(log), _) => log.head.handle.accept(request_id, answer.0, answer.1),
             (Err(_), Some(store)) => store.answer(self, id, owner, request_id, answer).await,
             (Err(UnknownTurn), None) => Err(AnswerError::Unknown),
         }
@@ -397,7 +400,7 @@ impl Journal {
 #[non_exhaustive]
 pub struct Asked {
     /// What is asked.
-    pub ask: OpenAsk,
+    pub ask: OpenQuestion,
     /// The index of the frame behind the question.
     pub next: u64,
 }
@@ -534,7 +537,7 @@ impl Recording {
             writer,
             disconnect: self.disconnect,
         };
-        producer::spawn_recorder(recorder.run(), span);
+        spawn(recorder.run(), span);
         Ok(Turn::follow(first))
     }
 }

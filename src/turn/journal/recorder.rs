@@ -119,7 +119,7 @@ async fn record(
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
                 return Poll::Ready(frame.map_or(Next::Over, Next::Frame));
             }
-            let awaited = human.look(reader.queue.asks.is_waiting());
+            let awaited = human.look(reader.queue.questions.is_waiting());
             let read_until = elsewhere.and_then(|(_, until)| until);
             let given_up = |cx: &Context<'_>| {
                 let alone_since = log.alone_since(cx);

@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use self::state::{Out, State};
-use super::asks::Asks;
+use super::human::open::Questions;
 use super::limits::QueueLimits;
 use super::sync::{Mutex, MutexGuard};
 use crate::event::Event;
@@ -86,7 +86,7 @@ pub(crate) struct Activity {
 pub(crate) struct Queue {
     limits: QueueLimits,
     /// What the turn asks, under a lock of its own: never taken within the other.
-    pub(crate) asks: Asks,
+    pub(crate) questions: Questions,
     state: Mutex<State>,
 }
 
@@ -94,7 +94,7 @@ impl Queue {
     pub(crate) fn new(limits: QueueLimits, transcript: bool, now: Instant) -> Self {
         Self {
             limits,
-            asks: Asks::default(),
+            questions: Questions::default(),
             state: Mutex::new(State::new(transcript, now)),
         }
     }
@@ -324,7 +324,7 @@ impl Queue {
 
     pub(crate) fn activity(&self, now: Instant) -> Activity {
         // A turn that waits for a human is not silent.
-        let asks = self.asks.is_waiting();
+        let asks = self.questions.is_waiting();
         let mut state = self.lock();
         if asks || state.unstamped {
             state.stamp(now);

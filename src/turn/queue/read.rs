@@ -25,7 +25,7 @@ impl Queue {
     /// Waits until the response has begun or the turn failed before that: one decision, under one lock. `overdue` says that the
     /// caller's patience is over, which begins the response whatever there is.
     pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
-        let asks = self.asks.is_waiting();
+        let asks = self.questions.is_waiting();
         let mut state = self.lock();
         // Nobody can answer what they do not see.
         let asks = asks && state.figures.frames > 0;
@@ -81,7 +81,7 @@ impl Queue {
         }
         drop(guard);
         for request_id in hidden {
-            self.asks.hide(&request_id);
+            self.questions.hide(&request_id);
         }
     }
 
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// Waits until the reader has the end, or is gone: what the producer's task does when everything else is done.
-    pub(crate) fn poll_told(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_end_taken(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.end_taken || state.reader_gone {
             return Poll::Ready(());

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::frame::End;
 use crate::metadata::Metadata;
 use crate::time::Timestamp;
-use crate::turn::asks::{AnswerError, Answered, By, OpenAsk};
+use crate::turn::human::open::{AnswerError, AnswerOutcome, AnswerSource, OpenQuestion};
 use crate::turn::limits::QueueLimits;
 use crate::turn::queue::{Closed, CommitOn, Queue, Refused};
 use crate::wire::Wire;
@@ -224,32 +224,42 @@ fn a_stop_ends_the_turn() {
 fn of_two_answers_one_is_taken() {
     for waits in [false, true] {
         check(move |queue| {
-            let question = OpenAsk {
+            let question = OpenQuestion {
                 request_id: "r".into(),
                 kind: "text".into(),
                 prompt: String::new(),
                 options: Vec::new(),
             };
-            queue.asks.open(question, false).unwrap();
+            queue.questions.open(question, false).unwrap();
             let answering = [1, 2].map(|answer| {
                 let queue = Arc::clone(&queue);
-                thread::spawn(move || queue.asks.answer("r", answer.into(), By::Human, false))
+                thread::spawn(move || {
+                    queue
+                        .questions
+                        .answer("r", answer.into(), AnswerSource::Human, false)
+                })
             });
             if waits {
                 // Woken by whichever comes first; never for nothing.
-                block_on(poll_fn(|cx| queue.asks.poll_answered("r", cx)));
+                block_on(poll_fn(|cx| queue.questions.poll_answered("r", cx)));
             }
-            let given = queue.asks.close("r");
+            let given = queue.questions.close("r");
             let answered = answering.map(|thread| thread.join().unwrap());
             match given.and_then(|given| given.as_u64()) {
-                Some(1) => assert_eq!(answered, [Ok(Answered::Accepted), Err(AnswerError::Different)]),
-                Some(2) => assert_eq!(answered, [Err(AnswerError::Different), Ok(Answered::Accepted)]),
+                Some(1) => assert_eq!(
+                    answered,
+                    [Ok(AnswerOutcome::Accepted), Err(AnswerError::Different)]
+                ),
+                Some(2) => assert_eq!(
+                    answered,
+                    [Err(AnswerError::Different), Ok(AnswerOutcome::Accepted)]
+                ),
                 _ => {
                     assert!(!waits);
                     assert_eq!(answered, [Err(AnswerError::Late); 2]);
                 }
             }
-            assert!(!queue.asks.is_waiting());
+            assert!(!queue.questions.is_waiting());
         });
     }
 }

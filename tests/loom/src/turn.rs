@@ -1,7 +1,6 @@
-//! As much of `src/turn` as the queue needs.
+//! The part of `src/turn` that the queue needs.
 
-#[path = "../../../src/turn/asks.rs"]
-pub(crate) mod asks;
+pub(crate) mod human;
 #[path = "../../../src/turn/limits.rs"]
 pub(crate) mod limits;
 #[path = "../../../src/turn/queue/mod.rs"]

@@ -42,11 +42,11 @@ async fn the_newest_turn_of_a_conversation_is_found() {
         assert_eq!(latest(&journal, lane, owner).await, turn, "{lane} {owner}");
     }
     // Whether it is over is said by who reads it.
-    assert!(journal.resume(second, "alice", 0).await.unwrap().has_ended());
-    assert!(!journal.resume(bob, "bob", 0).await.unwrap().has_ended());
+    assert!(journal.resume(second, "alice", 0).await.unwrap().is_finished());
+    assert!(!journal.resume(bob, "bob", 0).await.unwrap().is_finished());
     assert!(journal.stop(bob, "bob").await.unwrap());
     settle().await;
-    assert!(journal.resume(bob, "bob", 0).await.unwrap().has_ended());
+    assert!(journal.resume(bob, "bob", 0).await.unwrap().is_finished());
     // Without a lane of its own a turn is its owner's, and without an owner nobody's.
     let turn = kept(&journal).owner("carol").start(|sink| play(ENDS, sink));
     let carol = turn.commit().await.unwrap().id();

@@ -145,7 +145,7 @@ async fn a_turn_without_readers_completes() {
         assert_eq!((&*collected.text, collected.events.len()), ("ab", 2));
         assert_eq!(collected.end.status, Status::Completed);
         let nothing = resume(&journal, id, 5).await;
-        assert!(nothing.is_over());
+        assert!(nothing.is_empty());
         let nothing = nothing.collect().await.unwrap();
         assert_eq!((&*nothing.text, nothing.events.len()), ("", 0));
         assert_eq!(nothing.end, collected.end);

@@ -97,7 +97,7 @@ async fn what_is_gone_is_refused_and_the_rest_is_exact() {
                 assert_eq!(read, show(&encoded(&wire, &[gone()]).0), "{wire:?}");
             }
         }
-        assert!(resume(&journal, id, 11).await.is_over());
+        assert!(resume(&journal, id, 11).await.is_empty());
     }
     let collected = turn.collect().await.map(drop);
     assert_eq!(collected.unwrap_err().code(), "gone");

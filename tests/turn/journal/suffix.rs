@@ -22,7 +22,7 @@ async fn at_every_index_of_a_turn_that_is_over() {
             let (whole, places) = encoded(&wire, &frames);
             for (from, place) in places.iter().enumerate() {
                 let turn = resume(&journal, id, from as u64).await;
-                assert_eq!(turn.is_over(), from == frames.len());
+                assert_eq!(turn.is_empty(), from == frames.len());
                 turn.supports(&wire).unwrap();
                 let suffix = bytes(turn, &wire).await;
                 assert_eq!(show(&suffix), show(&whole[*place..]), "{wire:?} from {from}");

@@ -370,7 +370,7 @@ impl EveSessions {
             // Too long to be kept, and perhaps still running.
             resumed = self.journal.resume(id, &session.owner, base).await;
             return match resumed {
-                Ok(turn) if turn.has_ended() => Ok(lost),
+                Ok(turn) if turn.is_finished() => Ok(lost),
                 Err(ResumeError::Unavailable) => Err(EveError::Unavailable),
                 // It runs, or loses more at this moment.
                 Ok(_) | Err(ResumeError::Gone { .. }) => Ok(Fate::Runs),
@@ -378,7 +378,7 @@ impl EveSessions {
             };
         }
         match resumed {
-            Ok(resumed) if !resumed.has_ended() => Ok(Fate::Runs),
+            Ok(resumed) if !resumed.is_finished() => Ok(Fate::Runs),
             Ok(resumed) => {
                 let wire = session.state.wire(&session.id, turn);
                 if resumed.supports(&wire).is_err() {

@@ -192,7 +192,7 @@ pub(super) async fn resume(
         Err(ResumeError::Unknown(_)) => return Ok(nothing),
         Err(error) => return Err(refused(id, error)),
     };
-    if turn.has_ended() {
+    if turn.is_finished() {
         return Ok(nothing);
     }
     let wire = ui_stream(knows_approvals(&headers)).message_id(turn.id().to_string());

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use ragwire::Turn;
-use ragwire::turn::{AnswerError, Answered, TurnId};
+use ragwire::turn::{AnswerError, AnswerOutcome, TurnId};
 use ragwire::wire::Wire;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -82,7 +82,7 @@ pub(super) async fn answer(
     };
     match answered {
         Ok(answered) => Ok(Json(Taken {
-            accepted: answered == Answered::Accepted,
+            accepted: answered == AnswerOutcome::Accepted,
         })),
         Err(error) => Err(refused(id.unwrap_or_else(TurnId::random), error)),
     }

@@ -10,9 +10,9 @@ use tokio::time::{Instant, timeout_at};
 use super::mirror::Look;
 use super::{Store, ear, keys, millis};
 use crate::redis::link::{Request, Unreachable};
-use crate::turn::asks::By;
+use crate::turn::human::open::AnswerSource;
 use crate::turn::journal::Journal;
-use crate::turn::{AnswerError, Answered, TurnId};
+use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
 /// After this time it is asked again: everything that is asked so may be asked twice.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(super) enum Command {
     Answer {
         request_id: String,
         answer: Value,
-        by: By,
+        by: AnswerSource,
     },
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Outcome {
     Over,
     /// The host does not have this turn.
     Unknown,
-    Answered(Result<Answered, AnswerError>),
+    Answered(Result<AnswerOutcome, AnswerError>),
 }
 
 impl Outcome {
@@ -53,8 +53,8 @@ impl Outcome {
         Self::Stopped,
         Self::Over,
         Self::Unknown,
-        Self::Answered(Ok(Answered::Accepted)),
-        Self::Answered(Ok(Answered::Same)),
+        Self::Answered(Ok(AnswerOutcome::Accepted)),
+        Self::Answered(Ok(AnswerOutcome::Same)),
         Self::Answered(Err(AnswerError::Unknown)),
         Self::Answered(Err(AnswerError::Different)),
         Self::Answered(Err(AnswerError::Late)),
@@ -66,8 +66,8 @@ impl Outcome {
             Self::Stopped => "stopped",
             Self::Over => "over",
             Self::Unknown => "unknown_turn",
-            Self::Answered(Ok(Answered::Accepted)) => "accepted",
-            Self::Answered(Ok(Answered::Same)) => "same",
+            Self::Answered(Ok(AnswerOutcome::Accepted)) => "accepted",
+            Self::Answered(Ok(AnswerOutcome::Same)) => "same",
             Self::Answered(Err(error)) => error.code(),
         }
     }
@@ -76,7 +76,7 @@ impl Outcome {
         Self::ALL.into_iter().find(|outcome| outcome.word() == word)
     }
 
-    pub(super) fn answered(self) -> Result<Answered, AnswerError> {
+    pub(super) fn answered(self) -> Result<AnswerOutcome, AnswerError> {
         match self {
             Self::Answered(answered) => answered,
             Self::Stopped | Self::Over | Self::Unknown => Err(AnswerError::Late),
@@ -118,7 +118,11 @@ impl Message {
             act @ ("answer" | "authorized") => Command::Answer {
                 request_id: text("request_id")?.to_owned(),
                 answer: serde_json::from_str(text("answer")?).ok()?,
-                by: if act == "answer" { By::Human } else { By::Program },
+                by: if act == "answer" {
+                    AnswerSource::Human
+                } else {
+                    AnswerSource::Program
+                },
             },
             _ => return None,
         };
@@ -162,7 +166,7 @@ pub(super) fn perform(journal: &Journal, id: TurnId, command: Command) -> Outcom
             request_id,
             answer,
             by,
-        } => Outcome::Answered(handle.take(&request_id, answer, by)),
+        } => Outcome::Answered(handle.accept(&request_id, answer, by)),
     }
 }
 
@@ -244,8 +248,8 @@ impl Waiting<'_> {
             } => {
                 json = answer.to_string();
                 let act = match by {
-                    By::Human => "answer",
-                    By::Program => "authorized",
+                    AnswerSource::Human => "answer",
+                    AnswerSource::Program => "authorized",
                 };
                 fields.extend([("do", act), ("request_id", request_id), ("answer", &json)]);
             }

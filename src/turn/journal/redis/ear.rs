@@ -19,9 +19,10 @@ use super::keys::{self, PRODUCER};
 use super::mirror::{Entry, MAX_ENTRIES};
 use super::{Listening, Store};
 use crate::redis::link::Request;
+use crate::turn::TurnId;
 use crate::turn::journal::error::unavailable;
 use crate::turn::journal::{Journal, Shared};
-use crate::turn::{TurnId, producer};
+use crate::turn::spawn::spawn;
 
 /// Longest wait for news at a time, so that a connection that died in silence is noticed.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -37,7 +38,7 @@ pub(super) fn listen(store: &Arc<Store>, journal: &Journal) {
             shared: Arc::downgrade(&journal.shared),
         };
         let closed = store.closed.subscribe();
-        producer::spawn_recorder(ear.run(closed), tracing::Span::none());
+        spawn(ear.run(closed), tracing::Span::none());
     }
 }
 

@@ -43,8 +43,8 @@ use crate::redis::check::check;
 use crate::redis::keys::hashed;
 use crate::redis::link::{Link, Request, Unreachable};
 use crate::redis::{Durability, RedisError, RedisOptions};
-use crate::turn::asks::By;
-use crate::turn::{AnswerError, Answered, TurnId};
+use crate::turn::human::open::AnswerSource;
+use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
 /// How long the keys of a turn that runs stay without any sign of its host, besides all other times: longer than two hosts' clocks
 /// and pauses differ.
@@ -215,8 +215,8 @@ impl Store {
         id: TurnId,
         owner: &str,
         request_id: &str,
-        (answer, by): (Value, By),
-    ) -> Result<Answered, AnswerError> {
+        (answer, by): (Value, AnswerSource),
+    ) -> Result<AnswerOutcome, AnswerError> {
         let look = match self.find(id, owner).await {
             Ok(look) => look,
             Err(StopError::Unknown(_)) => return Err(AnswerError::Unknown),

@@ -1,0 +1,150 @@
+//! When a response begins, and the turn until then.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::handle::TurnHandle;
+use super::id::TurnId;
+use super::journal::Recording;
+use super::queue::CommitOn;
+use super::reader::Reader;
+use super::rejected::Rejected;
+use super::{Source, Turn};
+use crate::failure::Failure;
+
+/// When the response begins. Until then a failure is an HTTP status.
+///
+/// The end of the turn also decides it. So do a full queue, because no further frame could arrive, and
+/// a question to a human ([`Sink::ask`](super::Sink::ask)), which nobody could see otherwise.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ragwire::{Commit, Turn};
+///
+/// // Report a failing retrieval as an HTTP status, but begin to stream after 5 seconds at the latest.
+/// let turn = Turn::builder().commit_on(Commit::first_text().or_after(Duration::from_secs(5)));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Commit {
+    on: CommitOn,
+    after: Option<Duration>,
+}
+
+impl Commit {
+    /// Begins the response with the first frame, as ADR 0007 requires. The default.
+    pub const fn first_frame() -> Self {
+        Self {
+            on: CommitOn::Frame,
+            after: None,
+        }
+    }
+
+    /// Begins the response with the first piece of the answer: a failing retrieval is still an HTTP
+    /// status. Events wait until then.
+    pub const fn first_text() -> Self {
+        Self {
+            on: CommitOn::Text,
+            after: None,
+        }
+    }
+
+    /// Begins the response after this time, counted from the call of [`Pending::commit`].
+    pub const fn deadline(after: Duration) -> Self {
+        Self {
+            on: CommitOn::End,
+            after: Some(after),
+        }
+    }
+
+    /// Begins the response after this time at the latest.
+    #[must_use]
+    pub const fn or_after(mut self, after: Duration) -> Self {
+        self.after = Some(after);
+        self
+    }
+}
+
+impl Default for Commit {
+    fn default() -> Self {
+        Self::first_frame()
+    }
+}
+
+/// A turn whose response has not begun.
+///
+/// Dropping it disconnects: the orchestrator is dropped at its current `await`.
+#[derive(Debug)]
+#[must_use = "a turn that is not committed is cancelled when it is dropped"]
+pub struct Pending {
+    pub(super) reader: Reader,
+    pub(super) commit: Commit,
+    pub(super) refused: Option<Rejected>,
+    pub(super) recording: Option<Recording>,
+}
+
+impl Pending {
+    /// Waits until the response begins, as the [`Commit`] policy decides.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the turn and cancels the orchestrator.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Rejected`] if the turn failed, was stopped or was refused before its response began.
+    /// With the feature `http` it converts to a complete JSON response.
+    pub async fn commit(self) -> Result<Turn, Rejected> {
+        let (mut reader, commit) = (self.reader, self.commit);
+        if let Some(rejected) = self.refused {
+            reader.rejected = Some(rejected.failure.clone());
+            return Err(rejected);
+        }
+        let deadline = commit.after.and_then(|after| Instant::now().checked_add(after));
+        let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+        let committed = poll_fn(|cx| {
+            loop {
+                let overdue = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                if let Poll::Ready(decided) = reader.queue.poll_commit(cx, commit.on, overdue) {
+                    return Poll::Ready(decided);
+                }
+                std::task::ready!(timer.as_mut().poll(cx));
+                let check = reader.check_overdue();
+                timer
+                    .as_mut()
+                    .reset(deadline.map_or(check, |deadline| deadline.min(check)));
+            }
+        });
+        match committed.await {
+            Ok(()) => Ok(match self.recording {
+                None => Turn {
+                    source: Source::Queue(reader),
+                },
+                Some(recording) => recording.begin(reader).await?,
+            }),
+            Err(end) => {
+                let failure = Failure::of(&end.status).unwrap_or_default();
+                reader.rejected = Some(failure.clone());
+                Err(Rejected {
+                    id: reader.id,
+                    failure,
+                    retry_after: None,
+                })
+            }
+        }
+    }
+
+    /// Returns a handle that stops the turn from elsewhere.
+    pub fn handle(&self) -> TurnHandle {
+        self.reader.handle()
+    }
+
+    /// Returns the turn's ID.
+    pub fn id(&self) -> TurnId {
+        self.reader.id
+    }
+}

@@ -1,0 +1,56 @@
+//! The name of a turn.
+
+use std::fmt;
+
+/// The name of a turn in responses and logs: 128 random bits, written as 32 hexadecimal digits.
+///
+/// ```
+/// use ragwire::TurnId;
+///
+/// let id = TurnId::random();
+/// assert_eq!(TurnId::parse(&id.to_string()), Some(id));
+/// assert_eq!(TurnId::parse("turn-1"), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TurnId(u128);
+
+impl TurnId {
+    /// Creates an ID from the operating system's random number generator.
+    pub fn random() -> Self {
+        let mut bytes = [0; 16];
+        // A system without randomness still serves turns: without a journal an ID only names a turn.
+        // A journal, where an ID grants access, rejects such turns.
+        if getrandom::fill(&mut bytes).is_err() {
+            tracing::error!("the operating system provides no randomness for turn IDs");
+        }
+        Self(u128::from_ne_bytes(bytes))
+    }
+
+    /// Parses an ID in its written form: 32 hexadecimal digits in lower case. Returns `None` for any
+    /// other text.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_written =
+            text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        u128::from_str_radix(text, 16)
+            .ok()
+            .filter(|_| is_written)
+            .map(Self)
+    }
+
+    /// Returns `false` if the system had no randomness for this ID.
+    pub(super) fn is_random(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl fmt::Display for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for TurnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
