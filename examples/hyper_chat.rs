@@ -26,7 +26,7 @@ async fn chat(request: Request<Incoming>) -> Result<Response<TurnBody>, Infallib
         // The second half: a stream of tokens, and what closes the turn.
         |evidence| {
             Reply::new(
-                stream::iter(evidence.found.into_iter().map(Ok::<_, SendError>)),
+                stream::iter(evidence.value.into_iter().map(Ok::<_, SendError>)),
                 Metadata::default(),
             )
         },

@@ -338,7 +338,7 @@ impl Part {
     /// Makes the orchestrator talk; one that waits for a human gets its answer, from elsewhere than its connection.
     async fn talk(&mut self, group: &TurnGroup, id: TurnId) {
         if let Some(turn) = group.get(&id)
-            && turn.asks().iter().any(|ask| ask.request_id == ASK)
+            && turn.open_questions().iter().any(|ask| ask.request_id == ASK)
         {
             assert_eq!(turn.answer(ASK, APPROVE), Ok(AnswerOutcome::Accepted));
         }

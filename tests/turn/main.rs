@@ -8,11 +8,15 @@ mod asks_unseen;
 mod asks_wait;
 mod crowd;
 mod ends;
+#[cfg(all(feature = "axum", feature = "ws"))]
+mod gateway;
 mod journal;
 #[path = "../journals/mod.rs"]
 mod journals;
 mod outside;
 mod sinks;
+#[cfg(feature = "axum")]
+mod sockets;
 mod stops;
 mod waits;
 mod waits_ends;

@@ -25,7 +25,6 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Waits shorter than this are not reported. The session-chat contract uses the same threshold.
 pub(super) const MIN_WAIT: Duration = Duration::from_millis(10);
 
-
 /// A group of turns with common limits and a common shutdown. Clones are the same group.
 ///
 /// A turn is a member of the group until its orchestrator and its readers are gone. A turn that ends on

@@ -19,7 +19,7 @@ const MAX_OPEN: usize = 16;
 const MAX_CLOSED: usize = 2 * MAX_OPEN;
 /// The maximum length of an answer in bytes of JSON: a few pages of text. The turn remembers the
 /// answer, and one event on the wire contains it.
-const MAX_ANSWER_BYTES: usize = 16 * 1024;
+pub(super) const MAX_ANSWER_BYTES: usize = 16 * 1024;
 
 /// The `kind` of a question that is answered by yes or no.
 pub(super) const APPROVAL: &str = "approval";

@@ -7,7 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::open::{APPROVAL, AnswerError, AnswerOutcome, AnswerSource, OpenError, OpenQuestion, TEXT};
+use super::open::{
+    APPROVAL, AnswerError, AnswerOutcome, AnswerSource, MAX_ANSWER_BYTES, OpenError, OpenQuestion, TEXT,
+};
 use crate::event::{
     AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, Event, InputRequested, InputResolved,
 };
@@ -58,6 +60,9 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// The maximum length of an answer in bytes of JSON: 16 KiB.
+    pub const MAX_ANSWER_BYTES: usize = MAX_ANSWER_BYTES;
+
     /// Asks for permission: `Approve` or `Reject`, unless [`options`](Self::options) sets other words. The
     /// first option approves and the last one rejects, for readers that offer only these two
     /// ([`OpenQuestion::verdict`]).

@@ -375,7 +375,7 @@ async fn waiting_for_a_human_needs_no_reader() {
             let answered = journal.answer(id, "", "r1", "Approve".into()).await;
             assert_eq!(answered, Ok(AnswerOutcome::Accepted));
         } else {
-            tokio::time::sleep(std::time::Duration::from_secs(300)).await;
+            tokio::time::sleep(Duration::from_secs(300)).await;
         }
         tokio::time::sleep(then_back_after).await;
         let (text, status) = expected;

@@ -56,7 +56,10 @@ fn what_is_no_message_is_left() {
     assert!(matches!(
         answer("\"a\""),
         Some(Message::Call {
-            command: Command::Answer { by: By::Program, .. },
+            command: Command::Answer {
+                by: AnswerSource::Program,
+                ..
+            },
             ..
         })
     ));

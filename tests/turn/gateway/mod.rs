@@ -1,8 +1,6 @@
 //! The WebSocket gateway with a client of tungstenite, over real sockets on hyper and axum, and over pipes on a paused clock.
 //! Expected messages are literal. Order is proved by handshakes between test and orchestrator.
-#![cfg(all(feature = "axum", feature = "ws"))]
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 mod any;
 mod auth;

@@ -1,7 +1,5 @@
 //! Turns over real sockets: hyper with HTTP/1 and HTTP/2, and axum. Order is proved by handshakes; the clock only gives upper bounds.
-#![cfg(feature = "axum")]
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -22,6 +20,8 @@ use ragwire::{Framed, Metadata, SendError, Sink, Timeouts, Turn};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Barrier, Notify, oneshot};
+
+use super::plain;
 
 /// Longer than anything here takes on a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -146,14 +146,6 @@ async fn soon<F: Future>(future: F) -> F::Output {
 
 async fn text(body: Incoming) -> String {
     plain(&body.collect().await.unwrap().to_bytes())
-}
-
-/// Without time stamps.
-fn plain(bytes: &[u8]) -> String {
-    let text = std::str::from_utf8(bytes).unwrap();
-    let mut parts = text.split(",\"timestamp\":\"");
-    let first = parts.next().unwrap().to_owned();
-    parts.fold(first, |text, part| text + part.split_once('"').unwrap().1)
 }
 
 /// All headers but the date, which hyper sets, and the turn's id, which is looked at.
