@@ -6,8 +6,8 @@ use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
-/// Escapes U+007F, U+0085, U+2028 and U+2029 on top of what JSON asks for: Python's `splitlines` and its relatives split there
-/// (`reliability.md` §0.2), and serde_json leaves them as they are.
+/// Escapes U+007F, U+0085, U+2028 and U+2029 on top of what JSON asks for: Python's `splitlines` and its relatives split there,
+/// and serde_json leaves them as they are.
 #[derive(Clone, Copy, Debug)]
 struct LineSafe;
 

@@ -226,7 +226,7 @@ test("OpenAI's SDK hears of failures in its own classes", async () => {
   assert.equal(text, HALF);
 });
 
-// The reader of the seed's page, by its rules: lines that begin with `data: `, each JSON.
+// The reader printed on the session chat's page, by its rules: lines that begin with `data: `, each JSON.
 test("the session chat's page gets its session back", async () => {
   const post = (path, body) =>
     fetch(`${server.url}/v1/sessions${path}`, {

@@ -2,7 +2,7 @@
 
 export const FALLBACK = "I hit an internal error while gathering evidence. Please retry.";
 
-/** As in examples/server/src/faults.rs, which see. */
+/** The same as in crates/ragwire-server/src/faults.rs. */
 const UNICODE =
   "h\u00e9 \u{1f600}\u200d\u{1f680} a\u2028b\u2029c\u0085d\u000be\u000cf\r\ng\rh\ti\0j\u0001k\u001bl\u001dm\u001en\u007f" +
   "o\ufeffp\\u2028 data: x\n\nevent: y\n\n";

@@ -36,7 +36,7 @@ export const WIRES = {
   forge: {
     shows(seen, { sources, late = [] }) {
       if (late.length > 0) {
-        // As in the seed, the passages are told once the answer is written.
+        // As on Forge's page, the passages are sent once the answer is written.
         seen.events = [...seen.events.filter((name) => name !== "sources"), ...late, "sources"];
       }
       if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "LLM_ERROR" : seen.error.code.toUpperCase();

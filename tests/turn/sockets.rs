@@ -399,7 +399,7 @@ async fn endless(server: Server, timeouts: Timeouts) -> (SocketAddr, oneshot::Re
 enum Leave {
     Fin,
     Rst,
-    /// With a byte sent after the request: hyper then does not see the FIN until it writes (`reliability.md` §0.4).
+    /// With a byte sent after the request: hyper then does not see the FIN until it writes.
     FinAfterExtraByte,
 }
 

@@ -205,7 +205,7 @@ fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .header_read_timeout(header_timeout)
         .max_buf_size(MAX_BUFFER_BYTES)
-        // For small chunks one flat write is cheaper than a list of buffers (see DESIGN.md).
+        // For small chunks one flat write is cheaper than a list of buffers.
         .writev(false);
     builder
         .http2()
