@@ -1,7 +1,9 @@
-//! The reference pipeline's library and graph: what a document costs to take in, and what a question costs among 10,000 chunks.
+//! Benchmarks of the reference pipeline's library and graph: the cost of adding a document, and of
+//! a question among 10,000 chunks.
 //!
-//! `cargo bench --bench library --features rag`. The limit of `add` is the analysis of words, of `search` the number of chunks
-//! that share a word with the query: `rare` and `common` are the two ends of it.
+//! Run with `cargo bench -p ragwire-rag --bench library`. The time of `add` is dominated by the
+//! analysis of words, the time of `search` by the number of chunks that share a word with the
+//! query: `rare` and `common` are the two extremes.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ragwire_rag::graph::{Graph, GraphLimits, GraphRoom, Patterns};
@@ -9,7 +11,7 @@ use ragwire_rag::{Library, LibraryLimits, ParseLimits, Parsed, parse};
 
 const CHUNKS: usize = 10_000;
 
-/// Six sections of a page of prose each, with one word that only this document has.
+/// Six sections with a page of prose each, and one word that only this document contains.
 fn document(number: usize) -> Parsed {
     let sections: String = (0..6)
         .map(|section| {

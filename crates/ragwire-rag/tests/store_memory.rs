@@ -1,5 +1,6 @@
-//! What a chunk in a `MemoryStore` takes, as its documentation says. A binary of its own: its allocator counts.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! Measures the memory of a chunk in a `MemoryStore` against its documentation. A separate binary,
+//! because its allocator counts.
+#![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 use std::alloc::System;
 
@@ -17,10 +18,10 @@ fn live() -> usize {
 
 const COUNT: u32 = 4_000;
 const DIMENSIONS: usize = 384;
-/// As `MemoryStore` says, and what two tables just grown differ by.
+/// The documented size, plus the difference that two newly grown tables make.
 const MAX_BYTES: usize = 6 * 1024;
 
-/// A passage of 900 bytes, of 80 terms in a language of 3,000.
+/// A passage of 900 bytes and 80 terms, in a language of 3,000 terms.
 fn passage(n: u32) -> Point {
     let words = (0..80u32).map(|place| {
         // Few words are in most texts, most words in few.
@@ -46,7 +47,7 @@ fn passage(n: u32) -> Point {
 }
 
 #[tokio::test]
-async fn a_chunk_takes_what_is_said() {
+async fn a_chunk_takes_the_documented_memory() {
     let store = MemoryStore::new(Vectors::dense(DIMENSIONS));
     store.upsert(vec![passage(0)]).await.unwrap();
     let before = live();

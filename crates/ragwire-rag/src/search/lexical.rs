@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_leaves_the_scores_of_an_index_that_never_had_it() {
+    fn scores_after_removal_equal_those_of_a_new_index() {
         let (analyzer, mut grown) = index(&["apple pie", "apple tree", "pear tree"]);
         grown.insert(1, analyzer.prepare("plum cake"));
         grown.remove(2);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_that_look_alike_are_not_the_same() {
+    fn similar_terms_are_different() {
         let texts: Vec<String> = (0..3_000).map(|n| format!("number{n}")).collect();
         let (analyzer, index) = index(&texts.iter().map(String::as_str).collect::<Vec<_>>());
         for (key, text) in (0..).zip(&texts) {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_query_is_cut() {
+    fn a_hostile_query_is_truncated() {
         let (analyzer, index) = index(&["word0 word9999"]);
         let query: String = (0..10_000).map(|n| format!("word{n} ")).collect();
         let found = index.search(&analyzer, &query, 10, |_| true);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn late_interaction_sums_the_best_token_for_each_of_the_query() {
+    async fn late_interaction_sums_the_best_token_per_query_token() {
         let rank = MaxSimRank::new(Arc::new(Words::default()));
         assert_eq!(rank.method(), "colbert");
         let texts = ["red fox", "a red red fox runs", "blue fox", "", "green"];
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn words_rank_by_what_they_tell() {
+    async fn lexical_ranking_prefers_significant_words() {
         let rank = LexicalRank::new(Arc::new(library_with_a_rare_word()));
         assert_eq!(rank.method(), "lexical");
         let texts = [

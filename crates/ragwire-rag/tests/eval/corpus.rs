@@ -1,4 +1,5 @@
-//! What is asked, and of which documents: the paper, where it is at hand, and copies of the project's own pages.
+//! The questions and the documents they are about: the paper, if it is available, and copies of the
+//! project's own pages.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 /// "Attention Is All You Need", arXiv:1706.03762v7. It is not in the repository.
 const PAPER: &str = "attention.pdf";
-/// The project's pages as they were once, so that no figure moves because a page was rewritten.
+/// Frozen copies of the project's pages, so that rewriting a page does not change a figure.
 const PAGES: [(&str, &str); 4] = [
     ("README.md", include_str!("corpus/ragwire.md")),
     ("PROTOCOL.md", include_str!("corpus/protocol.md")),
@@ -24,7 +25,7 @@ pub(crate) struct Questions {
     pub(crate) unanswerable: Vec<Unanswerable>,
 }
 
-/// `questions.json`.
+/// The content of `questions.json`.
 #[derive(Debug, Deserialize)]
 struct All {
     #[serde(flatten)]
@@ -32,13 +33,14 @@ struct All {
     held_out: Questions,
 }
 
-/// A question and what answers it.
+/// A question and the phrases that answer it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Answerable {
     pub(crate) question: String,
     /// The document's name.
     pub(crate) document: String,
-    /// A passage that answers holds one of these, white space aside. So a document may be cut in another way.
+    /// A passage that contains one of these phrases, ignoring white space, answers the question. So
+    /// the questions do not depend on how a document is cut.
     pub(crate) holds: Vec<String>,
 }
 
@@ -49,7 +51,7 @@ impl Answerable {
     }
 }
 
-/// A question that none of the documents answers.
+/// A question that no document answers.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Unanswerable {
     pub(crate) question: String,
@@ -59,19 +61,19 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The documents, and the questions about them.
+/// The documents and the questions about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Corpus {
     pub(crate) library: Arc<Library>,
     pub(crate) questions: Questions,
-    /// Those that nothing was ever tuned on.
+    /// Questions that were never used for tuning.
     pub(crate) held_out: Questions,
-    /// Whether the paper is among them.
+    /// Whether the paper is available.
     pub(crate) has_paper: bool,
 }
 
 impl Corpus {
-    /// Reads everything. Without the paper its questions are left out, and that is said.
+    /// Reads everything. Without the paper its questions are left out, and a message is printed.
     pub(crate) fn read() -> Self {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let add = |name: &str, bytes: &[u8]| {
@@ -102,7 +104,7 @@ impl Corpus {
         }
     }
 
-    /// Every passage, by the name of its document.
+    /// Returns every passage by the name of its document.
     pub(crate) fn passages(&self) -> BTreeMap<String, Vec<Chunk>> {
         let documents = self.library.list().into_iter();
         documents
@@ -110,7 +112,8 @@ impl Corpus {
             .collect()
     }
 
-    /// The passages that a citation is of: those of a cited section that hold the quoted sentence.
+    /// Returns the passages that a citation refers to: those of a cited section that contain the
+    /// quoted sentence.
     pub(crate) fn cited(&self, chunk_id: &str, quote: &str) -> Vec<Chunk> {
         let chunk = self
             .library

@@ -1,4 +1,5 @@
-//! The figures: where the answering passage stands among the hits, and what a whole answer cites and refuses.
+//! Computes the figures: the rank of the answering passage among the hits, and the citations and
+//! refusals of whole answers.
 
 use std::sync::Arc;
 
@@ -9,17 +10,18 @@ use ragwire_rag::{Agent, AgentQuestion, Hit, SearchTools, Tool};
 
 use crate::corpus::{Answerable, Corpus, Questions};
 
-/// Hits of a search. Those that are ranked anew are the same.
+/// The number of hits of a search. Reranking does not change the number.
 const HITS: usize = 20;
 
 /// How well the answering passages are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ranking {
-    /// Share of questions whose first hit answers.
+    /// The share of questions whose first hit answers.
     pub(crate) hit_1: f64,
-    /// Share of questions with an answer among the first five hits.
+    /// The share of questions with an answer among the first five hits.
     pub(crate) hit_5: f64,
-    /// Mean of one by the place of the first hit that answers; 0 where none of the first 20 does.
+    /// The mean reciprocal rank of the first hit that answers; 0 for a question without one among
+    /// the first 20.
     pub(crate) mrr: f64,
 }
 
@@ -38,28 +40,33 @@ impl Ranking {
     }
 }
 
-/// A way of finding: a tool, and what puts its hits into another order.
+/// A search method: a tool, and what reranks its hits.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct Method {
     pub(crate) name: String,
     pub(crate) tools: SearchTools,
     pub(crate) tool: Tool,
     pub(crate) rank: Option<Arc<dyn Rank>>,
 }
 
-/// Asks all questions that have an answer.
-pub(crate) async fn ranking(questions: &[Answerable], way: &Way) -> Ranking {
+/// Searches for all questions that have an answer.
+pub(crate) async fn ranking(questions: &[Answerable], method: &Method) -> Ranking {
     let mut places = Vec::new();
     for asked in questions {
         let query = vec![asked.question.clone()];
-        let found = way.tools.search(way.tool, &query, HITS).await.unwrap().remove(0);
-        let hits = match &way.rank {
+        let found = method
+            .tools
+            .search(method.tool, &query, HITS)
+            .await
+            .unwrap()
+            .remove(0);
+        let hits = match &method.rank {
             Some(rank) => reordered(rank.as_ref(), &asked.question, found.hits).await,
             None => found.hits,
         };
         let place = hits.iter().position(|hit| asked.is_answered_by(&hit.chunk));
         if place.is_none_or(|place| place >= 5) {
-            println!("{}: {:?} is at {place:?}", way.name, asked.question);
+            println!("{}: {:?} is at {place:?}", method.name, asked.question);
         }
         places.push(place.map(|place| place + 1));
     }
@@ -77,20 +84,21 @@ async fn reordered(rank: &dyn Rank, query: &str, mut hits: Vec<Hit>) -> Vec<Hit>
     hits
 }
 
-/// What whole answers say.
+/// The figures of whole answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Answers {
-    /// Share of the questions with an answer that were answered.
+    /// The share of the questions with an answer that were answered.
     pub(crate) answered: f64,
-    /// Share of them with an answering passage among the citations.
+    /// The share of those questions with an answering passage among the citations.
     pub(crate) right: f64,
-    /// Share of all their citations that are of an answering passage.
+    /// The share of all their citations that refer to an answering passage.
     pub(crate) precision: f64,
-    /// Share of the questions without an answer that were refused.
+    /// The share of the questions without an answer that were refused.
     pub(crate) refused: f64,
 }
 
-/// Asks an agent every question, directly: its one round of searches, its gate, and a second round where that lets nothing pass.
+/// Asks an agent every question directly, with one round of searches, its gate, and a second round
+/// if the gate rejects everything.
 pub(crate) async fn answers(corpus: &Corpus, questions: &Questions, name: &str, agent: &Agent) -> Answers {
     let (mut answered, mut right, mut cited, mut fit) = (0, 0, 0_usize, 0);
     for asked in &questions.answerable {
@@ -125,7 +133,7 @@ pub(crate) async fn answers(corpus: &Corpus, questions: &Questions, name: &str, 
     }
 }
 
-/// Whether it was answered, and the chunks that it cites, each with what it quotes.
+/// Returns whether the question was answered, and the cited chunks, each with its quote.
 async fn ask(agent: &Agent, question: &str) -> (bool, Vec<(String, String)>) {
     let question = AgentQuestion::new(question).mode(Mode::Direct);
     let turn = Turn::start(|sink| agent.answer(question, sink))

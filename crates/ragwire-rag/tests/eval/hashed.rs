@@ -1,12 +1,12 @@
-//! An embedder without a model: each word is a direction, and rare letters count more than common words. It is there so that the way through
-//! vectors is measured on every machine.
+//! An embedder without a model: each word is a direction, and rare letters count more than common
+//! ones. With it, vector search is measured on every machine.
 
 use ragwire_rag::models::{Boxed, Embed, ModelError, Side, normalize};
 
 const DIMENSIONS: usize = 512;
 /// Shorter words are mostly function words.
 const MIN_LETTERS: usize = 4;
-/// Letters of a word that count, so that `attending` and `attention` are near.
+/// How many letters of a word count, so that `attending` and `attention` are similar.
 const STEM_LETTERS: usize = 6;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Embed for HashedWords {
             for word in words(text) {
                 sum.iter_mut().zip(word).for_each(|(sum, value)| *sum += value);
             }
-            // A word that stands often does not say as much again each time.
+            // Each repetition of a word adds less.
             sum.iter_mut().for_each(|value: &mut f32| *value = value.sqrt());
             normalize(&mut sum);
             sum

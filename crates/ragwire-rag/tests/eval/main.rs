@@ -1,16 +1,19 @@
-//! How well the reference pipeline finds, cites and refuses, on real text: a research paper and this project's own pages.
+//! Measures how well the reference pipeline retrieves, cites and refuses, on real text: a research
+//! paper and this project's own pages.
 //!
 //! ```sh
-//! cargo test --features rag,llama --test eval -- --nocapture --test-threads=1
+//! cargo test -p ragwire-rag --features llama --test eval -- --nocapture --test-threads=1
 //! ```
 //!
-//! Without `llama`, without the paper, or where the model cannot be had, only what does without a model is measured. The paper is looked for in
-//! `../shared/data`, or where `RAGWIRE_TEST_DATA` says.
+//! Without `llama`, without the paper, or if the model is not available, only the methods that need
+//! no model are measured. The paper is read from `../shared/data`, or from the folder that
+//! `RAGWIRE_TEST_DATA` names.
 //!
-//! The questions were written before anything was measured, and a figure is never made better by changing them: whoever changes one says
-//! why, and measures anew. Thresholds and weights are chosen by the first ones (lately `MISSING_SHARE` of `rag/extract.rs`), never by those under
-//! `held_out`.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! The questions were written before anything was measured, and a figure is never improved by
+//! changing them: anyone who changes a question gives the reason and measures again. Thresholds and
+//! weights are chosen with the first set of questions (most recently `MISSING_SHARE` of
+//! `src/answer/extract.rs`), never with those under `held_out`.
+#![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod corpus;
 mod figures;
@@ -23,14 +26,14 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use corpus::{Corpus, Questions};
-use figures::{Way, answers, ranking};
+use figures::{Method, answers, ranking};
 use hashed::HashedWords;
 use ragwire_rag::models::Embed;
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Agent, Indexer, LexicalRank, MaxSimRank, SearchTools, Tool};
 use table::{Row, Table};
 
-/// The tools over a store of all documents, in words alone or with an embedder too.
+/// The search tools over a store of all documents, with or without an embedder.
 async fn tools(corpus: &Corpus, embedder: Option<Arc<dyn Embed>>) -> SearchTools {
     let library = &corpus.library;
     let vectors = embedder
@@ -43,67 +46,71 @@ async fn tools(corpus: &Corpus, embedder: Option<Arc<dyn Embed>>) -> SearchTools
     SearchTools::new(Arc::clone(library), store, embedder).unwrap()
 }
 
-/// The ways of finding with words alone.
-fn lexical_ways(corpus: &Corpus, tools: &SearchTools) -> Vec<Way> {
-    let way = |name: &str, tool| Way {
+/// The search methods that use only words.
+fn lexical_methods(corpus: &Corpus, tools: &SearchTools) -> Vec<Method> {
+    let method = |name: &str, tool| Method {
         name: name.to_owned(),
         tools: tools.clone(),
         tool,
         rank: None,
     };
-    let lexical = way("lexical (the default)", Tool::Hybrid);
-    let ranked = Way {
+    let lexical = method("lexical (the default)", Tool::Hybrid);
+    let ranked = Method {
         name: "lexical, reranked by the words that they cover".to_owned(),
         rank: Some(Arc::new(LexicalRank::new(Arc::clone(&corpus.library)))),
         ..lexical.clone()
     };
-    vec![lexical, ranked, way("lexical, by sentences", Tool::Proposition)]
+    vec![
+        lexical,
+        ranked,
+        method("lexical, by sentences", Tool::Proposition),
+    ]
 }
 
-/// The ways of finding with a model.
-fn model_ways(model: &str, tools: &SearchTools, embedder: &Arc<dyn Embed>) -> Vec<Way> {
-    let way = |name: &str, tool| Way {
+/// The search methods that use a model.
+fn model_methods(model: &str, tools: &SearchTools, embedder: &Arc<dyn Embed>) -> Vec<Method> {
+    let method = |name: &str, tool| Method {
         name: format!("{name} ({model})"),
         tools: tools.clone(),
         tool,
         rank: None,
     };
-    let hybrid = way("hybrid", Tool::Hybrid);
-    let ranked = Way {
+    let hybrid = method("hybrid", Tool::Hybrid);
+    let ranked = Method {
         name: format!("hybrid + MaxSim ({model})"),
         rank: Some(Arc::new(MaxSimRank::new(Arc::clone(embedder)))),
         ..hybrid.clone()
     };
     vec![
-        way("dense", Tool::Semantic),
+        method("dense", Tool::Semantic),
         hybrid,
         ranked,
-        way("hybrid, by sentences", Tool::Proposition),
+        method("hybrid, by sentences", Tool::Proposition),
     ]
 }
 
-/// What is asked can be answered: otherwise a figure would fall for the wrong reason.
+/// Checks that every question can be answered. Otherwise a figure would fall for the wrong reason.
 #[test]
-fn every_answer_stands_in_a_passage() {
+fn every_answer_is_in_a_passage() {
     let corpus = Corpus::read();
     let passages = corpus.passages();
     let mut missing = Vec::new();
-    for asked in corpus
+    for question in corpus
         .questions
         .answerable
         .iter()
         .chain(&corpus.held_out.answerable)
     {
-        for phrase in &asked.holds {
+        for phrase in &question.holds {
             let one = corpus::Answerable {
                 holds: vec![phrase.clone()],
-                ..asked.clone()
+                ..question.clone()
             };
-            let stands = passages[&asked.document]
+            let found = passages[&question.document]
                 .iter()
                 .any(|chunk| one.is_answered_by(chunk));
-            if !stands {
-                missing.push(format!("{} has no passage with {phrase:?}", asked.document));
+            if !found {
+                missing.push(format!("{} has no passage with {phrase:?}", question.document));
             }
         }
     }
@@ -116,28 +123,28 @@ fn every_answer_stands_in_a_passage() {
     assert!(unanswerable >= 12, "{unanswerable}");
 }
 
-/// A table of how ways find, as in the README.
-async fn ranking_table(what: &str, questions: &Questions, ways: &[Way]) -> Table {
+/// Measures the search methods, as a table of `docs/evaluation.md`.
+async fn ranking_table(what: &str, questions: &Questions, methods: &[Method]) -> Table {
     let mut rows = Vec::new();
-    for way in ways {
-        let found = ranking(&questions.answerable, way).await;
+    for method in methods {
+        let found = ranking(&questions.answerable, method).await;
         rows.push(Row {
-            by_model: way.name.contains(table::MODEL),
-            name: way.name.clone(),
+            by_model: method.name.contains(table::MODEL),
+            name: method.name.clone(),
             figures: vec![found.hit_1, found.hit_5, found.mrr],
         });
     }
-    let asked = questions.answerable.len();
+    let count = questions.answerable.len();
     Table {
-        head: [&format!("{asked} {what}"), "hit@1", "hit@5", "MRR"]
+        head: [&format!("{count} {what}"), "hit@1", "hit@5", "MRR"]
             .map(str::to_owned)
             .to_vec(),
         rows,
-        tolerance: 1.0 / asked as f64,
+        tolerance: 1.0 / count as f64,
     }
 }
 
-/// A table of what agents answer, as in the README.
+/// Measures the answers of agents, as a table of `docs/evaluation.md`.
 async fn answer_table(
     what: &str,
     corpus: &Corpus,
@@ -146,11 +153,16 @@ async fn answer_table(
 ) -> Table {
     let mut rows = Vec::new();
     for (name, agent) in agents {
-        let said = answers(corpus, questions, name, agent).await;
+        let answers = answers(corpus, questions, name, agent).await;
         rows.push(Row {
             by_model: name.contains(table::MODEL),
             name: name.clone(),
-            figures: vec![said.answered, said.right, said.precision, said.refused],
+            figures: vec![
+                answers.answered,
+                answers.right,
+                answers.precision,
+                answers.refused,
+            ],
         });
     }
     let (asked, refused) = (questions.answerable.len(), questions.unanswerable.len());
@@ -168,7 +180,7 @@ async fn answer_table(
     }
 }
 
-/// What takes part where a model is there.
+/// Loads the embedding model, if it is available.
 #[cfg(feature = "llama")]
 async fn model(test: &str) -> Option<Arc<dyn Embed>> {
     let model = minilm::MiniLm::load(test, minilm::TRAINED_TOKENS).await?;
@@ -177,33 +189,34 @@ async fn model(test: &str) -> Option<Arc<dyn Embed>> {
 
 #[cfg(not(feature = "llama"))]
 async fn model(_: &str) -> Option<Arc<dyn Embed>> {
-    println!("skipped: what takes a model, for which the feature `llama` is missing");
+    println!("skipped: measurements with a model need the feature `llama`");
     None
 }
 
 #[tokio::test]
-async fn the_readme_says_what_is_measured() {
+async fn the_evaluation_page_matches_the_measurements() {
     let corpus = Corpus::read();
     let library = &corpus.library;
     let words = tools(&corpus, None).await;
-    let mut ways = lexical_ways(&corpus, &words);
+    let mut methods = lexical_methods(&corpus, &words);
     let mut agents = vec![(
         "lexical (the default)".to_owned(),
         Agent::lexical(Arc::clone(library)),
     )];
-    // Of the pages alone only the words are measured: they show as well whether something got worse, and in no time.
+    // Without the paper only lexical methods are measured: they also show a regression, and take no
+    // time.
     if corpus.has_paper
-        && let Some(embedder) = model("the_readme_says_what_is_measured").await
+        && let Some(embedder) = model("the_evaluation_page_matches_the_measurements").await
     {
         let tools = tools(&corpus, Some(Arc::clone(&embedder))).await;
-        ways.extend(model_ways(table::MODEL, &tools, &embedder));
+        methods.extend(model_methods(table::MODEL, &tools, &embedder));
         let agent = Agent::builder(Arc::clone(library), tools).build();
         agents.push((format!("hybrid ({})", table::MODEL), agent));
     }
     let tables = [
-        ranking_table("questions", &corpus.questions, &ways).await,
+        ranking_table("questions", &corpus.questions, &methods).await,
         answer_table("questions", &corpus, &corpus.questions, &agents).await,
-        ranking_table("questions held out", &corpus.held_out, &ways).await,
+        ranking_table("questions held out", &corpus.held_out, &methods).await,
         answer_table("questions held out", &corpus, &corpus.held_out, &agents).await,
     ];
     for table in &tables {
@@ -217,7 +230,7 @@ async fn the_readme_says_what_is_measured() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What [`vectors_find_too`] measured.
+/// The figures of [`vector_search_matches_its_figures`].
 const HASHED: &str = "\
 | 52 questions | hit@1 | hit@5 | MRR |
 |---|---|---|---|
@@ -226,7 +239,7 @@ const HASHED: &str = "\
 | hybrid + MaxSim (hashed words) | 0.42 | 0.73 | 0.54 |
 | hybrid, by sentences (hashed words) | 0.56 | 0.87 | 0.70 |
 ";
-/// The same without the paper.
+/// The same figures without the paper.
 const HASHED_WITHOUT_PAPER: &str = "\
 | 24 questions | hit@1 | hit@5 | MRR |
 |---|---|---|---|
@@ -236,14 +249,15 @@ const HASHED_WITHOUT_PAPER: &str = "\
 | hybrid, by sentences (hashed words) | 0.54 | 0.75 | 0.65 |
 ";
 
-/// The way of vectors, with an embedder that knows no meaning: so that it is walked where there is no model. Its figures say nothing of one.
+/// Runs the vector search methods with an embedder that knows no meaning, so that they are tested
+/// without a model. The figures do not describe any real model.
 #[tokio::test]
-async fn vectors_find_too() {
+async fn vector_search_matches_its_figures() {
     let corpus = Corpus::read();
     let embedder: Arc<dyn Embed> = Arc::new(HashedWords);
     let tools = tools(&corpus, Some(Arc::clone(&embedder))).await;
-    let ways = model_ways("hashed words", &tools, &embedder);
-    let table = ranking_table("questions", &corpus.questions, &ways).await;
+    let methods = model_methods("hashed words", &tools, &embedder);
+    let table = ranking_table("questions", &corpus.questions, &methods).await;
     println!("\n{table}");
     let page = if corpus.has_paper {
         HASHED

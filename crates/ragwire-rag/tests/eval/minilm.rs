@@ -1,5 +1,5 @@
-//! The real embedder, all-MiniLM-L6-v2 (`scripts/minilm`), where it can be had. What it computed of a text is remembered, so that every way of
-//! searching reads the library by one pass of the model.
+//! The real embedder, all-MiniLM-L6-v2 (`scripts/minilm`), if it is available. Its vectors are
+//! cached, so that all search methods together run the model once over the library.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -8,21 +8,24 @@ use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, Llama
 use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
 use ragwire_test_support::minilm;
 
-/// Tokens of a text that the model was trained for, with the two around it; it takes twice as many.
+/// The number of tokens, with the two special ones, that the model was trained on. It accepts twice
+/// as many.
 pub(crate) const TRAINED_TOKENS: u32 = 256;
 
 type Seen<T> = Mutex<HashMap<(bool, String), T>>;
 
 #[derive(Debug)]
 pub(crate) struct MiniLm {
-    /// Two with a thread each, since the threads of one wait for each other where cores are busy.
+    /// Two models with one thread each, because threads of one model wait for each other if cores
+    /// are busy.
     models: [LlamaEmbedder; 2],
     whole: Seen<Vec<f32>>,
     tokens: Seen<Vec<Vec<f32>>>,
 }
 
 impl MiniLm {
-    /// Nothing where the model cannot be had, which is said. Longer texts lose their end.
+    /// Loads the model, or prints a message and returns `None` if it is not available. Longer texts
+    /// lose their end.
     pub(crate) async fn load(test: &str, max_text_tokens: u32) -> Option<Arc<Self>> {
         let Some(folder) = minilm::folder() else {
             minilm::tell_skipped(test);
@@ -40,7 +43,7 @@ impl MiniLm {
     }
 }
 
-/// Those of `texts` that `seen` has no value of, each once.
+/// Returns the texts that `seen` has no value for, each once.
 fn unseen<T>(seen: &Seen<T>, query: bool, texts: &[String]) -> Vec<String> {
     let seen = seen.lock().unwrap();
     let mut missing: Vec<String> = Vec::new();
@@ -52,13 +55,13 @@ fn unseen<T>(seen: &Seen<T>, query: bool, texts: &[String]) -> Vec<String> {
     missing
 }
 
-/// Every other text, and the others.
+/// Returns every other text, and the rest.
 fn halves(texts: &[String]) -> (Vec<String>, Vec<String>) {
     let every_other = |from| texts.iter().skip(from).step_by(2).cloned().collect();
     (every_other(0), every_other(1))
 }
 
-/// What was found for the halves, in the order of the whole.
+/// Merges the values of the two halves in the original order.
 fn joined<T>(one: Vec<T>, other: Vec<T>) -> Vec<T> {
     let mut other = other.into_iter();
     one.into_iter()

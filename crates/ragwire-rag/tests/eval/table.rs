@@ -1,16 +1,18 @@
-//! The tables as they are printed, and as they stand in a page: the README, or `without-paper.md` where the paper is missing.
+//! The measured tables, and their comparison with a page: `docs/evaluation.md`, or
+//! `without-paper.md` if the paper is missing.
 //!
-//! The page is where a figure is kept: what is measured is compared with it, so that it neither falls unseen nor is told wrong.
+//! The page is the record of the figures. The measurements are compared with it, so that a figure
+//! can neither fall unnoticed nor be reported wrongly.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// What was measured of one way.
+/// The figures of one method.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figures: Vec<f64>,
-    /// Whether a model took part: its last digits depend on the processor.
+    /// Whether a model was used: its last digits depend on the processor.
     pub(crate) by_model: bool,
 }
 
@@ -19,7 +21,7 @@ pub(crate) struct Row {
 pub(crate) struct Table {
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Row>,
-    /// How far a figure of a model may be from the page: one question.
+    /// How far a model's figure may differ from the page: one question.
     pub(crate) tolerance: f64,
 }
 
@@ -37,7 +39,8 @@ impl Table {
         format!("| {} |", self.head.join(" | "))
     }
 
-    /// Compares with the table of the same head in `page`. Rows of a model are passed over where there is none.
+    /// Compares the table with the one that has the same head in `page`. Rows with a model are
+    /// ignored if no model was measured.
     pub(crate) fn check(&self, page: &str) -> Result<(), String> {
         let head = self.head_line();
         let mut lines = page.lines().skip_while(|line| **line != head);
@@ -53,7 +56,7 @@ impl Table {
         for row in &self.rows {
             let line = written.next().unwrap_or("nothing");
             if !self.is_written(row, line) {
-                return Err(format!("measured {row}, and it says {line}"));
+                return Err(format!("measured {row}, but the page has {line}"));
             }
         }
         match written.next() {
@@ -76,7 +79,7 @@ impl Table {
         else {
             return false;
         };
-        // Half a hundredth for what the written figure was rounded by.
+        // Half a hundredth for the rounding of the written figure.
         let near = |(written, found): (&f64, &f64)| (written - found).abs() <= self.tolerance + 0.005;
         figures.len() == row.figures.len() && figures.iter().zip(&row.figures).all(near)
     }
@@ -90,10 +93,10 @@ impl fmt::Display for Table {
     }
 }
 
-/// In the name of every row that a model takes part in.
+/// Part of the name of every row that uses a model.
 pub(crate) const MODEL: &str = "MiniLM";
 
-/// The page that the figures stand in.
+/// Reads the page with the figures.
 pub(crate) fn page(has_paper: bool) -> String {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let name = if has_paper {
@@ -128,19 +131,19 @@ fn a_page_is_compared_line_by_line() {
     let wrong = |rows: &[Row], page: &str| table(rows).check(page).unwrap_err();
     assert_eq!(
         wrong(&[row("words", &[0.49, 0.754])], page),
-        "measured | words | 0.49 | 0.75 |, and it says | words | 0.50 | 0.75 |"
+        "measured | words | 0.49 | 0.75 |, but the page has | words | 0.50 | 0.75 |"
     );
     assert_eq!(
         wrong(&[words.clone(), row("MiniLM", &[0.58, 0.8])], page),
-        "measured | MiniLM | 0.58 | 0.80 |, and it says | MiniLM | 0.61 | 0.78 |"
+        "measured | MiniLM | 0.58 | 0.80 |, but the page has | MiniLM | 0.61 | 0.78 |"
     );
     assert_eq!(
         wrong(&[words.clone(), model.clone(), words.clone()], page),
-        "measured | words | 0.50 | 0.75 |, and it says nothing"
+        "measured | words | 0.50 | 0.75 |, but the page has nothing"
     );
     assert_eq!(
         wrong(&[model], page),
-        "measured | MiniLM | 0.60 | 0.80 |, and it says | words | 0.50 | 0.75 |"
+        "measured | MiniLM | 0.60 | 0.80 |, but the page has | words | 0.50 | 0.75 |"
     );
     assert_eq!(wrong(&[], page), "not measured: | words | 0.50 | 0.75 |");
     assert_eq!(wrong(&[words], "none"), "no table | what | hit@1 | MRR |");

@@ -1,4 +1,4 @@
-//! What an `EdgeStore` does with its folder: found again, not shared, not mistaken for another, damaged.
+//! Tests of an `EdgeStore` and its folder: reopened, locked, opened with other options, damaged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn some(count: u32) -> Vec<Point> {
 }
 
 #[tokio::test]
-async fn a_folder_is_found_again_as_it_was_left() {
+async fn a_reopened_folder_has_its_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("not/yet/there");
     let mut points = some(100);
@@ -50,7 +50,7 @@ async fn a_folder_is_found_again_as_it_was_left() {
         assert_eq!(find(&store, search()).await, before);
         let near = find(&store, Search::dense(query.clone(), 90)).await;
         assert_eq!(ids(&near), ids(&by_cosine(&points, &query)));
-        // What is replaced after a start is replaced.
+        // A point that is replaced after a restart is replaced.
         let text = format!("Changed in round{round}.");
         let changed = point("d0", 0, &text).dense(points[0].dense.clone().unwrap());
         store
@@ -62,20 +62,20 @@ async fn a_folder_is_found_again_as_it_was_left() {
             ["d0-0"]
         );
         store.upsert(vec![points[0].clone()]).await.unwrap();
-        // Left without a word, as by a process that ends.
+        // Dropped without closing, as when a process ends.
         drop(store);
     }
 }
 
 #[tokio::test]
-async fn a_folder_is_for_one_at_a_time() {
+async fn a_folder_is_open_only_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await.unwrap();
     for _ in 0..2 {
         assert_eq!(open(folder.path()).await.unwrap_err().code(), "store_in_use");
     }
     store.upsert(some(3)).await.unwrap();
-    // A call that is still under way holds it open.
+    // A call in progress keeps it open.
     let store = Arc::new(store);
     let late = tokio::spawn({
         let store = Arc::clone(&store);
@@ -89,7 +89,7 @@ async fn a_folder_is_for_one_at_a_time() {
 }
 
 #[tokio::test]
-async fn another_models_vectors_are_refused() {
+async fn vectors_of_another_model_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).await.unwrap().upsert(some(3)).await.unwrap();
     let made = "format 1, 8 dimensions, with tokens, embedder mini";
@@ -115,16 +115,16 @@ async fn another_models_vectors_are_refused() {
         assert_eq!(refused.code(), "store_mismatch");
         assert_eq!(
             refused.to_string(),
-            format!("the store in use was made for other vectors: {made} and not {wanted}")
+            format!("the store was made for other vectors: {made}, expected {wanted}")
         );
     }
     let store = open(folder.path()).await.unwrap();
     assert_eq!(store.count(Filter::default()).await.unwrap(), 3);
 }
 
-/// With graphs instead of comparing all, and with points that move from one segment to another.
+/// With graphs instead of exact search, and with points that move from one segment to another.
 #[tokio::test]
-async fn clearing_up_changes_nothing_that_is_found() {
+async fn optimizing_does_not_change_results() {
     let folder = tempfile::tempdir().unwrap();
     let store = EdgeStore::open(folder.path(), options().index_from_kib(16))
         .await
@@ -143,7 +143,7 @@ async fn clearing_up_changes_nothing_that_is_found() {
     };
     assert!(recall(&store, &points).await >= 18);
 
-    // Replaced without a vector: the old one does not stay behind.
+    // Replaced without a vector: the old vector does not remain.
     let bare = Point::new(points[0].chunk.clone());
     let lonely = points[0].dense.clone().unwrap();
     store.upsert(vec![bare]).await.unwrap();
@@ -178,12 +178,12 @@ async fn clearing_up_changes_nothing_that_is_found() {
 }
 
 #[tokio::test]
-async fn the_log_does_not_grow_for_ever() {
+async fn the_log_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await.unwrap();
     let logs = || fs::read_dir(folder.path().join("shard/wal")).unwrap().count();
     let mut numbers = Numbers::new(10);
-    // About 20 KiB each in the log.
+    // Each takes about 20 KiB in the log.
     let mut heavy = |n| point("d", n, "A stone.").tokens((0..500).map(|_| numbers.vector(8)).collect());
     for batch in 0..40u32 {
         let points = (0..64).map(|n| heavy(batch % 2 * 64 + n));
@@ -193,7 +193,7 @@ async fn the_log_does_not_grow_for_ever() {
     assert!(before > 5, "{before}");
     store.optimize().await.unwrap();
     assert!(logs() <= 3, "{} of {before}", logs());
-    // Operations go on from where they were: nothing is passed over.
+    // Operation numbers continue: no operation is ignored.
     for round in 0..3 {
         store
             .upsert(vec![point("d", 0, &format!("In round{round}."))])
@@ -237,10 +237,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What it is called, and how it is done to a file.
+/// A name, and the damage done to a file.
 type Damage = (&'static str, fn(&Path));
 
-/// Opens a folder and uses it; whatever is wrong is an error with a code.
+/// Opens a folder and uses it. Any damage is an error with a code.
 async fn use_it(folder: &Path) -> Result<(), StoreError> {
     let store = open(folder).await?;
     let query = Numbers::new(8).vector(8);
@@ -255,9 +255,9 @@ async fn use_it(folder: &Path) -> Result<(), StoreError> {
     store.close().await
 }
 
-/// Each file in two ways, and with `TEST_DAMAGE` in all five: that takes a minute.
+/// Damages each file in two ways, or with `TEST_DAMAGE` in all five, which takes a minute.
 #[tokio::test]
-async fn a_damaged_folder_is_an_error_and_no_panic() {
+async fn a_damaged_folder_is_an_error_and_not_a_panic() {
     let whole = tempfile::tempdir().unwrap();
     let store = open(whole.path()).await.unwrap();
     store.upsert(some(200)).await.unwrap();

@@ -1,4 +1,4 @@
-//! How much a word tells on one level is nothing to the others, in memory.
+//! Tests that word statistics of one level do not affect the others, in memory.
 
 use ragwire_rag::Level;
 use ragwire_rag::search::store::{Filter, MemoryStore, Point, Search, Store, Vectors};
@@ -6,7 +6,7 @@ use ragwire_rag::search::store::{Filter, MemoryStore, Point, Search, Store, Vect
 use crate::points::{at, chunk, find, point};
 
 #[tokio::test]
-async fn levels_do_not_disturb_one_another() {
+async fn levels_do_not_affect_one_another() {
     let store = MemoryStore::new(Vectors::NONE);
     let passages = ["The wren sings.", "The wren nests.", "The robin sings at dawn."];
     let passages = (0u32..).zip(passages).map(|(n, text)| point("d", n, text));
@@ -24,7 +24,7 @@ async fn levels_do_not_disturb_one_another() {
     });
     store.upsert(others.collect()).await.unwrap();
     assert_eq!(find(&store, search()).await, before, "with the same scores");
-    // A chunk that changes its level leaves its old one.
+    // A chunk that changes its level leaves its old level.
     let mut moved = chunk("d", 0, "The wren sings.");
     moved.level = Level::Section;
     store.upsert(vec![Point::new(moved)]).await.unwrap();

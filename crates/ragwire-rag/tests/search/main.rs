@@ -1,6 +1,8 @@
-//! One suite over every store: in memory and in this process always, on a real Qdrant where `QDRANT_URL` names one.
+//! One suite for every store: always in memory and in this process, and on a real Qdrant server if
+//! `QDRANT_URL` names one. The module `server` tests the requests to a Qdrant server, `restarts`
+//! the library, its store and the tools together.
 #![allow(clippy::disallowed_methods, reason = "servers and callers here are tasks")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 #[cfg(feature = "qdrant-edge")]
 mod folder;
@@ -33,7 +35,7 @@ async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
     behaviour(Arc::new(store)).await;
 }
 
-/// A collection of its own, gone afterwards. Nothing where there is no server to try.
+/// Runs on a new collection, which is deleted afterwards. Does nothing if there is no server.
 #[cfg(feature = "qdrant")]
 async fn on_qdrant(vectors: Vectors, behaviour: Behaviour) {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -59,7 +61,8 @@ async fn on_qdrant(vectors: Vectors, behaviour: Behaviour) {
     outcome.unwrap();
 }
 
-/// Every behaviour of the suite on every store, each on an empty one that keeps these vectors.
+/// Runs every behaviour of the suite on every store, each on an empty store that keeps these
+/// vectors.
 macro_rules! suite {
     ($($behaviour:ident: $vectors:expr;)*) => {
         suite!(memory, on_memory: $($behaviour: $vectors;)*);
@@ -83,18 +86,18 @@ macro_rules! suite {
 
 suite! {
     a_chunk_with_the_same_id_is_replaced: Vectors::dense(4);
-    words_find_stems_headings_and_the_telling_first: Vectors::NONE;
-    a_vector_finds_by_cosine: Vectors::dense(4);
-    both_are_fused_by_rank: Vectors::dense(8);
+    words_match_stems_and_headings_and_rare_words_rank_first: Vectors::NONE;
+    vectors_rank_by_cosine: Vectors::dense(4);
+    words_and_vectors_are_fused_by_rank: Vectors::dense(8);
     token_vectors_decide_the_order: Vectors::dense(4).with_tokens();
-    only_what_the_filter_accepts_counts: Vectors::dense(4).with_tokens();
-    a_document_goes_as_a_whole: Vectors::dense(4);
-    as_many_as_wanted_and_no_more_than_there_may_be: Vectors::dense(4);
-    bad_vectors_are_refused_before_anything_changes: Vectors::dense(4).with_tokens();
-    what_a_store_does_not_keep_is_refused: Vectors::NONE;
-    a_search_for_nothing_is_refused: Vectors::dense(4).with_tokens();
-    hostile_texts_and_ids_come_back_as_they_went_in: Vectors::dense(4);
-    a_call_that_is_given_up_does_nothing_later: Vectors::dense(4);
-    readers_go_on_beside_a_writer: Vectors::dense(4);
+    only_filtered_chunks_are_returned: Vectors::dense(4).with_tokens();
+    a_document_is_removed_completely: Vectors::dense(4);
+    results_are_limited: Vectors::dense(4);
+    bad_vectors_are_rejected_before_anything_changes: Vectors::dense(4).with_tokens();
+    vectors_that_a_store_does_not_keep_are_rejected: Vectors::NONE;
+    a_search_for_nothing_is_rejected: Vectors::dense(4).with_tokens();
+    hostile_texts_and_ids_are_returned_unchanged: Vectors::dense(4);
+    a_cancelled_call_has_no_later_effect: Vectors::dense(4);
+    readers_continue_during_writes: Vectors::dense(4);
     five_thousand_chunks: Vectors::dense(32);
 }

@@ -1,4 +1,4 @@
-//! Chunks and vectors to test with, and what a search has to find, in plain Rust.
+//! Chunks and vectors for tests, and the expected results of searches, computed in plain Rust.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ pub(crate) fn chunk(document: &str, ordinal: u32, text: &str) -> Chunk {
     Chunk::new(document, &format!("{document}.md"), ordinal, text)
 }
 
-/// The same words on another level, under an id of its own.
+/// The same words on another level, under a different ID.
 pub(crate) fn at(level: Level, mut chunk: Chunk) -> Chunk {
     chunk.id = format!("{}-{}{}", chunk.document_id, level.as_str(), chunk.ordinal);
     chunk.level = level;
@@ -20,7 +20,7 @@ pub(crate) fn point(document: &str, ordinal: u32, text: &str) -> Point {
     Point::new(chunk(document, ordinal, text))
 }
 
-/// Numbers that look random and are the same every time (Marsaglia's xorshift).
+/// Pseudo-random numbers that are the same every time (Marsaglia's xorshift).
 #[derive(Debug)]
 pub(crate) struct Numbers(u64);
 
@@ -59,7 +59,7 @@ pub(crate) async fn find_ids(store: &dyn Store, search: Search) -> Vec<String> {
     find(store, search).await.into_iter().map(|(id, _)| id).collect()
 }
 
-/// The cosines of all that have a vector, best first, in `f64`.
+/// The cosines of all points with a vector, best first, in `f64`.
 pub(crate) fn by_cosine(points: &[Point], query: &[f32]) -> Vec<(String, f32)> {
     let dot =
         |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
@@ -75,7 +75,7 @@ pub(crate) fn by_cosine(points: &[Point], query: &[f32]) -> Vec<(String, f32)> {
     found
 }
 
-/// Two lists fused by hand: 1 / (60 + rank), ranks from 1.
+/// Fuses two lists by hand: 1 / (60 + rank), with ranks from 1.
 pub(crate) fn by_rank(lists: [&[String]; 2]) -> Vec<(String, f32)> {
     let mut scores: HashMap<&String, f64> = HashMap::new();
     for list in lists {
@@ -91,7 +91,8 @@ pub(crate) fn by_rank(lists: [&[String]; 2]) -> Vec<(String, f32)> {
     found
 }
 
-/// That `found` are the first `limit` of `wanted`, with its scores; equal scores may stand in any order.
+/// Checks that `found` are the first `limit` of `wanted` with its scores; equal scores may be in
+/// any order.
 #[track_caller]
 pub(crate) fn assert_first(found: &[(String, f32)], wanted: &[(String, f32)], limit: usize) {
     let close = |a: f32, b: f32| (a - b).abs() < 1e-5;
@@ -102,7 +103,7 @@ pub(crate) fn assert_first(found: &[(String, f32)], wanted: &[(String, f32)], li
     );
     let scores: HashMap<_, _> = wanted.iter().cloned().collect();
     for (place, ((id, score), (_, wanted))) in found.iter().zip(wanted).enumerate() {
-        assert!(close(*score, *wanted), "at {place}: {score} and not {wanted}");
+        assert!(close(*score, *wanted), "at {place}: {score}, expected {wanted}");
         assert!(
             scores.get(id).is_some_and(|own| close(*own, *score)),
             "at {place}: {id} has not {score}"
@@ -110,7 +111,7 @@ pub(crate) fn assert_first(found: &[(String, f32)], wanted: &[(String, f32)], li
     }
 }
 
-/// The chunks of hits, whole.
+/// The whole chunks of hits.
 pub(crate) fn chunks(hits: Vec<Hit>) -> Vec<Chunk> {
     hits.into_iter().map(|hit| hit.chunk).collect()
 }

@@ -1,4 +1,5 @@
-//! A library, its store and the tools as a server uses them, over restarts; on each store that runs in this process.
+//! Tests of a library, its store and the tools together, as a server uses them, across restarts and
+//! on each store that runs in this process.
 
 #[path = "../eval/hashed.rs"]
 mod hashed;
@@ -31,7 +32,7 @@ async fn reconcile(index: &Indexer) -> (usize, usize) {
     (report.indexed, report.removed)
 }
 
-/// Which documents each tool finds for a query.
+/// Returns the documents that each tool finds for a query.
 async fn finds(library: &Arc<Library>, store: &Arc<dyn Store>, query: &str) -> Vec<Vec<String>> {
     let embedder: Arc<dyn Embed> = Arc::new(HashedWords);
     let tools = SearchTools::new(Arc::clone(library), Arc::clone(store), Some(embedder)).unwrap();
@@ -52,7 +53,11 @@ async fn finds(library: &Arc<Library>, store: &Arc<dyn Store>, query: &str) -> V
             .remove(0);
         for hit in &found.hits {
             let opened = library.chunk(&hit.chunk.id).unwrap();
-            assert_eq!(opened.as_ref(), Some(&hit.chunk), "what was found opens as it is");
+            assert_eq!(
+                opened.as_ref(),
+                Some(&hit.chunk),
+                "a hit equals the library's chunk"
+            );
         }
         all.push(
             found
@@ -95,7 +100,7 @@ async fn a_day(folder: &Path, store: Arc<dyn Store>) {
         vec![["fish.md"]; 6]
     );
 
-    // Gone from the library is gone from every search, before the store knows.
+    // A document removed from the library disappears from every search before the store is updated.
     library.remove(&fish.id).unwrap();
     assert_eq!(
         finds(&library, &store, "sharks hunt seals").await,
@@ -126,7 +131,7 @@ async fn a_day_in_memory() {
     a_day(folder.path(), Arc::new(MemoryStore::new(vectors()))).await;
 }
 
-/// Another embedder of the same length.
+/// Another embedder with vectors of the same length.
 #[derive(Debug)]
 struct Other;
 
@@ -154,7 +159,7 @@ impl Embed for Other {
 
 #[cfg(feature = "qdrant-edge")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn days_in_a_file() {
+async fn days_in_a_folder() {
     use ragwire_rag::search::store::{EdgeOptions, EdgeStore};
 
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +180,7 @@ async fn days_in_a_file() {
         finds(&library, &store, "sharks hunt penguins").await,
         vec![["fish.md"]; 6]
     );
-    // What changed while the store was away is brought in.
+    // Changes made while the store was closed are applied.
     let fish = library.list().remove(0);
     library.remove(&fish.id).unwrap();
     library.add("birds.md", &parsed("birds.md", BIRDS)).unwrap();
@@ -184,13 +189,13 @@ async fn days_in_a_file() {
         finds(&library, &store, "robin morning").await,
         vec![["birds.md"]; 6]
     );
-    // Another embedder's vectors are none of ours, though they are as long.
+    // Vectors of another embedder are replaced, although they have the same length.
     assert_eq!(reconcile(&index(Arc::new(Other))).await, (1, 1));
     assert_eq!(reconcile(&index(Arc::new(Other))).await, (0, 0));
 }
 
 #[tokio::test]
-async fn another_embedder_begins_anew() {
+async fn another_embedder_rebuilds_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(vectors()));
     let library = library(folder.path());

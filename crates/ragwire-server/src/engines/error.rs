@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 told(folder(), StoreError::Mismatch("2 and not 3".into())),
-                "store qdrant-edge in /data/qdrant-edge: the store in use was made for other vectors: 2 and not 3; name the embedder \
+                "store qdrant-edge in /data/qdrant-edge: the store was made for other vectors: 2 and not 3; name the embedder \
                  that it was made with, or delete the folder, and it is made anew",
             ),
             (
@@ -208,7 +208,7 @@ mod tests {
             ),
             (
                 told(collection(), StoreError::Mismatch("2 and not 3".into())),
-                "store qdrant, collection papers: the store in use was made for other vectors: 2 and not 3; name the embedder that it \
+                "store qdrant, collection papers: the store was made for other vectors: 2 and not 3; name the embedder that it \
                  was made with, or another collection with --qdrant-collection",
             ),
             (

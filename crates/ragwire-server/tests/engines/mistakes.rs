@@ -195,7 +195,7 @@ async fn an_unreachable_qdrant() {
     })
     .await;
     let (begin, end) = (
-        "store qdrant, collection ragwire: the store is not there: ",
+        "store qdrant, collection ragwire: the store is unavailable: ",
         "; start Qdrant, or correct --qdrant-url: its gRPC port is 6334 unless it is told otherwise",
     );
     assert!(

@@ -97,8 +97,8 @@ async fn a_folder_of_another_store() {
     let mut without = settings.clone();
     without.embedder = Default::default();
     without.llm = model(writer());
-    let words = "store qdrant-edge in PLACE: the store in use was made for other vectors: format 1, 32 dimensions, without tokens, \
-                 embedder tiny bert and not format 1, 0 dimensions, without tokens, embedder none; name the embedder that it was made \
+    let words = "store qdrant-edge in PLACE: the store was made for other vectors: format 1, 32 dimensions, without tokens, \
+                 embedder tiny bert, expected format 1, 0 dimensions, without tokens, embedder none; name the embedder that it was made \
                  with, or delete the folder, and it is made anew";
     assert_eq!(told(&without).await, (words.to_owned(), "store_mismatch"));
     std::fs::remove_dir_all(&place).unwrap();
@@ -110,7 +110,7 @@ async fn a_folder_of_another_store() {
         .await
         .unwrap();
     let (words, code) = told(&settings).await;
-    assert!(words.contains("embedder another and not format 1"), "{words}");
+    assert!(words.contains("embedder another, expected format 1"), "{words}");
     assert_eq!(code, "store_mismatch");
     std::fs::remove_dir_all(&place).unwrap();
     std::fs::write(&place, "a file").unwrap();

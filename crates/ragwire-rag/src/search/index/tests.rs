@@ -137,7 +137,7 @@ fn text(word: &str) -> String {
     let section = |n| {
         format!(
             "# {word} {n}\n\n{}\n\n",
-            format!("The {word} number {n} is told of here. ").repeat(25)
+            format!("The {word} number {n} is mentioned here. ").repeat(25)
         )
     };
     (0..3).map(section).collect()
@@ -188,7 +188,7 @@ async fn assert_in_step(library: &Library, shelf: &Shelf, mark: &str) {
 }
 
 #[tokio::test]
-async fn a_store_holds_every_chunk_of_every_level() {
+async fn a_store_gets_every_chunk_of_every_level() {
     for vectors in [
         Vectors::NONE,
         Vectors::dense(DIMENSIONS),
@@ -318,7 +318,7 @@ fn is_done(outcome: &Result<IndexReport, IndexError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_failure_while_following_leaves_the_document_and_is_told() {
+async fn a_failure_while_adding_leaves_the_document_and_is_reported() {
     for cut in 0.. {
         let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
         let index = indexer(&library, &shelf, Words::default());
@@ -381,7 +381,7 @@ async fn an_embedder_that_fails_at_any_batch_is_repaired() {
 }
 
 #[tokio::test]
-async fn one_bad_document_holds_up_no_other_and_many_stop() {
+async fn one_bad_document_does_not_block_others_and_many_stop() {
     let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
     for n in 0..4 {
         library
@@ -452,7 +452,7 @@ async fn cancelling_stops_after_a_batch_and_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_document_that_goes_while_it_is_put_in_leaves_nothing_behind() {
+async fn a_document_removed_while_it_is_stored_leaves_nothing_behind() {
     let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
     let document = library.add("a.md", &parsed(&text("apple"))).unwrap();
     library.add("b.md", &parsed(&text("pear"))).unwrap();
@@ -498,7 +498,7 @@ async fn calls_at_once_do_not_undo_each_other() {
 }
 
 #[tokio::test]
-async fn a_revision_is_reached_when_all_up_to_it_is_in() {
+async fn a_revision_is_reached_when_all_its_documents_are_stored() {
     let (library, shelf) = (library(), Shelf::new(Vectors::dense(DIMENSIONS)));
     library.add("a.md", &parsed("Apples are red.")).unwrap();
     let index = indexer(&library, &shelf, Words::default().poisoned_by("pears"));
@@ -522,7 +522,7 @@ async fn a_revision_is_reached_when_all_up_to_it_is_in() {
 }
 
 #[test]
-fn embedder_and_store_have_to_fit() {
+fn embedder_and_store_must_match() {
     let store: Arc<dyn Store> = Shelf::new(Vectors::dense(3));
     let error = Indexer::new(library(), store, Some(Arc::new(Words::default()))).unwrap_err();
     assert_eq!(error.code(), "other_vectors");

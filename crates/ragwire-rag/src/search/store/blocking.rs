@@ -1,16 +1,18 @@
-//! Work that blocks, on tokio's blocking threads: it can tell when its caller has gone, and a panic in it is an error of the call.
+//! Runs blocking work on tokio's blocking threads. The work can check whether its caller has been
+//! dropped, and a panic in it becomes an error of the call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::StoreError;
 
-/// Whoever waits for the work.
+/// The caller that waits for the work.
 #[derive(Debug)]
 pub(super) struct Caller(Arc<AtomicBool>);
 
 impl Caller {
-    /// Whether nobody waits any more. Work that changes something stops then, so that it does not undo what is asked for next.
+    /// Returns whether the caller was dropped. Work that changes something then stops, so that it
+    /// does not undo the next call's changes.
     pub(super) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

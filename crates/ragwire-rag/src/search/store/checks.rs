@@ -1,9 +1,9 @@
-//! What every store refuses, and what a search comes to once it is accepted. It knows no store.
+//! The input checks that all stores share. This module does not know any store.
 
 use super::{CANDIDATES_PER_HIT, Filter, MAX_HITS, Point, Search, StoreError, Vectors};
 use crate::search::lexical::MAX_QUERY_BYTES;
 
-/// Refuses points that a store cannot keep, before it keeps any of them.
+/// Rejects points that a store cannot keep, before it stores any of them.
 pub(super) fn check_points(vectors: Vectors, points: &[Point]) -> Result<(), StoreError> {
     let of_tokens = if vectors.tokens { vectors.dimensions } else { 0 };
     for point in points {
@@ -28,10 +28,10 @@ fn check(vector: &[f32], wanted: usize) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A search that can be done.
+/// A search whose input has been checked.
 #[derive(Debug)]
 pub(super) struct ValidSearch {
-    /// Not blank, and no longer than is read of a query.
+    /// Not blank, and cut to the length that is read of a query.
     pub(super) text: Option<String>,
     pub(super) dense: Option<Vec<f32>>,
     pub(super) tokens: Vec<Vec<f32>>,
@@ -41,7 +41,7 @@ pub(super) struct ValidSearch {
 }
 
 impl ValidSearch {
-    /// Refuses what cannot be searched for.
+    /// Rejects a search that cannot be run.
     pub(super) fn new(vectors: Vectors, search: Search) -> Result<Self, StoreError> {
         let Search {
             mut text,
@@ -51,17 +51,17 @@ impl ValidSearch {
             limit,
         } = search;
         if dense.is_some() && vectors.dimensions == 0 {
-            return Err(StoreError::BadSearch("the store keeps no vectors"));
+            return Err(StoreError::BadSearch("the store does not keep vectors"));
         }
         if !tokens.is_empty() && !vectors.tokens {
-            return Err(StoreError::BadSearch("the store keeps no vectors of tokens"));
+            return Err(StoreError::BadSearch("the store does not keep token vectors"));
         }
         for vector in dense.iter().chain(&tokens) {
             check(vector, vectors.dimensions)?;
         }
         text.take_if(|text| text.trim().is_empty());
         if text.is_none() && dense.is_none() {
-            return Err(StoreError::BadSearch("it has neither words nor a vector"));
+            return Err(StoreError::BadSearch("it contains neither words nor a vector"));
         }
         if let Some(text) = &mut text {
             text.truncate(text.floor_char_boundary(MAX_QUERY_BYTES));
@@ -75,7 +75,8 @@ impl ValidSearch {
         })
     }
 
-    /// How many the words bring, and how many the vector: what is fused or put into another order needs more than what is wanted.
+    /// Returns how many candidates the words and the vector each contribute. Fusion and reranking
+    /// need more candidates than the hits that are returned.
     pub(super) fn candidates(&self) -> usize {
         let alone = self.text.is_none() || self.dense.is_none();
         if alone && self.tokens.is_empty() {

@@ -2,37 +2,37 @@
 
 use std::error::Error;
 
-/// Why a store did not do what was asked. Nothing of a failed call is half done that the same call does not repair.
+/// Why a store failed. A failed call leaves nothing half done that the same call would not repair.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A vector has another length than the store's, or a number in it is none.
-    #[error("a vector has {found} numbers and the store takes {wanted}, all finite")]
+    /// A vector has another length than the store's, or contains a number that is not finite.
+    #[error("a vector has {found} finite dimensions, but the store expects {wanted}")]
     BadVector {
-        /// The length, 0 where a number in it is not finite.
+        /// The length of the vector, or 0 if a number in it is not finite.
         found: usize,
-        /// The store's.
+        /// The length of the store's vectors.
         wanted: usize,
     },
-    /// The search has neither words nor a vector, or the store has no vectors of that kind.
-    #[error("the search cannot be done: {0}")]
+    /// The search has neither words nor a vector, or the store does not keep vectors of that kind.
+    #[error("invalid search: {0}")]
     BadSearch(&'static str),
-    /// It was made with other vectors than it is opened with.
-    #[error("the store in use was made for other vectors: {0}")]
+    /// The store was created for other vectors than it is opened with.
+    #[error("the store was made for other vectors: {0}")]
     Mismatch(String),
-    /// Another process has it open.
+    /// Another process has the store open.
     #[error("the store is in use by another process")]
     InUse,
-    /// It cannot be reached, or did not answer in time. Worth trying again.
-    #[error("the store is not there")]
+    /// The store cannot be reached, or did not answer in time. The call may be retried.
+    #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// It refused or failed.
+    /// The store rejected the request, or failed.
     #[error("the store failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl StoreError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs, such as `store_unavailable`.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadVector { .. } => "bad_vector",

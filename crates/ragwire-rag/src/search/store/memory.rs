@@ -1,22 +1,8 @@
-//! [`MemoryStore`]: everything in memory and exact. Gone when it is dropped.
+//! [`MemoryStore`]: chunks in memory, with exact search.
 //!
-//! Words are BM25 over one [`Index`] for each level, so that how much a word tells on one level does not depend on what the others hold.
-//! Vectors are compared one by one; they are scaled to length 1 as they come in, so that a product is a cosine. It knows no file and no
-//! server.
-//!
-//! ```
-//! # use ragwire_rag::search::store::{MemoryStore, Point, Search, Store, StoreError, Vectors};
-//! # use ragwire_rag::Chunk;
-//! # async fn example() -> Result<(), StoreError> {
-//! let store = MemoryStore::new(Vectors::dense(2));
-//! let robin = Chunk::new("birds", "birds.md", 0, "A robin sings at dawn.");
-//! store.upsert(vec![Point::new(robin).dense(vec![0.6, 0.8])]).await?;
-//! let hits = store.search(Search::hybrid("Which robins sing?", vec![0.0, 1.0], 5)).await?;
-//! assert_eq!(hits[0].chunk.text, "A robin sings at dawn.");
-//! # Ok(())
-//! # }
-//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
-//! ```
+//! Words are matched by BM25 with one [`Index`] per level, so that the weight of a word on one
+//! level does not depend on the other levels. Vectors are compared one by one. They are scaled to
+//! length 1 when they are stored, so that a dot product is a cosine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -29,14 +15,31 @@ use crate::search::lexical::{Analyzer, Index, TermVector, indexed_text};
 use crate::search::retrieve::reciprocal_ranks;
 use crate::{Chunk, Hit, Level};
 
-/// Chunks put in or taken out under one lock: a few milliseconds, for which readers wait.
+/// Chunks added or removed under one lock, for which readers wait a few milliseconds.
 const POINTS_PER_LOCK: usize = 64;
-/// Chunks up to which reading is not worth a thread of its own: well under a millisecond.
+/// Stores up to this many chunks are read on the caller's thread: well under a millisecond.
 const POINTS_READ_IN_PLACE: usize = 256;
 
-/// Chunks in memory. A chunk of a passage's size takes about 4 KiB with its words, and four bytes more for each number of its vectors.
+/// A [`Store`] in memory with exact search.
 ///
-/// Readers go on while something is put in. Dropping it frees everything.
+/// A chunk of a passage's size takes about 4 KiB with its words, plus four bytes per dimension of
+/// its vectors.
+///
+/// Readers continue while chunks are added. Everything is lost when it is dropped.
+///
+/// ```
+/// # use ragwire_rag::search::store::{MemoryStore, Point, Search, Store, StoreError, Vectors};
+/// # use ragwire_rag::Chunk;
+/// # async fn example() -> Result<(), StoreError> {
+/// let store = MemoryStore::new(Vectors::dense(2));
+/// let robin = Chunk::new("birds", "birds.md", 0, "A robin sings at dawn.");
+/// store.upsert(vec![Point::new(robin).dense(vec![0.6, 0.8])]).await?;
+/// let hits = store.search(Search::hybrid("Which robins sing?", vec![0.0, 1.0], 5)).await?;
+/// assert_eq!(hits[0].chunk.text, "A robin sings at dawn.");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
+/// ```
 #[derive(Debug)]
 pub struct MemoryStore {
     vectors: Vectors,
@@ -47,13 +50,14 @@ pub struct MemoryStore {
 struct Inner {
     analyzer: Analyzer,
     shared: RwLock<Shared>,
-    /// Held while chunks are put in or taken out, so that two calls do not mix.
+    /// Held while chunks are added or removed, so that two calls do not mix.
     writer: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// By a number that a chunk keeps while it is in, also when it is replaced: equal scores are in this order.
+    /// Each chunk by a number that it keeps when it is replaced. Equal scores are in the order of
+    /// these numbers.
     points: BTreeMap<u64, Point>,
     by_id: HashMap<String, u64>,
     by_document: BTreeMap<String, BTreeSet<u64>>,
@@ -65,7 +69,7 @@ struct Shared {
 type Scored = (u64, f32);
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(vectors: Vectors) -> Self {
         Self {
             vectors,
@@ -158,7 +162,7 @@ impl Inner {
         }
     }
 
-    /// What takes time and needs no lock.
+    /// Does the slow work that needs no lock.
     fn prepare(&self, mut point: Point) -> (Point, TermVector) {
         for vector in point.dense.iter_mut().chain(&mut point.tokens) {
             normalize(vector);
@@ -182,7 +186,8 @@ impl Inner {
         }
     }
 
-    // A panic under the lock would be a bug of the index; what it left is still what was asked for, as far as it came.
+    // A panic under the lock would be a bug of the index. Its state is still a prefix of the
+    // requested changes.
     fn read(&self) -> RwLockReadGuard<'_, Shared> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,7 +237,7 @@ impl Shared {
         self.by_document.get(document_id).into_iter().flatten().copied()
     }
 
-    /// The keys of the documents that are asked for, or nothing where all count.
+    /// Returns the keys of the requested documents, or `None` if all documents count.
     fn of_documents(&self, filter: &Filter) -> Option<HashSet<u64>> {
         let keys = || filter.documents.iter().flat_map(|id| self.of_document(id));
         (!filter.documents.is_empty()).then(|| keys().collect())
@@ -290,7 +295,7 @@ impl Shared {
         best(self.accepted(filter).filter_map(score).collect(), limit)
     }
 
-    /// What has no vectors of tokens cannot be put into this order and is left out, as Qdrant does.
+    /// Chunks without token vectors cannot be ranked by them and are left out, as in Qdrant.
     fn by_max_sim(&self, query: &[Vec<f32>], found: &[Scored]) -> Vec<Scored> {
         let score = |(key, _): &Scored| {
             let tokens = &self.points.get(key)?.tokens;
@@ -300,7 +305,7 @@ impl Shared {
     }
 }
 
-/// The best of them, best first, equal scores by key.
+/// Returns the best entries, best first, equal scores ordered by key.
 fn best(mut found: Vec<Scored>, limit: usize) -> Vec<Scored> {
     let order = |a: &Scored, b: &Scored| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
     if limit == 0 {

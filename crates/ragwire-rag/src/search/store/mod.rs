@@ -1,22 +1,23 @@
-//! Where chunks are found: the seam [`Store`], which keeps chunks of all levels with their vectors and searches them.
+//! Stores of chunks: the trait [`Store`], which keeps chunks of all levels with their vectors and
+//! searches them.
 //!
-//! A store is an index and can be made anew: the documents themselves are the [`Library`](crate::Library)'s. What is searched for in words is
-//! BM25 over the chunk's text and headings, which every store does itself; dense vectors and token vectors come from an
-//! [`Embed`](crate::models::Embed).
+//! A store is an index and can always be rebuilt from the documents in the
+//! [`Library`](crate::Library). Every store searches words itself, by BM25 over the chunks' text
+//! and headings. Dense vectors and token vectors come from an [`Embed`](crate::models::Embed).
 //!
 //! | store | where | search |
 //! |---|---|---|
-//! | [`MemoryStore`] | in this process, gone with it | exact |
+//! | [`MemoryStore`] | in this process, lost with it | exact |
 #![cfg_attr(
     feature = "qdrant-edge",
-    doc = "| [`EdgeStore`] | in this process, in a folder | exact, in large ones by a graph |"
+    doc = "| [`EdgeStore`] | in this process, in a folder | exact; approximate (HNSW) in large stores |"
 )]
 #![cfg_attr(
     feature = "qdrant",
-    doc = "| [`QdrantStore`] | on a Qdrant server | exact, in large ones by a graph |"
+    doc = "| [`QdrantStore`] | on a Qdrant server | exact; approximate (HNSW) in large stores |"
 )]
 //!
-//! It knows no model and no pipeline.
+//! This module knows neither models nor the pipeline.
 
 mod blocking;
 mod checks;
@@ -42,25 +43,25 @@ use std::fmt::Debug;
 use crate::models::Boxed;
 use crate::{Chunk, Hit, Level};
 
-/// Candidates that each half of a hybrid search brings to the fusion, for each hit that is wanted.
+/// Candidates that each half of a hybrid search contributes per requested hit.
 const CANDIDATES_PER_HIT: usize = 4;
-/// Most hits of one search.
+/// The most hits that one search returns.
 pub(crate) const MAX_HITS: usize = 1_000;
 
-/// A chunk as a store keeps it.
+/// A chunk with its vectors, as a store keeps it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
-    /// The chunk, with everything that a citation tells of it.
+    /// The chunk, with everything that a citation needs.
     pub chunk: Chunk,
-    /// Its vector, of length 1 (a store scales what is not); none where there is no embedder.
+    /// Its vector; the store scales it to length 1. `None` without an embedder.
     pub dense: Option<Vec<f32>>,
-    /// The vectors of its tokens, each of length 1; empty where there are none.
+    /// The vectors of its tokens, which the store scales to length 1. Empty if there are none.
     pub tokens: Vec<Vec<f32>>,
 }
 
 impl Point {
-    /// A chunk that is found by its words.
+    /// Creates a point without vectors, which is found by its words.
     pub fn new(chunk: Chunk) -> Self {
         Self {
             chunk,
@@ -69,14 +70,14 @@ impl Point {
         }
     }
 
-    /// Adds its vector.
+    /// Sets its vector.
     #[must_use]
     pub fn dense(mut self, vector: Vec<f32>) -> Self {
         self.dense = Some(vector);
         self
     }
 
-    /// Adds the vectors of its tokens.
+    /// Sets the vectors of its tokens.
     #[must_use]
     pub fn tokens(mut self, vectors: Vec<Vec<f32>>) -> Self {
         self.tokens = vectors;
@@ -84,18 +85,18 @@ impl Point {
     }
 }
 
-/// Which chunks count. Empty lists leave a side open.
+/// Selects chunks by level and document. An empty list does not restrict the selection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Filter {
     /// Only these levels.
     pub levels: Vec<Level>,
-    /// Only chunks of these documents, by id.
+    /// Only chunks of the documents with these IDs.
     pub documents: Vec<String>,
 }
 
 impl Filter {
-    /// Only chunks of `level`.
+    /// Selects only chunks of `level`.
     pub fn level(level: Level) -> Self {
         Self {
             levels: vec![level],
@@ -103,42 +104,43 @@ impl Filter {
         }
     }
 
-    /// Only chunks of this document and of those named before.
+    /// Adds a document to those whose chunks are selected.
     #[must_use]
     pub fn document(mut self, document_id: impl Into<String>) -> Self {
         self.documents.push(document_id.into());
         self
     }
 
-    /// Whether `chunk` counts.
+    /// Returns whether the filter selects `chunk`.
     pub fn accepts(&self, chunk: &Chunk) -> bool {
         (self.levels.is_empty() || self.levels.contains(&chunk.level))
             && (self.documents.is_empty() || self.documents.contains(&chunk.document_id))
     }
 }
 
-/// What is searched for. Words alone score by BM25, a vector alone by cosine, both by reciprocal rank fusion with k = 60; token vectors then
-/// put the best candidates into the order of their MaxSim, which becomes the score, and leave out what has no token vectors.
+/// A search by words, by a vector, or by both. Words are scored by BM25, a vector by cosine, and
+/// both by reciprocal rank fusion with k = 60. Token vectors rerank the best candidates by MaxSim,
+/// which becomes their score; candidates without token vectors are left out.
 ///
-/// Blank words are none, and of words that are longer than [`MAX_QUERY_BYTES`](crate::search::lexical::MAX_QUERY_BYTES) the beginning counts. More
-/// hits than [`MAX_HITS`] are never wanted, and 0 are fine.
+/// Blank text counts as no text, and of longer text only the first 4,096 bytes are used. At most
+/// 1,000 hits are returned; a limit of 0 is allowed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Search {
-    /// In words.
+    /// The words to search for.
     pub text: Option<String>,
-    /// As a vector of length 1.
+    /// The vector to search for, of length 1.
     pub dense: Option<Vec<f32>>,
-    /// As vectors of tokens; empty for none.
+    /// The token vectors to rerank by. Empty for none.
     pub tokens: Vec<Vec<f32>>,
-    /// Which chunks count, for each half.
+    /// The chunks to search, for words and vector alike.
     pub filter: Filter,
-    /// Most hits wanted, up to [`MAX_HITS`].
+    /// The most hits to return, at most 1,000.
     pub limit: usize,
 }
 
 impl Search {
-    /// Searches for words.
+    /// Creates a search for words.
     pub fn text(text: impl Into<String>, limit: usize) -> Self {
         Self {
             text: Some(text.into()),
@@ -149,7 +151,7 @@ impl Search {
         }
     }
 
-    /// Searches for a vector.
+    /// Creates a search for a vector.
     pub fn dense(vector: Vec<f32>, limit: usize) -> Self {
         Self {
             text: None,
@@ -160,7 +162,7 @@ impl Search {
         }
     }
 
-    /// Searches for words and a vector.
+    /// Creates a search for words and a vector.
     pub fn hybrid(text: impl Into<String>, vector: Vec<f32>, limit: usize) -> Self {
         Self {
             dense: Some(vector),
@@ -168,14 +170,14 @@ impl Search {
         }
     }
 
-    /// Puts the candidates into the order of their MaxSim.
+    /// Reranks the candidates by MaxSim over these token vectors.
     #[must_use]
     pub fn tokens(mut self, vectors: Vec<Vec<f32>>) -> Self {
         self.tokens = vectors;
         self
     }
 
-    /// Sets which chunks count.
+    /// Sets which chunks are searched.
     #[must_use]
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
@@ -183,18 +185,18 @@ impl Search {
     }
 }
 
-/// Which vectors a store keeps.
+/// The vectors that a store keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Vectors {
-    /// Length of each dense vector and of each token's; 0 for a store without vectors.
+    /// The length of each dense vector and each token vector; 0 for a store without vectors.
     pub dimensions: usize,
-    /// Whether the vectors of tokens are kept as well.
+    /// Whether the store also keeps token vectors.
     pub tokens: bool,
 }
 
 impl Vectors {
-    /// Words only.
+    /// No vectors: the store searches only words.
     pub const NONE: Self = Self {
         dimensions: 0,
         tokens: false,
@@ -208,7 +210,7 @@ impl Vectors {
         }
     }
 
-    /// Keeps the vectors of tokens as well.
+    /// Keeps token vectors as well.
     #[must_use]
     pub fn with_tokens(mut self) -> Self {
         self.tokens = true;
@@ -216,26 +218,43 @@ impl Vectors {
     }
 }
 
-/// Keeps chunks and finds them. Calls may overlap; a search sees every call that returned before it began.
+/// Keeps chunks and searches them. Calls may overlap; a search sees every change whose call
+/// returned before it began.
+///
+/// ```
+/// use std::sync::Arc;
+/// use ragwire_rag::search::store::{Filter, MemoryStore, Store, StoreError, Vectors};
+///
+/// /// Removes everything from any store.
+/// async fn clear(store: Arc<dyn Store>) -> Result<(), StoreError> {
+///     for document_id in store.documents().await? {
+///         store.remove_document(&document_id).await?;
+///     }
+///     assert_eq!(store.count(Filter::default()).await?, 0);
+///     Ok(())
+/// }
+/// # let store = Arc::new(MemoryStore::new(Vectors::NONE));
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(clear(store)).unwrap();
+/// ```
 pub trait Store: Debug + Send + Sync + 'static {
-    /// Its name in events and messages: `memory`, `qdrant-edge`, `qdrant`.
+    /// Returns its name for events and messages: `memory`, `qdrant-edge`, `qdrant`.
     fn name(&self) -> &str;
 
-    /// Which vectors it keeps.
+    /// Returns which vectors it keeps.
     fn vectors(&self) -> Vectors;
 
-    /// Puts chunks in; one with the same id is replaced, also among those of one call: the last one stays. Points of a document that are
-    /// there already stay.
+    /// Adds chunks. A chunk with the same ID is replaced; of several in one call the last one
+    /// remains. Other points of the same document are not changed.
     ///
     /// # Cancel safety
-    /// Dropping the future may leave some of the points in; the same call again repairs that.
+    /// Dropping the future may leave some of the points stored; repeating the call repairs that.
     ///
     /// # Errors
     ///
     /// `bad_vector` before anything is changed; `store_unavailable`, `store_failed`.
     fn upsert(&self, points: Vec<Point>) -> Boxed<'_, Result<(), StoreError>>;
 
-    /// The best chunks, best first.
+    /// Returns the best chunks, best first.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -245,17 +264,17 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// `bad_search`, `bad_vector`, `store_unavailable`, `store_failed`.
     fn search(&self, search: Search) -> Boxed<'_, Result<Vec<Hit>, StoreError>>;
 
-    /// Takes out all chunks of a document; fine where there are none.
+    /// Removes all chunks of a document. Removing a document without chunks succeeds.
     ///
     /// # Cancel safety
-    /// Dropping the future may leave some of them in.
+    /// Dropping the future may leave some of them stored.
     ///
     /// # Errors
     ///
     /// `store_unavailable`, `store_failed`.
     fn remove_document<'a>(&'a self, document_id: &'a str) -> Boxed<'a, Result<(), StoreError>>;
 
-    /// The ids of all documents that it holds chunks of.
+    /// Returns the IDs of all documents that it holds chunks of.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -265,7 +284,7 @@ pub trait Store: Debug + Send + Sync + 'static {
     /// `store_unavailable`, `store_failed`.
     fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>>;
 
-    /// How many chunks it holds that count.
+    /// Returns the number of chunks that `filter` selects.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.

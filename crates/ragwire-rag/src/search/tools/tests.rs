@@ -81,7 +81,7 @@ fn words() -> Words {
 }
 
 #[tokio::test]
-async fn each_tool_searches_in_its_way() {
+async fn each_tool_searches_its_level() {
     let bench = bench(Vectors::dense(DIMENSIONS), words()).await;
     let wanted = [
         // No word of the query occurs.
@@ -234,7 +234,7 @@ async fn several_queries_are_embedded_at_once() {
 }
 
 #[tokio::test]
-async fn without_an_embedder_words_are_searched() {
+async fn without_an_embedder_only_words_are_searched() {
     for vectors in [Vectors::NONE, Vectors::dense(DIMENSIONS)] {
         let bench = bench(vectors, words()).await;
         let tools = SearchTools::new(Arc::clone(&bench.library), Arc::clone(&bench.store), None).unwrap();
@@ -281,7 +281,7 @@ async fn without_an_embedder_words_are_searched() {
 }
 
 #[tokio::test]
-async fn a_document_that_is_gone_is_never_found() {
+async fn removed_documents_are_never_found() {
     let bench = bench(Vectors::dense(DIMENSIONS), words()).await;
     // Many that match better than the one that stays, all of them removed from the library but not
     // from the store.
@@ -448,7 +448,7 @@ fn unavailable<T: Send + 'static>() -> Boxed<'static, Result<T, StoreError>> {
 }
 
 #[tokio::test]
-async fn failures_are_told_by_their_kind() {
+async fn failures_have_codes_by_kind() {
     let library = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
     let tools = |words: Words| {
         SearchTools::new(Arc::clone(&library), Arc::new(Broken), Some(Arc::new(words))).unwrap()

@@ -1,4 +1,5 @@
-//! The collection: made where there is none, checked where there is one, made again where it is gone.
+//! Tests of the collection: created if it does not exist, checked if it does, created again if it
+//! disappears.
 
 use std::collections::HashMap;
 
@@ -14,13 +15,16 @@ use super::double::Reply;
 use super::{KEY, collection, methods, options, started};
 
 #[tokio::test]
-async fn the_first_call_makes_the_collection() {
+async fn the_first_call_creates_the_collection() {
     let (double, store) = started().await;
-    assert!(double.asked().is_empty(), "nothing is asked before");
+    assert!(
+        double.take_requests().is_empty(),
+        "nothing is sent before the first call"
+    );
     store.count(Filter::default()).await.unwrap();
-    let asked = double.asked();
-    assert!(asked.iter().all(|asked| asked.headers["api-key"] == KEY));
-    let first: Vec<_> = asked.iter().map(|asked| asked.method.as_str()).collect();
+    let request = double.take_requests();
+    assert!(request.iter().all(|request| request.headers["api-key"] == KEY));
+    let first: Vec<_> = request.iter().map(|request| request.method.as_str()).collect();
     let made = [
         "Collections/Get",
         "Collections/Create",
@@ -31,7 +35,7 @@ async fn the_first_call_makes_the_collection() {
     ];
     assert_eq!(first, made);
     assert_eq!(double.collection().unwrap(), collection());
-    for (asked, name) in asked[3..5].iter().zip(["document_id", "level"]) {
+    for (request, name) in request[3..5].iter().zip(["document_id", "level"]) {
         let index = CreateFieldIndexCollection {
             collection_name: "papers".to_owned(),
             wait: Some(true),
@@ -40,11 +44,11 @@ async fn the_first_call_makes_the_collection() {
             ..CreateFieldIndexCollection::default()
         };
         assert_eq!(
-            CreateFieldIndexCollection::decode(asked.message.clone()).unwrap(),
+            CreateFieldIndexCollection::decode(request.message.clone()).unwrap(),
             index
         );
     }
-    // Once, also for many at the same time.
+    // Created once, even by concurrent calls.
     let other = QdrantStore::new(options(&double.url)).unwrap();
     let (one, two) = tokio::join!(other.count(Filter::default()), other.documents());
     assert!(one.is_ok() && two.is_ok());
@@ -60,13 +64,13 @@ async fn the_first_call_makes_the_collection() {
 }
 
 #[tokio::test]
-async fn another_may_make_the_collection_first() {
+async fn another_process_may_create_the_collection_first() {
     let (double, store) = started().await;
-    // Not there when looked for, there when made.
+    // Missing when checked, existing when created.
     double.holds(Some(collection()));
     double.next("Collections/Get", [Reply::Status(5)]);
     store.ready().await.unwrap();
-    // Made, but the answer was lost.
+    // Created, but the answer was lost.
     let (double, store) = started().await;
     double.next(
         "Collections/Create",
@@ -76,7 +80,7 @@ async fn another_may_make_the_collection_first() {
     );
     assert_eq!(store.ready().await.unwrap_err().code(), "store_failed");
     store.ready().await.unwrap();
-    // Gone later: the next call makes it again.
+    // Deleted later: the next call creates it again.
     double.holds(None);
     double.next("Points/Count", [Reply::Status(5)]);
     assert_eq!(
@@ -90,7 +94,7 @@ async fn another_may_make_the_collection_first() {
 type Change = fn(&mut CreateCollection);
 
 #[tokio::test]
-async fn another_collection_is_refused() {
+async fn a_collection_with_other_options_is_rejected() {
     fn params(collection: &mut CreateCollection) -> &mut HashMap<String, VectorParams> {
         match collection
             .vectors_config
@@ -148,7 +152,7 @@ async fn another_collection_is_refused() {
         assert_eq!(refused.code(), "store_mismatch");
         assert_eq!(
             refused.to_string(),
-            format!("the store in use was made for other vectors: {found} and not {wanted}")
+            format!("the store was made for other vectors: {found}, expected {wanted}")
         );
         assert_eq!(methods(&double), ["Collections/Get"], "nothing is changed");
     }
@@ -159,9 +163,9 @@ async fn another_collection_is_refused() {
     let refused = store.ready().await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "the store in use was made for other vectors: embedder maxi and not mini"
+        "the store was made for other vectors: embedder maxi, expected mini"
     );
-    // A server that keeps no metadata.
+    // A server that does not keep metadata.
     other.metadata.clear();
     double.holds(Some(other));
     store.ready().await.unwrap();

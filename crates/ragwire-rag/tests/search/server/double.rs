@@ -1,5 +1,6 @@
-//! A stand-in for a Qdrant server: gRPC on a real socket in the messages of `qdrant-client`. It keeps the collection's configuration and
-//! what it was asked, and answers what it is told to. It finds nothing by itself.
+//! A test double of a Qdrant server: gRPC on a real socket with the messages of `qdrant-client`. It
+//! keeps the collection's configuration, records the requests, and returns prepared answers. It
+//! does not search.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -20,25 +21,25 @@ use qdrant_client::qdrant::{
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-/// What a request gets instead of its usual answer.
+/// The reply to a request in place of its usual answer.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A message.
     Message(Vec<u8>),
     /// A status other than 0.
     Status(i32),
-    /// `RESOURCE_EXHAUSTED`, and in how many seconds to come again.
+    /// `RESOURCE_EXHAUSTED` with the seconds to wait before a retry.
     Busy(u64),
-    /// Nothing, for ever.
+    /// No answer, ever.
     Hang,
-    /// Half a message, then the connection is cut.
+    /// Half a message, then the connection is closed.
     Cut,
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    /// `Points/Query` and the like.
+pub(crate) struct RecordedRequest {
+    /// The method, such as `Points/Query`.
     pub(crate) method: String,
     pub(crate) headers: HeaderMap,
     pub(crate) message: Bytes,
@@ -47,12 +48,12 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 struct State {
     collection: Option<CreateCollection>,
-    asked: Vec<Asked>,
+    requests: Vec<RecordedRequest>,
     replies: HashMap<&'static str, VecDeque<Reply>>,
     always: HashMap<&'static str, Reply>,
 }
 
-/// The server; it is gone with the value.
+/// The server, which stops when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Double {
     pub(crate) url: String,
@@ -75,7 +76,7 @@ impl Double {
         Self { url, state, server }
     }
 
-    /// As if this collection had been made before.
+    /// Acts as if this collection had been created before.
     pub(crate) fn holds(&self, collection: Option<CreateCollection>) {
         self.state.lock().unwrap().collection = collection;
     }
@@ -84,7 +85,7 @@ impl Double {
         self.state.lock().unwrap().collection.clone()
     }
 
-    /// What the next requests of a method get; those after them their usual answers.
+    /// Sets the replies to the next requests of a method. Later requests get their usual answers.
     pub(crate) fn next(&self, method: &'static str, replies: impl IntoIterator<Item = Reply>) {
         self.state
             .lock()
@@ -95,20 +96,25 @@ impl Double {
             .extend(replies);
     }
 
-    /// What every request of a method gets from now on.
+    /// Sets the reply to every further request of a method.
     pub(crate) fn always(&self, method: &'static str, reply: Reply) {
         self.state.lock().unwrap().always.insert(method, reply);
     }
 
-    /// The requests since this was asked last.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.state.lock().unwrap().asked)
+    /// Takes the requests received since the previous call.
+    pub(crate) fn take_requests(&self) -> Vec<RecordedRequest> {
+        std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
-    /// The messages of one method among them, decoded.
+    /// Takes the requests of one method, decoded.
     pub(crate) fn messages<M: Message + Default>(&self, method: &str) -> Vec<M> {
-        let asked = self.asked().into_iter().filter(|asked| asked.method == method);
-        asked.map(|asked| M::decode(asked.message).unwrap()).collect()
+        let requests = self
+            .take_requests()
+            .into_iter()
+            .filter(|request| request.method == method);
+        requests
+            .map(|request| M::decode(request.message).unwrap())
+            .collect()
     }
 }
 
@@ -139,7 +145,7 @@ async fn answer(
 ) -> Result<Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
     let mut message = body.collect().await.unwrap().to_bytes();
-    // One byte says whether it is compressed, four how long it is.
+    // One byte tells whether the message is compressed, four its length.
     assert_eq!(
         (message[0], message.len()),
         (
@@ -148,20 +154,20 @@ async fn answer(
         )
     );
     let method = head.uri.path().strip_prefix("/qdrant.").unwrap().to_owned();
-    let asked = Asked {
+    let request = RecordedRequest {
         method: method.clone(),
         headers: head.headers,
         message: message.split_off(5),
     };
     let reply = {
         let mut state = state.lock().unwrap();
-        state.asked.push(asked.clone());
-        let told = state
+        state.requests.push(request.clone());
+        let prepared = state
             .replies
             .get_mut(method.as_str())
             .and_then(VecDeque::pop_front);
-        let told = told.or_else(|| state.always.get(method.as_str()).cloned());
-        told.unwrap_or_else(|| usual(&mut state, &asked))
+        let prepared = told.or_else(|| state.always.get(method.as_str()).cloned());
+        prepared.unwrap_or_else(|| usual(&mut state, &request))
     };
     let mut trailers = HeaderMap::new();
     let mut data = Vec::new();
@@ -172,7 +178,7 @@ async fn answer(
         }
         Reply::Status(status) => {
             trailers.insert("grpc-status", HeaderValue::from(status));
-            trailers.insert("grpc-message", HeaderValue::from_static("as told"));
+            trailers.insert("grpc-message", HeaderValue::from_static("as prepared"));
         }
         Reply::Busy(seconds) => {
             trailers.insert("grpc-status", HeaderValue::from(8));
@@ -200,9 +206,9 @@ fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a server without any points says.
-fn usual(state: &mut State, asked: &Asked) -> Reply {
-    Reply::Message(match asked.method.as_str() {
+/// The answers of a server without any points.
+fn usual(state: &mut State, request: &RecordedRequest) -> Reply {
+    Reply::Message(match request.method.as_str() {
         "Collections/Get" => {
             let Some(collection) = state.collection.clone() else {
                 return Reply::Status(5);
@@ -227,7 +233,7 @@ fn usual(state: &mut State, asked: &Asked) -> Reply {
             if state.collection.is_some() {
                 return Reply::Status(6);
             }
-            state.collection = Some(CreateCollection::decode(asked.message.clone()).unwrap());
+            state.collection = Some(CreateCollection::decode(request.message.clone()).unwrap());
             CollectionOperationResponse {
                 result: true,
                 time: 0.0,
@@ -248,7 +254,7 @@ fn usual(state: &mut State, asked: &Asked) -> Reply {
     })
 }
 
-/// Data, then trailers or the cut.
+/// Data, then the trailers or the closed connection.
 #[derive(Debug)]
 struct Answer {
     data: Option<Full<Bytes>>,

@@ -1,4 +1,5 @@
-//! Whatever goes wrong on the way and there: a code, no key, and another try only where that may help.
+//! Tests of every failure on the way to a server and on the server: each has a code, none reveals
+//! the key, and only requests that may succeed are repeated.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,10 @@ use crate::points::point;
 async fn every_status_is_an_error_with_a_code() {
     let (double, store) = started().await;
     store.ready().await.unwrap();
-    double.asked();
+    double.take_requests();
     let (failed, away) = ("store_failed", "store_unavailable");
-    // How often it was sent: three times where that may help, and twice each where the client in use has its own mind.
+    // How often the request is sent: three times if that may help, and twice as often where the
+    // client itself repeats it.
     for (status, code, sent) in [
         (1, away, 6),
         (2, failed, 2),
@@ -55,7 +57,7 @@ async fn every_status_is_an_error_with_a_code() {
         for error in [answers.0, answers.1, answers.2, answers.3, answers.4] {
             assert_eq!(error.code(), code, "{status}: {error:?}");
             assert!(
-                all_of(&error).contains("as told") && !all_of(&error).contains(KEY),
+                all_of(&error).contains("as prepared") && !all_of(&error).contains(KEY),
                 "{error:?}"
             );
         }
@@ -64,7 +66,7 @@ async fn every_status_is_an_error_with_a_code() {
 }
 
 #[tokio::test]
-async fn what_passes_is_waited_for() {
+async fn temporary_failures_are_retried() {
     let (double, store) = started().await;
     store.ready().await.unwrap();
     for passing in [
@@ -77,7 +79,7 @@ async fn what_passes_is_waited_for() {
         double.next("Points/Count", passing.clone());
         assert_eq!(store.count(Filter::default()).await.unwrap(), 0, "{passing:?}");
     }
-    // While the collection is made as well.
+    // The same while the collection is created.
     let (double, store) = started().await;
     double.next("Collections/Get", [Reply::Status(14), Reply::Cut]);
     double.next("Collections/Create", [Reply::Cut]);
@@ -86,23 +88,23 @@ async fn what_passes_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn an_unreachable_server_is_unavailable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let nobody =
         QdrantStore::new(options(&format!("http://{address}")).timeout(Duration::from_millis(300))).unwrap();
-    // It takes connections and says nothing, ever.
+    // The server accepts connections but never answers.
     let begun = Instant::now();
     let error = nobody.count(Filter::default()).await.unwrap_err();
     assert_eq!(error.code(), "store_unavailable", "{error:?}");
-    // Nobody listens.
+    // No server listens.
     drop(listener);
     let error = nobody.count(Filter::default()).await.unwrap_err();
     assert_eq!(error.code(), "store_unavailable", "{error:?}");
     assert!(!all_of(&error).contains(KEY));
     assert!(begun.elapsed() < Duration::from_secs(20));
 
-    // It answers others, but not this one; and then it does.
+    // The server answers other requests but not this one, and then it does.
     let double = Double::start().await;
     let store = QdrantStore::new(options(&double.url).timeout(Duration::from_millis(500))).unwrap();
     store.ready().await.unwrap();
@@ -118,22 +120,22 @@ async fn a_server_that_is_not_there_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_bad_address_or_key_is_refused_at_once_and_the_key_never_shown() {
+async fn a_bad_address_or_key_is_rejected_at_once_and_the_key_never_shown() {
     for (url, wanted) in [
-        ("", "the address of Qdrant begins with http:// or https://"),
+        ("", "the address of Qdrant must begin with http:// or https://"),
         (
             "localhost:6334",
-            "the address of Qdrant begins with http:// or https://",
+            "the address of Qdrant must begin with http:// or https://",
         ),
         (
             "ftp://localhost",
-            "the address of Qdrant begins with http:// or https://",
+            "the address of Qdrant must begin with http:// or https://",
         ),
-        ("http://", "the address of Qdrant is none"),
-        ("http://a b", "the address of Qdrant is none"),
+        ("http://", "the address of Qdrant is invalid"),
+        ("http://a b", "the address of Qdrant is invalid"),
         (
             "https://me:pass@host:6334",
-            "the address of Qdrant holds a user; give the key as an option",
+            "the address of Qdrant contains a user; pass the key as an option",
         ),
     ] {
         let error = QdrantStore::new(options(url)).unwrap_err();

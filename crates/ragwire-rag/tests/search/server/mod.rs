@@ -1,4 +1,5 @@
-//! `QdrantStore` against a double of a server: what it asks, and what it makes of the answers, whatever they are.
+//! Tests of `QdrantStore` against a test double of a server: the requests it sends, and how it
+//! handles any answer.
 
 mod collection;
 mod double;
@@ -64,10 +65,14 @@ pub(crate) fn collection() -> CreateCollection {
 }
 
 pub(crate) fn methods(double: &Double) -> Vec<String> {
-    double.asked().into_iter().map(|asked| asked.method).collect()
+    double
+        .take_requests()
+        .into_iter()
+        .map(|request| request.method)
+        .collect()
 }
 
-/// An error with all that stands behind it, as a log shows it.
+/// Returns an error with all its sources, as a log shows it.
 pub(crate) fn all_of(error: &StoreError) -> String {
     let mut all = format!("{error} {error:?} {error:#?}");
     let mut source = std::error::Error::source(error);

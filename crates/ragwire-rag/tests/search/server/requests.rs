@@ -1,4 +1,4 @@
-//! What is asked, message by message, and what becomes of the answers.
+//! Tests of the requests, message by message, and of the results made from the answers.
 
 use prost::Message;
 use qdrant_client::Payload;
@@ -52,7 +52,7 @@ fn one_of(field: &str, values: &[&str]) -> Condition {
 }
 
 #[tokio::test]
-async fn a_chunk_goes_as_a_point_with_named_vectors() {
+async fn a_chunk_is_sent_as_a_point_with_named_vectors() {
     let (double, store) = started().await;
     let mut whole = at(Level::Sentence, chunk("d", 7, "A café."));
     whole.heading = Some("Birds".to_owned());
@@ -67,7 +67,7 @@ async fn a_chunk_goes_as_a_point_with_named_vectors() {
         "parent": "d-0", "ordinal": 7, "text": "A café.",
     });
     let wanted = PointStruct {
-        // printf d-L37 | sha256sum
+        // The output of `printf d-L37 | sha256sum`.
         id: Some("2e981151-c45e-8a84-84cc-51f8bdfb9bab".into()),
         payload: Payload::try_from(payload).unwrap().into(),
         vectors: Some(
@@ -96,11 +96,11 @@ async fn a_chunk_goes_as_a_point_with_named_vectors() {
     };
     assert_eq!(double.messages::<UpsertPoints>("Points/Upsert"), [upsert]);
 
-    // Without its vectors: what it had before goes first.
+    // Without vectors: the old point is deleted first.
     store.upsert(vec![point("d", 0, "A stone.")]).await.unwrap();
     let methods = methods(&double);
     assert_eq!(methods, ["Points/Delete", "Points/Upsert"]);
-    // An empty call asks for nothing, and a bad one neither.
+    // An empty call sends nothing, and neither does an invalid one.
     store.upsert(Vec::new()).await.unwrap();
     let bad = point("d", 1, "A stone.").dense(vec![1.0]);
     assert_eq!(
@@ -111,11 +111,11 @@ async fn a_chunk_goes_as_a_point_with_named_vectors() {
             .code(),
         "bad_vector"
     );
-    assert!(double.asked().is_empty());
+    assert!(double.take_requests().is_empty());
 }
 
 #[tokio::test]
-async fn many_chunks_go_in_requests_of_bounded_size() {
+async fn many_chunks_are_sent_in_requests_of_bounded_size() {
     let (double, store) = started().await;
     let full = |n, text: &str| {
         point("d", n, text)
@@ -148,7 +148,7 @@ async fn many_chunks_go_in_requests_of_bounded_size() {
 }
 
 #[tokio::test]
-async fn a_search_goes_as_one_request() {
+async fn a_search_is_one_request() {
     let (double, store) = started().await;
     let near = |input| Query {
         variant: Some(query::Variant::Nearest(VectorInput { variant: Some(input) })),
@@ -165,7 +165,7 @@ async fn a_search_goes_as_one_request() {
         limit: Some(limit),
         ..PrefetchQuery::default()
     };
-    // Qdrant counts ranks from 0, so 61 is the paper's 60.
+    // Qdrant counts ranks from 0, so 61 corresponds to the paper's 60.
     let rrf = || Query {
         variant: Some(query::Variant::Rrf(Rrf {
             k: Some(61),
@@ -241,11 +241,11 @@ async fn a_search_goes_as_one_request() {
         store.search(Search::text(" ", 5)).await.unwrap_err().code(),
         "bad_search"
     );
-    assert!(double.asked().is_empty());
+    assert!(double.take_requests().is_empty());
 }
 
 #[tokio::test]
-async fn answers_are_hits_ids_and_numbers() {
+async fn answers_become_hits_ids_and_counts() {
     let (double, store) = started().await;
     let scored = |chunk: &Chunk, score| ScoredPoint {
         payload: Payload::try_from(serde_json::to_value(chunk).unwrap())
@@ -266,7 +266,7 @@ async fn answers_are_hits_ids_and_numbers() {
     double.next("Points/Query", [Reply::Message(found.encode_to_vec())]);
     let hits = store.search(Search::text("one", 5)).await.unwrap();
     assert_eq!(hits, [Hit::new(a, 0.75), Hit::new(b, 0.5), Hit::new(c, 0.5)]);
-    // Of somebody else's making.
+    // A point that this program did not write.
     let odd = QueryResponse {
         result: vec![ScoredPoint::default()],
         ..QueryResponse::default()
@@ -292,7 +292,7 @@ async fn answers_are_hits_ids_and_numbers() {
         store.documents().await.unwrap(),
         ["a", "b"].map(str::to_owned).into()
     );
-    double.asked();
+    double.take_requests();
     store.documents().await.unwrap();
     let wanted = FacetCounts {
         collection_name: "papers".to_owned(),
@@ -325,7 +325,7 @@ async fn answers_are_hits_ids_and_numbers() {
         ..DeletePoints::default()
     };
     assert_eq!(double.messages::<DeletePoints>("Points/Delete"), [wanted]);
-    // Nonsense instead of a message.
+    // Garbage instead of a message.
     double.always("Points/Count", Reply::Message(vec![0xff; 20]));
     assert_eq!(
         store.count(Filter::default()).await.unwrap_err().code(),

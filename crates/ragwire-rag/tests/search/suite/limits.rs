@@ -1,4 +1,5 @@
-//! What every store does at its limits: too much, nonsense, strangers' text, many at once.
+//! The behaviour of every store at its limits: too much input, nonsense, hostile text, many calls
+//! at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::points::{Numbers, assert_first, by_cosine, chunk, chunks, find, find_
 /// The most hits that one search returns.
 const MAX_HITS: usize = 1_000;
 
-pub(crate) async fn as_many_as_wanted_and_no_more_than_there_may_be(store: Any) {
+pub(crate) async fn results_are_limited(store: Any) {
     assert_eq!(
         find(&*store, Search::text("stone", 3)).await,
         [],
@@ -44,14 +45,14 @@ pub(crate) async fn as_many_as_wanted_and_no_more_than_there_may_be(store: Any) 
             );
         }
     }
-    // Still refused, though nothing is wanted.
+    // Rejected even though no hits are wanted.
     assert_eq!(
         store.search(Search::text("", 0)).await.unwrap_err().code(),
         "bad_search"
     );
 }
 
-pub(crate) async fn bad_vectors_are_refused_before_anything_changes(store: Any) {
+pub(crate) async fn bad_vectors_are_rejected_before_anything_changes(store: Any) {
     store
         .upsert(vec![point("d", 0, "A stone.").dense(X.to_vec())])
         .await
@@ -86,7 +87,7 @@ pub(crate) async fn bad_vectors_are_refused_before_anything_changes(store: Any) 
     assert_eq!(find(&*store, Search::text("hill", 3)).await, []);
     assert_eq!(find_ids(&*store, Search::text("stone", 3)).await, ["d-0"]);
 
-    // What has no direction or hardly any is no error: its cosine is a number.
+    // A vector with almost no direction is not an error: its cosine is a number.
     let odd = [
         [0.0; 4],
         [f32::MAX, f32::MAX, 0.0, 0.0],
@@ -100,7 +101,7 @@ pub(crate) async fn bad_vectors_are_refused_before_anything_changes(store: Any) 
     assert_eq!(find(&*store, Search::dense(vec![0.0; 4], 10)).await.len(), 4);
 }
 
-pub(crate) async fn what_a_store_does_not_keep_is_refused(store: Any) {
+pub(crate) async fn vectors_that_a_store_does_not_keep_are_rejected(store: Any) {
     for point in [
         point("d", 0, "A stone.").dense(X.to_vec()),
         point("d", 0, "A stone.").tokens(vec![X.to_vec()]),
@@ -123,15 +124,12 @@ pub(crate) async fn what_a_store_does_not_keep_is_refused(store: Any) {
         ),
     ] {
         let refused = store.search(search).await.unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            format!("the search cannot be done: {wanted}")
-        );
+        assert_eq!(refused.to_string(), format!("invalid search: {wanted}"));
     }
     assert_eq!(store.count(Filter::default()).await.unwrap(), 0);
 }
 
-pub(crate) async fn a_search_for_nothing_is_refused(store: Any) {
+pub(crate) async fn a_search_for_nothing_is_rejected(store: Any) {
     store
         .upsert(vec![point("d", 0, "A stone.").tokens(vec![X.to_vec()])])
         .await
@@ -147,12 +145,12 @@ pub(crate) async fn a_search_for_nothing_is_refused(store: Any) {
         let refused = store.search(search).await.unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "the search cannot be done: it has neither words nor a vector"
+            "invalid search: it contains neither words nor a vector"
         );
     }
 }
 
-pub(crate) async fn hostile_texts_and_ids_come_back_as_they_went_in(store: Any) {
+pub(crate) async fn hostile_texts_and_ids_are_returned_unchanged(store: Any) {
     let long = "ä".repeat(4_000);
     let documents = [
         "plain",
@@ -202,7 +200,7 @@ pub(crate) async fn hostile_texts_and_ids_come_back_as_they_went_in(store: Any) 
         assert_eq!(store.count(own).await.unwrap(), 1, "{document:?}");
     }
     for text in documents.iter().map(|id| (*id).to_owned()).chain(texts) {
-        // Whatever it finds: it is a search like any other, or one for nothing.
+        // Whatever it finds, it is either a search like any other or an empty one.
         let blank = text.trim().is_empty();
         let answer = store.search(Search::text(text, 5)).await;
         assert_eq!(answer.is_err(), blank);
@@ -217,12 +215,12 @@ pub(crate) async fn hostile_texts_and_ids_come_back_as_they_went_in(store: Any) 
     assert_eq!(store.count(Filter::default()).await.unwrap(), 0);
 }
 
-pub(crate) async fn a_call_that_is_given_up_does_nothing_later(store: Any) {
+pub(crate) async fn a_cancelled_call_has_no_later_effect(store: Any) {
     for round in 0..20u64 {
         let points = (0..400).map(|n| point("d", n, "A stone.").dense(X.to_vec()));
         let put = store.upsert(points.collect());
         let _ = tokio::time::timeout(Duration::from_micros(100 * round), put).await;
-        // Whatever it put in, it is over: what is taken out now stays out.
+        // Whatever it stored, it has ended: a chunk removed now stays removed.
         store.remove_document("d").await.unwrap();
         assert_eq!(store.count(Filter::default()).await.unwrap(), 0, "at once");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -230,7 +228,7 @@ pub(crate) async fn a_call_that_is_given_up_does_nothing_later(store: Any) {
     }
 }
 
-pub(crate) async fn readers_go_on_beside_a_writer(store: Any) {
+pub(crate) async fn readers_continue_during_writes(store: Any) {
     const ROUNDS: u32 = 12;
     let over = Arc::new(AtomicBool::new(false));
     let text = |n: u32| format!("A wren of chunk number{n} sings.");
@@ -250,7 +248,7 @@ pub(crate) async fn readers_go_on_beside_a_writer(store: Any) {
                     _ => Search::hybrid("wren", Y.to_vec(), 500),
                 };
                 let hits = store.search(search).await.unwrap();
-                // What was there before is always found, and no chunk is half of another.
+                // The existing chunks are always found, and no chunk is mixed with another.
                 let steady = hits.iter().filter(|hit| hit.chunk.document_id == "steady");
                 assert_eq!(steady.count(), 20);
                 for hit in hits {
@@ -340,7 +338,7 @@ pub(crate) async fn five_thousand_chunks(store: Any) {
     let group = find_ids(&*store, Search::text("group77", 100)).await;
     assert_eq!(group.len(), 10);
 
-    // Every second document goes, and what is left is as if they had never been.
+    // Every second document is removed, and the rest is as if they had never been there.
     for n in (0..COUNT / PER_DOCUMENT).step_by(2) {
         store.remove_document(&format!("d{n}")).await.unwrap();
     }

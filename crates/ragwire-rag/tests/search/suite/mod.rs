@@ -1,4 +1,4 @@
-//! What every store does, whichever it is: what is put in, found and taken out.
+//! The behaviour that every store has in common: chunks are added, found and removed.
 
 mod limits;
 
@@ -44,7 +44,7 @@ pub(crate) async fn a_chunk_with_the_same_id_is_replaced(store: Any) {
     new.heading = Some("Baking > Fruit".to_owned());
     new.page = Some(3);
     let new = Point::new(new).dense(Z.to_vec());
-    // The one in between is never seen again.
+    // A point replaced within the same call is never seen.
     let between = point("d", 0, "A melon.").dense(Y.to_vec());
     store.upsert(vec![between, new.clone()]).await.unwrap();
     for gone in ["apple", "melon"] {
@@ -57,11 +57,11 @@ pub(crate) async fn a_chunk_with_the_same_id_is_replaced(store: Any) {
     let near = find(&*store, Search::dense(Z.to_vec(), 10)).await;
     assert_first(&near, &by_cosine(&[other.clone(), new.clone()], &Z), 10);
 
-    // Without its vector it is found by its words only.
+    // Without its vector it is found only by its words.
     store.upsert(vec![Point::new(new.chunk.clone())]).await.unwrap();
     assert_eq!(find_ids(&*store, Search::dense(Z.to_vec(), 10)).await, ["d-1"]);
     assert_eq!(find_ids(&*store, words("plum")).await, ["d-0"]);
-    // The same call again changes nothing.
+    // Repeating the call changes nothing.
     store.upsert(vec![new.clone(), other]).await.unwrap();
     store.upsert(vec![new]).await.unwrap();
     store.upsert(Vec::new()).await.unwrap();
@@ -69,7 +69,7 @@ pub(crate) async fn a_chunk_with_the_same_id_is_replaced(store: Any) {
     assert_eq!(store.documents().await.unwrap(), set(&["d"]));
 }
 
-pub(crate) async fn words_find_stems_headings_and_the_telling_first(store: Any) {
+pub(crate) async fn words_match_stems_and_headings_and_rare_words_rank_first(store: Any) {
     let none: [&str; 0] = [];
     let mut headed = chunk("birds", 3, "They build nests in hedges, walls and old sheds.");
     headed.heading = Some("Birds > Sparrows".to_owned());
@@ -99,14 +99,14 @@ pub(crate) async fn words_find_stems_headings_and_the_telling_first(store: Any) 
         ("Which ROBINS are singing?", vec!["birds-0", "birds-1", "birds-2"]),
         ("sparrow", vec!["birds-3"]),
         ("hedge", vec!["birds-3"]),
-        // A word of one chunk tells more than a word of three.
+        // A word in one chunk counts more than a word in three.
         ("the wren feeds", vec!["birds-1", "birds-0", "birds-2"]),
         ("zeppelin", vec![]),
         ("the", vec![]),
         ("?!", vec![]),
     ] {
         let found = find(&*store, Search::text(text, 10)).await;
-        // What is found by a word that all have in common stands as it may.
+        // Hits for a word that all chunks have may be in any order.
         let sure = wanted.len().min(2);
         assert_eq!(ids(&found)[..sure], wanted[..sure], "{text}");
         assert_eq!(
@@ -117,17 +117,17 @@ pub(crate) async fn words_find_stems_headings_and_the_telling_first(store: Any) 
         assert!(found.iter().all(|(_, score)| *score > 0.0), "{text}");
         assert!(found.is_sorted_by(|a, b| a.1 >= b.1), "{text}");
     }
-    // Far more than is read of a query, cut in the middle of a letter.
+    // Far longer than the part of a query that is read, and cut within a letter.
     let endless = format!("{}robin", "zeppelin \u{e4}".repeat(2_000));
     assert_eq!(find_ids(&*store, Search::text(endless, 10)).await, none);
 }
 
-pub(crate) async fn a_vector_finds_by_cosine(store: Any) {
+pub(crate) async fn vectors_rank_by_cosine(store: Any) {
     let mut numbers = Numbers::new(1);
     let mut points: Vec<Point> = (0..60)
         .map(|n| point("d", n, "Some words.").dense(numbers.vector(4)))
         .collect();
-    // None has a length of 1, and one is only found by its words.
+    // None has length 1, and one is found only by its words.
     points[7].dense = Some(vec![30.0, 40.0, 0.0, 0.0]);
     points[8].dense = None;
     let query = vec![0.3, 0.4, 0.0, 0.0];
@@ -140,13 +140,13 @@ pub(crate) async fn a_vector_finds_by_cosine(store: Any) {
         assert_eq!(ids(&found), ids(&wanted)[..limit.min(59)]);
         assert_first(&found, &wanted, limit);
     }
-    // Blank words are none.
+    // Blank words count as no words.
     let found = find(&*store, Search::hybrid(" \n\t", query, 59)).await;
     assert_first(&found, &wanted, 59);
 }
 
-pub(crate) async fn both_are_fused_by_rank(store: Any) {
-    // By hand: words put a before b, the vector puts b before c before a.
+pub(crate) async fn words_and_vectors_are_fused_by_rank(store: Any) {
+    // Computed by hand: words rank a before b, the vector ranks b before c before a.
     let mut numbers = Numbers::new(2);
     let toward = |share: f32| {
         let mut vector = vec![0.0; 8];
@@ -169,11 +169,11 @@ pub(crate) async fn both_are_fused_by_rank(store: Any) {
         assert!((score - wanted).abs() < 1e-6, "{found:?}");
     }
 
-    // Each half brings four times what is wanted, and no more.
+    // Each half contributes four times the wanted hits and no more.
     let few = ["ant", "bee", "cat", "dog", "elk", "fox"];
     let points: Vec<Point> = (0..300)
         .map(|n| {
-            // Another length for each, so that no two have the same score.
+            // A different length for each, so that no two have the same score.
             let text = format!(
                 "{} {}",
                 few[numbers.below(6) as usize],
@@ -227,7 +227,7 @@ pub(crate) async fn token_vectors_decide_the_order(store: Any) {
     }
 }
 
-pub(crate) async fn only_what_the_filter_accepts_counts(store: Any) {
+pub(crate) async fn only_filtered_chunks_are_returned(store: Any) {
     let levels = [Level::Section, Level::Passage, Level::Sentence];
     let mut points = Vec::new();
     for (share, document) in [(0.2, "a"), (0.5, "b"), (0.9, "c")] {
@@ -241,7 +241,8 @@ pub(crate) async fn only_what_the_filter_accepts_counts(store: Any) {
             points.push(Point::new(chunk).dense(vector.clone()).tokens(vec![vector]));
         }
     }
-    // A hundred that fit better and do not count: what is left out is left out before the best are taken.
+    // A hundred chunks that match better but are filtered out: filtering happens before the best
+    // are selected.
     for n in 0..100 {
         points.push(
             point("loud", n, "Wren! Wren! Wren!")
@@ -288,8 +289,8 @@ pub(crate) async fn only_what_the_filter_accepts_counts(store: Any) {
     assert_eq!(store.count(Filter::level(Level::Passage)).await.unwrap(), 103);
 }
 
-pub(crate) async fn a_document_goes_as_a_whole(store: Any) {
-    // Ids that begin with one another.
+pub(crate) async fn a_document_is_removed_completely(store: Any) {
+    // IDs that are prefixes of one another.
     let put = |document: &'static str| {
         let own = |n| point(document, n, "A stone.").dense(X.to_vec());
         store.upsert((0..3).map(own).collect())

@@ -137,7 +137,7 @@ async fn held(store: &Shaky) -> BTreeSet<String> {
     documents
 }
 
-const AWAY: &str = "store qdrant, collection ragwire: the store is not there: nobody answers; start Qdrant, or correct --qdrant-url: \
+const AWAY: &str = "store qdrant, collection ragwire: the store is unavailable: nobody answers; start Qdrant, or correct --qdrant-url: \
                     its gRPC port is 6334 unless it is told otherwise";
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
-//! The folder of an [`EdgeStore`](super::EdgeStore): who has it open, what it was made for, and the log that has to be kept short.
+//! The folder of an [`EdgeStore`](super::EdgeStore): its lock, the description of its contents, and
+//! the log that has to be kept short.
 //!
 //! ```text
-//! store.json    what the store was made for
-//! lock          held by whoever has it open
+//! store.json    what the store was created for
+//! lock          locked by the process that has it open
 //! shard/        Qdrant's own: configuration, segments, log
 //! ```
 
@@ -21,23 +22,24 @@ use super::{EdgeOptions, failed, field};
 use crate::search::store::StoreError;
 use crate::search::store::schema::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
 
-/// What the folder's content means; another number is another meaning.
+/// The format of the folder's contents. Incremented when the meaning changes.
 const FORMAT: u32 = 1;
-/// Bytes of one file of the log. It holds every operation with its vectors once more, so it should not become long.
+/// The size of one log file in bytes. The log contains every operation with its vectors again, so
+/// it should stay short.
 const LOG_FILE_BYTES: usize = 8 * 1024 * 1024;
-/// Files of the log that are done with, above which it is cut.
+/// The log is cut if it has more closed files than this.
 const MAX_CLOSED_LOGS: usize = 4;
 
-/// What a store was made for.
+/// What a store was created for.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Made {
+struct StoreDescription {
     format: u32,
     dimensions: usize,
     tokens: bool,
     embedder: Option<String>,
 }
 
-impl std::fmt::Display for Made {
+impl std::fmt::Display for StoreDescription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
             format,
@@ -54,17 +56,17 @@ impl std::fmt::Display for Made {
     }
 }
 
-/// Where a shard is and how it is made.
+/// The path of a shard and the configuration to create it with.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
     config: EdgeConfig,
 }
 
-/// A shard that nobody else has open.
+/// A shard that this process has locked.
 #[derive(Debug)]
-pub(super) struct Open {
-    // Before the lock, so that it is down when the lock falls.
+pub(super) struct OpenShard {
+    // Declared before the lock, so that the shard is closed before the lock is released.
     pub(super) shard: EdgeShard,
     lock: File,
 }
@@ -77,8 +79,8 @@ impl Folder {
         }
     }
 
-    /// Opens what is there, or makes it.
-    pub(super) fn open(&self, options: &EdgeOptions) -> Result<Open, StoreError> {
+    /// Opens the store of the folder, or creates it.
+    pub(super) fn open(&self, options: &EdgeOptions) -> Result<OpenShard, StoreError> {
         std::fs::create_dir_all(&self.path).map_err(failed)?;
         let lock = self.lock()?;
         self.check(options)?;
@@ -97,10 +99,10 @@ impl Folder {
                 .update(UpdateOperation::FieldIndexOperation(index))
                 .map_err(|error| failed(error.to_string()))?;
         }
-        Ok(Open { shard, lock })
+        Ok(OpenShard { shard, lock })
     }
 
-    /// Qdrant has a lock of its own, whose error is a text.
+    /// Qdrant has its own lock, but reports it only as text.
     fn lock(&self) -> Result<File, StoreError> {
         let file = File::options()
             .create(true)
@@ -115,9 +117,9 @@ impl Folder {
         }
     }
 
-    /// That the store was made for what it is opened with. A new one is, from now on.
+    /// Checks that the store was created for these options. A new store records them.
     fn check(&self, options: &EdgeOptions) -> Result<(), StoreError> {
-        let wanted = Made {
+        let wanted = StoreDescription {
             format: FORMAT,
             dimensions: options.vectors.dimensions,
             tokens: options.vectors.tokens,
@@ -128,10 +130,10 @@ impl Folder {
             Ok(bytes) => serde_json::from_slice::<StoreDescription>(&bytes).map_err(failed)?,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if self.shard().exists() {
-                    return Err(failed("the folder holds a shard and does not say what for"));
+                    return Err(failed("the folder contains a shard, but store.json is missing"));
                 }
                 let bytes = serde_json::to_vec(&wanted).map_err(failed)?;
-                // Whole or not at all, also where the power fails.
+                // Written atomically, even if the power fails.
                 let half = self.path.join("store.json.new");
                 let file = File::create(&half).map_err(failed)?;
                 std::io::Write::write_all(&mut &file, &bytes).map_err(failed)?;
@@ -141,7 +143,7 @@ impl Folder {
             Err(error) => return Err(failed(error)),
         };
         if found != wanted {
-            return Err(StoreError::Mismatch(format!("{found} and not {wanted}")));
+            return Err(StoreError::Mismatch(format!("{found}, expected {wanted}")));
         }
         Ok(())
     }
@@ -155,19 +157,21 @@ impl Folder {
         std::fs::create_dir_all(&path).map_err(failed)?;
         let shard = if path.join("edge_config.json").exists() {
             if self.logs()?.is_empty() {
-                // Operations are numbered by the log. Without it they would begin anew, and those on points that are there be passed over.
-                return Err(failed("the shard has lost its log"));
+                // Operations are numbered by the log. Without it the numbers would start again, and
+                // operations on existing points would be ignored.
+                return Err(failed("the log of the shard is missing"));
             }
             self.cut_log()?;
             EdgeShard::load(&path, Some(self.config.clone()))
         } else {
             EdgeShard::new(&path, self.config.clone())
         };
-        // Not the error itself: its `Debug` carries a backtrace.
+        // Only the message: the error's `Debug` output contains a backtrace.
         shard.map_err(|error| failed(error.to_string()))
     }
 
-    /// The files of the log: the number of the first entry of those that are done with, nothing for the one that is written to.
+    /// Returns the files of the log: a closed file with the number of its first entry, the open
+    /// file with `None`.
     fn logs(&self) -> Result<Vec<(Option<u64>, PathBuf)>, StoreError> {
         let mut logs = Vec::new();
         let entries = match std::fs::read_dir(self.shard().join("wal")) {
@@ -190,14 +194,14 @@ impl Folder {
         Ok(logs)
     }
 
-    /// Whether the log would become shorter if the shard was opened anew.
+    /// Returns whether reopening the shard would shorten the log.
     pub(super) fn log_is_long(&self) -> Result<bool, StoreError> {
         let closed = self.logs()?.iter().filter(|(first, _)| first.is_some()).count();
         Ok(closed > MAX_CLOSED_LOGS)
     }
 
-    /// Qdrant Edge writes a log, never reads it again but for the number of the last entry, and never cuts it. The last file that is done
-    /// with is kept: the numbers go on from it.
+    /// Qdrant Edge writes a log, but reads only the number of its last entry, and never cuts it.
+    /// The last closed file is kept, because the numbers continue from it.
     fn cut_log(&self) -> Result<(), StoreError> {
         let mut closed: Vec<(u64, PathBuf)> = self
             .logs()?
@@ -212,14 +216,14 @@ impl Folder {
         Ok(())
     }
 
-    /// Closes and opens the shard, which cuts its log.
-    pub(super) fn reopen(&self, open: &mut Option<Open>) -> Result<(), StoreError> {
-        let Some(Open { shard, lock }) = open.take() else {
+    /// Closes and reopens the shard, which cuts its log.
+    pub(super) fn reopen(&self, open: &mut Option<OpenShard>) -> Result<(), StoreError> {
+        let Some(OpenShard { shard, lock }) = open.take() else {
             return Ok(());
         };
         drop(shard);
         let shard = self.load()?;
-        *open = Some(Open { shard, lock });
+        *open = Some(OpenShard { shard, lock });
         Ok(())
     }
 }
@@ -244,7 +248,8 @@ fn config(options: &EdgeOptions) -> EdgeConfig {
         let vector = || EdgeVectorParams::builder(options.vectors.dimensions, Distance::Cosine);
         config = config.vector(DENSE, vector().build());
         if options.vectors.tokens {
-            // Only candidates are compared by their tokens, so a graph of them would never be walked.
+            // Only candidates are compared by their tokens, so a graph of token vectors would never
+            // be used.
             let no_graph = HnswIndexConfig {
                 m: 0,
                 ..HnswIndexConfig::default()

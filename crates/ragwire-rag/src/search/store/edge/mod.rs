@@ -1,18 +1,7 @@
-//! [`EdgeStore`]: Qdrant in this process, one folder for each store.
+//! [`EdgeStore`]: Qdrant in this process, with one folder per store.
 //!
-//! All that Qdrant does blocks, so it is done on tokio's blocking threads; what it panics on, on a damaged folder for one, is
-//! `store_failed`.
-//!
-//! ```no_run
-//! # use ragwire_rag::search::store::{EdgeOptions, EdgeStore, Search, Store, StoreError, Vectors};
-//! # async fn example() -> Result<(), StoreError> {
-//! let options = EdgeOptions::new(Vectors::dense(384)).embedder("all-MiniLM-L6-v2");
-//! let store = EdgeStore::open("index", options).await?;
-//! let hits = store.search(Search::text("Which robins sing?", 5)).await?;
-//! store.close().await?;
-//! # Ok(())
-//! # }
-//! ```
+//! All operations of Qdrant block, so they run on tokio's blocking threads. A panic in Qdrant, for
+//! example on a damaged folder, becomes `store_failed`.
 
 mod folder;
 mod request;
@@ -31,7 +20,7 @@ use qdrant_edge::{
     PointOperations, PointStructPersisted, UpdateOperation,
 };
 
-use self::folder::{Folder, Open};
+use self::folder::{Folder, OpenShard};
 use super::blocking::{Caller, blocking};
 use super::checks::{ValidSearch, check_points};
 use super::schema::{self, ASCII_FOLDING, AVERAGE_TERMS, DOCUMENT};
@@ -39,17 +28,19 @@ use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::Hit;
 use crate::models::Boxed;
 
-/// KiB of vectors in a segment above which they get a graph (HNSW), where the options do not say: Qdrant's own default. Below it search
-/// is exact, and as fast.
+/// Segments with more KiB of vectors get a graph (HNSW), unless the options say otherwise. This is
+/// Qdrant's own default: below it exact search is as fast.
 const INDEX_FROM_KIB: usize = 10_000;
-/// Chunks of one operation; between two of them a call that was given up stops.
+/// Chunks of one operation. A cancelled call stops between two operations.
 const POINTS_PER_OPERATION: usize = 64;
-/// How long changes may wait to be brought to disk, which takes tens of milliseconds however few they are.
+/// How long changes may wait until they are flushed to disk. Flushing takes tens of milliseconds
+/// however few changes there are.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// Chunks that come or go until segments are merged, cleared of what is gone, and given their graphs.
+/// After this many added or removed chunks, segments are merged, cleared of removed chunks, and
+/// given their graphs.
 const OPTIMIZE_EVERY: usize = 10_000;
 
-/// How an [`EdgeStore`] is opened.
+/// Options for opening an [`EdgeStore`].
 #[derive(Clone, Debug)]
 pub struct EdgeOptions {
     vectors: Vectors,
@@ -58,7 +49,7 @@ pub struct EdgeOptions {
 }
 
 impl EdgeOptions {
-    /// A store that keeps these vectors.
+    /// Options for a store that keeps these vectors.
     pub fn new(vectors: Vectors) -> Self {
         Self {
             vectors,
@@ -67,14 +58,15 @@ impl EdgeOptions {
         }
     }
 
-    /// The name of the model that makes the vectors. It is recorded: a store of another model's vectors is a `store_mismatch`.
+    /// Sets the name of the model that computes the vectors. It is recorded in the folder: opening
+    /// a store of another model is a `store_mismatch`.
     #[must_use]
     pub fn embedder(mut self, name: impl Into<String>) -> Self {
         self.embedder = Some(name.into());
         self
     }
 
-    /// KiB of vectors in a segment above which they get a graph; see [`INDEX_FROM_KIB`].
+    /// Sets how many KiB of vectors a segment may have before it gets a graph. Default: 10,000.
     #[must_use]
     pub fn index_from_kib(mut self, kib: usize) -> Self {
         self.index_from_kib = kib;
@@ -82,15 +74,29 @@ impl EdgeOptions {
     }
 }
 
-/// Chunks in a folder. One process at a time has it open.
+/// A [`Store`] in a folder, with Qdrant in this process. Only one process at a time can open it.
 ///
-/// How much a word tells is counted over all levels. Of chunks that score the same, those come first whose hashed id does.
+/// Word statistics are counted over all levels. Chunks with equal scores are ordered by their
+/// hashed IDs.
 ///
-/// Changes are found at once and on disk a second later, with the next change then; at the latest with [`flush`](Self::flush),
-/// [`close`](Self::close) or when it is dropped. A process that is killed in between leaves the folder as it was flushed last, which
-/// [`documents`](Store::documents) and [`count`](Store::count) tell.
+/// Changes are visible at once. They are flushed to disk with the first change after a second has
+/// passed, and at the latest with [`flush`](Self::flush), with [`close`](Self::close), or when the
+/// store is dropped. If the process is killed before, the folder is as it was at the last flush,
+/// which [`documents`](Store::documents) and [`count`](Store::count) show.
 ///
-/// Dropping it closes the folder, which blocks for some milliseconds; `close` does not, and tells whether it worked.
+/// Dropping it closes the folder, which blocks for some milliseconds. [`close`](Self::close) does
+/// not block, and reports errors.
+///
+/// ```no_run
+/// # use ragwire_rag::search::store::{EdgeOptions, EdgeStore, Search, Store, StoreError, Vectors};
+/// # async fn example() -> Result<(), StoreError> {
+/// let options = EdgeOptions::new(Vectors::dense(384)).embedder("all-MiniLM-L6-v2");
+/// let store = EdgeStore::open("index", options).await?;
+/// let hits = store.search(Search::text("Which robins sing?", 5)).await?;
+/// store.close().await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct EdgeStore {
     vectors: Vectors,
     inner: Arc<Inner>,
@@ -99,15 +105,15 @@ pub struct EdgeStore {
 struct Inner {
     folder: Folder,
     words: EdgeBm25,
-    /// Nothing once it is closed.
-    open: RwLock<Option<Open>>,
-    /// Held while something changes: Qdrant panics where a flush meets a change.
+    /// `None` once the store is closed.
+    open: RwLock<Option<OpenShard>>,
+    /// Held during every change: Qdrant panics if a flush and a change overlap.
     changes: Mutex<Changes>,
 }
 
 #[derive(Debug)]
 struct Changes {
-    /// Chunks that came or went since the last clearing up.
+    /// Chunks added or removed since the last optimization.
     chunks: usize,
     flushed: Instant,
 }
@@ -122,14 +128,15 @@ impl std::fmt::Debug for EdgeStore {
 }
 
 impl EdgeStore {
-    /// Opens the store of a folder, or makes both.
+    /// Opens the store of a folder, and creates both if they do not exist.
     ///
     /// # Cancel safety
-    /// Dropping the future opens nothing, or closes it again.
+    /// Dropping the future leaves the store closed.
     ///
     /// # Errors
     ///
-    /// `store_in_use`, also where this process has it open; `store_mismatch`; `store_failed`, also for a folder that is damaged.
+    /// `store_in_use`, also if this process has it open; `store_mismatch`; `store_failed`, also if
+    /// the folder is damaged.
     pub async fn open(folder: impl AsRef<Path>, options: EdgeOptions) -> Result<Self, StoreError> {
         let folder = Folder::new(folder.as_ref(), &options);
         let vectors = options.vectors;
@@ -152,10 +159,10 @@ impl EdgeStore {
         })
     }
 
-    /// Brings to disk what has changed.
+    /// Flushes all changes to disk.
     ///
     /// # Cancel safety
-    /// It goes on when the future is dropped.
+    /// Flushing continues if the future is dropped.
     ///
     /// # Errors
     ///
@@ -168,11 +175,12 @@ impl EdgeStore {
         .await
     }
 
-    /// Merges segments, clears them of what is gone, gives large ones their graphs and cuts the log. The store does so itself after every
-    /// 10,000 chunks that came or went; it is worth a call after a first filling. Searches go on, other changes wait.
+    /// Merges segments, clears them of removed chunks, gives large ones their graphs, and cuts the
+    /// log. The store does this itself after every 10,000 chunks added or removed; call it after
+    /// the first indexing. Searches continue meanwhile, changes wait.
     ///
     /// # Cancel safety
-    /// It goes on when the future is dropped, and changes nothing that can be seen.
+    /// The work continues if the future is dropped, and has no visible effect.
     ///
     /// # Errors
     ///
@@ -181,19 +189,19 @@ impl EdgeStore {
         self.run(|inner, _| inner.change(|_| Ok(OPTIMIZE_EVERY))).await
     }
 
-    /// Closes the folder when all calls on it have come to their ends.
+    /// Closes the folder when all calls on it have ended.
     ///
     /// # Cancel safety
-    /// Dropping the future closes it as well.
+    /// Dropping the future closes the folder as well.
     ///
     /// # Errors
     ///
-    /// `store_failed` where something could not be written.
+    /// `store_failed` if something could not be written.
     pub async fn close(self) -> Result<(), StoreError> {
         self.run(|inner, _| {
             let _changes = inner.changes();
             let open = inner.open.write().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(Open { shard, .. }) = &open {
+            if let Some(OpenShard { shard, .. }) = &open {
                 shard.flush();
             }
             Ok(())
@@ -213,7 +221,8 @@ impl EdgeStore {
 impl Drop for Inner {
     fn drop(&mut self) {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // Qdrant writes what is left as it goes, and panics where it cannot; nobody is there to be told.
+        // Qdrant writes the rest when it is dropped, and panics if it cannot. Nothing can receive
+        // the error here.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(open)));
     }
 }
@@ -256,7 +265,7 @@ impl Store for EdgeStore {
                     update(shard, PointOperations::DeletePointsByFilter(filter))?;
                 }
                 if count(shard, &filter)? > 0 && !caller.is_cancelled() {
-                    return Err(passed_over());
+                    return Err(ignored_change());
                 }
                 Ok(gone)
             })
@@ -291,7 +300,7 @@ impl Store for EdgeStore {
 impl Inner {
     fn with<T>(&self, work: impl FnOnce(&EdgeShard) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        let closed = || failed("the store could not be opened again");
+        let closed = || failed("the store could not be reopened");
         work(&open.as_ref().ok_or_else(closed)?.shard)
     }
 
@@ -308,7 +317,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Changes something, as many chunks as it says.
+    /// Runs a change, which returns the number of chunks it changed.
     fn change(&self, work: impl FnOnce(&EdgeShard) -> Result<usize, StoreError>) -> Result<(), StoreError> {
         let mut changes = self.changes();
         changes.chunks += self.with(work)?;
@@ -339,7 +348,8 @@ impl Inner {
             if caller.is_cancelled() {
                 break;
             }
-            // A point that moves to another segment keeps the vectors that it is not given; so it has to go first.
+            // A point that moves to another segment keeps vectors that the new point does not have,
+            // so it is deleted first.
             let lacks = |point: &Point| {
                 let tokens = vectors.tokens && point.tokens.is_empty();
                 tokens || vectors.dimensions > 0 && point.dense.is_none()
@@ -365,7 +375,7 @@ impl Inner {
                 let kept = shard.retrieve(&[id], Some(true.into()), Some(false.into()));
                 let kept = kept.map_err(|error| failed(error.to_string()))?.pop();
                 if kept.and_then(|kept| kept.payload) != payload {
-                    return Err(passed_over());
+                    return Err(ignored_change());
                 }
             }
         }
@@ -388,7 +398,7 @@ impl Inner {
             .into_iter()
             .filter_map(|record| Some((record.id, record.payload?)))
             .collect();
-        // What is gone by now is no hit.
+        // A chunk that was removed in the meantime is not a hit.
         found
             .into_iter()
             .filter_map(|found| Some((payloads.remove(&found.id)?, found.score)))
@@ -397,7 +407,7 @@ impl Inner {
     }
 }
 
-/// The terms of texts, as a Qdrant server makes them.
+/// Creates the tokenizer, configured like on a Qdrant server.
 fn words() -> Result<EdgeBm25, Box<dyn Error>> {
     let config = EdgeBm25Config {
         avg_len: NotNan::new(AVERAGE_TERMS)?,
@@ -432,7 +442,7 @@ fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
     StoreError::Failed(error.into())
 }
 
-/// Qdrant passes over an operation whose number is lower than the one that a point has.
-fn passed_over() -> StoreError {
-    failed("the shard takes no changes: its log is damaged")
+/// Qdrant ignores an operation whose number is lower than that of the point.
+fn ignored_change() -> StoreError {
+    failed("the shard ignores changes because its log is damaged")
 }

@@ -1,4 +1,5 @@
-//! Chunks, filters and searches in the words of Qdrant Edge. It knows no shard.
+//! Converts chunks, filters and searches into the types of Qdrant Edge. This module does not know
+//! any shard.
 
 use qdrant_edge::bm25_embed::EdgeBm25;
 use qdrant_edge::external::serde_json::Value;
@@ -34,7 +35,7 @@ fn tokens(vectors: Vec<Vec<f32>>) -> Result<Vector, StoreError> {
     Vector::new_multi(vectors).map_err(|error| failed(error.to_string()))
 }
 
-/// Nothing where all chunks count.
+/// Returns `None` if all chunks are selected.
 pub(super) fn filter(filter: &Filter) -> Option<qdrant_edge::Filter> {
     let must: Vec<Condition> = schema::conditions(filter)
         .map(|(name, values)| Condition::Field(FieldCondition::new_match(field(name), Match::from(values))))
@@ -54,10 +55,10 @@ fn nearest(name: &str, vector: impl Into<Vector>) -> ScoringQuery {
     }))
 }
 
-/// Nothing where nothing can be found: no hits are wanted, or no word of the search is a term.
+/// Returns `None` if nothing can be found: no hits are wanted, or the search contains no term.
 ///
-/// What is fused comes back whole, not only as much of it as is wanted: equal scores stand in no order, and cut in the middle of them it
-/// would be another answer each time.
+/// All fused hits are returned, not only the wanted number: equal scores have no order, and cutting
+/// among them would give another answer each time.
 pub(super) fn query(words: &EdgeBm25, search: ValidSearch) -> Result<Option<QueryRequest>, StoreError> {
     let candidates = search.candidates();
     let hybrid = search.text.is_some() && search.dense.is_some();

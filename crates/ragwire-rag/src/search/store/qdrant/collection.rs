@@ -1,4 +1,4 @@
-//! The collection of a [`QdrantStore`]: made where there is none, checked where there is one.
+//! The collection of a [`QdrantStore`]: created if it does not exist, otherwise checked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use super::{QdrantOptions, QdrantStore, failed};
 use crate::search::store::StoreError;
 use crate::search::store::schema::{DENSE, DOCUMENT, LEVEL, TOKENS, WORDS};
 
-/// Where the name of the model that makes the vectors stands in the collection's metadata.
+/// The key in the collection's metadata for the name of the model that computes the vectors.
 const EMBEDDER: &str = "ragwire_embedder";
 
 pub(super) async fn prepare(store: &QdrantStore) -> Result<(), StoreError> {
@@ -24,12 +24,13 @@ pub(super) async fn prepare(store: &QdrantStore) -> Result<(), StoreError> {
         let made = store
             .send(|| store.client.create_collection(request.clone()))
             .await;
-        // Another may have made it in between, or this very request before its answer was lost: what counts is what is there.
+        // Another process may have created it in between, or this very request before its answer
+        // was lost. Check what is there now.
         info = find(store).await?;
         if info.is_none() {
             return Err(made
                 .err()
-                .map_or_else(|| failed("Qdrant made no collection"), Into::into));
+                .map_or_else(|| failed("Qdrant did not create the collection"), Into::into));
         }
     }
     let info = info.unwrap_or_default();
@@ -80,7 +81,8 @@ fn create(options: &QdrantOptions) -> CreateCollection {
                 multivector_config: Some(MultiVectorConfig {
                     comparator: MultiVectorComparator::MaxSim.into(),
                 }),
-                // Only candidates are compared by their tokens, so a graph of them would never be walked.
+                // Only candidates are compared by their tokens, so a graph of token vectors would
+                // never be used.
                 hnsw_config: Some(HnswConfigDiff {
                     m: Some(0),
                     ..HnswConfigDiff::default()
@@ -110,7 +112,8 @@ fn create(options: &QdrantOptions) -> CreateCollection {
     }
 }
 
-/// That the collection keeps what would be made. A server that keeps no metadata says nothing of the embedder.
+/// Checks that an existing collection matches the one that would be created. A server that does not
+/// keep metadata does not tell the embedder.
 fn check(options: &QdrantOptions, info: &CollectionInfo) -> Result<(), StoreError> {
     let config = info.config.clone().unwrap_or_default();
     let params = config.params.unwrap_or_default();
@@ -122,18 +125,18 @@ fn check(options: &QdrantOptions, info: &CollectionInfo) -> Result<(), StoreErro
         ..CollectionParams::default()
     });
     if found != wanted {
-        return Err(StoreError::Mismatch(format!("{found:?} and not {wanted:?}")));
+        return Err(StoreError::Mismatch(format!("{found:?}, expected {wanted:?}")));
     }
     let embedder = config.metadata.get(EMBEDDER).and_then(Value::as_str);
     match (embedder, &options.embedder) {
-        (Some(found), Some(wanted)) if found != wanted => {
-            Err(StoreError::Mismatch(format!("embedder {found} and not {wanted}")))
-        }
+        (Some(found), Some(wanted)) if found != wanted => Err(StoreError::Mismatch(format!(
+            "embedder {found}, expected {wanted}"
+        ))),
         _ => Ok(()),
     }
 }
 
-/// The vectors of a collection by name, in words.
+/// Describes the vectors of a collection by name.
 fn shape(params: CollectionParams) -> BTreeMap<String, String> {
     let dense = match params.vectors_config.and_then(|vectors| vectors.config) {
         Some(Config::ParamsMap(vectors)) => vectors.map,

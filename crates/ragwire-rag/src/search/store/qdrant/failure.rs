@@ -1,4 +1,5 @@
-//! What went wrong on the way to a Qdrant server and there, by gRPC's status codes. It knows no request.
+//! Classifies failures of requests to a Qdrant server by gRPC status codes. This module does not
+//! know any request.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use qdrant_client::QdrantError;
 
 use crate::search::store::StoreError;
 
-// The codes of gRPC (github.com/grpc/grpc, doc/statuscodes.md) that mean something here.
+// The gRPC status codes (github.com/grpc/grpc, doc/statuscodes.md) that are handled here.
 const CANCELLED: i32 = 1;
 const DEADLINE_EXCEEDED: i32 = 4;
 pub(super) const NOT_FOUND: i32 = 5;
@@ -19,14 +20,14 @@ const UNAVAILABLE: i32 = 14;
 /// A request that failed.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// gRPC's status, where one came.
+    /// The gRPC status, if the server sent one.
     pub(super) code: Option<i32>,
-    /// Whether the same request may do better.
-    pub(super) again: bool,
-    /// In which time, where the server says so.
+    /// Whether the same request may succeed when it is sent again.
+    pub(super) retry: bool,
+    /// The pause that the server asks for.
     pub(super) pause: Option<Duration>,
-    /// Whether the server is not there, or not now.
-    away: bool,
+    /// Whether the server is unavailable.
+    unavailable: bool,
     source: Box<dyn Error + Send + Sync>,
 }
 
@@ -34,9 +35,9 @@ impl Failure {
     pub(super) fn timed_out() -> Self {
         Self {
             code: Some(DEADLINE_EXCEEDED),
-            again: false,
+            retry: false,
             pause: None,
-            away: true,
+            unavailable: true,
             source: "Qdrant did not answer in time".into(),
         }
     }
@@ -51,25 +52,26 @@ impl Failure {
             _ => {
                 return Self {
                     code: None,
-                    again: false,
+                    retry: false,
                     pause: None,
-                    away: false,
+                    unavailable: false,
                     source: error.into(),
                 };
             }
         };
         let code = status.code() as i32;
-        // What the server says has no source; what broke on the way has one. A connection that never came is `internal` with a text.
+        // A status sent by the server has no source; one caused by a broken connection has. A
+        // connection that was never made has the code `internal` and a text.
         let on_the_way = status.source().is_some()
             || code == INTERNAL && status.message().starts_with("Failed to connect to ");
         let late = code == DEADLINE_EXCEEDED || code == CANCELLED && status.message() == "Timeout expired";
         let busy = matches!(code, CANCELLED | RESOURCE_EXHAUSTED | ABORTED | UNAVAILABLE);
         Self {
             code: Some(code),
-            again: (on_the_way || busy) && !late,
+            retry: (on_the_way || busy) && !late,
             pause,
-            away: on_the_way || busy || late,
-            // Not the error itself: it shows all headers of the answer.
+            unavailable: on_the_way || busy || late,
+            // Only the message: the error itself shows all headers of the answer.
             source: format!("{}: {}", status.code(), status.message()).into(),
         }
     }
@@ -77,7 +79,7 @@ impl Failure {
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
-        if failure.away {
+        if failure.unavailable {
             Self::Unavailable(failure.source)
         } else {
             Self::Failed(failure.source)

@@ -1,20 +1,9 @@
 //! [`QdrantStore`]: a collection on a Qdrant server, over gRPC.
 //!
-//! Nothing is asked of the server until the first call, which makes the collection where there is none and checks it where there is one.
-//! Every request may be sent again without harm: chunks are put in by id and taken out by document. So a request that found no server,
-//! or lost it on the way, is sent again, at most [`ATTEMPTS`] times; one that the server was too slow for is not.
-//!
-//! ```no_run
-//! # use ragwire_rag::search::store::{QdrantOptions, QdrantStore, Search, Store, StoreError, Vectors};
-//! # async fn example() -> Result<(), StoreError> {
-//! let options = QdrantOptions::new("http://127.0.0.1:6334", "papers", Vectors::dense(384))
-//!     .embedder("all-MiniLM-L6-v2")
-//!     .api_key(std::env::var("QDRANT_API_KEY").ok());
-//! let store = QdrantStore::new(options)?;
-//! let hits = store.search(Search::text("Which robins sing?", 5)).await?;
-//! # Ok(())
-//! # }
-//! ```
+//! Nothing is requested from the server before the first call, which creates the collection or
+//! checks an existing one. Every request may be repeated safely: chunks are added by ID and removed
+//! by document. So a request that does not reach the server, or loses the connection, is sent up to
+//! 3 times. A request that times out is not repeated.
 
 mod collection;
 mod failure;
@@ -36,24 +25,25 @@ use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::Hit;
 use crate::models::Boxed;
 
-/// How often a request is sent, where the server was not there or lost on the way. (The client in use sends what a connection broke under
-/// once more by itself, at once.)
+/// How often a request is sent if the server is unreachable or the connection is lost. (In
+/// addition, the client itself repeats a request at once whose connection broke.)
 const ATTEMPTS: u32 = 3;
-/// How long a request waits before it is sent again, the first time; then four times as long.
+/// The pause before the first retry; each further pause is four times as long.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long it waits at most where the server says for how long.
+/// The longest pause if the server asks for one.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// How long the server has for one request, where the options do not say: a batch of chunks with the vectors of their tokens takes a busy
-/// server seconds.
+/// The time limit of one request unless the options set it. A busy server takes seconds for a batch
+/// of chunks with token vectors.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection may take.
+/// The time limit of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Chunks of one request.
 const POINTS_PER_REQUEST: usize = 256;
-/// Bytes of one request, about: far below the 32 MiB that a server takes by itself.
+/// The approximate size of one request in bytes, far below the 32 MiB that a server accepts by
+/// default.
 const BYTES_PER_REQUEST: usize = 4 * 1024 * 1024;
 
-/// Which server and collection, and how to reach it.
+/// The server, the collection, and how to reach them.
 #[derive(Clone)]
 pub struct QdrantOptions {
     url: String,
@@ -78,7 +68,8 @@ impl std::fmt::Debug for QdrantOptions {
 }
 
 impl QdrantOptions {
-    /// A collection that keeps these vectors, on the server with this gRPC address: `http://127.0.0.1:6334`.
+    /// Options for a collection that keeps these vectors, on the server with this gRPC address, for
+    /// example `http://127.0.0.1:6334`.
     pub fn new(url: impl Into<String>, collection: impl Into<String>, vectors: Vectors) -> Self {
         Self {
             url: url.into(),
@@ -90,21 +81,23 @@ impl QdrantOptions {
         }
     }
 
-    /// The name of the model that makes the vectors. It is recorded: a collection of another model's vectors is a `store_mismatch`.
+    /// Sets the name of the model that computes the vectors. It is recorded: using a collection of
+    /// another model is a `store_mismatch`.
     #[must_use]
     pub fn embedder(mut self, name: impl Into<String>) -> Self {
         self.embedder = Some(name.into());
         self
     }
 
-    /// The key that the server asks for. It stands in no message and no log of this crate; send it over `https` only.
+    /// Sets the key that the server requires. It never appears in messages or logs of this crate;
+    /// send it only over `https`.
     #[must_use]
     pub fn api_key(mut self, key: Option<String>) -> Self {
         self.api_key = key;
         self
     }
 
-    /// How long the server has for one request; see [`TIMEOUT`].
+    /// Sets the time limit of one request. Default: 30 seconds.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -112,18 +105,31 @@ impl QdrantOptions {
     }
 }
 
-/// Chunks in a collection of a Qdrant server.
+/// A [`Store`] in a collection of a Qdrant server.
 ///
-/// How much a word tells is counted over all levels. Chunks that score the same come in the order of their ids; which of them come, where
-/// not all do, the server says. A search sees what was put in before, since the server is waited for.
+/// Word statistics are counted over all levels. Chunks with equal scores are ordered by ID; which
+/// of them are returned, if not all fit, is up to the server. A search sees earlier changes,
+/// because every change waits for the server.
 ///
 /// Dropping it closes the connections.
+///
+/// ```no_run
+/// # use ragwire_rag::search::store::{QdrantOptions, QdrantStore, Search, Store, StoreError, Vectors};
+/// # async fn example() -> Result<(), StoreError> {
+/// let options = QdrantOptions::new("http://127.0.0.1:6334", "papers", Vectors::dense(384))
+///     .embedder("all-MiniLM-L6-v2")
+///     .api_key(std::env::var("QDRANT_API_KEY").ok());
+/// let store = QdrantStore::new(options)?;
+/// let hits = store.search(Search::text("Which robins sing?", 5)).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct QdrantStore {
     client: Qdrant,
     options: QdrantOptions,
-    /// Whether the collection is there and the right one.
+    /// Whether the collection exists and matches.
     ready: AtomicBool,
-    /// Held while it is seen to.
+    /// Held while the collection is created or checked.
     preparing: Mutex<()>,
 }
 
@@ -136,25 +142,30 @@ impl std::fmt::Debug for QdrantStore {
 }
 
 impl QdrantStore {
-    /// A store that connects with its first call. It neither blocks nor waits.
+    /// Creates a store that connects with its first call. It neither blocks nor waits.
     ///
     /// # Errors
     ///
-    /// `store_failed` for an address that is none or has a password in it (errors would tell it), and for a key that no header can hold.
+    /// `store_failed` for an invalid address, for an address with a password (which error messages
+    /// would reveal), and for a key that is not a valid header value.
     pub fn new(options: QdrantOptions) -> Result<Self, StoreError> {
         let address = options.url.split_once("://");
         let host = match address {
             Some(("http" | "https", rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
-            _ => return Err(failed("the address of Qdrant begins with http:// or https://")),
+            _ => {
+                return Err(failed(
+                    "the address of Qdrant must begin with http:// or https://",
+                ));
+            }
         };
         if host.contains('@') {
             return Err(failed(
-                "the address of Qdrant holds a user; give the key as an option",
+                "the address of Qdrant contains a user; pass the key as an option",
             ));
         }
         let printable = |key: &String| key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
         if !options.api_key.as_ref().is_none_or(printable) {
-            return Err(failed("the key of Qdrant holds what no header can hold"));
+            return Err(failed("the key for Qdrant is not a valid header value"));
         }
         let client = Qdrant::from_url(&options.url)
             .skip_compatibility_check()
@@ -162,7 +173,7 @@ impl QdrantStore {
             .timeout(options.timeout)
             .connect_timeout(CONNECT_TIMEOUT.min(options.timeout))
             .build()
-            .map_err(|_| failed("the address of Qdrant is none"))?;
+            .map_err(|_| failed("the address of Qdrant is invalid"))?;
         Ok(Self {
             client,
             options,
@@ -171,10 +182,11 @@ impl QdrantStore {
         })
     }
 
-    /// Makes the collection, or checks it. Every other call does so first where it has not been done.
+    /// Creates the collection, or checks an existing one. Every other call does this first if
+    /// needed.
     ///
     /// # Cancel safety
-    /// Dropping the future may leave the collection half made; the next call makes the rest.
+    /// Dropping the future may leave the collection half created; the next call completes it.
     ///
     /// # Errors
     ///
@@ -191,21 +203,22 @@ impl QdrantStore {
         Ok(())
     }
 
-    /// Sends a request, and again where that may help.
+    /// Sends a request, and repeats it if that may help.
     async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, QdrantError>>,
     {
         let mut pause = PAUSE;
         for attempt in 1.. {
-            // The client's own time-out is one for each time that it sends, and none for its connecting.
+            // The client's own time limit applies to each attempt separately, and does not include
+            // connecting.
             let answer = tokio::time::timeout(self.options.timeout, request()).await;
             let failure = match answer {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => Failure::of(error),
                 Err(_) => Failure::timed_out(),
             };
-            if !failure.again || attempt >= ATTEMPTS {
+            if !failure.retry || attempt >= ATTEMPTS {
                 return Err(failure);
             }
             tokio::time::sleep(failure.pause.unwrap_or(pause).min(MAX_PAUSE)).await;
@@ -214,8 +227,9 @@ impl QdrantStore {
         Err(Failure::timed_out())
     }
 
-    /// A request to the collection. One that is gone is made again by the next call.
-    async fn ask<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
+    /// Sends a request to the collection. If the collection is missing, the next call creates it
+    /// again.
+    async fn request<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, QdrantError>>,
     {
@@ -235,7 +249,8 @@ impl QdrantStore {
             points: Some(points),
             ..DeletePoints::default()
         };
-        self.ask(|| self.client.delete_points(request.clone())).await?;
+        self.request(|| self.client.delete_points(request.clone()))
+            .await?;
         Ok(())
     }
 }
@@ -257,7 +272,8 @@ impl Store for QdrantStore {
             while !points.is_empty() {
                 let (batch, rest) = points.split_at(batch(points));
                 points = rest;
-                // A point that moves to another segment keeps the vectors that it is not given; so it has to go first.
+                // A point that moves to another segment keeps vectors that the new point does not
+                // have, so it is deleted first.
                 let lacks = |point: &&Point| {
                     let tokens = vectors.tokens && point.tokens.is_empty();
                     tokens || vectors.dimensions > 0 && point.dense.is_none()
@@ -276,7 +292,8 @@ impl Store for QdrantStore {
                     points: batch.iter().map(request::point).collect::<Result<_, _>>()?,
                     ..UpsertPoints::default()
                 };
-                self.ask(|| self.client.upsert_points(request.clone())).await?;
+                self.request(|| self.client.upsert_points(request.clone()))
+                    .await?;
             }
             Ok(())
         })
@@ -289,7 +306,7 @@ impl Store for QdrantStore {
                 return Ok(Vec::new());
             }
             let request = request::query(&self.options.collection, search);
-            let found = self.ask(|| self.client.query(request.clone())).await?;
+            let found = self.request(|| self.client.query(request.clone())).await?;
             let mut hits: Vec<Hit> = found
                 .result
                 .into_iter()
@@ -317,7 +334,7 @@ impl Store for QdrantStore {
     fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>> {
         Box::pin(async move {
             let request = request::documents(&self.options.collection);
-            let found = self.ask(|| self.client.facet(request.clone())).await?;
+            let found = self.request(|| self.client.facet(request.clone())).await?;
             let id = |value| match value {
                 Variant::StringValue(id) => Some(id),
                 Variant::IntegerValue(_) | Variant::BoolValue(_) => None,
@@ -330,22 +347,22 @@ impl Store for QdrantStore {
     fn count(&self, filter: Filter) -> Boxed<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             let request = request::count(&self.options.collection, &filter);
-            let found = self.ask(|| self.client.count(request.clone())).await?;
+            let found = self.request(|| self.client.count(request.clone())).await?;
             found
                 .result
                 .map(|result| result.count)
-                .ok_or_else(|| failed("Qdrant counted nothing"))
+                .ok_or_else(|| failed("Qdrant returned no count"))
         })
     }
 }
 
-/// How many of these go into one request: at least one.
+/// Returns how many of these points fit into one request, at least one.
 fn batch(points: &[Point]) -> usize {
     let mut bytes = 0;
     let fits = |point: &&Point| {
         let numbers =
             point.dense.as_ref().map_or(0, Vec::len) + point.tokens.iter().map(Vec::len).sum::<usize>();
-        // The text stands in the payload and, for its terms, beside it.
+        // The text is sent in the payload and again for its terms.
         bytes += 4 * numbers + 2 * point.chunk.text.len();
         bytes <= BYTES_PER_REQUEST
     };

@@ -1,4 +1,5 @@
-//! Chunks, filters and searches in the words of Qdrant's gRPC. It knows no connection.
+//! Converts chunks, filters and searches into Qdrant's gRPC messages. This module does not know any
+//! connection.
 
 use std::collections::HashMap;
 
@@ -15,9 +16,9 @@ use crate::search::store::schema::{
 };
 use crate::search::store::{Filter, Point, StoreError};
 
-/// The model that makes terms of texts, on the server.
+/// The model that turns texts into terms, on the server.
 const BM25: &str = "qdrant/bm25";
-/// Documents that are listed at most: far more than a collection is made for.
+/// The most documents that are listed: far more than a collection is meant for.
 const MAX_DOCUMENTS: u64 = 10_000_000;
 
 pub(super) fn point_id(chunk_id: &str) -> PointId {
@@ -84,7 +85,7 @@ pub(super) fn conditions(filter: &Filter) -> qdrant_client::qdrant::Filter {
     )
 }
 
-/// Nothing where all chunks count.
+/// Returns `None` if all chunks are selected.
 fn some_conditions(filter: &Filter) -> Option<qdrant_client::qdrant::Filter> {
     Some(conditions(filter)).filter(|conditions| !conditions.must.is_empty())
 }
