@@ -1,4 +1,4 @@
-//! What the fuzzers check, as functions, so that the corpus runs as ordinary tests too.
+//! The checks of the fuzz targets as functions, so that the corpus also runs as ordinary tests.
 
 mod lossless;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
 
-/// Everything that comes out, adjacent texts merged.
+/// The result of decoding, with adjacent texts merged on the framed wire.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     frames: Vec<Frame>,
@@ -53,9 +53,9 @@ fn encode(wire: &Framed, frames: &[Frame]) -> Option<BytesMut> {
     Some(out)
 }
 
-/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded anew.
+/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded again.
 ///
-/// The first byte says how long the chunks are, the rest is the stream.
+/// The first byte is the size of the chunks, the rest is the stream.
 pub fn framed_decode(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else {
         return;
@@ -77,7 +77,8 @@ pub fn framed_decode(data: &[u8]) {
         if !ended {
             continue;
         }
-        // What was read can be said again, and is read the same; a failure's sentence stands in the text already.
+        // The frames can be encoded again and decode to the same. A failure becomes a stop, because its message
+        // is already in the text.
         let frames: Vec<_> = whole
             .frames
             .into_iter()
@@ -101,7 +102,7 @@ pub fn framed_decode(data: &[u8]) {
         );
         let once = decode(
             &wide,
-            [&encode(&wide, &frames).expect("what was decoded can be encoded")[..]],
+            [&encode(&wide, &frames).expect("decoded frames can be encoded")[..]],
         );
         assert_eq!((once.error, once.finish), (None, Finish::Complete));
         let again = decode(&wide, [&encode(&wide, &once.frames).expect("as above")[..]]);
@@ -109,9 +110,9 @@ pub fn framed_decode(data: &[u8]) {
     }
 }
 
-/// Any turn: what is encoded keeps to the grammar and decodes to what was said.
+/// Any turn: its encoding follows the grammar and decodes to the turn.
 ///
-/// The bytes are a script: a command, a length, and as many bytes of text for it.
+/// The bytes are a script: a command, a length, and that many bytes of text for it.
 pub fn framed_roundtrip(mut data: &[u8]) {
     let (mut frames, mut expected_text, mut end) = (Vec::new(), String::new(), End::default());
     let filtered = |text: &str| text.replace('\u{1d}', "\u{241d}").replace('\u{1e}', "\u{241e}");
@@ -201,7 +202,7 @@ pub fn framed_roundtrip(mut data: &[u8]) {
         .collect();
     assert_eq!(text, expected_text);
     let Some(Frame::End(End {
-        status: told,
+        status: decoded_status,
         metadata: Metadata {
             citations: cited,
             truncated,
@@ -210,9 +211,9 @@ pub fn framed_roundtrip(mut data: &[u8]) {
         ..
     })) = decoded.frames.last()
     else {
-        panic!("a complete stream has its end")
+        panic!("a complete stream has an end")
     };
-    assert_eq!(*told, status);
+    assert_eq!(*decoded_status, status);
     if !truncated {
         assert_eq!(events(&decoded.frames), sent);
         assert_eq!(*cited, citations);

@@ -1,4 +1,4 @@
-//! The wires that keep every frame as it was sent, and the reader of anybody's server-sent events.
+//! The wires that keep every frame as it was sent, and the reader of any server-sent events.
 
 use bytes::BytesMut;
 use ragwire::wire::sse::{EventStream, EventTooLarge, Message};
@@ -27,7 +27,7 @@ fn decode<'a>(mut decoder: impl Decode, chunks: impl IntoIterator<Item = &'a [u8
     }
 }
 
-/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded anew.
+/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded again.
 fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: impl Fn(&W) -> D) {
     let Some((size, stream)) = data.split_first() else {
         return;
@@ -43,7 +43,7 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
         let ended = matches!(whole.frames.last(), Some(Frame::End(_)));
         assert_eq!(whole.finish == Finish::Complete, ended && whole.error.is_none());
         let ends = whole.frames.iter().filter(|frame| matches!(frame, Frame::End(_)));
-        assert_eq!(ends.count(), usize::from(ended), "the end comes once and last");
+        assert_eq!(ends.count(), usize::from(ended), "the end is the last frame only");
     }
     let wire = wire(
         Limits::default()
@@ -62,10 +62,10 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
     assert_eq!(once.frames.len(), whole.frames.len());
     for (once, whole) in once.frames.iter().zip(&whole.frames) {
         match whole {
-            // A stranger's event may turn out to be one of the vocabulary.
+            // An application event in another encoder's form may become one of the vocabulary.
             Frame::Event { .. } => {}
             Frame::Text(_) => assert_eq!(once, whole),
-            Frame::End(end) => assert_eq!(*once, Frame::End(without_strange_members(end))),
+            Frame::End(end) => assert_eq!(*once, Frame::End(without_misshapen_members(end))),
             Frame::Snapshot(whole) => {
                 let Frame::Snapshot(once) = once else {
                     panic!("a snapshot became {once:?}")
@@ -83,13 +83,13 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
             }
         }
     }
-    let bytes = encode(&wire, &once.frames).expect("what we wrote can be written again");
+    let bytes = encode(&wire, &once.frames).expect("our own frames can be encoded again");
     assert_eq!(decode(decoder(&wire), [&bytes[..]]), once);
 }
 
-/// A stranger's member that has the name of one of ours, but not its shape, is read as the application's own, and has no place in
-/// what we write.
-fn without_strange_members(end: &End) -> End {
+/// The end without members that have one of our names and another shape: they are decoded as application
+/// members, and the encoder leaves them out.
+fn without_misshapen_members(end: &End) -> End {
     let mut end = end.clone();
     let ours = [
         "citations",
@@ -106,7 +106,7 @@ fn without_strange_members(end: &End) -> End {
     end
 }
 
-/// `None` where a stranger's event has a name that this wire has no place for.
+/// `None` if an event has a name that this wire cannot carry.
 fn encode(wire: &impl Wire, frames: &[Frame]) -> Option<BytesMut> {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     for frame in frames {
@@ -118,17 +118,19 @@ fn encode(wire: &impl Wire, frames: &[Frame]) -> Option<BytesMut> {
     Some(out)
 }
 
-/// The decoder of our server-sent events. The first byte says how long the chunks are, the rest is the stream.
+/// Checks the decoder of our server-sent events. The first byte is the size of the chunks, the rest is the
+/// stream.
 pub fn sse_decode(data: &[u8]) {
     check(data, |limits| Sse::default().limits(limits), Sse::decoder);
 }
 
-/// The decoder of our JSON lines, likewise.
+/// Checks the decoder of our JSON lines, with the same input format.
 pub fn ndjson_decode(data: &[u8]) {
     check(data, |limits| Ndjson::default().limits(limits), Ndjson::decoder);
 }
 
-/// The reader of anybody's server-sent events, likewise: against a plain reading of the whole by the standard.
+/// Checks the reader of any server-sent events, with the same input format: it must agree with a simple
+/// reading of the whole stream by the standard.
 pub fn event_stream(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else {
         return;
@@ -168,13 +170,13 @@ fn read<'a>(max_event_bytes: usize, chunks: impl IntoIterator<Item = &'a [u8]>) 
     }
 }
 
-/// "Interpreting an event stream", sentence by sentence, over all of it at once.
+/// "Interpreting an event stream" of WHATWG HTML, sentence by sentence, on the whole stream at once.
 fn plain(stream: &[u8]) -> Read {
     let text = String::from_utf8_lossy(stream);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = text.split('\n').collect();
-    // What no line end follows is no line.
+    // Without a line end it is not a line.
     lines.pop();
     let (mut event, mut data, mut id) = ("", String::new(), "");
     let mut all = Read {

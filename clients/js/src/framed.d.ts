@@ -1,7 +1,7 @@
-/** How far a stream has come. */
+/** The phase that a stream has reached. */
 export type Phase = "events" | "text" | "trailer" | "ended";
 
-/** Why a stream was refused; see the table in PROTOCOL.md. */
+/** Why a stream was rejected; see "Error codes" in PROTOCOL.md. */
 export type FramedErrorCode =
   | "line_too_long"
   | "trailer_too_long"
@@ -12,7 +12,7 @@ export type FramedErrorCode =
   | "trailing_bytes";
 
 /**
- * A progress record. Typed names carry their members beside `event`; an event of the application's own is
+ * A progress record. An event of the vocabulary has its members beside `event`; an application event is
  * `{event, data, timestamp?}`.
  */
 export interface FramedEvent {
@@ -31,13 +31,13 @@ export interface SearchEvent extends FramedEvent {
   page?: number;
 }
 
-/** A step of reasoning, said in words. */
+/** A step of reasoning in words. */
 export interface ReasoningEvent extends FramedEvent {
   event: "reasoning";
   content: string;
 }
 
-/** A judge looked at the evidence or at a draft. */
+/** A judge has examined the evidence or a draft. */
 export interface ReviewEvent extends FramedEvent {
   event: "review";
   iteration: number;
@@ -45,7 +45,7 @@ export interface ReviewEvent extends FramedEvent {
   feedback?: string;
 }
 
-/** What the question is taken for. */
+/** The classification of the question. */
 export interface QueryAnalysisEvent extends FramedEvent {
   event: "query_analysis";
   query: string;
@@ -56,7 +56,7 @@ export interface QueryAnalysisEvent extends FramedEvent {
   judge?: string;
 }
 
-/** The quality gate judged the retrieved chunks. */
+/** The quality gate has judged the retrieved chunks. */
 export interface CragEvaluationEvent extends FramedEvent {
   event: "crag_evaluation";
   correct: number;
@@ -75,7 +75,7 @@ export interface CragEvaluationEvent extends FramedEvent {
   judge?: string;
 }
 
-/** The answer was checked claim by claim. */
+/** The answer was verified claim by claim. */
 export interface VerificationEvent extends FramedEvent {
   event: "verification";
   claims_checked: number;
@@ -100,7 +100,7 @@ export interface Citation {
   heading?: string;
 }
 
-/** What the trailer says about the answer. */
+/** The metadata of the answer. */
 export interface Metadata {
   citations: Citation[];
   mode?: string;
@@ -111,22 +111,25 @@ export interface Metadata {
     output_tokens?: number;
     prompt_ms?: number;
     generation_ms?: number;
-    /** Of the model that wrote the answer, after its first token. Not `output_tokens` for the whole time: others may have judged. */
+    /**
+     * The speed of the model that wrote the answer, after its first token. It is not `output_tokens` divided
+     * by the whole time, because other models may have judged.
+     */
     tokens_per_second?: number;
-    /** How many generations that model takes at a time, and how many it was busy with at most. */
+    /** How many generations that model runs concurrently, and the most that it ran during this one. */
     slots?: number;
     slots_busy?: number;
     model?: string;
   };
   queue_stats?: { was_queued: boolean; queue_position: number; queue_wait_ms?: number };
-  /** How many events were kept off the wire. */
+  /** The number of events that were not sent. */
   events_dropped?: number;
-  /** Citations or late events were cut short to fit the limit. */
+  /** Citations or late events were shortened to fit the limit. */
   truncated?: boolean;
   [member: string]: unknown;
 }
 
-/** What the reader is told about a failure. */
+/** The failure of a turn. */
 export interface Failure {
   code: string;
   message: string;
@@ -135,7 +138,7 @@ export interface Failure {
 
 export type EventItem = { type: "event"; event: FramedEvent };
 export type TextItem = { type: "text"; text: string };
-/** When the turn ended, where the wire says so. */
+/** The time at which the turn ended, if the wire sends it. */
 export interface Timing {
   /** RFC 3339, UTC. */
   timestamp: string;
@@ -153,16 +156,16 @@ export type Finish =
   | { items: Item[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
 
 export interface DecoderOptions {
-  /** Longest event line, in bytes without its line end. */
+  /** The longest event line, in bytes without its line end. Default: 262144. */
   maxLineBytes?: number;
-  /** Longest trailer, in bytes. */
+  /** The longest trailer, in bytes. Default: 1048576. */
   maxTrailerBytes?: number;
 }
 
 export const DEFAULT_MAX_LINE_BYTES: 262144;
 export const DEFAULT_MAX_TRAILER_BYTES: 1048576;
 
-/** The peer broke a rule of the wire. Permanent. */
+/** The stream broke a rule of the wire. The error is permanent. */
 export class FramedError extends Error {
   constructor(code: FramedErrorCode);
   readonly code: FramedErrorCode;
@@ -172,18 +175,18 @@ export class FramedError extends Error {
 export class FramedDecoder {
   constructor(options?: DecoderOptions);
   get phase(): Phase;
-  /** What broke the stream, or null; thrown by every call after the `feed` that met it. */
+  /** The error that ended the stream, or null; calls after the `feed` that found it throw it. */
   get error(): FramedError | null;
-  /** Takes the next bytes and returns what they complete; also what came before an error. */
+  /** Takes the next bytes and returns the items that they complete, including items before an error. */
   feed(chunk: Uint8Array): Item[];
-  /** Says that no more bytes come. */
+  /** Reports the end of the bytes. */
   finish(): Finish;
 }
 
-// What the decoders of the other wires share; not for applications.
+// Shared with the decoders of the other wires; not for applications.
 
 /** @internal */
-export class HeldBytes {
+export class ByteBuffer {
   length: number;
   append(bytes: Uint8Array, limit: number): void;
   take(last: Uint8Array, limit: number): Uint8Array;

@@ -2,16 +2,17 @@
 /**
  * Push decoder of the framed wire (PROTOCOL.md, rules F-01 to F-19): bytes in, items out.
  *
- * It knows no stream, no fetch and no clock; `stream.js` is the shell for those.
+ * It has no I/O and no clock; `stream.js` connects it to web streams.
  *
  *     const decoder = new FramedDecoder();
  *     for (const chunk of chunks) {
  *       for (const item of decoder.feed(chunk)) show(item);
  *     }
- *     const { items, status } = decoder.finish();   // throws what went wrong, if anything did
+ *     const { items, status } = decoder.finish();   // throws the error, if there was one
  *
- * Every byte is looked at once, and what is held between two calls is one unfinished line or trailer in one buffer:
- * time is linear in the input, and memory is bounded by the limits, however the input is cut.
+ * Every byte is examined once, and between two calls the decoder holds one unfinished line or trailer in
+ * one buffer. Time is therefore linear in the input, and memory is bounded by the limits, however the
+ * input is cut.
  */
 
 /** @typedef {import("./framed.js").FramedEvent} FramedEvent */
@@ -22,10 +23,10 @@
 /** @typedef {import("./framed.js").FramedErrorCode} FramedErrorCode */
 /** @typedef {import("./framed.js").Failure} Failure */
 
-/** Room for a tool result of a few pages; a line is held whole before it is an event. */
+/** Enough for a tool result of a few pages. A line is buffered until it is complete. */
 export const DEFAULT_MAX_LINE_BYTES = 262_144;
 
-/** Room for some hundred citations with their quotes. */
+/** Enough for hundreds of citations with their quotes. */
 export const DEFAULT_MAX_TRAILER_BYTES = 1_048_576;
 
 const LF = 0x0a;
@@ -36,7 +37,7 @@ const BACKSLASH = 0x5c;
 const BRACE_OPEN = 0x7b;
 const BRACE_CLOSE = 0x7d;
 
-/** The names that have a shape of their own (PROTOCOL.md, "Event names"); every other name is the application's. */
+/** The names with their own shape (PROTOCOL.md, "Event names"). Any other name is an application event. */
 const TYPED_EVENTS = new Set([
   "search",
   "reasoning",
@@ -65,7 +66,7 @@ const TYPED_EVENTS = new Set([
   "graph_explanation",
 ]);
 
-/** What a failed trailer means where it does not say (F-08). */
+/** The defaults for missing members of a failure (F-08). */
 const DEFAULT_FAILURE = {
   code: "chat_failed",
   message: "I hit an internal error while gathering evidence. Please retry.",
@@ -76,14 +77,14 @@ const DEFAULT_FAILURE = {
 const MESSAGES = {
   line_too_long: "an event line is longer than the limit",
   trailer_too_long: "the trailer is longer than the limit",
-  bad_event: "an event line is not a json object with a string member `event`",
-  bad_trailer: "the trailer is not a json object of the expected shape",
-  stray_separator: "a separator stands where none may",
-  gap: "a frame is missing or came twice",
+  bad_event: "an event line is not a JSON object with a string member `event`",
+  bad_trailer: "the trailer is not a JSON object of the expected shape",
+  stray_separator: "a separator is in the wrong position",
+  gap: "a frame is missing or repeated",
   trailing_bytes: "bytes follow the trailer",
 };
 
-/** The peer broke a rule of the wire. Permanent: the decoder takes nothing after it. */
+/** The stream broke a rule of the wire. The error is permanent: the decoder accepts nothing after it. */
 export class FramedError extends Error {
   /** @param {FramedErrorCode} code */
   constructor(code) {
@@ -100,13 +101,13 @@ export class FramedDecoder {
   #error = null;
   #finished = false;
   /** The unfinished line or trailer. */
-  #held;
+  #unfinished;
   #maxLineBytes;
   #maxTrailerBytes;
-  // A mark of order U+FEFF is text like any other: without `ignoreBOM` the decoder would swallow it.
+  // The byte order mark U+FEFF is ordinary text: without `ignoreBOM` the decoder would remove it.
   #text = new TextDecoder("utf-8", { ignoreBOM: true });
 
-  // Where the trailer's object closes is found while it arrives: braces outside strings, counted.
+  // The end of the trailer's object is found while it arrives, by counting braces outside strings.
   #depth = 0;
   #inString = false;
   #escaped = false;
@@ -114,36 +115,36 @@ export class FramedDecoder {
   /** @param {DecoderOptions} [options] */
   constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES } = {}) {
     for (const limit of [maxLineBytes, maxTrailerBytes]) {
-      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit is a whole number of bytes, at least 1");
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a whole number of bytes, at least 1");
     }
     this.#maxLineBytes = maxLineBytes;
     this.#maxTrailerBytes = maxTrailerBytes;
-    this.#held = new HeldBytes();
+    this.#unfinished = new ByteBuffer();
   }
 
-  /** How far the stream has come. */
+  /** The phase that the stream has reached. */
   get phase() {
     return this.#phase;
   }
 
-  /** What broke the stream, or null. Set by the `feed` that met it; thrown by every call after that one. */
+  /** The error that ended the stream, or null. Set by the `feed` that found it; later calls throw it. */
   get error() {
     return this.#error;
   }
 
   /**
-   * Takes the next bytes and returns what they complete. Items from before an error are returned, not lost: the error
-   * then stands in `error`, and the next `feed` or `finish` throws it.
+   * Takes the next bytes and returns the items that they complete. Items before an error are returned: the
+   * call sets `error`, and the next `feed` or `finish` throws it.
    *
    * @param {Uint8Array} chunk
    * @returns {Item[]}
    */
   feed(chunk) {
-    // The tag instead of `instanceof`: it also knows arrays of another realm (frames, test runners).
+    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
       throw new TypeError(
-        "feed takes a Uint8Array: the wire is bytes, and text decoded elsewhere may be cut within a character" +
-          " or at the separators",
+        "feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a" +
+          " character or at the separators",
       );
     }
     if (this.#error) throw this.#error;
@@ -171,14 +172,14 @@ export class FramedDecoder {
     } catch (error) {
       if (!(error instanceof FramedError)) throw error;
       this.#error = error;
-      this.#held.clear();
+      this.#unfinished.clear();
     }
     return items;
   }
 
   /**
-   * Says that no more bytes come. A text that ends within a character gives one last item; a stream without its whole
-   * trailer is `truncated`, never `complete`.
+   * Reports the end of the bytes. Text that ends within a character gives one last item. A stream without
+   * its whole trailer is `truncated`, never `complete`.
    *
    * @returns {Finish}
    */
@@ -188,36 +189,37 @@ export class FramedDecoder {
     const items = [];
     if (this.#phase === "text" && !this.#finished) pushText(items, this.#text.decode());
     this.#finished = true;
-    this.#held.clear();
+    this.#unfinished.clear();
     return this.#phase === "ended"
       ? { items, status: "complete" }
       : { items, status: "truncated", phase: this.#phase };
   }
 
   /**
-   * Takes one line, a part of one, or the separator that ends the lines. Each `#feed…` returns where it stopped.
+   * Takes one line, a part of one, or the separator that ends the lines. Each `#feed…` returns the offset
+   * at which it stopped.
    *
    * @param {Uint8Array} chunk
    * @param {number} from
    * @param {Item[]} items
    */
   #feedEvents(chunk, from, items) {
-    const room = this.#maxLineBytes - this.#held.length;
+    const room = this.#maxLineBytes - this.#unfinished.length;
     let at = from;
     while (at < chunk.length && chunk[at] !== LF && chunk[at] !== TEXT_BEGINS && chunk[at] !== TRAILER_BEGINS) {
       if (at - from === room) throw new FramedError("line_too_long");
       at += 1;
     }
     if (at === chunk.length) {
-      this.#held.append(chunk.subarray(from, at), this.#maxLineBytes);
+      this.#unfinished.append(chunk.subarray(from, at), this.#maxLineBytes);
       return at;
     }
     if (chunk[at] === LF) {
-      const event = parseLine(this.#held.take(chunk.subarray(from, at), this.#maxLineBytes));
+      const event = parseLine(this.#unfinished.take(chunk.subarray(from, at), this.#maxLineBytes));
       if (event) items.push({ type: "event", event });
       return at + 1;
     }
-    const lineIsOpen = this.#held.length > 0 || at > from;
+    const lineIsOpen = this.#unfinished.length > 0 || at > from;
     if (chunk[at] === TRAILER_BEGINS || lineIsOpen) throw new FramedError("stray_separator");
     this.#phase = "text";
     return at + 1;
@@ -234,7 +236,7 @@ export class FramedDecoder {
     let at = from;
     while (at < chunk.length && chunk[at] !== TEXT_BEGINS && chunk[at] !== TRAILER_BEGINS) at += 1;
     const more = at === chunk.length;
-    // `stream` keeps an unfinished character for the next chunk; at a separator it can no longer be finished.
+    // `stream` keeps an unfinished character for the next chunk; a separator ends it.
     pushText(items, this.#text.decode(chunk.subarray(from, at), { stream: more }));
     if (more) return at;
     if (chunk[at] === TEXT_BEGINS) throw new FramedError("stray_separator");
@@ -243,26 +245,26 @@ export class FramedDecoder {
   }
 
   /**
-   * Takes the trailer up to where its object closes.
+   * Takes the trailer up to the end of its object.
    *
    * @param {Uint8Array} chunk
    * @param {number} from
    * @param {Item[]} items
    */
   #feedTrailer(chunk, from, items) {
-    if (this.#held.length === 0 && chunk[from] !== BRACE_OPEN) throw new FramedError("bad_trailer");
-    const room = this.#maxTrailerBytes - this.#held.length;
+    if (this.#unfinished.length === 0 && chunk[from] !== BRACE_OPEN) throw new FramedError("bad_trailer");
+    const room = this.#maxTrailerBytes - this.#unfinished.length;
     for (let at = from; at < chunk.length; at += 1) {
       if (at - from === room) throw new FramedError("trailer_too_long");
       if (this.#closesTrailer(chunk[at])) {
-        const { events, end } = parseTrailer(this.#held.take(chunk.subarray(from, at + 1), this.#maxTrailerBytes));
+        const { events, end } = parseTrailer(this.#unfinished.take(chunk.subarray(from, at + 1), this.#maxTrailerBytes));
         for (const event of events) items.push({ type: "event", event });
         items.push(end);
         this.#phase = "ended";
         return at + 1;
       }
     }
-    this.#held.append(chunk.subarray(from), this.#maxTrailerBytes);
+    this.#unfinished.append(chunk.subarray(from), this.#maxTrailerBytes);
     return chunk.length;
   }
 
@@ -285,16 +287,17 @@ export class FramedDecoder {
 }
 
 /**
- * The bytes of an unfinished line or trailer. They are copied, since a reader may use its chunk again, into one buffer
- * that doubles: a list of fragments would cost a hundred times the limit where bytes arrive one at a time.
+ * The bytes of an unfinished line or trailer. They are copied, because a reader may reuse its chunk, into
+ * one buffer that doubles: a list of fragments would take a hundred times the limit if bytes arrive one at
+ * a time.
  */
-export class HeldBytes {
+export class ByteBuffer {
   #buffer = new Uint8Array(0);
   length = 0;
 
   /**
    * @param {Uint8Array} bytes
-   * @param {number} limit the caller has seen to it that length + bytes.length <= limit
+   * @param {number} limit the caller ensures that length + bytes.length <= limit
    */
   append(bytes, limit) {
     const length = this.length + bytes.length;
@@ -308,13 +311,14 @@ export class HeldBytes {
   }
 
   /**
-   * Everything held plus `last`, to be used before the next `append`; holds nothing afterwards.
+   * Returns the buffered bytes followed by `last` and empties the buffer. The result is valid until the next
+   * `append`.
    *
    * @param {Uint8Array} last
    * @param {number} limit as for `append`
    */
   take(last, limit) {
-    // The usual case: the whole line came in one chunk, and nothing is copied.
+    // The usual case: the whole line is in one chunk, and nothing is copied.
     if (this.length === 0) return last;
     this.append(last, limit);
     const whole = this.#buffer.subarray(0, this.length);
@@ -334,7 +338,7 @@ export class HeldBytes {
  */
 function parseLine(line) {
   const text = decodeJson(line, "bad_event");
-  // JSON whitespace only; `trim` would also take U+00A0 and its like for nothing.
+  // JSON whitespace only; `trim` would also remove U+00A0 and similar characters.
   if (/^[ \t\r]*$/.test(text)) return null;
   const event = toEvent(parseJson(text, "bad_event"));
   if (!event) throw new FramedError("bad_event");
@@ -360,7 +364,7 @@ function parseTrailer(bytes) {
     events.push(event);
   }
 
-  // An unknown status must not pass for an answer that is complete.
+  // An unknown status must not pass for a complete answer.
   if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
   /** @type {Item} */
   const end = status === "failed" ? { type: "end", status, metadata, error: toFailure(error) } : { type: "end", status, metadata };
@@ -368,8 +372,8 @@ function parseTrailer(bytes) {
 }
 
 /**
- * Brings an event into the shape that the application sees: typed ones as they are, the application's own as
- * `{event, data, timestamp?}` however a foreign encoder laid them out (F-12).
+ * Converts an event to the shape that the application gets: a typed event unchanged, an application event as
+ * `{event, data, timestamp?}` however another encoder wrote it (F-12).
  *
  * @param {unknown} value
  * @returns {FramedEvent | null}
@@ -439,7 +443,8 @@ export function isObject(value) {
 }
 
 /**
- * Null means absent (F-03). In place: a copy member by member would let `__proto__` set the prototype.
+ * Removes null members, which mean absent (F-03). In place: copying members one by one would let `__proto__`
+ * set the prototype.
  *
  * @param {Record<string, unknown>} object
  */

@@ -1,38 +1,38 @@
 import type { DecoderOptions, FramedError, FramedEvent, Item, Phase } from "./framed.js";
 
 /**
- * Stands for all frames up to its index, which are kept no longer. It replaces what was shown of the turn: the answer so far, and
- * the last state of each step.
+ * Represents all frames up to and including its index, some of which are no longer stored. It replaces
+ * everything that was shown of the turn with the answer so far and the last state of each step.
  */
 export interface SnapshotItem {
   type: "snapshot";
   events: FramedEvent[];
   text: string;
-  /** How many events it leaves out, since a later one says more. */
+  /** The number of events that it leaves out. */
   events_dropped?: number;
 }
 
-/** An item of a wire that counts its frames. */
+/** An item of a wire whose frames have an index. */
 export type IndexedItem = (Item | SnapshotItem) & { index: number };
 
 export type IndexedFinish =
   | { items: IndexedItem[]; status: "complete" }
   | { items: IndexedItem[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
 
-/** What the decoders of `sse.js` and `ndjson.js` have in common. */
+/** The base class of the decoders in `sse.js` and `ndjson.js`. */
 export class IndexedDecoder {
   /** @internal */
   constructor(options: DecoderOptions, crEndsLine: boolean);
   get phase(): Phase;
-  /** What broke the stream, or null; thrown by every call after the `feed` that met it. */
+  /** The error that ended the stream, or null; calls after the `feed` that found it throw it. */
   get error(): FramedError | null;
-  /** The index of the frame that has to come next, or null before the first one. */
+  /** The index of the next frame, from which to resume; null before the first frame. */
   get nextIndex(): number | null;
   /** @internal */
   get maxBytes(): number;
-  /** Takes the next bytes and returns what they complete; also what came before an error. */
+  /** Takes the next bytes and returns the items that they complete, including items before an error. */
   feed(chunk: Uint8Array): IndexedItem[];
-  /** Says that no more bytes come. */
+  /** Reports the end of the bytes. */
   finish(): IndexedFinish;
   /** @internal */
   line(line: Uint8Array): void;

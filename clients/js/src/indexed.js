@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * What the decoders of `sse.js` and `ndjson.js` have in common (PROTOCOL.md, N-02 to N-10): lines within a limit, frames that
- * are objects, and their indices. It does not know how a wire puts objects beside each other.
+ * The base of the decoders in `sse.js` and `ndjson.js` (PROTOCOL.md, N-02 to N-10): lines within a limit,
+ * frames that are objects, and their indexes. It does not know how a wire separates objects.
  */
 
 import {
   DEFAULT_MAX_LINE_BYTES,
   DEFAULT_MAX_TRAILER_BYTES,
   FramedError,
-  HeldBytes,
+  ByteBuffer,
   dropNulls,
   isObject,
   toEvent,
@@ -26,14 +26,14 @@ import {
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** The base of both decoders: they say what a line is, and what may follow the end. */
+/** The base class of both decoders, which define what a line contains and what may follow the end. */
 export class IndexedDecoder {
   /** @type {Phase} */
   #phase = "events";
   /** @type {FramedError | null} */
   #error = null;
   #finished = false;
-  #held = new HeldBytes();
+  #unfinished = new ByteBuffer();
   #maxBytes;
   #crEndsLine;
   #afterCr = false;
@@ -48,28 +48,28 @@ export class IndexedDecoder {
    */
   constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES }, crEndsLine) {
     for (const limit of [maxLineBytes, maxTrailerBytes]) {
-      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit is a whole number of bytes, at least 1");
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a whole number of bytes, at least 1");
     }
     this.#maxBytes = Math.max(maxLineBytes, maxTrailerBytes);
     this.#crEndsLine = crEndsLine;
   }
 
-  /** How far the stream has come. */
+  /** The phase that the stream has reached. */
   get phase() {
     return this.#phase;
   }
 
-  /** What broke the stream, or null. */
+  /** The error that ended the stream, or null. */
   get error() {
     return this.#error;
   }
 
-  /** The index of the frame that has to come next, or null before the first one. */
+  /** The index of the next frame, or null before the first one. */
   get nextIndex() {
     return this.#nextIndex;
   }
 
-  /** The limit of a line. */
+  /** The limit of a line in bytes. */
   get maxBytes() {
     return this.#maxBytes;
   }
@@ -79,9 +79,9 @@ export class IndexedDecoder {
    * @returns {IndexedItem[]}
    */
   feed(chunk) {
-    // The tag instead of `instanceof`: it also knows arrays of another realm (frames, test runners).
+    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
-      throw new TypeError("feed takes a Uint8Array: the wire is bytes, and text decoded elsewhere may be cut within a character");
+      throw new TypeError("feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a character");
     }
     if (this.#error) throw this.#error;
     if (this.#finished) throw new Error("feed after finish");
@@ -98,7 +98,7 @@ export class IndexedDecoder {
     } catch (error) {
       if (!(error instanceof FramedError)) throw error;
       this.#error = error;
-      this.#held.clear();
+      this.#unfinished.clear();
     }
     return this.#items;
   }
@@ -107,7 +107,7 @@ export class IndexedDecoder {
   finish() {
     if (this.#error) throw this.#error;
     this.#finished = true;
-    this.#held.clear();
+    this.#unfinished.clear();
     return this.#phase === "ended" ? { items: [], status: "complete" } : { items: [], status: "truncated", phase: this.#phase };
   }
 
@@ -120,30 +120,30 @@ export class IndexedDecoder {
       this.#afterCr = false;
       if (chunk[from] === LF) return from + 1;
     }
-    const room = this.#maxBytes - this.#held.length;
+    const room = this.#maxBytes - this.#unfinished.length;
     let at = from;
     while (at < chunk.length && chunk[at] !== LF && !(this.#crEndsLine && chunk[at] === CR)) {
       if (at - from === room) throw new FramedError("line_too_long");
       at += 1;
     }
     if (at === chunk.length) {
-      this.#held.append(chunk.subarray(from), this.#maxBytes);
+      this.#unfinished.append(chunk.subarray(from), this.#maxBytes);
       return at;
     }
     this.#afterCr = this.#crEndsLine && chunk[at] === CR;
-    this.line(this.#held.take(chunk.subarray(from, at), this.#maxBytes));
+    this.line(this.#unfinished.take(chunk.subarray(from, at), this.#maxBytes));
     return at + 1;
   }
 
   /**
-   * Takes a line without its end; to be overridden.
+   * Takes a line without its end. Subclasses override it.
    *
    * @param {Uint8Array} _line
    */
   line(_line) {}
 
   /**
-   * Takes what follows the end.
+   * Takes the bytes after the end.
    *
    * @param {Uint8Array} _bytes
    */
@@ -152,7 +152,8 @@ export class IndexedDecoder {
   }
 
   /**
-   * Takes a frame; the index is judged first. A snapshot may stand for frames that this stream has not.
+   * Takes a frame after checking its index. A snapshot may skip indexes, because it replaces the frames that
+   * this stream does not have.
    *
    * @param {unknown} given
    * @param {boolean} mayJump whether it is a snapshot
@@ -172,7 +173,7 @@ export class IndexedDecoder {
 }
 
 /**
- * Whether `readFrame` would make a snapshot of it, if anything.
+ * Returns true if `readFrame` returns either a snapshot or throws for this object.
  *
  * @param {unknown} members
  */
@@ -191,7 +192,7 @@ export function isSnapshot(members) {
 export function readFrame(members) {
   if (!isObject(members)) throw new FramedError("bad_event");
   dropNulls(members);
-  // An event comes first: what else stands in it, under whatever name, is its own.
+  // Check for an event first: all its other members, whatever their name, belong to the event.
   if (Object.hasOwn(members, "event")) {
     const event = toEvent(members);
     if (!event) throw new FramedError("bad_event");
@@ -230,16 +231,16 @@ function readSnapshot(members) {
  * @param {Record<string, unknown>} members
  * @returns {EndItem}
  */
-function readEnd({ end: status, error, metadata: own = {}, timestamp, elapsed_ms }) {
+function readEnd({ end: status, error, metadata: members = {}, timestamp, elapsed_ms }) {
   if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
-  if (!isObject(own)) throw new FramedError("bad_trailer");
-  dropNulls(own);
-  const metadata = { citations: [], tools_used: [], ...own };
+  if (!isObject(members)) throw new FramedError("bad_trailer");
+  dropNulls(members);
+  const metadata = { citations: [], tools_used: [], ...members };
   for (const list of [metadata.citations, metadata.tools_used]) {
     if (!Array.isArray(list)) throw new FramedError("bad_trailer");
   }
-  const hasMoment = typeof timestamp === "string" && typeof elapsed_ms === "number" && elapsed_ms >= 0;
-  const timing = hasMoment ? { timing: { timestamp, elapsed_ms } } : {};
+  const hasTiming = typeof timestamp === "string" && typeof elapsed_ms === "number" && elapsed_ms >= 0;
+  const timing = hasTiming ? { timing: { timestamp, elapsed_ms } } : {};
   return status === "failed"
     ? { type: "end", status, metadata, error: toFailure(error), ...timing }
     : { type: "end", status, metadata, ...timing };

@@ -3,7 +3,7 @@ import { IndexedDecoder } from "./indexed.js";
 
 export type { IndexedFinish, IndexedItem, SnapshotItem } from "./indexed.js";
 
-/** Reads JSON lines: bytes in, items out. */
+/** Decodes ragwire's JSON lines: bytes in, items out. */
 export class NdjsonDecoder extends IndexedDecoder {
   constructor(options?: DecoderOptions);
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Push decoder of JSON lines (PROTOCOL.md, rules N-01 to N-10): bytes in, items out, each with its index. */
+/** Push decoder of JSON lines (PROTOCOL.md, rules N-01 to N-10): bytes in, items with an index out. */
 
 import { FramedError, decodeJson, isObject, parseJson } from "./framed.js";
 import { IndexedDecoder, isSnapshot, readFrame } from "./indexed.js";

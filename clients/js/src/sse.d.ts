@@ -3,7 +3,7 @@ import { IndexedDecoder } from "./indexed.js";
 
 export type { IndexedFinish, IndexedItem, SnapshotItem } from "./indexed.js";
 
-/** Reads our server-sent events: bytes in, items out. */
+/** Decodes ragwire's server-sent events: bytes in, items out. */
 export class SseDecoder extends IndexedDecoder {
   constructor(options?: DecoderOptions);
 }

@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-10): bytes in, items out, each with its index. Unlike an
- * `EventSource` it reads any response, a POST's too, and says whether all of it arrived.
+ * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-10): bytes in, items with an index
+ * out. Unlike an `EventSource` it reads any response, also that of a POST, and reports whether all of it
+ * arrived.
  */
 
 import { FramedError, parseJson } from "./framed.js";
@@ -10,11 +11,11 @@ import { IndexedDecoder, readFrame } from "./indexed.js";
 const LF = 0x0a;
 const CR = 0x0d;
 const COLON = 0x3a;
-/** An event of these names, or of one with U+2028 or U+2029 in it, has the type `custom` (S-04). */
+/** An event with one of these names, or with U+2028 or U+2029 in its name, has the type `custom` (S-04). */
 const RESERVED_TYPES = new Set(["", "text", "end", "snapshot", "message", "open", "error"]);
 
 export class SseDecoder extends IndexedDecoder {
-  #begun = false;
+  #hasBegun = false;
   #type = "";
   /** @type {string | null} */
   #data = null;
@@ -29,10 +30,10 @@ export class SseDecoder extends IndexedDecoder {
 
   /** @param {Uint8Array} bytes */
   line(bytes) {
-    // Line ends are ASCII and no part of any character, so each line may be repaired on its own.
+    // Line ends are ASCII and never part of another character, so each line can be repaired by itself.
     let line = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-    if (!this.#begun && line.startsWith("\ufeff")) line = line.slice(1);
-    this.#begun = true;
+    if (!this.#hasBegun && line.startsWith("\ufeff")) line = line.slice(1);
+    this.#hasBegun = true;
     if (line === "") return this.#dispatch();
     const colon = line.indexOf(":");
     const name = colon < 0 ? line : line.slice(0, colon);
@@ -56,7 +57,7 @@ export class SseDecoder extends IndexedDecoder {
     const index = /^(0|[1-9][0-9]*)$/.test(this.#id) ? Number(this.#id) : null;
     this.push(index, type === "snapshot", () => {
       const item = readFrame(parseJson(data, "bad_event"));
-      // Readers that go by the type and readers that go by the object have to see the same.
+      // Readers that use the type and readers that use the object must get the same frame.
       if (type !== (item.type === "event" ? typeOf(item.event.event) : item.type)) throw new FramedError("bad_event");
       return item;
     });

@@ -1,27 +1,27 @@
 import type { DecoderOptions, FramedError, Item, Phase } from "./framed.js";
 import type { SnapshotItem } from "./indexed.js";
 
-/** The stream ended before its trailer did: what was shown is not the whole answer. */
+/** The stream ended before its trailer, so the answer is not complete. */
 export type TruncatedItem = { type: "truncated"; phase: Exclude<Phase, "ended"> };
 export type StreamItem = Item | TruncatedItem;
 
 /**
- * Yields the items of a stream as they arrive, and a `truncated` item last where the trailer is missing.
- * Throws a `FramedError` where the stream breaks the rules. Leaving the loop early cancels the stream.
+ * Yields the items of a stream as they arrive, and a `truncated` item last if the trailer is missing.
+ * Throws a `FramedError` if the stream breaks a rule. Leaving the loop early cancels the stream.
  */
 export function decodeFramed(
   readable: ReadableStream<Uint8Array>,
   options?: DecoderOptions,
 ): AsyncGenerator<StreamItem, void, void>;
 
-/** What `decodeStream` needs of a decoder: `FramedDecoder`, `SseDecoder` and `NdjsonDecoder` have it. */
+/** The interface of a decoder, implemented by `FramedDecoder`, `SseDecoder` and `NdjsonDecoder`. */
 export interface Decoder<T extends Item | SnapshotItem> {
   readonly error: FramedError | null;
   feed(chunk: Uint8Array): T[];
   finish(): { items: T[]; status: "complete" } | { items: T[]; status: "truncated"; phase: Exclude<Phase, "ended"> };
 }
 
-/** `decodeFramed` for a decoder of any wire, new for each stream. */
+/** `decodeFramed` for a decoder of any wire. Create a new decoder for each stream. */
 export function decodeStream<T extends Item | SnapshotItem>(
   readable: ReadableStream<Uint8Array>,
   decoder: Decoder<T>,

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Shells over the decoders for web streams: an async iterable and a stream transformer. They only forward.
+ * Connects the decoders to web streams: an async iterable and a stream transformer.
  *
  *     for await (const item of decodeFramed(response.body)) show(item);
  */
@@ -19,8 +19,8 @@ import { FramedDecoder } from "./framed.js";
 
 /**
  * Yields the items of a stream as they arrive. A stream that ends without its trailer yields
- * `{type: "truncated", phase}` last, so that it cannot pass for a complete one; one that breaks the rules throws a
- * `FramedError` after the items before it. Leaving the loop early cancels the stream.
+ * `{type: "truncated", phase}` last, so that it cannot pass for a complete one. A stream that breaks a rule
+ * throws a `FramedError` after the items before it. Leaving the loop early cancels the stream.
  *
  * @param {ReadableStream<Uint8Array>} readable
  * @param {DecoderOptions} [options]
@@ -31,7 +31,7 @@ export function decodeFramed(readable, options) {
 }
 
 /**
- * The same for a decoder of any wire, new for each stream.
+ * The same for a decoder of any wire. Create a new decoder for each stream.
  *
  * @template {Item | SnapshotItem} T
  * @param {ReadableStream<Uint8Array>} readable
@@ -50,8 +50,8 @@ export async function* decodeStream(readable, decoder) {
 /**
  * The same as a pair for `pipeThrough`.
  *
- * Not a `TransformStream` underneath: that one forgets the items in its queue at the moment it errors or, at the end of
- * its input, without asking whether they were read. Here an item is made when it is asked for.
+ * It is not a `TransformStream`, which drops the items in its queue when it errors or when its input ends,
+ * whether they were read or not. Here an item is made when it is requested.
  */
 export class FramedDecoderStream {
   /** @param {DecoderOptions} [options] */
@@ -76,7 +76,7 @@ export class FramedDecoderStream {
 }
 
 /**
- * Pulls items one at a time out of a stream of bytes.
+ * Pulls items one at a time from a stream of bytes.
  *
  * @template {Item | SnapshotItem} T
  */
@@ -84,7 +84,7 @@ class ItemSource {
   #reader;
   #decoder;
   /**
-   * Items that are decoded but not asked for yet, the last one first.
+   * Items that were decoded and not requested yet, the last one first.
    *
    * @type {(T | TruncatedItem)[]}
    */
@@ -97,7 +97,7 @@ class ItemSource {
    */
   constructor(readable, decoder) {
     if (typeof readable?.getReader !== "function") {
-      throw new TypeError("a readable stream of bytes is needed, such as the body of a response");
+      throw new TypeError("pass a readable stream of bytes, for example the body of a response");
     }
     this.#decoder = decoder;
     this.#reader = readable.getReader();
@@ -117,7 +117,7 @@ class ItemSource {
   }
 
   async #read() {
-    // At once, not with the next chunk: that one may never come.
+    // At once and not with the next chunk, which may never arrive.
     if (this.#decoder.error) throw this.#decoder.error;
     const { done, value } = await this.#reader.read();
     if (done) {
@@ -139,7 +139,7 @@ class ItemSource {
     try {
       await this.#reader.cancel(reason);
     } catch {
-      // The stream had failed by itself; its reader has been told by `read`.
+      // The stream has failed by itself, and `read` has reported that.
     }
   }
 }

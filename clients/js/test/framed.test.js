@@ -1,5 +1,5 @@
 // @ts-check
-// What the vectors cannot say: the decoder's own contract, its memory and its time.
+// Tests that vectors cannot express: the decoder's contract, its memory and its time.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -8,7 +8,7 @@ import { FramedDecoder, FramedError } from "../src/framed.js";
 /** @param {string} text */
 const bytes = (text) => new TextEncoder().encode(text);
 
-test("a string is refused, and the message says why", () => {
+test("a string is refused with a message that explains why", () => {
   for (const value of ["\x1d", null, undefined, new ArrayBuffer(1), [0x1d], new Uint16Array(1)]) {
     const decoder = new FramedDecoder();
     assert.throws(() => decoder.feed(/** @type {any} */ (value)), { name: "TypeError", message: /the wire is bytes/ });
@@ -16,7 +16,7 @@ test("a string is refused, and the message says why", () => {
   }
 });
 
-test("a buffer of node is a Uint8Array", () => {
+test("a Node Buffer is accepted", () => {
   assert.deepEqual(new FramedDecoder().feed(Buffer.from("\x1dA")), [{ type: "text", text: "A" }]);
 });
 
@@ -41,7 +41,7 @@ test("an error returns the items before it and is thrown by every later call", (
   }
 });
 
-test("finish is final and can be asked again", () => {
+test("finish is final and can be called again", () => {
   const decoder = new FramedDecoder();
   decoder.feed(new Uint8Array([0x1d, 0xf0, 0x9f]));
   assert.deepEqual(decoder.finish(), {
@@ -70,7 +70,7 @@ test("the phase follows the stream", () => {
   assert.deepEqual(decoder.finish(), { items: [], status: "complete" });
 });
 
-test("an event comes with its line end, text with its last byte", () => {
+test("an event is returned with its line end, text with its last byte", () => {
   const decoder = new FramedDecoder();
   assert.deepEqual(decoder.feed(bytes('{"event":"a"}')), []);
   assert.deepEqual(decoder.feed(bytes("\n")), [{ type: "event", event: { event: "a", data: {} } }]);
@@ -79,7 +79,7 @@ test("an event comes with its line end, text with its last byte", () => {
   assert.deepEqual(decoder.feed(new Uint8Array([0x80])), [{ type: "text", text: "\u{1f600}" }]);
 });
 
-test("the default limits are the ones of the protocol", () => {
+test("the default limits are those of the protocol", () => {
   const line = (/** @type {number} */ length) => bytes(`{"event":"${"x".repeat(length - 12)}"}`);
   const trailer = (/** @type {number} */ length) => bytes(`\x1d\x1e{"mode":"${"x".repeat(length - 11)}"}`);
   for (const [input, code] of /** @type {const} */ ([
@@ -112,21 +112,21 @@ test("an endless line and an endless trailer are refused at the limit", () => {
   }
 });
 
-test("what is held is one buffer within the limit", () => {
+test("an unfinished line is one buffer within the limit", () => {
   const limit = 1 << 20;
   const before = process.memoryUsage();
   const decoders = Array.from({ length: 4 }, () => new FramedDecoder({ maxLineBytes: limit }));
   const byte = bytes("x");
   for (const decoder of decoders) for (let fed = 0; fed < limit; fed += 1) decoder.feed(byte);
   const after = process.memoryUsage();
-  // 4 MiB of lines: as 4 Mi fragments they would be some 400 MiB.
+  // 4 MiB of lines: 4 Mi fragments would take some 400 MiB.
   const held = after.heapUsed + after.arrayBuffers - before.heapUsed - before.arrayBuffers;
   assert.ok(held < 128 * limit, `${held} bytes`);
   for (const decoder of decoders) assert.equal(decoder.error, null);
 });
 
-// Doubling the input must about double the time; a rescan from the start of the line, or to the next separator, would
-// make it a hundred times more at these sizes than the bound.
+// Doubling the input must about double the time. A rescan from the start of the line, or to the next
+// separator, would exceed the bound a hundred times at these sizes.
 test("time is linear", () => {
   const inputs = {
     "one line, byte by byte": [bytes("x".repeat(262_000)), 1],

@@ -20,8 +20,8 @@ const MAKERS = {
 };
 
 /**
- * A stream of the chunks that then stays open (`undefined`), ends (`"end"`) or fails (an error), and remembers how it
- * was cancelled.
+ * A stream of the chunks that then stays open (`undefined`), ends (`"end"`) or fails (an error), and records
+ * how it was cancelled.
  *
  * @param {Uint8Array[]} chunks
  * @param {"end" | Error} [last]
@@ -51,7 +51,7 @@ const whole = (text) => [new TextEncoder().encode(text)];
 const byteByByte = (text) => Array.from(new TextEncoder().encode(text), (byte) => Uint8Array.of(byte));
 
 /**
- * Not every browser iterates a stream by itself.
+ * Iterates a stream by its reader, because not every browser can iterate a stream.
  *
  * @param {ReadableStream<any>} readable
  */
@@ -88,7 +88,7 @@ for (const [name, decode] of Object.entries(MAKERS)) {
       assert.deepEqual(await collect(decode(source(chunks(WHOLE), "end").readable)), { items: ITEMS });
     });
 
-    test(`${name}: a truncated stream says so last, ${chunks.name}`, async () => {
+    test(`${name}: a truncated stream ends with a truncated item, ${chunks.name}`, async () => {
       for (const [text, items] of /** @type {const} */ ([
         ["", [{ type: "truncated", phase: "events" }]],
         [EVENT, [ITEMS[0], { type: "truncated", phase: "events" }]],
@@ -115,7 +115,7 @@ for (const [name, decode] of Object.entries(MAKERS)) {
     });
   }
 
-  test(`${name}: a character that the end cuts`, async () => {
+  test(`${name}: a character that is cut by the end`, async () => {
     const chunks = [new Uint8Array([0x1d, 0x41, 0xf0, 0x9f])];
     assert.deepEqual(await collect(decode(source(chunks, "end").readable)), {
       items: [{ type: "text", text: "A\ufffd" }, { type: "truncated", phase: "text" }],
@@ -131,13 +131,13 @@ for (const [name, decode] of Object.entries(MAKERS)) {
     assert.equal(stream.cancelled.length, 1);
   });
 
-  test(`${name}: an item is there before the next bytes are`, async () => {
+  test(`${name}: an item is delivered before the next bytes arrive`, async () => {
     const items = decode(source([...whole(EVENT), ...whole("\x1dHi")]).readable);
     assert.deepEqual(await items.next(), { done: false, value: ITEMS[0] });
     assert.deepEqual(await items.next(), { done: false, value: { type: "text", text: "Hi" } });
   });
 
-  test(`${name}: a failure of the transport is thrown as it is`, async () => {
+  test(`${name}: a failure of the transport is thrown unchanged`, async () => {
     const failure = new Error("connection reset");
     const { items, error } = await collect(decode(source(whole(`${EVENT}\x1d`), failure).readable));
     assert.deepEqual(items, [ITEMS[0]]);
@@ -152,7 +152,7 @@ for (const [name, decode] of Object.entries(MAKERS)) {
   });
 }
 
-test("cancel does not wait for bytes that never come", async () => {
+test("cancel does not wait for bytes that never arrive", async () => {
   const stream = source([]);
   const reader = stream.readable.pipeThrough(new FramedDecoderStream()).getReader();
   const pending = reader.read();
@@ -174,7 +174,7 @@ test("a response without a body is refused", async () => {
   assert.equal(error.name, "TypeError");
 });
 
-test("decodeStream reads any wire, and says where to go on", async () => {
+test("decodeStream reads any wire and reports where to resume", async () => {
   const decoder = new NdjsonDecoder();
   const items = [];
   for await (const item of decodeStream(source(byteByByte('{"index":4,"text":"a"}\n{"index":5,'), "end").readable, decoder)) {

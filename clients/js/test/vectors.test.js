@@ -1,5 +1,6 @@
 // @ts-check
-// Runs tests/vectors/{framed,sse,ndjson} through their decoders, cut in every way. The Rust runner does the same with the same files.
+// Runs tests/vectors/{framed,sse,ndjson} through their decoders, cut at every byte. The Rust runner does the
+// same with the same files.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -15,7 +16,7 @@ const WIRES = {
   sse: { Decoder: SseDecoder, prefix: "S", rules: 10, mayFollow: [0x0a, 0x0d, 0x3a] },
   ndjson: { Decoder: NdjsonDecoder, prefix: "N", rules: 10, mayFollow: [] },
 };
-/** All two-way splits of every stream up to here; vectors are meant to be short. */
+/** The longest stream that is cut at every byte; vectors must be short. */
 const MAX_BYTES = 4096;
 
 const vectors = Object.keys(WIRES).flatMap((wire) => {
@@ -38,7 +39,7 @@ function decoderFor({ wire, limits = {} }) {
 }
 
 /**
- * Decodes chunks into what a vector writes down.
+ * Decodes chunks into the form of a vector.
  *
  * @param {any} vector
  * @param {Uint8Array[]} chunks
@@ -52,7 +53,7 @@ function decode(vector, chunks) {
   try {
     for (const chunk of chunks) {
       add(frames, decoder.feed(chunk), merge);
-      // The decoder must not live off its caller's buffer.
+      // The decoder must not keep a view of its caller's buffer.
       chunk.fill(0x7d);
     }
     const end = decoder.finish();
@@ -121,7 +122,7 @@ for (const vector of vectors) {
 
     if (kind === "ok") {
       for (let byte = 0; byte < 256; byte += 1) {
-        // After a comment that is not ended anything may follow.
+        // Any byte may follow an unfinished comment.
         const skipped = bytes.at(-1) === 0x3a || WIRES[vector.wire].mayFollow.includes(byte);
         const finish = skipped ? "complete" : "error:trailing_bytes";
         check(vector, [bytes, Uint8Array.of(byte)], { frames: vector.frames, finish });
@@ -138,8 +139,8 @@ for (const vector of vectors) {
 }
 
 /**
- * A reader that sees only the first bytes knows that they are not all, and has shown nothing but events and text that
- * the whole stream shows too.
+ * Checks that a decoder that got only the first bytes reports truncation, and has returned nothing but events
+ * and text that the whole stream returns too.
  *
  * @param {any} vector
  * @param {Uint8Array} prefix
@@ -171,7 +172,7 @@ test("every file was run", () => {
   }
 });
 
-test("every rule is covered by a vector, or says which test covers it", () => {
+test("every rule is covered by a vector or names the test that covers it", () => {
   const protocol = readFileSync(new URL("PROTOCOL.md", ROOT), "utf8");
   for (const [wire, { prefix, rules: count }] of Object.entries(WIRES)) {
     const rules = [...protocol.matchAll(/^\*\*\[(\w-\d\d)\]\*\*(.*)/gm)].filter(([, name]) => name.startsWith(prefix));
