@@ -1,5 +1,5 @@
-// Questions to a human, shown and answered by the published clients against the reference server: the stream ends at the question, and
-// the next request has the answer. Nobody reads in between.
+// Questions to a human, shown and answered by the published clients against the reference server: the stream
+// ends at the question, and the next request has the answer. There is no reader in between.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,12 +12,12 @@ import * as eve018 from "eve018/client";
 import { startServer } from "./harness.js";
 import { chatOf } from "./wires/chat.js";
 
-// No grace: a turn that nobody reads ends at once, unless it waits for a human.
+// No grace period: a turn without readers ends at once, unless it waits for a human.
 let server;
 before(async () => (server = await startServer({ args: ["--disconnect-grace", "0s"] })));
 after(async () => assert.equal(await server.stop(), 0));
 
-/** Longer than anything takes that goes on without being asked. */
+/** Longer than anything that happens without a request takes. */
 const AWHILE = 400;
 const plain = (value) => JSON.parse(JSON.stringify(value));
 const text = ({ parts }) => parts.filter(({ type }) => type === "text").map(({ text }) => text).join("");
@@ -42,7 +42,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
   const asked = (chat) => chat.lastMessage.parts.find(({ type }) => type === "dynamic-tool");
   const rests = (chat) => until(() => chat.status === "ready" && chat.lastMessage.metadata, "the turn ends");
 
-  for (const [approved, said, state] of [
+  for (const [approved, reply, state] of [
     [true, "They are deleted.", "output-available"],
     [false, "They are left alone.", "output-denied"],
   ]) {
@@ -56,12 +56,12 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
       await rests(chat);
       await sleep(AWHILE);
       assert.deepEqual([chat.status, chat.error, chat.messages.length, chat.lastMessage.id], ["ready", undefined, 2, id]);
-      assert.deepEqual([asked(chat).state, text(chat.lastMessage)], [state, said]);
+      assert.deepEqual([asked(chat).state, text(chat.lastMessage)], [state, reply]);
       assert.deepEqual(chat.lastMessage.metadata.tools_used, ["fault"]);
     });
   }
 
-  test(`${name}: words of their own, as the output of a tool`, async () => {
+  test(`${name}: a free text answer is the output of a tool`, async () => {
     const chat = chatWith(crypto.randomUUID());
     await chat.sendMessage({ text: "fault:ask-text" });
     const { toolCallId, state } = asked(chat);
@@ -73,7 +73,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
     assert.match(text(chat.lastMessage), /Ada/);
   });
 
-  test(`${name}: a page that is loaded again is asked again, and its answer counts`, async () => {
+  test(`${name}: a reloaded page gets the question again, and its answer counts`, async () => {
     const id = crypto.randomUUID();
     const first = chatWith(id);
     await first.sendMessage({ text: "fault:ask" });
@@ -85,7 +85,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
     await rests(reloaded);
     assert.equal(text(reloaded.lastMessage), "They are deleted.");
 
-    // The first page is too late with another answer, and is told so; with the same one it reads what became of it.
+    // The first page is too late: another answer is an error, the same answer returns the rest of the turn.
     const errors = [];
     first.onError = (error) => errors.push(JSON.parse(error.message).error.code);
     await first.addToolApprovalResponse({ id: "delete", approved: false });
@@ -101,7 +101,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
   });
 }
 
-test("ai 5.0.277 knows no approvals: it reads on while somebody else answers", async () => {
+test("ai 5.0.277 does not support approvals: it reads on while another client answers", async () => {
   const Chat = chatOf(ai5);
   let turn;
   const fetchTurn = async (...request) => {
@@ -111,7 +111,7 @@ test("ai 5.0.277 knows no approvals: it reads on while somebody else answers", a
   };
   const chat = new Chat({ id: crypto.randomUUID(), transport: new ai5.DefaultChatTransport({ api: `${server.url}/api/chat`, fetch: fetchTurn }) });
   const sent = chat.sendMessage({ text: "fault:ask" });
-  await until(() => chat.lastMessage?.parts.some(({ type }) => type === "data-input_requested"), "it is told of the question");
+  await until(() => chat.lastMessage?.parts.some(({ type }) => type === "data-input_requested"), "the question arrives");
   assert.equal(chat.status, "streaming");
   const answered = await fetch(`${server.url}/v1/turns/${turn}/answer`, {
     method: "POST",
@@ -124,7 +124,7 @@ test("ai 5.0.277 knows no approvals: it reads on while somebody else answers", a
 });
 
 test("@ag-ui/client 1.0.0: interrupts, resumed and cancelled", async () => {
-  for (const [prompt, answer, said, outcome] of [
+  for (const [prompt, answer, reply, outcome] of [
     ["fault:ask", { status: "resolved", payload: "Approve" }, "They are deleted.", "success"],
     ["fault:ask", { status: "resolved", payload: "Reject" }, "They are left alone.", "success"],
     ["fault:ask", { status: "cancelled" }, "They are left alone.", "success"],
@@ -143,10 +143,10 @@ test("@ag-ui/client 1.0.0: interrupts, resumed and cancelled", async () => {
     await agent.runAgent({ resume }, subscriber);
     assert.deepEqual([outcomes, agent.pendingInterrupts], [["interrupt", outcome], []]);
     const answers = agent.messages.filter(({ role }) => role === "assistant").map(({ content }) => content);
-    if (said === null) assert.deepEqual(answers, []);
-    else assert.match(answers.join(""), new RegExp(said));
+    if (reply === null) assert.deepEqual(answers, []);
+    else assert.match(answers.join(""), new RegExp(reply));
 
-    // The client keeps what it was asked, so that a second answer can be given; another one is refused.
+    // The client keeps the question, so a second answer can be given; a different one is refused.
     if (answer.payload === "Approve") {
       await agent.runAgent({ resume });
       const other = [{ interruptId: id, status: "resolved", payload: "Reject" }];
@@ -159,7 +159,7 @@ test("@ag-ui/client 1.0.0: interrupts, resumed and cancelled", async () => {
 });
 
 for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": eve018 })) {
-  // Clients look for a question's id in all turns of the session, so none is asked twice in one.
+  // Clients look up a question's ID in all turns of the session, so no question is asked twice in one session.
   for (const script of [
     [["fault:ask", { optionId: "Approve" }, "They are deleted."], ["fault:ask-text", { text: "Ada" }, "Ada"]],
     [["fault:ask-text", { text: "Bob" }, "Bob"], ["fault:ask", { optionId: "Reject" }, "They are left alone."]],
@@ -173,28 +173,28 @@ for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": 
         events.push(...result.events);
         return result;
       };
-      for (const [question, answer, said] of script) {
+      for (const [question, answer, reply] of script) {
         const { status, inputRequests, message } = await send(question);
         assert.deepEqual([status, inputRequests.length, message], ["waiting", 1, undefined]);
         await sleep(AWHILE);
         const { requestId } = inputRequests[0];
         const result = await send({ inputResponses: [{ requestId, ...answer }] });
         assert.deepEqual([result.status, result.inputRequests], ["waiting", []]);
-        assert.ok(result.message.includes(said), result.message);
+        assert.ok(result.message.includes(reply), result.message);
         assert.equal(session.state.streamIndex, events.length);
-        // Answered again it is the same, and otherwise it is refused, in the client's own error.
+        // The same answer again is accepted, a different one is refused with the client's own error.
         await assert.rejects(
           session.send({ inputResponses: [{ requestId, text: "something else" }] }),
           (error) => error.status === 409 && /another answer/.test(error.body),
         );
       }
-      // What all of that looks like: two messages of the user's, two of the assistant's, each whole.
+      // The result: two messages of the user and two of the assistant, each complete.
       const { messages } = events.reduce(reducer.reduce, reducer.initial());
       assert.deepEqual(
         messages.map(({ role, metadata }) => [role, metadata.status]),
         Array.from({ length: 2 }, () => [["user", "complete"], ["assistant", "complete"]]).flat(),
       );
-      // Another reader of the session finds the same, read from its beginning.
+      // Another reader gets the same when it reads the session from its beginning.
       const again = [];
       const other = new eve.Client({ host: server.url }).session({ ...session.state, streamIndex: 0 });
       for await (const event of other.stream()) again.push(event);

@@ -50,7 +50,7 @@ test("curl -N gets the whole turn", async () => {
   assert.deepEqual(Object.keys(turn.end.metadata).sort(), ["citations", "mode", "queue_stats", "tools_used"]);
 });
 
-test("httpx reads it as bytes, and gets each outcome", async () => {
+test("httpx reads the bytes and gets each outcome", async () => {
   const read = async (prompt) =>
     JSON.parse((await run(PYTHON, [join(HERE, "read_framed.py"), server.stream, prompt])).stdout);
   const whole = await read(QUESTION);
@@ -85,11 +85,11 @@ test("steps arrive before the answer, one by one", async () => {
     if (item.type === "text") break;
   }
   assert.equal(seen.length, 11);
-  // Ten steps, 100 ms apart: had they been held back, they would have come at once.
+  // Ten steps, 100 ms apart: if they were held back, they would arrive together.
   assert.ok(seen[10][1] - seen[0][1] > 500, "steps came together");
 });
 
-test("ai's TextStreamChatTransport, the ADR's own frontend, shows the same text", async () => {
+test("ai's TextStreamChatTransport, which the frontend of ADR 0007 uses, shows the same text", async () => {
   const chat = new TextStreamChatTransport({
     api: server.stream,
     prepareSendMessagesRequest: ({ messages }) => ({ body: { prompt: messages.at(-1).parts[0].text } }),
@@ -106,7 +106,8 @@ test("ai's TextStreamChatTransport, the ADR's own frontend, shows the same text"
     return text;
   };
   for (const [prompt, status] of [[QUESTION, "completed"], ["fault:text", "failed"], ["fault:hostile", "completed"]]) {
-    // The transport hands the raw stream on; the ADR's frontend then splits at the separators, as the decoder does.
+    // The transport passes the raw stream on; the frontend of ADR 0007 then splits at the separators, as the
+    // decoder does.
     const turn = decode(new TextEncoder().encode(await raw(prompt)));
     assert.equal(turn.finish.status, "complete");
     assert.equal(turn.end.status, status);

@@ -1,4 +1,4 @@
-// Starts the reference server, and a proxy that hurts the bytes in between.
+// Starts the reference server, and a proxy that damages the connection to it.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import net from "node:net";
@@ -11,7 +11,7 @@ const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
 /** The reference server, built by `cargo build -p ragwire-server`. */
 export const BINARY = process.env.TEST_SERVER ?? join(TARGET, "debug/ragwire-server");
 
-/** Starts a server of its own on a free port, with the sample library; `stop()` ends it and removes its data. */
+/** Starts a server on a free port, with the sample library; `stop()` ends it and removes its data. */
 export async function startServer({ args = [] } = {}) {
   const data = mkdtempSync(join(tmpdir(), "ragwire-"));
   const child = spawn(BINARY, ["serve", "--listen", "127.0.0.1:0", "--data", data, "--test-faults", ...args], {
@@ -44,7 +44,7 @@ export async function startServer({ args = [] } = {}) {
   };
 }
 
-/** A question as the ADR's frontend asks it. */
+/** A question as the frontend of ADR 0007 sends it. */
 export function ask(prompt) {
   return {
     method: "POST",
@@ -54,11 +54,12 @@ export function ask(prompt) {
 }
 
 /**
- * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer on its own; `cutAfter` breaks the connection after so many
- * bytes of the answer, headers included; `cut()` breaks all connections at once. `http10` makes it a hop that speaks HTTP/1.0
- * to the server, as nginx does unless told otherwise: a body has no length there, so that a cut looks like its end.
- * `hurts(head)` says, from a request's first bytes, whether its connection is hurt at all. `answers` holds, for each connection,
- * the request's `head`, the bytes that `came` from the server and those that `passed`.
+ * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer separately; `cutAfter` breaks the
+ * connection after that many bytes of the answer, including headers; `cut()` breaks all connections at once.
+ * With `http10` the proxy uses HTTP/1.0 to the server, as nginx does by default: a body has no length there, so
+ * a cut looks like its end. `hurts(head)` decides from a request's first bytes whether its connection is
+ * damaged at all. `answers` has for each connection the request's `head`, the bytes that `came` from the server
+ * and those that `passed`.
  */
 export async function startProxy(
   url,
@@ -72,7 +73,7 @@ export async function startProxy(
     const answer = { head: "", came: [], passed: [] };
     let passed = 0;
     let [limit, bytewise] = [Infinity, false];
-    // The server's end is told at once, also while bytes from before it are still being written one by one.
+    // The end of the server's connection is passed on at once, even while earlier bytes are written one by one.
     let [writing, ended] = [false, false];
     const finish = () => ended && !writing && client.end();
     open.add(client);
@@ -81,7 +82,7 @@ export async function startProxy(
     client.once("data", (bytes) => {
       answer.head = bytes.toString("latin1");
       if (hurts(answer.head)) [limit, bytewise] = [cutAfter, byteAtATime];
-      // A request's head comes in one piece from all clients here, and its first line always does.
+      // All clients here send a request's head in one piece, or at least its first line.
       upstream.write(http10 ? Buffer.from(answer.head.replace(" HTTP/1.1\r\n", " HTTP/1.0\r\n"), "latin1") : bytes);
       client.pipe(upstream);
     });
@@ -94,7 +95,7 @@ export async function startProxy(
       const size = bytewise ? 1 : allowed.length;
       for (let at = 0; at < allowed.length; at += size) {
         client.write(allowed.subarray(at, at + size));
-        // A turn of the event loop between two writes, so that they are not put together again.
+        // One turn of the event loop between two writes, so that they are not joined again.
         if (bytewise) await new Promise(setImmediate);
       }
       answer.passed.push(allowed);

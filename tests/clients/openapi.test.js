@@ -1,4 +1,4 @@
-// The OpenAPI document against its standard, and what a running server answers against the document.
+// Checks the OpenAPI document against its standard, and the answers of a running server against the document.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -11,14 +11,14 @@ let ajv;
 before(async () => {
   server = await startServer();
   document = await (await fetch(`${server.url}/openapi.json`)).json();
-  // `format` says how wide a number is, which JSON does not ask; a document is no schema of its own.
+  // `format` is the width of a number, which JSON does not have; the document itself is not a schema.
   ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   ajv.addSchema({ $id: "requests", ...document });
   ajv.addSchema({ $id: "responses", ...closed(document) });
 });
 after(async () => assert.equal(await server.stop(), 0));
 
-/** The same, where an object has no members that the document does not tell of. */
+/** The same schema, except that objects may have only the documented members. */
 function closed(value) {
   if (Array.isArray(value)) return value.map(closed);
   if (typeof value !== "object" || value === null) return value;
@@ -35,33 +35,33 @@ function check(which, pointer, value) {
 
 const JSON_TYPE = "application/json";
 
-/** Calls, and holds the answer against the document. */
+/** Calls a route and checks the answer against the document. */
 async function call(method, path, { body, headers = { "content-type": JSON_TYPE }, at = path } = {}) {
   const reply = await fetch(server.url + at, { method, body, headers: body === undefined ? {} : headers });
   const pointer = ["paths", path, method.toLowerCase(), "responses", String(reply.status)];
-  const told = document.paths[path][method.toLowerCase()].responses[reply.status];
-  assert.ok(told, `${method} ${path} does not tell of ${reply.status}`);
+  const documented = document.paths[path][method.toLowerCase()].responses[reply.status];
+  assert.ok(documented, `${method} ${path} does not document ${reply.status}`);
   const type = reply.headers.get("content-type")?.split(";")[0];
   if (type === undefined) {
-    assert.equal(told.content, undefined);
+    assert.equal(documented.content, undefined);
     assert.equal(await reply.text(), "");
     return null;
   }
-  assert.ok(told.content[type], `${method} ${path} does not tell of ${type}`);
+  assert.ok(documented.content[type], `${method} ${path} does not document ${type}`);
   if (type !== JSON_TYPE) return reply.text();
   const value = await reply.json();
   check("responses", [...pointer, "content", type, "schema"], value);
   return value;
 }
 
-test("it is OpenAPI 3.1", async () => {
+test("the document is OpenAPI 3.1", async () => {
   const validator = new Validator();
   const { valid, errors } = await validator.validate(document);
   assert.ok(valid, JSON.stringify(errors, null, 2));
   assert.equal(validator.version, "3.1");
 });
 
-test("examples are what their schemas ask for", () => {
+test("examples match their schemas", () => {
   let examples = 0;
   for (const [path, item] of Object.entries(document.paths)) {
     for (const [method, { requestBody }] of Object.entries(item)) {
@@ -74,7 +74,7 @@ test("examples are what their schemas ask for", () => {
   assert.equal(examples, 12);
 });
 
-test("answers are what the document says", async () => {
+test("answers match the document", async () => {
   const answered = new Set();
   const { id: session } = await call("POST", "/v1/sessions", { body: "{}" });
   const placed = (path) =>
@@ -84,7 +84,7 @@ test("answers are what the document says", async () => {
     if (example === undefined) continue;
     await call("POST", path, { body: JSON.stringify(example), at: placed(path) });
     answered.add(path);
-    // Refusals: no JSON, not what is asked for, not said to be JSON; and a failure before the response.
+    // Refusals: invalid JSON, wrong members, a missing JSON media type; and a failure before the response.
     await call("POST", path, { body: "{", at: placed(path) });
     await call("POST", path, { body: '{"title":7}', at: placed(path) });
     await call("POST", path, { body: "{}", headers: { "content-type": "text/plain" }, at: placed(path) });

@@ -9,7 +9,7 @@ import { SseDecoder } from "../../clients/js/src/sse.js";
 import { serve, vectors } from "./wires/vectors.js";
 
 const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
-// Without these Chromium looks for its maker's servers, which a closed network refuses one by one.
+// Without these flags Chromium contacts its vendor's servers, which a closed network refuses one by one.
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update"];
 
@@ -49,7 +49,7 @@ test("a question is answered with steps, text and citations that open", async ()
   await page.locator("#answer button.cite").first().click();
   const open = page.locator("#citations details[open]");
   const quote = await open.locator("blockquote").textContent();
-  // The quote stands in the passage, and the passage comes from the library.
+  // The quote is in the passage, and the passage is from the library.
   await open.locator(".chunk").waitFor();
   const chunk = (await open.locator(".chunk").textContent()).replace(/\s+/g, " ");
   assert.ok(chunk.includes(quote.replace(/\s+/g, " ")), `${quote} is not in ${chunk}`);
@@ -57,7 +57,7 @@ test("a question is answered with steps, text and citations that open", async ()
   await page.screenshot({ path: `${SHOTS}answered.png`, fullPage: true });
 });
 
-test("each step shows while retrieval runs, and text while it is written", async () => {
+test("each step is shown while retrieval runs, and text while it is written", async () => {
   await askOnPage("fault:slow");
   await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
   assert.equal(await page.textContent("#answer").then((text) => text.trim()), "", "the answer came before the steps were over");
@@ -69,7 +69,7 @@ test("each step shows while retrieval runs, and text while it is written", async
   assert.match(await page.textContent("#answer"), /word40/);
 });
 
-test("a failed turn says so and keeps what there was", async () => {
+test("a failed turn shows the failure and keeps the text so far", async () => {
   await askOnPage("fault:text");
   await state("failed");
   assert.match(await page.textContent("#answer"), /The first half of an answer/);
@@ -79,16 +79,16 @@ test("a failed turn says so and keeps what there was", async () => {
 });
 
 const words = (count) => Array.from({ length: count }, (_, at) => `word${at + 1} `).join("");
-const said = (text) => page.waitForFunction((text) => document.querySelector("#answer").textContent.includes(text), text);
+const waitForAnswer = (text) => page.waitForFunction((text) => document.querySelector("#answer").textContent.includes(text), text);
 
-test("a connection that breaks is taken up again, and nothing is lost or shown twice", async () => {
+test("a broken connection is resumed, and nothing is lost or shown twice", async () => {
   const proxy = await startProxy(server.url);
   try {
     await page.goto(proxy.url);
     await askOnPage("fault:slow");
     await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
     proxy.cut();
-    await said("word3");
+    await waitForAnswer("word3");
     proxy.cut();
     await state("completed");
     assert.equal(await page.textContent("#answer"), words(40));
@@ -99,11 +99,11 @@ test("a connection that breaks is taken up again, and nothing is lost or shown t
   }
 });
 
-test("a server that does not come back says so, and what there was is kept", async () => {
+test("a server that stays away is reported, and the text so far is kept", async () => {
   const proxy = await startProxy(server.url);
   await page.goto(proxy.url);
   await askOnPage("fault:slow");
-  await said("word3");
+  await waitForAnswer("word3");
   await proxy.stop();
   await page.waitForFunction(() => document.querySelector("#status").textContent.startsWith("The connection was lost."));
   await page.screenshot({ path: `${SHOTS}reconnecting.png`, fullPage: true });
@@ -112,11 +112,11 @@ test("a server that does not come back says so, and what there was is kept", asy
   await page.screenshot({ path: `${SHOTS}truncated.png`, fullPage: true });
 });
 
-test("a reload in mid-answer shows it again and goes on live", async () => {
+test("a reload in mid-answer shows it again and continues live", async () => {
   await askOnPage("fault:slow");
-  await said("word5");
+  await waitForAnswer("word5");
   await page.reload();
-  await said("word5");
+  await waitForAnswer("word5");
   assert.equal(await page.textContent("#asked"), "fault:slow");
   assert.equal(await page.inputValue("#prompt"), "fault:slow");
   assert.doesNotMatch(await page.textContent("#answer"), /word40/, "it still runs");
@@ -125,13 +125,13 @@ test("a reload in mid-answer shows it again and goes on live", async () => {
   await state("completed");
   assert.equal(await page.textContent("#answer"), words(40));
   assert.equal(await page.locator("#steps li").count(), 11);
-  // As long as the server keeps it, another reload shows it whole.
+  // While the server stores the turn, another reload shows the whole of it.
   await page.reload();
   await state("completed");
   assert.equal(await page.textContent("#answer"), words(40));
 });
 
-test("a turn that is no longer kept is forgotten", async () => {
+test("a turn that is no longer stored is forgotten", async () => {
   await page.evaluate(() => sessionStorage.setItem("turn", JSON.stringify({ id: "0".repeat(32), question: "Why?" })));
   await page.reload();
   await page.waitForFunction(() => sessionStorage.getItem("turn") === "null");
@@ -152,16 +152,16 @@ test("documents are uploaded, asked about, and deleted", async () => {
   await item.waitFor({ state: "detached" });
 });
 
-test("the button stops the turn itself, and what there was is kept", async () => {
+test("the button stops the turn itself, and the text so far is kept", async () => {
   await askOnPage("fault:slow");
-  await said("word3");
+  await waitForAnswer("word3");
   const turn = await page.evaluate(() => JSON.parse(sessionStorage.getItem("turn")).id);
   await page.click("#stop");
   await state("stopped");
   const shown = await page.textContent("#answer");
   assert.ok(words(40).startsWith(shown) && shown.length < words(40).length, shown);
   await page.screenshot({ path: `${SHOTS}stopped.png`, fullPage: true });
-  // It is over on the server, and every other reader is told the same.
+  // The turn has ended on the server, for every other reader too.
   const again = await fetch(`${server.url}/v1/turns/${turn}/stop`, { method: "POST" });
   assert.deepEqual(await again.json(), { stopped: false });
   await page.reload();
@@ -184,7 +184,7 @@ test("a turn that asks is answered with a button, also after a reload", async ()
   assert.deepEqual((await page.locator("#steps li").allTextContents()).slice(-1), ["Answered: Reject"]);
 });
 
-test("a turn that asks for words gets them from a field, by the keyboard", async () => {
+test("a turn that asks for text gets it from a field, by keyboard", async () => {
   await page.setViewportSize({ width: 360, height: 740 });
   await askOnPage("fault:ask-text");
   const field = page.getByRole("textbox", { name: "What is your name?" });
@@ -197,7 +197,7 @@ test("a turn that asks for words gets them from a field, by the keyboard", async
   assert.equal(await page.textContent("#answer"), "Hello, <b>Ada</b>.");
 });
 
-test("who waits is told how many are before", async () => {
+test("a waiting user sees how many turns are ahead", async () => {
   const full = await startServer({ args: ["--max-turns", "1"] });
   try {
     const first = new AbortController();
@@ -227,14 +227,14 @@ test("nothing in an answer or a document becomes markup", async () => {
 
 const EVENT_STREAM = { "content-type": "text/event-stream", "access-control-allow-origin": "*" };
 
-/** Goes to a page on this machine without a policy of its own, so that nothing stands between it and the servers below. */
+/** Opens a local page without a content security policy, which could block the servers below. */
 async function plainPage() {
   const empty = await serve(["<!doctype html>"], { headers: { "content-type": "text/html" } });
   await page.goto(empty.url);
   await empty.stop();
 }
 
-/** What an EventSource hands to listeners of these types, up to the first event of the type `last`. */
+/** The events that an EventSource passes to listeners of these types, up to the first event of the type `last`. */
 function listen(url, types, last = "end") {
   const inPage = ([url, types, last]) =>
     new Promise((resolve) => {
@@ -251,7 +251,7 @@ function listen(url, types, last = "end") {
   return page.evaluate(inPage, [url, types, last]);
 }
 
-test("an EventSource sees each frame under its type, with its index", async () => {
+test("an EventSource gets each frame under its type, with its index", async () => {
   await plainPage();
   const chunks = [
     ": keep-alive\n\n",
@@ -275,7 +275,7 @@ test("an EventSource sees each frame under its type, with its index", async () =
     assert.deepEqual(await listen(server.url, types), expected);
     await server.stop();
   }
-  // A connection that breaks is made anew after the time that the stream said, with the index of the last frame.
+  // After the retry time of the stream, a broken connection is opened again with the index of the last frame.
   const server = await serve(chunks, { headers: EVENT_STREAM, cutAfter: 3 });
   const twice = page.evaluate((url) => {
     window.source = new EventSource(url);
@@ -289,7 +289,7 @@ test("an EventSource sees each frame under its type, with its index", async () =
   await server.stop();
 });
 
-test("an EventSource and our decoder see the same in every vector that is complete", async () => {
+test("an EventSource and our decoder get the same from every complete vector", async () => {
   await plainPage();
   const complete = [...vectors("sse").values()].filter(({ finish }) => finish === "complete");
   assert.ok(complete.length >= 15, `${complete.length} vectors`);
@@ -299,7 +299,7 @@ test("an EventSource and our decoder see the same in every vector that is comple
     const server = await serve([stream], { headers: EVENT_STREAM });
     const seen = await listen(server.url, [...new Set(["message", "text", "end", ...types])]);
     await server.stop();
-    // What the browser saw, spelled plainly.
+    // The events that the browser got, as a minimal stream.
     const plain = seen.map(([type, data, index]) => `id: ${index}\nevent: ${type}\n${data.replace(/^/gm, "data: ")}\n\n`);
     const [ours, theirs] = [new SseDecoder(), new SseDecoder()];
     const items = ours.feed(new Uint8Array(stream));

@@ -1,6 +1,7 @@
-"""Reads one framed turn with httpx, as bytes, and prints what it saw as JSON.
+"""Reads one framed turn with httpx, as bytes, and prints the result as JSON.
 
-Read by bytes, not by lines: `aiter_lines` takes 0x1D and 0x1E for line ends and deletes them (PROTOCOL.md, F-01).
+It reads bytes and not lines, because `aiter_lines` takes 0x1D and 0x1E for line ends and deletes them
+(PROTOCOL.md, F-01).
 """
 
 import json

@@ -15,7 +15,7 @@ let server;
 before(async () => (server = await startServer()));
 after(async () => assert.equal(await server.stop(), 0));
 
-/** Reads to the end with an `EventSource`, until it stops by itself: what it was handed, and why it stopped. */
+/** Reads with an `EventSource` until it stops by itself; returns its events and the reason why it stopped. */
 function listen(url) {
   return new Promise((resolve) => {
     const source = new EventSource(url);
@@ -28,9 +28,9 @@ function listen(url) {
   });
 }
 
-test("an EventSource whose connection breaks every second misses nothing, sees nothing twice, and stops at the end", { timeout: 120_000 }, async () => {
+test("an EventSource whose connection breaks every second misses nothing, gets nothing twice, and stops at the end", { timeout: 120_000 }, async () => {
   const question = ask("fault:long");
-  // It cannot post, so the turn is begun for it.
+  // It cannot send a POST, so the test starts the turn.
   const begun = await fetch(`${server.url}/v1/turns`, { ...question, headers: { ...question.headers, prefer: "respond-async" } });
   assert.equal(begun.status, 202);
   const path = begun.headers.get("location");
@@ -50,7 +50,7 @@ test("an EventSource whose connection breaks every second misses nothing, sees n
   const ids = proxy.answers.map(({ head }) => last(head));
   assert.ok(ids.length >= 5, `${ids.length} connections`);
   assert.equal(ids[0], undefined);
-  assert.equal(ids.at(-1), whole.seen.at(-1)[2], "it came back once more, and was told that this is all");
+  assert.equal(ids.at(-1), whole.seen.at(-1)[2], "it reconnected once more and got no further frame");
   const connections = proxy.answers.length;
   await sleep(4000);
   assert.equal(proxy.answers.length, connections, "it does not come again");
@@ -60,7 +60,7 @@ test("an EventSource whose connection breaks every second misses nothing, sees n
 const CLIENTS = { "ai 5.0.277": ai5, "ai 6.0.322": ai6, "ai 7.0.173": ai7 };
 const plain = (value) => JSON.parse(JSON.stringify(value));
 
-/** The message that a stream makes in the end. */
+/** The final message of a stream. */
 async function message(ai, stream) {
   let last;
   for await (const state of ai.readUIMessageStream({ stream })) last = state;
@@ -78,17 +78,17 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     const shown = () => broken.lastMessage?.parts.find((part) => part.type === "text")?.text ?? "";
     while (!shown().includes("word3")) await sleep(20);
 
-    // Somebody else reads it from its beginning to its end, undisturbed.
+    // Another client reads it from the beginning to the end on an undamaged connection.
     const undisturbed = message(ai, await transport(server.url).reconnectToStream({ chatId }));
     proxy.cut();
     await sent;
     assert.equal(broken.status, "error");
     assert.ok(!shown().includes("word40"));
-    // The page that lost it has a part of it already, and shows nothing twice.
+    // The page that lost the connection has a part of the answer, and shows nothing twice.
     const inPlace = broken.resumeStream();
 
     const asked = broken.messages.slice(0, 1);
-    // The page is loaded again: what was asked it has from its store, and the answer from here.
+    // The page is reloaded: it has the question from its store and gets the answer from the server.
     const reloaded = new Chat({ id: chatId, transport: transport(proxy.url), messages: asked });
     const resumed = reloaded.resumeStream();
     const again = message(ai, await transport(server.url).reconnectToStream({ chatId }));
@@ -103,7 +103,7 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     }
     assert.deepEqual(await again, whole);
 
-    // It is over: there is nothing to be resumed, and nothing changes.
+    // The turn has ended: there is nothing to resume, and nothing changes.
     assert.equal(await transport(server.url).reconnectToStream({ chatId }), null);
     await reloaded.resumeStream();
     assert.deepEqual([reloaded.status, reloaded.messages.length], ["ready", 2]);
@@ -122,7 +122,7 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     await sent;
     assert.deepEqual([chat.status, chat.lastMessage.metadata.status], ["ready", "stopped"]);
     assert.deepEqual(await stop(), { stopped: false });
-    // `chat.stop()` only goes away: the turn would go on for its grace, were it not for the next question.
+    // `chat.stop()` only disconnects: without the next question the turn would continue for its grace period.
     sent = chat.sendMessage({ text: "fault:silent" });
     while (chat.status !== "streaming") await sleep(20);
     await chat.stop();

@@ -1,4 +1,4 @@
-// The chat routes of the reference server, as the clients they are made for call them.
+// The chat routes of the reference server, called by the clients for which they are made.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
@@ -14,12 +14,12 @@ const FALLBACK = "I hit an internal error while gathering evidence. Please retry
 const HALF = "The first half of an answer that breaks ";
 
 let server;
-/** The turn, as the framed wire tells it. */
-let told;
+/** The turn as the framed wire sends it. */
+let framedTurn;
 before(async () => {
   server = await startServer();
   const reply = await fetch(`${server.url}/v1/turns`, ask(QUESTION));
-  told = framed(new Uint8Array(await reply.arrayBuffer()));
+  framedTurn = framed(new Uint8Array(await reply.arrayBuffer()));
 });
 after(async () => assert.equal(await server.stop(), 0));
 
@@ -69,12 +69,12 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
       assert.deepEqual(errors, []);
       assert.match(message.id, /^[0-9a-f]{32}$/);
       const texts = message.parts.filter((part) => part.type === "text");
-      assert.deepEqual(texts.map(({ text, state }) => [text, state]), [[told.text, "done"]]);
-      assert.deepEqual(message.metadata.citations, told.citations);
+      assert.deepEqual(texts.map(({ text, state }) => [text, state]), [[framedTurn.text, "done"]]);
+      assert.deepEqual(message.metadata.citations, framedTurn.citations);
     }
   });
 
-  test(`${name} hears of failures`, async () => {
+  test(`${name} reports failures`, async () => {
     const errors = [];
     let message;
     const stream = await send(history("fault:text"));
@@ -90,7 +90,7 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     }
   });
 
-  test(`${name} shows what a turn asks, and the page answers`, async () => {
+  test(`${name} shows the question of a turn, and the page answers`, async () => {
     let turn;
     const stream = await send(history("fault:ask"), {
       fetch: async (...request) => {
@@ -119,12 +119,12 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     assert.equal(await chat.reconnectToStream({ chatId: "chat" }), null);
   });
 
-  test(`${name} reads the framed wire where it accepts text`, async () => {
+  test(`${name} reads the framed wire if it accepts text`, async () => {
     const chat = new ai.TextStreamChatTransport({ api: `${server.url}/api/chat`, headers: { accept: "text/plain" } });
     const stream = await chat.sendMessages({ chatId: "chat", messages: history(QUESTION), trigger: "submit-message" });
     let text = "";
     for await (const part of stream) if (part.type === "text-delta") text += part.delta;
-    assert.deepEqual(framed(new TextEncoder().encode(text)), told);
+    assert.deepEqual(framed(new TextEncoder().encode(text)), framedTurn);
   });
 }
 
@@ -134,12 +134,12 @@ test("an AG-UI agent runs, twice in one thread", async () => {
     agent.addMessage({ id: question, role: "user", content: question });
     const { result, newMessages } = await agent.runAgent({});
     if (question !== QUESTION) continue;
-    assert.deepEqual(result.citations, told.citations);
-    assert.deepEqual(newMessages.map(({ role, content }) => [role, content]), [["assistant", told.text]]);
+    assert.deepEqual(result.citations, framedTurn.citations);
+    assert.deepEqual(newMessages.map(({ role, content }) => [role, content]), [["assistant", framedTurn.text]]);
   }
 });
 
-test("an AG-UI agent hears of failures", async () => {
+test("an AG-UI agent reports failures", async () => {
   const run = async (content) => {
     const agent = new HttpAgent({ url: `${server.url}/ag-ui`, threadId: "thread" });
     agent.addMessage({ id: "1", role: "user", content });
@@ -159,7 +159,7 @@ test("an AG-UI agent hears of failures", async () => {
   assert.deepEqual(await run("fault:reject"), { thrown: "HTTP 500" });
 });
 
-test("what a run of AG-UI asks may be answered elsewhere, and its next run goes on", async () => {
+test("a question of an AG-UI run may be answered elsewhere, and the next run continues", async () => {
   let turn;
   const agent = new HttpAgent({
     url: `${server.url}/ag-ui`,
@@ -196,18 +196,18 @@ test("OpenAI's SDK finds the model and asks it", async () => {
   assert.equal((await openai().models.retrieve("ragwire")).id, "ragwire");
   const { data, response } = await openai().chat.completions.create(completion(QUESTION)).withResponse();
   assert.equal(response.status, 200);
-  assert.equal(data.choices[0].message.content, told.text);
-  assert.deepEqual(data.ragwire.citations, told.citations);
+  assert.equal(data.choices[0].message.content, framedTurn.text);
+  assert.deepEqual(data.ragwire.citations, framedTurn.citations);
   let text = "";
   const events = [];
   for await (const chunk of await openai().chat.completions.create(completion(QUESTION, { stream: true }))) {
     text += chunk.choices[0]?.delta.content ?? "";
     if (chunk.ragwire?.event) events.push(chunk.ragwire.event.event);
   }
-  assert.deepEqual([text, events], [told.text, told.events]);
+  assert.deepEqual([text, events], [framedTurn.text, framedTurn.events]);
 });
 
-test("OpenAI's SDK hears of failures in its own classes", async () => {
+test("OpenAI's SDK raises failures as its own classes", async () => {
   const create = (...asked) => openai().chat.completions.create(completion(...asked));
   const no = (type, code) => (error) =>
     error.constructor === type && error.code === code && /^[0-9a-f]{32}$/.test(error.requestID);
@@ -226,8 +226,8 @@ test("OpenAI's SDK hears of failures in its own classes", async () => {
   assert.equal(text, HALF);
 });
 
-// The reader printed on the session chat's page, by its rules: lines that begin with `data: `, each JSON.
-test("the session chat's page gets its session back", async () => {
+// Follows the rules of the session chat's page: lines that begin with `data: `, each JSON.
+test("the session chat's reader gets its session", async () => {
   const post = (path, body) =>
     fetch(`${server.url}/v1/sessions${path}`, {
       method: "POST",
@@ -241,9 +241,9 @@ test("the session chat's page gets its session back", async () => {
     .filter((line) => line.startsWith("data: "))
     .map((line) => JSON.parse(line.slice(6)));
   const { type, response, session } = events.at(-1);
-  assert.deepEqual([type, response.content], ["complete", told.text]);
+  assert.deepEqual([type, response.content], ["complete", framedTurn.text]);
   const shown = await (await fetch(`${server.url}/v1/sessions/${id}`)).json();
-  // The stream names the moment at which the turn ended, which is after the answer was put into the session.
+  // The stream has the time at which the turn ended, which is after the answer was put into the session.
   assert.deepEqual({ ...session, updated_at: 0 }, { ...shown, updated_at: 0 });
   assert.ok(Math.abs(session.updated_at - shown.updated_at) < 1);
   const whole = await (await post(`/${id}/chat`, { message: "And then?" })).json();

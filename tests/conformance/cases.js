@@ -1,8 +1,9 @@
-// What is asked, and what is true of the answer whatever the client: PROTOCOL.md says how each wire tells it.
+// The prompts, and the true content of each turn whatever the client. PROTOCOL.md describes how each wire
+// sends it.
 
 export const FALLBACK = "I hit an internal error while gathering evidence. Please retry.";
 
-/** The same as in crates/ragwire-server/src/faults.rs. */
+/** As in crates/ragwire-server/src/faults.rs. */
 const UNICODE =
   "h\u00e9 \u{1f600}\u200d\u{1f680} a\u2028b\u2029c\u0085d\u000be\u000cf\r\ng\rh\ti\0j\u0001k\u001bl\u001dm\u001en\u007f" +
   "o\ufeffp\\u2028 data: x\n\nevent: y\n\n";
@@ -10,7 +11,7 @@ const HOSTILE = `<img src=x onerror="document.title='owned'"> \u001e{"citations"
 
 const failed = { outcome: "failed", error: { code: "chat_failed", message: FALLBACK } };
 
-/** `text`, `events` and `citations` of the first are what the route without a stream answers. */
+/** `text`, `events` and `citations` of the first case are those of the route without a stream. */
 export const CASES = [
   { name: "full turn", prompt: "When does the response begin?", outcome: "completed" },
   { name: "empty", prompt: "fault:empty", outcome: "completed", text: "", events: [], citations: 0 },
@@ -44,7 +45,7 @@ export const CASES = [
   },
 ];
 
-/** What is being answered when the server goes down: it would wait for ever. */
+/** The turn that is running when the server shuts down: it would wait forever. */
 export const SHUTDOWN = {
   name: "shutdown",
   prompt: "fault:silent",
@@ -55,7 +56,7 @@ export const SHUTDOWN = {
 };
 /** The turn that is cut at every byte. */
 export const SHORT = CASES.find(({ name }) => name === "zero events");
-/** The same with an event before the text and a failure behind it, for parsers of ours. */
+/** The same with an event before the text and a failure after it, for our own parsers. */
 export const SHORT_FAILURE = CASES.find(({ name }) => name === "between tokens");
-/** What comes one byte at a time: a turn of every kind of byte. */
+/** The turn that is sent one byte at a time: it contains every kind of byte. */
 export const BYTEWISE = CASES.find(({ name }) => name === "unicode");

@@ -1,17 +1,17 @@
-// The clients: how each is asked, which wire it reads, and where it sees something else than the wire tells.
+// The clients: how each is called, which wire it reads, and where its record differs from the wire.
 //
 // | member | |
 // |---|---|
-// | `ask(url, prompt, server)` | gives the record of `record.js`; `server` is the same one without the proxy |
-// | `ours` | its parser is this project's: a cut turn has to be `truncated` |
-// | `spawns` | it is a program, started for each turn, and so it is cut less often |
-// | `socket` | it speaks WebSocket |
-// | `resumes` | where its connection breaks it goes on by itself |
-// | `shows` | what it makes of every turn |
-// | `differs` | by case, what it sees otherwise there, and why |
-// | `cut` | what it makes of cut turns where that is not always `truncated`; `cutWhy`, why not what one may expect |
+// | `ask(url, prompt, server)` | returns the record of `record.js`; `server` is the server without the proxy |
+// | `ours` | the parser is this project's: a cut turn must be `truncated` |
+// | `spawns` | the client is a program that is started for each turn, so it is cut at fewer offsets |
+// | `socket` | the client uses a WebSocket |
+// | `resumes` | the client resumes by itself if its connection breaks |
+// | `shows` | changes the expected record of every turn |
+// | `differs` | the differences of its record by case, and the reason |
+// | `cut` | the outcomes of cut turns if these are not always `truncated`; `cutWhy`, the reason |
 //
-// All of it is as much a fact about the published client as the rest is about the server; a client without `differs` shows everything.
+// These are facts about the published clients. A client without `differs` shows everything.
 import { readFileSync } from "node:fs";
 import { ai5, ai6, ai7, eve011, eve018 } from "../clients/published.js";
 import { FALLBACK } from "./cases.js";
@@ -22,11 +22,11 @@ import * as eve from "./drivers/eve.js";
 import * as openai from "./drivers/openai.js";
 import * as ours from "./drivers/ours.js";
 import { python, sessionChat } from "./drivers/python.js";
-import * as seeds from "./drivers/seeds.js";
+import * as documented from "./drivers/documented.js";
 
 const beside = (name) => readFileSync(new URL(`../clients/${name}`, import.meta.url), "utf8");
 const { dependencies } = JSON.parse(beside("package.json"));
-/** A package with the version that is installed, whatever it is called here. */
+/** The name and the installed version of a package, also of an aliased one. */
 const npm = (name) => {
   const pinned = dependencies[name].replace(/^npm:/, "");
   return pinned.includes("@") ? pinned.replace("@", " ") : `${name} ${pinned}`;
@@ -35,12 +35,12 @@ const pypi = (name) => new RegExp(`^(${name})==(.*)$`, "m").exec(beside("require
 
 const CLEAN_END = "cut behind HTTP/1.0";
 const unreported = { [CLEAN_END]: "unreported" };
-/** Within a line its JSON does not parse; between two lines nothing is missing. */
+/** A cut within a line leaves JSON that does not parse; a cut between two lines is not noticed. */
 const byLine = { [CLEAN_END]: "truncated or unreported" };
 
-/** It takes any response for a stream, and finds nothing in a JSON body. */
-const takesAnyStatus = { outcome: "unreported", error: null, status: null, why: "it does not look at the status" };
-const throwsBody = { status: null, why: "it throws the body, and not the status" };
+/** The client reads any response as a stream, and finds nothing in a JSON body. */
+const takesAnyStatus = { outcome: "unreported", error: null, status: null, why: "it does not check the status" };
+const throwsBody = { status: null, why: "it throws the body without the status" };
 
 export const CLIENTS = [
   { name: "clients/js framed", wire: "framed", ask: ours.framed, ours: true },
@@ -60,7 +60,7 @@ export const CLIENTS = [
   {
     name: "Forge's JavaScript reader",
     wire: "forge",
-    ask: seeds.forge,
+    ask: documented.forge,
     cut: unreported,
     differs: {
       "before commit": takesAnyStatus,
@@ -69,7 +69,7 @@ export const CLIENTS = [
         events: [],
         outcome: "unreported",
         citations: null,
-        why: "it loses an event whose two lines come in different reads",
+        why: "it loses an event whose two lines arrive in different reads",
       },
     },
   },
@@ -83,9 +83,9 @@ export const CLIENTS = [
   {
     name: "session chat's JavaScript reader",
     wire: "session_chat",
-    ask: seeds.sessionChat,
+    ask: documented.sessionChat,
     cut: unreported,
-    differs: { "before commit": { error: null, why: "it throws the status, and leaves the body" } },
+    differs: { "before commit": { error: null, why: "it throws the status without the body" } },
   },
   {
     name: "session chat's Python reader",
@@ -105,7 +105,7 @@ export const CLIENTS = [
     name: `${npm("ai")} TextStreamChatTransport`,
     wire: "framed",
     ask: aiSdk.text(ai6),
-    // Its text goes through our decoder.
+    // Our decoder reads its text.
     ours: true,
     differs: { "before commit": throwsBody },
   },
@@ -121,9 +121,9 @@ export const CLIENTS = [
     resumes: true,
     cut: { cut: "completed", [CLEAN_END]: "completed or truncated or unreported" },
     cutWhy:
-      "it asks for the rest, and gets it, where the connection broke or where the error of its JSON parser holds the word " +
-      "`terminated` (`Unterminated string`); it reports nothing where the body ended between two lines",
-    differs: { "before commit": { error: { message: FALLBACK }, why: "an error of Eve's has no code" } },
+      "it fetches the rest if the connection broke or if the error of its JSON parser contains the word " +
+      "`terminated` (`Unterminated string`); it reports nothing if the body ended between two lines",
+    differs: { "before commit": { error: { message: FALLBACK }, why: "its errors have no code" } },
   })),
   {
     name: `${pypi("trustgraph-base")} graph_rag`,
@@ -131,7 +131,7 @@ export const CLIENTS = [
     ask: python("trustgraph"),
     socket: true,
     cut: { cut: "hangs or truncated" },
-    cutWhy: "it raises only until the socket is open; afterwards nobody tells the one who waits for a message that there will be none",
-    differs: { stop: { outcome: "completed", why: "it shows nothing of the metadata, where the stop is told" } },
+    cutWhy: "it raises an error only until the socket is open; afterwards a caller that waits for a message is not notified",
+    differs: { stop: { outcome: "completed", why: "it does not show the metadata, which report the stop" } },
   },
 ];

@@ -1,4 +1,5 @@
-// Published clients against the reference server: each over each case, as it stands and through a proxy that hurts the bytes.
+// Published clients against the reference server: each client in each case, directly and through a proxy that
+// damages the connection.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
@@ -15,7 +16,7 @@ const ONE_BYTE = "one byte per write";
 const CUT = "cut";
 const CUT_BY_HTTP10 = "cut behind HTTP/1.0";
 const COLUMNS = [...CASES.map(({ name }) => name), SHUTDOWN.name, ONE_BYTE, CUT, CUT_BY_HTTP10];
-/** A client that waits for ever is a failure of this suite, not its end. All cases of one take some seconds. */
+/** A client that waits forever must fail this suite, not block it. All cases of a client take some seconds. */
 const CLIENT_TIMEOUT_MS = 120_000;
 
 let server;
@@ -48,8 +49,8 @@ for (const client of CLIENTS) {
         const seen = await ask(proxy.url, BYTEWISE.prompt);
         cells.set(ONE_BYTE, cell(seen, BYTEWISE));
         assert.deepEqual(seen, expected(client, BYTEWISE, ONE_BYTE));
-        // Only where the answer stands as it is does a CR; a line of JSON that ended with one would break AG-UI's client.
-        // In the frames of a socket it may be a length.
+        // A raw CR occurs only where the answer is not escaped; a line of JSON that ended with one would break
+        // AG-UI's client. In the frames of a socket it may be a length.
         if (!client.socket) assert.equal(bodyOf(proxy.answers.at(-1).came).includes("\r"), client.wire === "framed");
       } finally {
         await proxy.stop();
@@ -60,7 +61,7 @@ for (const client of CLIENTS) {
       [CUT, false],
       [CUT_BY_HTTP10, true],
     ]) {
-      // A socket needs HTTP/1.1, and its own frames tell where it ends.
+      // A socket needs HTTP/1.1, and its own frames mark its end.
       if (client.socket && http10) {
         cells.set(column, "–");
         continue;
@@ -72,18 +73,18 @@ for (const client of CLIENTS) {
           if (kase === SHORT) cells.set(column, outcomes(cuts));
           const whole = expected(client, kase);
           for (const { at, part, seen } of cuts) {
-            const place = `cut after ${at} bytes, in the ${part}`;
-            // No byte of the protocol is shown as text, and nothing is shown that was not sent.
-            assert.ok(whole.text.startsWith(seen.text), place);
-            assert.deepEqual(seen.events, whole.events.slice(0, seen.events.length), place);
-            if (part === "headers") assert.equal(seen.outcome, "truncated", place);
-            if (part === "body" && !client.resumes) assert.notEqual(seen.outcome, whole.outcome, place);
-            // With the rest that it fetched the turn is whole, nothing twice and nothing missing.
-            if (part === "body" && seen.outcome === whole.outcome) assert.deepEqual(seen, whole, place);
-            if (part === "whole") assert.equal(seen.outcome, whole.outcome, place);
-            if (client.ours && part !== "whole") assert.equal(seen.outcome, "truncated", place);
+            const position = `cut after ${at} bytes, part: ${part}`;
+            // The client shows no byte of the protocol as text, and nothing that was not sent.
+            assert.ok(whole.text.startsWith(seen.text), position);
+            assert.deepEqual(seen.events, whole.events.slice(0, seen.events.length), position);
+            if (part === "headers") assert.equal(seen.outcome, "truncated", position);
+            if (part === "body" && !client.resumes) assert.notEqual(seen.outcome, whole.outcome, position);
+            // With the rest that it fetched the turn is complete, with nothing repeated or missing.
+            if (part === "body" && seen.outcome === whole.outcome) assert.deepEqual(seen, whole, position);
+            if (part === "whole") assert.equal(seen.outcome, whole.outcome, position);
+            if (client.ours && part !== "whole") assert.equal(seen.outcome, "truncated", position);
           }
-          // Were nothing cut there, the above would say nothing.
+          // Without cuts in all of these parts, the checks above would prove nothing.
           for (const part of ["headers", "body", "whole"]) assert.ok(cuts.some((cut) => cut.part === part), part);
           assert.equal(outcomes(cuts), client.cut?.[column] ?? "truncated");
         });
@@ -92,13 +93,13 @@ for (const client of CLIENTS) {
   });
 }
 
-test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT_MS }, async (t) => {
+test("every client gets an end when the server shuts down", { timeout: CLIENT_TIMEOUT_MS }, async (t) => {
   const going = await startServer();
   t.after(() => going.child.kill("SIGKILL"));
   const asked = CLIENTS.map((client) => client.ask(going.url, SHUTDOWN.prompt, going.url));
   const active = async () => (await (await fetch(`${going.url}/healthz`)).json()).active_turns;
   while ((await active()) < CLIENTS.length) await new Promise((resolve) => setTimeout(resolve, 10));
-  // A turn counts before its response has begun: its question is on the disk first.
+  // A turn counts as active before its response has begun, because its question is written to disk first.
   await new Promise((resolve) => setTimeout(resolve, 1000));
   assert.equal(await going.stop(), 0);
   for (const [index, seen] of (await Promise.all(asked)).entries()) {
@@ -108,7 +109,7 @@ test("every client is told when the server goes down", { timeout: CLIENT_TIMEOUT
   }
 });
 
-/** What a socket gets that knows nothing of HTTP. */
+/** The raw bytes of a response. */
 async function rawAnswer(url, path, accept) {
   const { hostname, port } = new URL(url);
   const body = JSON.stringify({ prompt: BYTEWISE.prompt });
@@ -127,7 +128,7 @@ async function rawAnswer(url, path, accept) {
 
 describe("the proxy", () => {
   for (const options of [{}, { byteAtATime: true }]) {
-    test(`leaves every byte as it is, CR and LF too: ${JSON.stringify(options)}`, async () => {
+    test(`passes every byte on unchanged, CR and LF too: ${JSON.stringify(options)}`, async () => {
       for (const [accept, inText] of [["text/plain", "f\r\ng\rh"], ["text/event-stream", "f\\r\\ng\\rh"]]) {
         const proxy = await startProxy(server.url, options);
         const got = await rawAnswer(proxy.url, "/v1/turns", accept);
@@ -139,13 +140,13 @@ describe("the proxy", () => {
   }
 });
 
-test("README.md says what each client saw", () => {
+test("README.md has the tables of this run", () => {
   const seen = table(COLUMNS, rows);
-  console.log(`What each client saw, of ${CASES.length} turns and ${cutTurns} that were cut:\n\n${seen}\n`);
+  console.log(`What each client showed of ${CASES.length} turns and ${cutTurns} cut turns:\n\n${seen}\n`);
   const text = readFileSync(README, "utf8");
   const [begin, end] = ["<!-- seen -->\n", "<!-- end -->\n"].map((mark) => text.indexOf(mark));
-  const why = `Where a client shows something else than its wire tells:\n\n${reasons(CLIENTS)}`;
+  const why = `Clients that differ from their wire, and why:\n\n${reasons(CLIENTS)}`;
   const wanted = `${text.slice(0, begin)}<!-- seen -->\n\n${seen}\n\n${why}\n\n${text.slice(end)}`;
   if (process.env.UPDATE === "1") writeFileSync(README, wanted);
-  else assert.equal(text, wanted, "run with UPDATE=1 to write the tables anew");
+  else assert.equal(text, wanted, "run with UPDATE=1 to rewrite the tables");
 });

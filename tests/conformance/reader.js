@@ -1,13 +1,14 @@
-// `HttpAgent` of @ag-ui/client: takes jobs `{id, url, prompt}` a line, and answers each with `{id, seen}`.
+// `HttpAgent` of @ag-ui/client: reads jobs `{id, url, prompt}`, one on each line, and answers each with
+// `{id, seen}`.
 import { createInterface } from "node:readline";
 import { read } from "../clients/wires/read_ag_ui.js";
 import { broke, nothing, refused } from "./record.js";
 
-// Both besides the failure that it reports.
+// The client logs and rejects in addition to the failure that it reports.
 process.on("unhandledRejection", () => {});
 console.error = () => {};
 
-/** The names of the events that those of AG-UI stand for. */
+/** The names of our events that an AG-UI event represents. */
 const eventOf = (event) => {
   if (event.type === "CUSTOM") return [event.name];
   return event.type === "REASONING_START" ? ["reasoning"] : [];

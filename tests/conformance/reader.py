@@ -1,6 +1,8 @@
-"""The Python clients, in one process: takes jobs `{"id", "client", "url", "prompt", "session"?}` a line and answers each with `{"id", "seen"}`.
+"""The Python clients in one process.
 
-`seen` is the record of record.js. A failure to reach a server is seen by the client like any other break.
+Reads jobs `{"id", "client", "url", "prompt", "session"?}`, one on each line, and answers each with
+`{"id", "seen"}`, where `seen` is the record of record.js. A server that cannot be reached is recorded like
+any other broken connection.
 """
 
 import asyncio
@@ -20,22 +22,23 @@ from trustgraph.api.exceptions import TrustGraphException
 
 WIRES = pathlib.Path(__file__).parents[1] / "clients" / "wires"
 
-# Each new client reads the system's certificates, 40 ms, and nothing here is encrypted. `openai` brings an httpx of its own.
+# Each new client reads the system's certificates, which takes 40 ms, and nothing here is encrypted. `openai`
+# has its own httpx.
 for library in (httpx, httpx2):
     transports = library._transports.default
     transports.create_ssl_context = functools.cache(transports.create_ssl_context)
 
 
 def load(path):
-    """A reader of tests/clients/wires as a module; none of them is in a package."""
+    """Loads a reader of tests/clients/wires as a module; the readers are not in a package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-forge_seed = load(WIRES / "seed_readers" / "forge.py")
-session_chat_seed = load(WIRES / "seed_readers" / "session_chat.py")
+forge_reader = load(WIRES / "documented_readers" / "forge.py")
+session_chat_reader = load(WIRES / "documented_readers" / "session_chat.py")
 
 
 def nothing():
@@ -44,8 +47,8 @@ def nothing():
 
 def refused(seen, status, body):
     error = json.loads(body)["error"]
-    told = {"code": error["code"], "message": error["message"]}
-    seen.update(status=status, outcome="http-error", error=told)
+    reported = {"code": error["code"], "message": error["message"]}
+    seen.update(status=status, outcome="http-error", error=reported)
 
 
 def broke(seen, error):
@@ -60,7 +63,7 @@ def end(seen, status, metadata, error):
 
 
 async def ask(seen, url, accept, prompt):
-    """The lines of an answer, read with `aiter_lines` as the seeds' Python readers do."""
+    """The lines of an answer, read with `aiter_lines` as the documented Python readers do."""
     async with httpx.AsyncClient() as client:
         async with client.stream("POST", f"{url}/v1/turns", json={"prompt": prompt}, headers={"accept": accept}) as response:
             if response.status_code != 200:
@@ -92,7 +95,7 @@ async def sse(seen, url, prompt):
 
 
 async def framed(seen, url, prompt):
-    """By bytes: PROTOCOL.md, F-01 says why not by lines."""
+    """Reads bytes, because line readers do not work: PROTOCOL.md, F-01."""
     path = f"/v1/rag/sessions/{uuid.uuid4()}/messages/stream"
     body = b""
     async with httpx.AsyncClient() as client:
@@ -104,7 +107,7 @@ async def framed(seen, url, prompt):
                     body += chunk
             finally:
                 head, _, rest = body.partition(b"\x1d")
-                # An unfinished line is no event.
+                # An unfinished line is not an event.
                 lines = head.split(b"\n")[:-1]
                 seen["events"] = [json.loads(line)["event"] for line in lines if line.strip()]
                 text, found, trailer = rest.partition(b"\x1e")
@@ -122,17 +125,17 @@ def close_framed(seen, trailer):
     end(seen, metadata.get("status", "completed"), metadata, metadata.get("error"))
 
 
-# What the reader saw is one list for all that it reads.
+# The reader collects the events of all its streams in one list.
 forge_reads = asyncio.Lock()
 
 
 async def forge(seen, url, prompt):
     async with forge_reads:
-        forge_seed.seen.clear()
+        forge_reader.seen.clear()
         try:
-            await forge_seed.stream_query(f"{url}/api/query/stream", prompt, "direct")
+            await forge_reader.stream_query(f"{url}/api/query/stream", prompt, "direct")
         finally:
-            for data in forge_seed.seen:
+            for data in forge_reader.seen:
                 forge_event(seen, data)
 
 
@@ -145,7 +148,7 @@ def forge_event(seen, data):
         case "done" if seen["outcome"] == "unreported":
             seen["outcome"] = data.get("status", "completed")
         case "done":
-            pass  # The `error` before it has said how the turn ended.
+            pass  # The `error` before it has set the outcome.
         case name:
             seen["events"].append(name)
             if name == "sources":
@@ -153,12 +156,12 @@ def forge_event(seen, data):
 
 
 async def session_chat(seen, url, prompt, session):
-    async for event in session_chat_seed.stream_chat(f"{url}/v1/sessions/{session}/chat/stream", prompt):
+    async for event in session_chat_reader.stream_chat(f"{url}/v1/sessions/{session}/chat/stream", prompt):
         match event["type"]:
             case "complete":
                 response = event["response"]
                 seen.update(outcome="completed" if response["finished"] else "stopped", text=response["content"])
-                # Metadata with nothing in it are left out.
+                # Empty metadata is left out.
                 seen["citations"] = len(event.get("metadata", {}).get("citations", []))
             case "error":
                 seen.update(outcome="failed", error={"message": event["error"]})
@@ -211,7 +214,7 @@ async def openai_whole(seen, url, prompt):
         openai_raised(seen, error)
 
 
-# How long a client may take to notice that its socket is gone.
+# The time for a client to notice that its socket is closed.
 GRACE_S = 0.1
 
 
@@ -220,7 +223,7 @@ async def trustgraph(seen, url, prompt):
 
 
 def trustgraph_ask(seen, url, prompt):
-    """With the synchronous client, which runs a loop of its own between two chunks."""
+    """Asks with the synchronous client, which runs its own loop between two chunks."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     socket = Api(url).socket()
@@ -228,7 +231,7 @@ def trustgraph_ask(seen, url, prompt):
     try:
         for chunk in socket.flow("default").graph_rag(query=prompt, collection="c", streaming=True):
             seen["text"] += chunk.content
-        # It ends with the last message alone.
+        # The loop ends only with the last message.
         seen["outcome"] = "completed"
     except asyncio.CancelledError:
         seen["outcome"] = "hangs"
@@ -241,12 +244,12 @@ def trustgraph_ask(seen, url, prompt):
 
 
 async def trustgraph_watch(socket):
-    """Where its socket is gone the client still waits for the next message: this ends it."""
+    """Cancels the client when its socket is closed, because it would wait for the next message."""
     while socket._reader_task is None:
         await asyncio.sleep(0.001)
     await asyncio.wait([socket._reader_task])
     await asyncio.sleep(GRACE_S)
-    # What came before is still read.
+    # Messages that arrived before are still read.
     while not all(queue.empty() for queue in socket._pending.values()):
         await asyncio.sleep(GRACE_S)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
@@ -270,7 +273,7 @@ async def answer(job):
     session = [job["session"]] if "session" in job else []
     try:
         await CLIENTS[job["client"]](seen, job["url"], job["prompt"], *session)
-    except Exception as error:  # Whatever the client raises is what it says.
+    except Exception as error:  # Any exception of the client counts as its report.
         broke(seen, error)
     print(json.dumps({"id": job["id"], "seen": seen}), flush=True)
 

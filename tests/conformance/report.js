@@ -1,13 +1,13 @@
-// What each client saw, as the tables of README.md.
+// The tables of README.md.
 
-/** One cell: the outcome, and how what was seen differs from what was true. */
+/** One cell: the outcome, and how the record differs from the content of the turn. */
 export function cell(seen, kase) {
   const { outcome, status, error, text, events, citations } = seen;
   const words = [outcome === "http-error" ? `HTTP ${status ?? "error"}` : outcome];
   if (kase.error && !error) words.push("no error");
   else if (kase.error && !error.code) words.push("no code");
-  if (text !== kase.text) words.push(textIs(text, kase));
-  // A route need not tell what comes after the text.
+  if (text !== kase.text) words.push(difference(text, kase));
+  // A route need not send the events after the text.
   const missing = kase.events.length - events.length;
   const more = -missing - (kase.late?.length ?? 0);
   if (missing > 0) words.push(`${events.length} of ${kase.events.length} events`);
@@ -16,17 +16,17 @@ export function cell(seen, kase) {
   return words.join(", ");
 }
 
-function textIs(shown, { text: said, error }) {
+function difference(shown, { text: sent, error }) {
   if (shown === "") return "no text";
-  if (error && (shown === said + error.message || shown === `${said}\n\n${error.message}`)) return "its message as text";
-  const replaced = said.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
+  if (error && (shown === sent + error.message || shown === `${sent}\n\n${error.message}`)) return "its message as text";
+  const replaced = sent.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
   if (shown === replaced) return "separators replaced";
-  // Of what `ragwire-server ask` shows: every control character of it as a picture or U+FFFD.
+  // `ragwire-server ask` shows every control character as a picture or U+FFFD.
   const isPicture = (letter) => letter === "\ufffd" || (letter >= "\u2400" && letter <= "\u2421");
   return Array.from(shown).some(isPicture) ? "control characters as pictures" : "other text";
 }
 
-/** The table of `rows`: by client, a map from the column's name to its cell. */
+/** The table of `rows`, which map each client to a map from column names to cells. */
 export function table(columns, rows) {
   const line = (cells) => `| ${cells.join(" | ")} |`;
   return [
@@ -36,11 +36,11 @@ export function table(columns, rows) {
   ].join("\n");
 }
 
-/** Why a client sees something else, as a list. */
+/** The reasons for the differences of each client, as a list. */
 export function reasons(clients) {
-  const said = clients.flatMap(({ name, differs = {}, cutWhy }) => [
+  const lines = clients.flatMap(({ name, differs = {}, cutWhy }) => [
     ...Object.entries(differs).map(([kase, { why }]) => `- ${name}, ${kase}: ${why}.`),
     ...(cutWhy ? [`- ${name}, cut: ${cutWhy}.`] : []),
   ]);
-  return said.join("\n");
+  return lines.join("\n");
 }

@@ -1,8 +1,8 @@
-// Puts a client, a case and a fault together: what is expected, and what was seen.
+// Combines a client, a case and a fault: the expected record and the actual one.
 import { startProxy } from "../clients/harness.js";
 import { WIRES } from "./wires.js";
 
-/** What is true of a turn, from the route that has no stream. */
+/** The content of a turn, from the route without a stream. */
 export async function truth(url, kase, wire) {
   if (kase.text !== undefined) return kase;
   if (wire === "trustgraph") return truthOfTheGraph(url, kase);
@@ -17,14 +17,15 @@ export async function truth(url, kase, wire) {
     ...kase,
     text: answer,
     events: agent_events.map(({ type }) => type),
-    // Where nobody asked for a review this route has no answer checked; those that have a place for it after the text do.
+    // Without a review in the request this route does not verify the answer; routes that can send events after
+    // the text do.
     late: ["verification"],
     citations: citations.length,
     sources: sources.sources.length,
   };
 }
 
-/** The same from TrustGraph's route: its service has an answer of its own. The limit is the one that its clients send. */
+/** The same from TrustGraph's route, whose service answers differently. The limit is the one that its clients send. */
 async function truthOfTheGraph(url, kase) {
   const response = await fetch(`${url}/api/v1/flow/default/service/graph-rag`, {
     method: "POST",
@@ -42,13 +43,13 @@ async function truthOfTheGraph(url, kase) {
   };
 }
 
-/** What `client` has to see of a case, `name` being its own or that of the fault it comes through. */
+/** The record that `client` must give for a case. `name` is that of the case, or of the fault. */
 export function expected(client, kase, name = kase.name) {
   const { text, events, outcome, status = null, error = null, citations = 0 } = kase;
   const seen = { text, events: [...events], outcome, status, error: error && { ...error }, citations };
   if (outcome === "http-error") seen.citations = null;
   if (outcome === "http-error" && client.socket) {
-    // A socket has no status: it is told as a failure like any other.
+    // A socket has no status, so this is an ordinary failure.
     Object.assign(seen, { outcome: "failed", status: null });
     WIRES[client.wire].shows(seen, kase);
   } else if (outcome !== "http-error") WIRES[client.wire].shows(seen, kase);
@@ -57,7 +58,7 @@ export function expected(client, kase, name = kase.name) {
   return Object.assign(seen, differs);
 }
 
-/** The body of a response as far as it arrived: chunks are undone. Null before its first byte could be. */
+/** The body of a response as far as it arrived, without chunk headers. Null before the end of the headers. */
 export function bodyOf(bytes) {
   const raw = Buffer.concat(bytes).toString("latin1");
   const at = raw.indexOf("\r\n\r\n");
@@ -75,26 +76,27 @@ export function bodyOf(bytes) {
   }
 }
 
-/** How many cut turns are under way at once: the client waits for the server, and the server for the client. */
+/** The number of concurrent cut turns: the client waits for the server, and the server for the client. */
 const AT_ONCE = 8;
-/** From one cut to the next, in the headers and in the body. */
+/** The distance from one cut to the next, in the headers and in the body. */
 const EVERY_BYTE = { headers: 1, body: 1 };
 const EVERY_BYTE_OF_THE_BODY = { headers: 16, body: 1 };
 const SOME = { headers: 16, body: 5 };
-/** How near to the end of a line every byte is tried all the same; numbers before it may shift it by a byte or two from turn to turn. */
+/** Every byte this close to a line end is cut; numbers before the line end may shift it by a byte or two between turns. */
 const NEAR_LINE_END = 3;
-/** How far beyond the end of a first answer the last cut is: numbers in an answer grow by some digits from turn to turn. */
+/** The distance of the last cut from the end of the first answer: numbers in an answer may grow by some digits between turns. */
 const BEYOND = 8;
 
 /**
- * Asks once for each place at which the answer can be cut, and a few beyond its end: each byte for parsers of ours, others as the
- * constants above say. Gives for each `seen`, and `part`: where the cut was.
+ * Asks once for each offset at which the answer is cut, and for a few after its end: every byte for our own
+ * parsers, the offsets set by the constants above for other clients. Returns for each the record `seen`, and
+ * `part`: the position of the cut.
  *
  * | part | what arrived |
  * |---|---|
- * | `headers` | not all of the headers |
- * | `body` | not all of the wire's end |
- * | `told` | all that the end says, and not its last byte: the line end or blank line is missing |
+ * | `headers` | a part of the headers |
+ * | `body` | the headers, and not all of the wire's end |
+ * | `end` | the content of the end, but not its last byte: the line end or blank line is missing |
  * | `whole` | every byte of the wire |
  */
 export async function cutEverywhere(client, server, prompt, { http10 }) {
@@ -106,23 +108,23 @@ export async function cutEverywhere(client, server, prompt, { http10 }) {
 
   const nearLineEnd = (at) => answer.subarray(Math.max(0, at - NEAR_LINE_END), at + NEAR_LINE_END).includes("\n");
   const stride = client.ours ? (client.spawns ? EVERY_BYTE_OF_THE_BODY : EVERY_BYTE) : SOME;
-  const isPlace = (at) => {
+  const isCut = (at) => {
     if (at < headers) return at % stride.headers === 0;
     return at % stride.body === 0 || nearLineEnd(at) || at > answer.length;
   };
-  const places = Array.from({ length: answer.length + BEYOND }, (_, at) => at + 1).filter(isPlace);
-  const { told, whole } = WIRES[client.wire];
+  const offsets = Array.from({ length: answer.length + BEYOND }, (_, at) => at + 1).filter(isCut);
+  const { hasEnd, isWhole } = WIRES[client.wire];
   const cuts = [];
   const work = async () => {
-    for (let at = places.shift(); at !== undefined; at = places.shift()) {
-      // A client that goes on by itself is let: what counts is what it makes of the two halves.
+    for (let at = offsets.shift(); at !== undefined; at = offsets.shift()) {
+      // A client that resumes by itself may do so: its record must be right for both parts together.
       let connections = 0;
       const hurts = () => !client.resumes || ++connections === 1;
       const proxy = await startProxy(server.url, { cutAfter: at, http10, hurts });
       const seen = await client.ask(proxy.url, prompt);
       const body = bodyOf(proxy.answers[0].passed);
       await proxy.stop();
-      const part = body === null ? "headers" : whole(body) ? "whole" : told(body) ? "told" : "body";
+      const part = body === null ? "headers" : isWhole(body) ? "whole" : hasEnd(body) ? "end" : "body";
       cuts.push({ at, part, seen });
     }
   };
@@ -130,6 +132,6 @@ export async function cutEverywhere(client, server, prompt, { http10 }) {
   return cuts;
 }
 
-/** The outcomes of the cuts in the body, in words. */
+/** The distinct outcomes of the cuts in the body, as text. */
 export const outcomes = (cuts) =>
   [...new Set(cuts.filter(({ part }) => part === "body").map(({ seen }) => seen.outcome))].sort().join(" or ");

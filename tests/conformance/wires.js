@@ -1,4 +1,4 @@
-// How each wire tells what is true of a turn, by the words of PROTOCOL.md, and how much of the end of one has arrived.
+// How each wire sends the content of a turn, as PROTOCOL.md specifies, and whether the end has arrived.
 
 const isJson = (text) => {
   try {
@@ -7,19 +7,22 @@ const isJson = (text) => {
     return false;
   }
 };
-/** For wires of lines: the end is told with its JSON, that begins with `mark`, and whole with the `tail` of the stream. */
+/**
+ * For wires of lines: the content of the end has arrived with its line, which matches `mark`, and the whole
+ * body with `tail`.
+ */
 const lines = (mark, tail) => {
   const isEnd = (line) => mark.test(line) && isJson(line.slice(line.indexOf("{")));
-  const told = (body) => body.split("\n").some(isEnd);
-  return { told, whole: (body) => told(body) && body.endsWith(tail) };
+  const hasEnd = (body) => body.split("\n").some(isEnd);
+  return { hasEnd, isWhole: (body) => hasEnd(body) && body.endsWith(tail) };
 };
-/** Events that come after the text. */
+/** Adds the events after the text. */
 const late = (seen, kase) => seen.events.push(...(kase.late ?? []));
 const framedIsWhole = (body) => body.includes("\x1e") && isJson(body.slice(body.indexOf("\x1e") + 1));
 
 /**
- * `shows` turns what is true into what the wire tells. `told` says of the body of a turn that is cut whether all that its end says
- * has arrived; `whole` whether its last byte has, too.
+ * `shows` turns the content of a turn into what its wire sends. For the body of a turn that was cut, `hasEnd`
+ * returns whether the content of its end has arrived, and `isWhole` whether its last byte has, too.
  */
 export const WIRES = {
   framed: {
@@ -28,19 +31,19 @@ export const WIRES = {
       seen.text = seen.text.replaceAll("\u001d", "\u241d").replaceAll("\u001e", "\u241e");
       if (seen.outcome === "failed") seen.text += (seen.text && "\n\n") + seen.error.message;
     },
-    told: framedIsWhole,
-    whole: framedIsWhole,
+    hasEnd: framedIsWhole,
+    isWhole: framedIsWhole,
   },
   sse: { shows: late, ...lines(/^data: \{"end":/, "\n\n") },
   ndjson: { shows: late, ...lines(/^\{"index":\d+,"end":/, "\n") },
   forge: {
     shows(seen, { sources, late = [] }) {
       if (late.length > 0) {
-        // As on Forge's page, the passages are sent once the answer is written.
+        // As Forge's page specifies, `sources` is sent after the answer.
         seen.events = [...seen.events.filter((name) => name !== "sources"), ...late, "sources"];
       }
       if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "LLM_ERROR" : seen.error.code.toUpperCase();
-      // Of citations it tells only as sources, and not where the orchestrator told of its sources before.
+      // It sends citations only as sources, and only if the orchestrator has not sent its own `sources`.
       if (sources !== undefined) seen.citations = sources;
       else if (seen.citations) seen.events.push("sources");
       else seen.citations = null;
@@ -50,7 +53,7 @@ export const WIRES = {
   session_chat: {
     shows(seen, kase) {
       late(seen, kase);
-      // The answer comes whole, with the end; of a failure the reader is told in words alone.
+      // The whole answer is sent with the end; a failure has only a message.
       if (seen.outcome === "failed") {
         seen.text = "";
         seen.citations = null;
@@ -65,7 +68,7 @@ export const WIRES = {
   openai: {
     shows(seen, kase) {
       late(seen, kase);
-      // A failure is the error object alone.
+      // A failure is only the error object.
       if (seen.outcome === "failed") seen.citations = null;
     },
     ...lines(/^data: \{.*"finish_reason":"stop"/, "data: [DONE]\n\n"),
@@ -74,23 +77,23 @@ export const WIRES = {
     shows(seen) {
       seen.events = [];
       if (seen.outcome !== "failed") return;
-      // Nothing was sent yet, however late it failed.
+      // Nothing was sent before the failure, however late it was.
       const status = seen.error.code === "chat_failed" ? 500 : 503;
       Object.assign(seen, { outcome: "http-error", status, text: "", citations: null });
     },
-    told: isJson,
-    whole: isJson,
+    hasEnd: isJson,
+    isWhole: isJson,
   },
   eve: { shows: late, ...lines(/^\{"type":"session\.waiting"/, "\n") },
   trustgraph: {
     shows(seen) {
-      // T-08: of events the clients show nothing.
+      // T-08: the clients show nothing for events.
       seen.events = [];
       seen.citations = null;
       if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "graph-rag-error" : "gateway-error";
     },
-    // The messages of a socket, each with its JSON as it is.
-    told: (body) => body.includes('"complete":true}'),
-    whole: (body) => body.includes('"complete":true}'),
+    // The messages on a socket are uncompressed JSON.
+    hasEnd: (body) => body.includes('"complete":true}'),
+    isWhole: (body) => body.includes('"complete":true}'),
   },
 };

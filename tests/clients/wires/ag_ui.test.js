@@ -1,4 +1,4 @@
-// The AG-UI wire as `HttpAgent` of @ag-ui/client reads it. It runs every stream through its order checks.
+// The AG-UI wire, read by `HttpAgent` of @ag-ui/client, which checks the order of every stream.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
@@ -11,7 +11,7 @@ const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL("read_ag_ui.js", import.meta.url));
 
 const STREAM = { headers: { "content-type": "text/event-stream" } };
-// Those that ask are read in asks.test.js.
+// asks.test.js reads the vectors with questions.
 const VECTORS = new Map([...vectors("ag_ui")].filter(([, vector]) => !parks(vector)));
 
 /** The objects in the bytes of a vector. */
@@ -22,7 +22,7 @@ const objects = (chunks) =>
     .filter((frame) => frame)
     .map((frame) => JSON.parse(frame.slice("data: ".length)));
 
-/** The outcome, errors and messages that a client has to see of a vector's frames. */
+/** The outcome, errors and messages that a client must show for a vector's frames. */
 function expected({ frames }) {
   const { end } = frames.at(-1);
   const text = frames.map((frame) => frame.text ?? "").join("");
@@ -33,9 +33,9 @@ function expected({ frames }) {
     outcome: { completed: "success", stopped: "cancelled", failed: null }[status],
     result: status === "completed" ? metadata : null,
     text,
-    // Each thought and each tool is a message; what has no name of its own in AG-UI is none.
+    // Each thought and each tool is a message; events without their own name in AG-UI are not.
     reasoning: frames.flatMap(({ event }) => (["thinking", "reasoning"].includes(event?.event) ? [event.content] : [])),
-    // Calls of one id are one call to the client.
+    // The client treats calls with one ID as one call.
     calls: new Set(
       frames.flatMap(({ event }, index) => (event?.event === "tool_call" ? [event.call_id ?? index] : [])),
     ).size,
@@ -72,10 +72,10 @@ for (const [id, vector] of VECTORS) {
         const seen = await read(server.url);
         assert.deepEqual(seen.events, objects(vector.chunks));
         const { results, ...rest } = summary(seen);
-        const { results: said, ...wanted } = expected(vector);
+        const { results: sentResults, ...wanted } = expected(vector);
         assert.deepEqual(rest, wanted);
-        // The client puts results behind their calls, so their order may differ.
-        assert.deepEqual(results.sort(), said.sort());
+        // The client puts results after their calls, so their order may differ.
+        assert.deepEqual(results.sort(), sentResults.sort());
       } finally {
         await server.stop();
       }
@@ -125,11 +125,11 @@ test("a cut connection is a failed run, a stream that ends early is not", async 
       const cut = await serve(chunks, { ...STREAM, cutAfter });
       const early = await serve(chunks.slice(0, cutAfter), STREAM);
       try {
-        // In a process of its own: besides the failure the client leaves a rejection that nobody can handle.
+        // In a separate process: in addition to the failure the client leaves a rejection that cannot be handled.
         const broken = JSON.parse((await run(process.execPath, [SCRIPT, cut.url])).stdout);
         assert.ok(broken.failed, `cut after ${cutAfter}`);
         assert.deepEqual([broken.outcome, broken.result, broken.rejections], [null, null, ["terminated"]]);
-        // What tells a reader that it was cut short: neither an outcome nor an error.
+        // A reader recognises the cut by the missing outcome and the missing error.
         const silent = await read(early.url);
         assert.deepEqual([silent.failed, silent.error, silent.outcome, silent.result], [null, null, null, null]);
       } finally {

@@ -1,4 +1,4 @@
-// The vectors of the AI SDK's wire, as the three published majors of `ai` read them.
+// The vectors of the AI SDK's wire, read by the three published major versions of `ai`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as ai6 from "ai";
@@ -8,13 +8,13 @@ import { chatOf } from "./chat.js";
 import { parks, serve, vectors } from "./vectors.js";
 
 const CLIENTS = { "ai 5.0.277": ai5, "ai 6.0.322": ai6, "ai 7.0.173": ai7 };
-// Those that ask are read in asks.test.js.
+// asks.test.js reads the vectors with questions.
 const VECTORS = new Map([...vectors("ai_sdk")].filter(([, vector]) => !parks(vector)));
 const HEADERS = { "content-type": "text/event-stream", "x-vercel-ai-ui-message-stream": "v1" };
 const MESSAGES = [{ id: "1", role: "user", parts: [{ type: "text", text: "Why?" }] }];
 const FALLBACK = "I hit an internal error while gathering evidence. Please retry.";
 
-/** What the client shows at the end, and what it reported on the way. */
+/** What the client shows at the end, and the errors it reported. */
 async function read(ai, chunks, options) {
   const server = await serve(chunks, { headers: HEADERS, ...options });
   const errors = [];
@@ -33,7 +33,7 @@ async function read(ai, chunks, options) {
   return { message: message && JSON.parse(JSON.stringify(message)), errors, thrown };
 }
 
-// What is shown, in short.
+// Short forms of the parts that are shown.
 const text = (text, state = "done") => ({ type: "text", text, state });
 const data = (name, data, id) => ({ type: `data-${name}`, ...(id && { id }), data });
 const event = (event, members, id) => data(event, { event, ...members }, id);
@@ -75,7 +75,7 @@ const FAILED = failed("chat_failed", FALLBACK, true);
 const SEARCH = event("search", { tool: "bm25" });
 const passage = (chunk_id, document_id, text, more) => ({ chunk_id, document_id, text, page_numbers: [], ...more });
 
-/** For each vector: the parts, the metadata, what `onError` got, and the message's id. */
+/** For each vector: the parts, the metadata, the errors passed to `onError`, and the message's ID. */
 const SHOWN = {
   full_turn: [
     [
@@ -129,7 +129,7 @@ const SHOWN = {
     ],
     STOPPED,
   ],
-  // The oldest of the 65 was closed for the last; its late result opened it anew, so its input is gone.
+  // The oldest of the 65 calls was closed for the last; its late result opened it again, without its input.
   open_calls_over_limit: [
     [
       tool("t", "c0", {}, { output: "late" }, BOTH),
@@ -273,7 +273,7 @@ const SHOWN = {
   ],
 };
 
-/** `ai` 5 has no place for what is said about a tool's result. */
+/** `ai` 5 does not keep the provider metadata of a tool's result. */
 function seenBy(name, parts) {
   if (name !== "ai 5.0.277") return parts;
   return parts.map(({ resultProviderMetadata, ...part }) => part);
@@ -302,7 +302,8 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     const { chunks } = VECTORS.get("full_turn");
     for (let cutAfter = 1; cutAfter < chunks.length; cutAfter += 1) {
       for (const clean of [false, true]) {
-        // A connection that breaks is reported; a body that ends cleanly too soon is not, so only the metadata tell.
+        // A connection that breaks is reported. A body that ends cleanly but early is not: only the missing
+        // metadata shows it.
         const seen = clean ? await read(ai, chunks.slice(0, cutAfter)) : await read(ai, chunks, { cutAfter });
         assert.deepEqual(seen.errors, clean ? [] : ["terminated"], `${cutAfter}`);
         assert.equal(seen.message.metadata, undefined);
@@ -323,7 +324,7 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     await server.stop();
   });
 
-  test(`${name}'s chat, which useChat wraps, knows how each turn ended and runs no tool`, async () => {
+  test(`${name}'s chat, which useChat wraps, has the end of each turn and runs no tool`, async () => {
     for (const [id, status, finishReason] of [
       ["full_turn", "ready", "stop"],
       ["tools_with_ids", "ready", "stop"],

@@ -1,5 +1,5 @@
-// Questions to a human as published clients show and answer them, where the stream ends at the question and the answer is a request
-// of its own. The bytes are those of the vectors.
+// Questions to a human, shown and answered by published clients: the stream ends at the question and the
+// answer is a separate request. The bytes are those of the vectors.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { test } from "node:test";
@@ -19,7 +19,7 @@ const vector = (wire, id) => {
   return found;
 };
 
-/** Serves each of `streams` to one request, in their order; `requests` holds what was posted. */
+/** Serves `streams` to successive requests; `requests` has the posted bodies. */
 async function serveInTurn(streams, headers) {
   const requests = [];
   const server = http.createServer(async (request, response) => {
@@ -43,17 +43,17 @@ const EVENTS = { "content-type": "text/event-stream" };
 const UI = { ...EVENTS, "x-vercel-ai-ui-message-stream": "v1" };
 const DONE = { citations: [], tools_used: [] };
 
-/** Waits until the chat has answered that many requests and rests. */
+/** Waits until the chat has sent that many requests and is idle. */
 async function settled(chat, server, requests) {
   for (let wait = 0; wait < 500 && server.requests.length <= requests && (server.requests.length < requests || chat.status !== "ready"); wait += 1) {
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  // Long enough for one too many.
+  // Long enough for an unwanted extra request.
   await new Promise((resolve) => setTimeout(resolve, 50));
   assert.deepEqual([server.requests.length, chat.status, chat.error], [requests, "ready", undefined]);
 }
 
-/** The tools of the last message, in short. */
+/** A short form of the tools of the last message. */
 const tools = (chat) =>
   plain(chat.lastMessage.parts)
     .filter(({ type }) => type === "dynamic-tool")
@@ -94,7 +94,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
       assert.equal(chat.lastMessage.metadata, undefined, "the turn is not over");
       await chat.addToolApprovalResponse({ id: "r1", approved });
       await settled(chat, server, 2);
-      // The answer is a request with the message in which it was asked.
+      // The answer is a request with the message that contains the question.
       const { messages, trigger } = server.requests[1];
       const [part] = messages.at(-1).parts.filter(({ type }) => type === "dynamic-tool");
       assert.deepEqual([messages.length, messages.at(-1).id, trigger], [2, "m-1", "submit-message"]);
@@ -102,7 +102,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
         [part.toolCallId, part.toolName, part.state, part.approval],
         ["r1", "ask_question", "approval-responded", { id: "r1", approved }],
       );
-      // And what follows goes on in it.
+      // The rest of the answer continues that message.
       assert.deepEqual(tools(chat), [["r1", "ask_question", ...outcome]]);
       assert.deepEqual(texts(chat), said);
       assert.deepEqual([chat.messages.length, chat.lastMessage.id, chat.lastMessage.metadata], [2, "m-1", DONE]);
@@ -133,7 +133,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
         ["dynamic-tool", "output-available", "me"],
       ],
     );
-    // It came too late, and the stream says so.
+    // The answer came too late, and the stream reports it.
     const last = tools(chat).at(-1);
     assert.deepEqual([last[2], last.at(-1)], ["output-error", "Nobody answered."]);
     assert.deepEqual([chat.messages.length, chat.lastMessage.metadata], [2, DONE]);
@@ -156,7 +156,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
   });
 }
 
-test("ai 5.0.277 breaks off at an approval, and answers what is none", async () => {
+test("ai 5.0.277 aborts at an approval, and answers other questions", async () => {
   const { chunks } = vector("ai_sdk", "parks_approval");
   const server = await serve(chunks, { headers: UI });
   const Chat = chatOf(ai5);
@@ -201,7 +201,7 @@ test("@ag-ui/client 1.0.0: a run ends at a question, and the next one has the an
   };
   assert.deepEqual(seen, [["interrupt", [asked]]]);
   assert.deepEqual(agent.pendingInterrupts, [asked]);
-  // The client itself sees to it that nothing else is asked before that is answered.
+  // The client itself refuses another run until the interrupt is answered.
   const { error: log } = console;
   console.error = () => {};
   await assert.rejects(agent.runAgent({ runId: "r" }), /pending interrupt/);
@@ -245,7 +245,7 @@ test("@ag-ui/client 1.0.0: questions without a schema, two in a row, and one tha
   await told.stop();
 });
 
-/** Speaks Eve's routes for a session whose lines are there one stream after the other, as they are asked for. */
+/** Serves Eve's routes for a session whose streams are returned one after the other. */
 async function serveEve(streams) {
   const lines = streams.map((chunks) => chunks.join("").split(/(?<=\n)/).filter(Boolean));
   const [posted, asked] = [[], []];
@@ -270,7 +270,7 @@ async function serveEve(streams) {
 }
 
 for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": eve018 })) {
-  test(`${name}: the session waits at a question, and goes on behind it`, async () => {
+  test(`${name}: the session waits at a question and continues after it`, async () => {
     const server = await serveEve(streams(vector("eve", "parks")));
     const session = new eve.Client({ host: server.host }).session();
     const reducer = eve.defaultMessageReducer();
@@ -281,7 +281,7 @@ for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": 
     assert.deepEqual(
       turns.map(({ status, message, inputRequests }) => [status, message, inputRequests.map(({ requestId, prompt }) => [requestId, prompt])]),
       [
-        // What was said before a question is not taken for the answer.
+        // Text before a question is not taken for the answer.
         ["waiting", undefined, [["r1", "Delete 3 files?"]]],
         ["waiting", undefined, [["r2", "Who?"]]],
         ["waiting", "Gone.", []],
@@ -293,7 +293,7 @@ for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": 
     ]);
     const counts = server.lines.map(({ length }) => length);
     assert.deepEqual(server.asked, [0, counts[0], counts[0] + counts[1]]);
-    // The whole of it is one message of the assistant.
+    // Everything is one message of the assistant.
     const events = turns.flatMap(({ events }) => events);
     const { messages } = events.reduce(reducer.reduce, reducer.initial());
     const shown = plain(messages).map(({ role, parts, metadata }) => [

@@ -1,6 +1,6 @@
-// The chat of npm `ai`, without a page around it.
+// The chat of npm `ai` without a page.
 
-/** What `useChat` of the framework packages is made of, with a state that nobody renders. */
+/** The class that `useChat` of the framework packages wraps, with a state that is not rendered. */
 export function chatOf(ai) {
   class State {
     status = "ready";

@@ -1,4 +1,5 @@
-// The vectors of Eve's wire, as two published clients of version 16 read them: the events, and what their reducer shows.
+// The vectors of Eve's wire, read by two published clients of version 16: the events, and what their reducer
+// shows.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { test } from "node:test";
@@ -7,7 +8,7 @@ import * as eve018 from "eve018/client";
 import { parks, vectors } from "./vectors.js";
 
 const CLIENTS = { "eve 0.11.10": eve011, "eve 0.18.2": eve018 };
-// Those that ask are read in asks.test.js.
+// asks.test.js reads the vectors with questions.
 const VECTORS = new Map([...vectors("eve")].filter(([, vector]) => !parks(vector)));
 const SHIPPED = [...VECTORS.values()].filter(({ wire }) => !wire?.documented);
 const DOCUMENTED = [...VECTORS.values()].filter(({ wire }) => wire?.documented);
@@ -16,8 +17,8 @@ const lines = ({ chunks }) => chunks.join("").split(/(?<=\n)/);
 const objects = (vector) => lines(vector).map((line) => JSON.parse(line));
 
 /**
- * Speaks Eve's routes for a session of one turn. The first reader of the stream is cut off after so many lines and half of the next one;
- * `asked` holds the `startIndex` of each.
+ * Serves Eve's routes for a session of one turn. The first reader of the stream is cut off after `cutAfter`
+ * lines and half of the next one; `asked` has the `startIndex` of each reader.
  */
 async function serve(lines, { cutAfter = Infinity, byteAtATime = false, blank = false } = {}) {
   const asked = [];
@@ -53,7 +54,7 @@ async function serve(lines, { cutAfter = Infinity, byteAtATime = false, blank = 
   return { host: `http://127.0.0.1:${server.address().port}`, asked, stop };
 }
 
-/** Sends a message; the events, what the reducer makes of them, and what the client takes the turn for. */
+/** Sends a message; returns the events, the state of the reducer, and the client's result of the turn. */
 async function read(eve, lines, options) {
   const server = await serve(lines, options);
   try {
@@ -73,7 +74,7 @@ const parts = ({ shown }, type) =>
 
 const texts = (seen, type) => parts(seen, type).map((part) => part.text);
 
-/** A tool as it is shown, in short. */
+/** A short form of the tools that are shown. */
 const tools = (seen) =>
   parts(seen, "dynamic-tool").map(({ toolName, toolCallId, state, input, output, errorText }) => [
     toolCallId,
@@ -88,7 +89,7 @@ const ERROR = "output-error";
 const STOPPED = "The turn was stopped.";
 const RETRY = "Please retry.";
 
-/** What clients show of tools, for each vector with any. */
+/** The tools that clients show, for each vector with tools. */
 const TOOLS = {
   tools_with_ids: [
     ["c1", "sql", OK, { q: 'a"b' }, [1]],
@@ -136,7 +137,7 @@ const TOOLS = {
   later_turn: [["turn_3_call_1", "t", OK, {}, null]],
 };
 
-/** The parts of the answer, where it has more than one. */
+/** The parts of each answer with more than one. */
 const ANSWERS = {
   long_answer: ["abcdefgh", "\u20ac\u{1f600}x", "yz123456"],
   long_answer_failed: ["abcd", "efgh", "i"],
@@ -161,7 +162,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
         assert.deepEqual(texts(seen, "reasoning"), thoughts);
         assert.deepEqual(tools(seen), TOOLS[id] ?? []);
         assert.equal(seen.status, forGood ? "failed" : "waiting");
-        // Of an answer in parts the client takes the last; of one that broke off in its first part, none.
+        // The client returns the last part of an answer, and none of an answer that broke off in its first part.
         const whole = failed ? answers.at(-2) : answers.at(-1);
         assert.equal(seen.message, whole);
         assert.ok(parts(seen, "reasoning").every((part) => part.state === "done"));
@@ -172,7 +173,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
           said.map((message) => message.parts),
           wire?.message === undefined ? [] : [[{ type: "text", text: wire.message, state: "done" }]],
         );
-        // Where the session goes on, so does the next turn: with the token, behind the lines that were read.
+        // If the session continues, the next turn uses its token and begins after the lines that were read.
         assert.deepEqual(
           seen.state,
           forGood ? { streamIndex: 0 } : { continuationToken: "t", sessionId: "s", streamIndex: seen.events.length },
@@ -182,7 +183,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
   }
 
   for (const vector of DOCUMENTED) {
-    // Event by event: `result()` breaks on the documented `input.requested`, which has no list of requests.
+    // Event by event, because `result()` fails at the documented `input.requested`, which has no list of requests.
     test(`${name}: ${vector.id} is read to its end`, async () => {
       const server = await serve(lines(vector));
       try {
@@ -202,7 +203,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     });
   }
 
-  test(`${name}: a cut connection goes on with exactly the rest`, async () => {
+  test(`${name}: a cut connection resumes with exactly the rest`, async () => {
     for (const id of ["full_turn", "thoughts_amid_text", "failed_between_texts", "documented_tools"]) {
       const vector = VECTORS.get(id);
       const all = objects(vector);
@@ -221,7 +222,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     assert.deepEqual(seen.asked, [0, 5]);
   });
 
-  test(`${name}: requests, results and metadata are where applications look for them`, async () => {
+  test(`${name}: requests, results and metadata are where applications expect them`, async () => {
     const asked = await read(eve, lines(VECTORS.get("input")));
     assert.deepEqual(
       asked.inputRequests.map(({ requestId, display, allowFreeform, options }) => [
@@ -243,7 +244,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
   });
 }
 
-test("eve 0.18.2 shows consent asked for and given", async () => {
+test("eve 0.18.2 shows requested and granted consent", async () => {
   const seen = await read(eve018, lines(VECTORS.get("authorization")));
   assert.deepEqual(
     parts(seen, "authorization").map(({ name, state, outcome, reason, description, authorization }) => [

@@ -12,7 +12,7 @@ let server;
 before(async () => (server = await startServer()));
 after(() => server.stop());
 
-/** A session as a page holds it: `send` gives a turn's result, and all events go through the reducer. */
+/** A session as a page uses it: `send` returns a turn's result, and all events go through the reducer. */
 function open(eve, host = server.url) {
   const session = new eve.Client({ host }).session();
   const reducer = eve.defaultMessageReducer();
@@ -33,7 +33,7 @@ function open(eve, host = server.url) {
 const texts = (message) => message.parts.filter((part) => part.type === "text").map((part) => part.text);
 const types = ({ events }) => events.map((event) => event.type);
 
-/** Every event of a session, from its beginning, with a client of its own. */
+/** Every event of a session from its beginning, read by a new client. */
 async function replay(eve, { sessionId }, startIndex = 0) {
   const session = new eve.Client({ host: server.url }).session({ sessionId, streamIndex: 0 });
   const events = [];
@@ -63,7 +63,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     assert.ok(first.events.at(-1).data.metadata.citations.length > 0);
     const all = [...first.events, ...second.events];
     assert.equal(chat.session.state.streamIndex, all.length);
-    // Whoever comes later, or comes back, sees the same lines.
+    // A client that connects later, or again, gets the same lines.
     assert.deepEqual(await replay(eve, chat.session.state), all);
     assert.deepEqual(await replay(eve, chat.session.state, first.events.length), second.events);
     assert.deepEqual(await replay(eve, chat.session.state, all.length), []);
@@ -89,7 +89,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     assert.equal(chat.messages.length, 10);
   });
 
-  test(`${name}: what fails before its first event is no session`, async () => {
+  test(`${name}: a turn that fails before its first event creates no session`, async () => {
     const chat = open(eve);
     await assert.rejects(chat.send("fault:reject"), { name: "ClientError", status: 500, message: FALLBACK });
     await assert.rejects(chat.send(" "), { name: "ClientError", status: 422, message: "The prompt is empty." });
@@ -107,7 +107,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     assert.deepEqual(texts(chat.messages[1]), [thought]);
   });
 
-  test(`${name}: a cut connection goes on with exactly the rest, and the turn never stops`, async () => {
+  test(`${name}: a cut connection resumes with exactly the rest, and the turn never stops`, async () => {
     const cut = async (cutAfter) => {
       const proxy = await startProxy(server.url, { cutAfter });
       try {
@@ -120,7 +120,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
         await proxy.stop();
       }
     };
-    // Every connection breaks after so many bytes, the head of the response included.
+    // Every connection breaks after that many bytes, including the head of the response.
     for (const [seen, all] of await Promise.all([1500, 2500, 5000].map(cut))) {
       assert.deepEqual(seen, all);
       assert.equal(seen.at(-1).type, "session.waiting");
@@ -137,7 +137,7 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
   });
 }
 
-test("a session in the documented vocabulary, which has one failure", async () => {
+test("a session in the documented vocabulary, which has only one kind of failure", async () => {
   const headers = { "content-type": "application/json" };
   const created = await fetch(`${server.url}/eve/v1/session?vocabulary=documented`, {
     method: "POST",
@@ -147,7 +147,7 @@ test("a session in the documented vocabulary, which has one failure", async () =
   assert.equal(created.status, 202);
   const { sessionId, continuationToken } = await created.json();
   const events = await replay(eve018, { sessionId });
-  // Pieces that wait together go as one, so how many deltas there are is a matter of time.
+  // Pieces that wait together are sent as one, so the number of deltas depends on timing.
   const types = events.map((event) => event.type);
   assert.deepEqual(
     types.filter((type, index) => type !== types[index - 1]),

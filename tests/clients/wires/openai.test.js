@@ -1,4 +1,4 @@
-// The chat completions wire as npm and PyPI `openai` read it.
+// The chat completions wire, read by npm and PyPI `openai`.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -56,7 +56,7 @@ const clients = {
   PyPI: async (url) => JSON.parse((await run(PYTHON, [SCRIPT, url, "stream"])).stdout),
 };
 
-/** What a client has to see of a vector's frames, by the words of PROTOCOL.md. */
+/** What a client must show for a vector's frames, as PROTOCOL.md specifies. */
 function expected({ wire = {}, frames }) {
   const seen = nothing();
   const { end } = frames.at(-1);
@@ -110,7 +110,7 @@ test("comments are skipped everywhere", async () => {
   }
 });
 
-test("the stream helper of npm puts the same answer together", async () => {
+test("the stream helper of npm builds the same answer", async () => {
   for (const id of ["full_turn", "usage", "late_events", "stopped_after_text", "failed_text_between_tokens"]) {
     const vector = VECTORS.get(id);
     const server = await serve(vector.chunks, STREAM);
@@ -125,7 +125,7 @@ test("the stream helper of npm puts the same answer together", async () => {
   }
 });
 
-test("a cut stream has no finish_reason, and both clients raise", async () => {
+test("a cut stream has no finish_reason, and both clients raise an error", async () => {
   const { chunks } = VECTORS.get("full_turn");
   for (let cutAfter = 1; cutAfter < chunks.length; cutAfter += 1) {
     const server = await serve(chunks, { ...STREAM, cutAfter });
@@ -141,7 +141,7 @@ test("a cut stream has no finish_reason, and both clients raise", async () => {
   }
 });
 
-test("a stream that a proxy ends early looks whole to both clients, but for its finish_reason", async () => {
+test("a stream that a proxy ends early looks complete to both clients, except for its finish_reason", async () => {
   const { chunks } = VECTORS.get("full_turn");
   const server = await serve(chunks.slice(0, -1), STREAM);
   try {

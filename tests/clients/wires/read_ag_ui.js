@@ -1,8 +1,8 @@
-// What `HttpAgent` of @ag-ui/client makes of a stream; as a program, of the one at its first argument.
+// Reads a stream with `HttpAgent` of @ag-ui/client; as a program, the one at the URL in its first argument.
 import { fileURLToPath } from "node:url";
 import { HttpAgent } from "@ag-ui/client";
 
-/** What an agent makes of a stream. */
+/** Reads a stream with an agent and returns what it reports. */
 export async function read(url, prompt = "?") {
   const agent = new HttpAgent({ url, threadId: "t" });
   agent.addMessage({ id: "u", role: "user", content: prompt });

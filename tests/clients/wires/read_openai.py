@@ -1,4 +1,4 @@
-"""Asks the chat completions server at argv[1] and prints what PyPI `openai` made of it: argv[2] is stream, whole or models."""
+"""Asks the chat completions server at argv[1] with PyPI `openai` and prints the result; argv[2] is stream, whole or models."""
 
 import json
 import sys

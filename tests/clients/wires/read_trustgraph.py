@@ -1,4 +1,4 @@
-"""Plays messages to the clients of PyPI `trustgraph-base` and prints what they made of them.
+"""Plays messages to the clients of PyPI `trustgraph-base` and prints their results.
 
 Standard input is a JSON array of plays {id, kind, messages, with}: `messages` are texts for a socket, or one body for HTTP; `with` is
 stream, explain, async, whole, async_whole, http or two. Standard output is a JSON array: {seen, error, asked} of each.
@@ -28,7 +28,7 @@ def on_socket(socket):
             socket.send('{"type":"auth-ok","default_workspace":"default"}')
             continue
         asked.append(message)
-        # Two at once are answered when both have asked.
+        # Two concurrent requests are answered after both have arrived.
         if len(asked) == (2 if play["with"] == "two" else 1):
             for text in play["messages"]:
                 socket.send(text)
@@ -97,7 +97,7 @@ def read(url, seen):
             flow = api.flow().id("default")
             return seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c", **play.get("limits", {}))))
     socket = api.socket()
-    # The id is the client's to choose.
+    # The client chooses the ID.
     socket._next_request_id = lambda: play["id"]
     flow = socket.flow("default")
     try:
@@ -118,7 +118,7 @@ sockets = serve(on_socket, "127.0.0.1", 0)
 posts = ThreadingHTTPServer(("127.0.0.1", 0), OnPost)
 for server in (sockets, posts):
     threading.Thread(target=server.serve_forever, daemon=True).start()
-# The synchronous client takes the loop of its thread, which asyncio.run() takes away.
+# The synchronous client uses the loop of its thread, which asyncio.run() removes.
 results = []
 for play in json.load(sys.stdin):
     asked.clear()

@@ -1,14 +1,15 @@
-// Our reader of server-sent events against npm `eventsource-parser`, the one that `ai` reads with, on generated streams.
+// Our reader of server-sent events compared with npm `eventsource-parser`, which `ai` uses, on generated
+// streams.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createParser } from "eventsource-parser";
 import { FramedError } from "../../../clients/js/src/framed.js";
 import { SseDecoder } from "../../../clients/js/src/sse.js";
 
-/** Each is cut everywhere, so these are some 15,000 readings. */
+/** Each stream is cut at every byte, so these are some 15,000 readings. */
 const STREAMS = 50;
 
-/** What our decoder makes of a stream that comes in these chunks. */
+/** The result of our decoder for a stream in these chunks. */
 function ours(chunks) {
   const decoder = new SseDecoder();
   const items = [];
@@ -21,7 +22,7 @@ function ours(chunks) {
   }
 }
 
-/** The events as the other parser sees them, each with the last id that was said, as the standard asks of readers. */
+/** The events of the other parser, each with the last ID that was sent, as the standard requires of readers. */
 function theirs(chunks) {
   const events = [];
   let id = "";
@@ -32,7 +33,7 @@ function theirs(chunks) {
   return events;
 }
 
-/** The same events in the plainest spelling: LF, one space, nothing that is skipped. */
+/** The same events in the simplest form: LF, one space, no fillers. */
 function plainly(events) {
   const lines = events.map(({ type, data, id }) => {
     const dataLines = data.split("\n").map((line) => `data: ${line}\n`);
@@ -60,12 +61,12 @@ const EVENTS = [
   ["own: é", '{"event":"own: é"}'],
   ["custom", '{"event":"end","data":1}'],
   ["search", '{"event":"search","tool":"bm25"}'],
-  // What no stream of ours says, and both have to refuse at the same place.
+  // Events that our streams do not contain, and that both parsers must handle at the same offset.
   ["text", "no JSON"],
   ["message", '{"text":"the wrong type"}'],
 ];
 
-/** A stream in some spelling of its fields, with an end or without. */
+/** A stream with varied spelling of its fields, with or without an end. */
 function stream(seed) {
   const below = random(seed);
   const one = (list) => list[below(list.length)];
@@ -80,17 +81,17 @@ function stream(seed) {
     const last = index === frames && below(4);
     const [type, data] = last ? ["end", '{"end":"stopped"}'] : EVENTS[below(below(8) ? 8 : 10)];
     const fields = data.split("\n").map((line) => (line || below(2) ? field("data", line) : `data${end()}`));
-    // The lines of the data keep their order; the others may stand anywhere.
+    // The lines of the data keep their order; the others may be anywhere.
     const place = () => below(fields.length + 1);
     if (below(20)) fields.splice(place(), 0, field("id", String(below(20) ? index : index + 1)));
     if (type !== "message") fields.splice(place(), 0, field("event", type));
     while (!below(3)) fields.splice(place(), 0, filler());
     text += fields.join("") + end();
     while (!last && !below(3)) text += end();
-    // Two fillers in a row have no empty line between them, so no id is left without data: see the differences.
+    // Two fillers in a row have no empty line between them, so that no ID is without data: see the differences.
     if (!last && !below(3)) text += filler() + end();
   }
-  // The other parser holds a CR at the end of a chunk back until it sees what follows.
+  // The other parser holds back a CR at the end of a chunk until the next byte.
   return `${text}:\n`;
 }
 
@@ -99,7 +100,7 @@ function cuts(bytes) {
   return [...twice, Array.from(bytes, (_, at) => bytes.subarray(at, at + 1))];
 }
 
-test("both parsers see the same events, however the bytes are cut", () => {
+test("both parsers return the same events, however the bytes are cut", () => {
   const seen = new Map();
   for (let seed = 0; seed < STREAMS; seed += 1) {
     const bytes = new TextEncoder().encode(stream(seed));
@@ -114,12 +115,12 @@ test("both parsers see the same events, however the bytes are cut", () => {
   assert.deepEqual([...seen.keys()].sort(), ["bad_event", "complete", "gap", "truncated"]);
 });
 
-test("the differences: in each the standard is with us", () => {
+test("the differences, in which our parser follows the standard", () => {
   const bytes = (text) => [new TextEncoder().encode(text)];
   const text = '{"text":"a"}';
   const items = [{ type: "text", text: "a", index: 7 }];
 
-  // The last id is what was said last, also in an event without data.
+  // The last ID is the one sent last, even in an event without data.
   const idAlone = `id: 7\n\nevent: text\ndata: ${text}\n\n`;
   assert.deepEqual(ours(bytes(idAlone)).items, items);
   assert.deepEqual(theirs(bytes(idAlone)), [{ type: "text", data: text, id: "" }]);

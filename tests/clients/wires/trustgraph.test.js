@@ -1,4 +1,4 @@
-// TrustGraph's messages as the clients of PyPI `trustgraph-base` read them from a socket, and their twin over HTTP.
+// TrustGraph's messages, read by the clients of PyPI `trustgraph-base` from a socket, and over HTTP.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { test } from "node:test";
@@ -10,7 +10,7 @@ const SCRIPT = fileURLToPath(new URL("read_trustgraph.py", import.meta.url));
 const VECTORS = vectors("trustgraph");
 const NO_FIGURES = { in_token: null, out_token: null, model: null, sources: [] };
 
-/** What the clients make of each play, all in one process: it takes a second to start. */
+/** Runs each play with its client, all in one process, because that takes a second to start. */
 async function read(plays) {
   const child = spawn(PYTHON, [SCRIPT], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(JSON.stringify(plays));
@@ -23,7 +23,7 @@ const messages = ({ chunks }) => chunks.join("").split("\n").slice(0, -1);
 const kind = ({ wire = {} }) => `${wire.kind ?? "graph"}-rag`;
 const play = (vector, client) => ({ id: vector.wire?.id ?? "req-1", kind: kind(vector), messages: messages(vector), with: client });
 
-/** A term as PROTOCOL.md says it. */
+/** A term as PROTOCOL.md specifies it. */
 function term(text, place) {
   const quoted = /^<(?!<)(.*)>$/s.exec(text);
   if (place !== "o" || quoted || /^(https?:\/\/|urn:)/.test(text)) return { t: "i", i: quoted ? quoted[1] : text };
@@ -32,7 +32,7 @@ function term(text, place) {
 
 const triple = (it) => Object.fromEntries(["s", "p", "o"].map((place) => [place, term(it[place], place)]));
 
-/** The figures of the last message, by the words of PROTOCOL.md. */
+/** The figures of the last message, as PROTOCOL.md specifies them. */
 function figures({ wire = {}, frames }) {
   if (wire.specified) return NO_FIGURES;
   const { usage = {}, citations } = frames.at(-1).end.metadata;
@@ -42,7 +42,7 @@ function figures({ wire = {}, frames }) {
     if (!titles.has(uri)) titles.set(uri, title);
   }
   if (titles.size === 0) for (const { document_id: uri } of citations) titles.set(uri, "");
-  // The one vector with a limit has room for two.
+  // The limit of the only vector that has one allows two.
   const sources = [...titles].map(([uri, title]) => ({ uri, title })).slice(0, wire.max_trailer_bytes ? 2 : Infinity);
   return {
     in_token: usage.input_tokens ?? null,
@@ -52,7 +52,7 @@ function figures({ wire = {}, frames }) {
   };
 }
 
-/** The client's exception for how the vector ends. */
+/** The client's exception for the end of a vector. */
 function failure(vector, client) {
   const { status, error } = vector.frames.at(-1).end;
   if (status !== "failed") return null;
@@ -61,7 +61,7 @@ function failure(vector, client) {
   const type = error.code === "llm-error" ? error.code : gateway ? "gateway-error" : `${kind(vector)}-error`;
   const name = type === "llm-error" ? "LLMError" : gateway ? "GatewayError" : own;
   if (client === "http") return { name: "TrustGraphException", message: `${type}: ${error.message}`, type: null };
-  // This client does not take the error apart.
+  // This client does not parse the error.
   if (client.startsWith("async")) {
     return { name: "TrustGraphException", message: `{'message': '${error.message}', 'type': '${type}'}`, type: null };
   }
@@ -71,7 +71,7 @@ function failure(vector, client) {
 const chunk = (text, end_of_stream, more = NO_FIGURES) => ({ text, end_of_stream, ...more });
 const whole = ({ frames }) => frames.map(({ text = "" }) => text).join("");
 
-/** What a streaming client has to see. */
+/** The expected result of a streaming client. */
 function streamed(vector, client) {
   const specified = vector.wire?.specified;
   const seen = [];
@@ -100,7 +100,7 @@ function expected(vector, client) {
   return { seen: [client === "async_whole" ? whole(vector) : { text: whole(vector), ...figures(vector) }], error };
 }
 
-test("every vector, in every client that is for it", async () => {
+test("every vector, in every client of its service", async () => {
   const plays = [];
   for (const vector of VECTORS.values()) {
     const clients = vector.wire?.streaming ? ["stream", "explain", "async"] : ["whole", "async_whole", "http"];
@@ -118,7 +118,7 @@ test("every vector, in every client that is for it", async () => {
   }
 });
 
-test("what the clients ask", async () => {
+test("the requests of the clients", async () => {
   const graph = VECTORS.get("graph_not_streaming");
   const document = VECTORS.get("document_full_turn");
   const [first, second, twin] = await read([play(graph, "whole"), play(document, "stream"), play(graph, "http")]);
@@ -152,7 +152,7 @@ test("two requests on one socket, message by message", async () => {
   assert.deepEqual({ seen, error }, { seen: [texts, texts], error: null });
 });
 
-test("a request that is refused", async () => {
+test("a refused request", async () => {
   const refused = (type) => ({
     id: "req-1",
     kind: "graph-rag",

@@ -1,4 +1,4 @@
-// The reference server as the clients of PyPI `trustgraph-base` see it: both services, on the socket and over HTTP.
+// The reference server with the clients of PyPI `trustgraph-base`: both services, on the socket and over HTTP.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
@@ -17,7 +17,7 @@ let server;
 before(async () => (server = await startServer()));
 after(() => server.stop());
 
-/** What the clients make of each play, all in one process: it takes a second to start. */
+/** Runs each play with its client, all in one process, because that takes a second to start. */
 async function ask(plays) {
   const child = spawn(PYTHON, [SCRIPT, `${server.url}/`], { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(JSON.stringify(plays.map((play) => ({ id: "req-1", ...play }))));
@@ -28,13 +28,13 @@ async function ask(plays) {
 
 const joined = (seen) => seen.map((item) => item.text ?? (typeof item === "string" ? item : "")).join("");
 
-/** The chunks with text, those next to each other as one, since it is the reader's speed that cuts them; then the last two. */
+/** The chunks with text, adjacent ones merged, because the reader's speed decides how they are cut; then the last two. */
 function answer(seen) {
   const ends = seen.slice(-2);
   return { text: joined(seen.slice(0, -2)), ends };
 }
 
-test("a question is answered alike in every way of asking", async () => {
+test("every kind of request gets the same answer", async () => {
   const ways = ["stream", "explain", "async", "whole", "async_whole", "http"];
   const plays = KINDS.flatMap((kind) => ways.map((way) => ({ kind, query: QUESTION, with: way })));
   const results = await ask(plays);
@@ -42,13 +42,13 @@ test("a question is answered alike in every way of asking", async () => {
     assert.equal(error, null, JSON.stringify(plays[index]));
     return joined(seen);
   });
-  // Each service answers in its own way, and that one always.
+  // Each service has its own answer, always the same.
   for (const [index, kind] of KINDS.entries()) {
     const answers = texts.slice(index * ways.length, (index + 1) * ways.length);
     assert.match(answers[0], /\[1\]/, kind);
     assert.deepEqual(answers, Array(ways.length).fill(answers[0]), kind);
   }
-  // Graph RAG says which documents are behind it, and which triples it followed.
+  // Graph RAG returns its documents and the triples that it followed.
   const [streamed, explained, , whole] = results;
   const triples = explained.seen.filter(({ explain }) => explain);
   assert.deepEqual([triples[0].explain[0], triples.at(-1).explain[0]], ["urn:ragwire:exploration:1", "urn:ragwire:focus:1"]);
@@ -77,7 +77,7 @@ test("no character of an answer is lost", async () => {
   assert.deepEqual(texts, [texts[0], texts[0], texts[0], texts[3], texts[3], texts[3]]);
 });
 
-test("a failure is the client's exception, after the text that there was", async () => {
+test("a failure is the client's exception, after the text so far", async () => {
   const faults = { "fault:reject": "", "fault:retrieval": "", "fault:text": "The first half of an answer that breaks ", "fault:panic": "" };
   const cases = KINDS.flatMap((kind) => Object.keys(faults).map((query) => ({ kind, query })));
   for (const way of ["stream", "whole", "http"]) {
@@ -95,7 +95,7 @@ test("a failure is the client's exception, after the text that there was", async
   }
 });
 
-test("what the request itself has wrong", async () => {
+test("errors in the request itself", async () => {
   const [empty] = await ask([{ kind: "graph-rag", query: "", with: "stream" }]);
   assert.deepEqual(empty.error, { name: "UnexpectedError", message: "The prompt is empty.", type: "error" });
   const message = "`max-path-length` must be a whole number from 1 to 10.";
@@ -115,7 +115,7 @@ test("thirty questions at once on one socket", async () => {
   assert.equal(error, null);
   assert.deepEqual(
     seen.map(joined),
-    // One service and the other in turn.
+    // The two services alternate.
     queries.map((query, index) => texts[(index % 2) * topics.length + topics.indexOf(query)]),
   );
   assert.equal(new Set(texts.slice(0, topics.length)).size, topics.length);

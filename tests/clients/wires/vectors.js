@@ -1,4 +1,4 @@
-// The bytes of tests/vectors, served to published clients as they stand.
+// Serves the unchanged bytes of tests/vectors to published clients.
 import { readdirSync, readFileSync } from "node:fs";
 import http from "node:http";
 
@@ -12,7 +12,7 @@ export function vectors(wire) {
   return new Map(read.map((vector) => [vector.id, vector]));
 }
 
-/** The streams of a vector that ends one at a question and goes on in another: the chunks of each. */
+/** The streams of a vector in which one ends at a question and another continues: the chunks of each. */
 export function streams({ frames, chunks }) {
   const streams = [[]];
   for (const [index, frame] of frames.entries()) {
@@ -22,12 +22,12 @@ export function streams({ frames, chunks }) {
   return streams;
 }
 
-/** Whether a vector is about questions that may end their stream. */
+/** Returns true if a vector is about questions that may end their stream. */
 export const parks = ({ wire }) => wire?.parks === true;
 
 /**
- * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` breaks off after so many chunks.
- * `requests` holds what was asked.
+ * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` cuts the response after
+ * that many chunks. `requests` has the requests.
  */
 export async function serve(chunks, { headers = {}, status = 200, byteAtATime = false, cutAfter = Infinity } = {}) {
   const requests = [];

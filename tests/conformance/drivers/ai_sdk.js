@@ -1,9 +1,9 @@
-// npm `ai`: the transports that `useChat` is made of.
+// npm `ai`: the transports that `useChat` uses.
 import { FramedDecoder, FramedError } from "../../../clients/js/src/framed.js";
 import { broke, nothing, refused } from "../record.js";
 import { collect } from "./ours.js";
 
-// A chat for each question: the next one of a chat ends the one before it.
+// A new chat for each question, because a question ends the earlier one of its chat.
 const send = (chat, prompt) =>
   chat.sendMessages({
     chatId: crypto.randomUUID(),
@@ -11,12 +11,12 @@ const send = (chat, prompt) =>
     messages: [{ id: "1", role: "user", parts: [{ type: "text", text: prompt }] }],
   });
 
-/** It throws the body of a response that is no success. */
+/** The client throws the body of an error response. */
 function thrown(seen, error) {
   return error.message.startsWith("{") ? refused(seen, null, error.message) : broke(seen, error);
 }
 
-/** The names of the events that the parts of a message stand for. */
+/** The names of our events that a part of a message represents. */
 const eventOf = (part) => {
   if (part.type.startsWith("data-")) return [part.type.slice("data-".length)];
   return part.type === "reasoning" ? [part.providerMetadata.ragwire.event] : [];
@@ -42,13 +42,13 @@ export const uiMessages = (ai) => async (url, prompt) => {
   if (metadata) {
     seen.outcome = metadata.status ?? "completed";
     seen.citations = metadata.citations.length;
-    // The code stands in the metadata; the message is what is raised.
+    // The code is in the metadata; the message is that of the error raised.
     if (metadata.error) seen.error = { code: metadata.error.code, message: errors[0]?.message };
   }
   return errors.length > 0 ? broke(seen, errors[0]) : seen;
 };
 
-/** `TextStreamChatTransport` on the framed wire, split as the ADR's frontend does, by our decoder. */
+/** `TextStreamChatTransport` on the framed wire, whose text our decoder splits, as in a frontend of ADR 0007. */
 export const text = (ai) => async (url, prompt) => {
   const seen = nothing();
   const chat = new ai.TextStreamChatTransport({

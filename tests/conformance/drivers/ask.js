@@ -1,9 +1,10 @@
-// `ragwire-server ask`: the decoders of the crate, as a program. It shows steps in words, and control characters as pictures.
+// `ragwire-server ask`: the decoders of the crate as a program. It shows steps in words and control characters
+// as pictures.
 import { execFile } from "node:child_process";
 import { BINARY } from "../../clients/harness.js";
 import { nothing } from "../record.js";
 
-/** What its exit status says, in the words of its help. */
+/** The meaning of its exit status, as in its help. */
 const OUTCOMES = { 0: "completed", 1: "failed", 2: "truncated", 3: "stopped", 4: "truncated" };
 
 const run = (args) =>
@@ -20,7 +21,7 @@ export const ask = (wire) => async (url, prompt) => {
   seen.events = lines.filter((line) => line.startsWith("· ")).map(() => "step");
   const isWhole = ["completed", "failed", "stopped"].includes(seen.outcome);
   if (isWhole) seen.citations = lines.filter((line) => /^\[\d+\] /.test(line)).length;
-  // A terminal's line ends behind the text.
+  // It ends the text with a line end for the terminal.
   seen.text = isWhole ? out.replace(/\n$/, "") : out;
   const failed = /^the turn failed: (.*) \((\w+)\)$/m.exec(err);
   const refused = /^error: (.*) \((\d{3}) [\w ]+, (\w+)\)$/m.exec(err);
@@ -32,7 +33,7 @@ export const ask = (wire) => async (url, prompt) => {
   return seen;
 };
 
-/** What it shows of a turn, however its wire says it: also the events of a framed trailer. */
+/** Changes the expected record to what the program shows on any wire, including events of a framed trailer. */
 export const shows = (wire) => (seen, { late = [] }) => {
   if (wire === "framed") seen.events.push(...late);
   const picture = (letter) => String.fromCodePoint(letter === "\x7f" ? 0x2421 : 0x2400 + letter.codePointAt(0));

@@ -1,8 +1,8 @@
-// npm `eve`: a message is posted to the server, and its answer is read from the session's stream with another client, through
-// whatever is in between. Where the connection breaks the client goes on by itself, from the event after the last.
+// npm `eve`: one client posts the message to the server, another reads the answer from the session's stream
+// through the proxy. If the connection breaks, the client resumes by itself after the last event.
 import { broke, nothing } from "../record.js";
 
-/** What the lines of a turn that are no events of its own begin with. */
+/** The prefixes of the lines that do not represent an event of ours. */
 const OF_EVE = /^(session|turn|step|message|reasoning)\./;
 
 function take(seen, { type, data }) {

@@ -5,7 +5,7 @@ import { broke, nothing } from "../record.js";
 const client = (url) => new OpenAI({ apiKey: "x", baseURL: `${url}/v1`, maxRetries: 0 });
 const question = (prompt) => ({ model: "ragwire", messages: [{ role: "user", content: prompt }] });
 
-/** The trailer of a turn, in the chunk or the completion that says how it ended. */
+/** Records the trailer of a turn, which is in the last chunk or in the completion. */
 function ended(seen, { status = "completed", citations }) {
   seen.outcome = status;
   seen.citations = citations.length;
@@ -13,8 +13,8 @@ function ended(seen, { status = "completed", citations }) {
 
 function raised(seen, error) {
   if (!(error instanceof APIError) || !error.code) return broke(seen, error);
-  const told = { code: error.code, message: error.error.message };
-  return Object.assign(seen, { error: told, status: error.status ?? null, outcome: error.status ? "http-error" : "failed" });
+  const reported = { code: error.code, message: error.error.message };
+  return Object.assign(seen, { error: reported, status: error.status ?? null, outcome: error.status ? "http-error" : "failed" });
 }
 
 export async function stream(url, prompt) {

@@ -5,7 +5,7 @@ import { SseDecoder } from "../../../clients/js/src/sse.js";
 import { decodeStream } from "../../../clients/js/src/stream.js";
 import { broke, nothing, refused } from "../record.js";
 
-/** Puts the items of a decoder together. */
+/** Records the items of a decoder. */
 export async function collect(seen, readable, decoder) {
   for await (const item of decodeStream(readable, decoder)) {
     if (item.type === "event") seen.events.push(item.event.event);

@@ -1,15 +1,15 @@
-// Clients in a process of their own, one for the whole run: jobs go in as lines of JSON, and records come out.
+// Clients in a separate process, one for the whole run. Jobs go in and records come out as lines of JSON.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 
 const running = [];
 
-/** Ends all of them, whatever they are waiting for. */
+/** Ends all processes, whatever they are waiting for. */
 export function stopProcesses() {
   for (const child of running.splice(0)) child.kill();
 }
 
-/** A process that is started with the first job; `ask(job)` gives what it answers. */
+/** A process that is started with the first job; `ask(job)` returns its answer. */
 export class ClientProcess {
   #command;
   #script;
@@ -26,7 +26,7 @@ export class ClientProcess {
     this.#child = spawn(this.#command, [this.#script], { stdio: ["pipe", "pipe", "inherit"] });
     running.push(this.#child);
     let rest = "";
-    // Not with `readline`, which also takes U+2028 and U+2029 for line ends, and JSON does not.
+    // Not `readline`, which also splits at U+2028 and U+2029; these may occur in JSON.
     this.#child.stdout.setEncoding("utf8").on("data", (text) => {
       const lines = (rest + text).split("\n");
       rest = lines.pop();

@@ -1,4 +1,4 @@
-"""The Python reader of the session chat's "Streaming" page, as it stands there but for the URL; prints a URL's events."""
+"""The Python reader of the session chat's "Streaming" page, unchanged except for the URL; prints a URL's events."""
 
 import asyncio
 import json

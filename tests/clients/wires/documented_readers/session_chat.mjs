@@ -1,4 +1,4 @@
-// The JavaScript reader of the session chat's "Streaming" page, as it stands there; only the URL is taken out.
+// The JavaScript reader of the session chat's "Streaming" page, unchanged except for the URL.
 export async function streamChat(url, message, onEvent) {
   const response = await fetch(url, {
     method: 'POST',

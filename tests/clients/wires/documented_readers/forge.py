@@ -1,4 +1,4 @@
-"""The Python reader of Forge's "Streaming Protocol" page, as it stands there but for the URL; prints the data of a URL's events."""
+"""The Python reader of Forge's "Streaming Protocol" page, unchanged except for the URL; prints the data of a URL's events."""
 
 import asyncio
 import json

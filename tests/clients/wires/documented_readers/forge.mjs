@@ -1,4 +1,4 @@
-// The JavaScript reader of Forge's "Streaming Protocol" page, as it stands there; only types and the URL are taken out.
+// The JavaScript reader of Forge's "Streaming Protocol" page, unchanged except for types and the URL.
 export async function streamQuery(url, query, mode, onEvent) {
   const response = await fetch(url, {
     method: "POST",

@@ -1,19 +1,19 @@
-// The readers that the seeds print for their own wires get every event of every vector whole.
+// The readers that the documentation of Forge and of the session chat prints get every event of every vector.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { streamQuery } from "./seed_readers/forge.mjs";
-import { streamChat } from "./seed_readers/session_chat.mjs";
+import { streamQuery } from "./documented_readers/forge.mjs";
+import { streamChat } from "./documented_readers/session_chat.mjs";
 import { serve, vectors } from "./vectors.js";
 
 const run = promisify(execFile);
 const PYTHON = process.env.TEST_PYTHON ?? "python3";
-const READERS = fileURLToPath(new URL("seed_readers/", import.meta.url));
+const READERS = fileURLToPath(new URL("documented_readers/", import.meta.url));
 const headers = { "content-type": "text/event-stream" };
 
-/** What the stream says, read by its frames; fails where a chunk does not end with one. */
+/** The events of a stream; fails if a chunk does not end with a frame. */
 function expected(chunks) {
   return chunks.flatMap((chunk) => {
     const frames = chunk.split("\n\n");
@@ -23,11 +23,11 @@ function expected(chunks) {
 }
 
 for (const [wire, read, byteAtATime] of [
-  // The Forge reader loses a frame whose two lines come in different reads, so there is one write for each frame only.
+  // The Forge reader loses a frame whose two lines arrive in different reads, so each frame is one write.
   ["forge", (url, onEvent) => streamQuery(url, "q", "agentic", onEvent), [false]],
   ["session_chat", (url, onEvent) => streamChat(url, "q", onEvent), [false, true]],
 ]) {
-  test(`the ${wire} seed's JavaScript reader gets every event`, async () => {
+  test(`the JavaScript reader of the ${wire} documentation gets every event`, async () => {
     for (const [id, vector] of vectors(wire)) {
       for (const bytewise of byteAtATime) {
         const server = await serve([...vector.chunks, ": keep-alive\n\n"], { headers, byteAtATime: bytewise });
@@ -42,7 +42,7 @@ for (const [wire, read, byteAtATime] of [
     }
   });
 
-  test(`the ${wire} seed's Python reader gets every event`, async () => {
+  test(`the Python reader of the ${wire} documentation gets every event`, async () => {
     const all = [...vectors(wire).values()];
     for (const bytewise of [false, true]) {
       const servers = await Promise.all(all.map(({ chunks }) => serve(chunks, { headers, byteAtATime: bytewise })));

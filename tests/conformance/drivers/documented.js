@@ -1,16 +1,16 @@
-// The readers that the seeds print, as they stand there.
-import { streamQuery } from "../../clients/wires/seed_readers/forge.mjs";
-import { streamChat } from "../../clients/wires/seed_readers/session_chat.mjs";
+// The readers that the documentation of Forge and of the session chat prints, unchanged.
+import { streamQuery } from "../../clients/wires/documented_readers/forge.mjs";
+import { streamChat } from "../../clients/wires/documented_readers/session_chat.mjs";
 import { broke, nothing } from "../record.js";
 
-/** Takes an event as Forge's reader hands it on. */
+/** Records an event of Forge's reader. */
 function forgeEvent(seen, { type, ...data }) {
   if (type === "token") seen.text += data.content;
   else if (type === "error") {
     seen.outcome = "failed";
     seen.error = { code: data.code, message: data.message };
   } else if (type === "done") {
-    // After an `error` too; that one has said how it ended.
+    // It follows an `error` too, which has already set the outcome.
     if (seen.outcome === "unreported") seen.outcome = data.status ?? "completed";
   } else {
     seen.events.push(type);
@@ -28,12 +28,12 @@ export async function forge(url, prompt) {
   return seen;
 }
 
-/** Takes an event as the session chat's reader hands it on. */
+/** Records an event of the session chat's reader. */
 function sessionEvent(seen, { type, ...data }) {
   if (type === "complete") {
     seen.outcome = data.response.finished ? "completed" : "stopped";
     seen.text = data.response.content;
-    // Metadata with nothing in it are left out.
+    // Empty metadata is left out.
     seen.citations = data.metadata?.citations.length ?? 0;
   } else if (type === "error") {
     seen.outcome = "failed";
@@ -43,7 +43,7 @@ function sessionEvent(seen, { type, ...data }) {
   }
 }
 
-/** A chat needs a session that is there; nobody's fault is tried on the way to it. */
+/** Creates a session for a chat, without faults. */
 export async function beginSession(server) {
   return (await (await fetch(`${server}/v1/sessions`, { method: "POST" })).json()).id;
 }
@@ -54,7 +54,7 @@ export async function sessionChat(url, prompt, server) {
   try {
     await streamChat(url + path, prompt, (event) => sessionEvent(seen, event));
   } catch (error) {
-    // It throws `HTTP 500` for a status that is no success.
+    // The reader throws `HTTP 500` for an error status.
     const status = /^HTTP (\d+)$/.exec(error.message)?.[1];
     if (status) Object.assign(seen, { outcome: "http-error", status: Number(status) });
     else broke(seen, error);
