@@ -53,7 +53,8 @@ fn encode(wire: &Framed, frames: &[Frame]) -> Option<BytesMut> {
     Some(out)
 }
 
-/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded again.
+/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded
+/// again.
 ///
 /// The first byte is the size of the chunks, the rest is the stream.
 pub fn framed_decode(data: &[u8]) {
@@ -77,8 +78,8 @@ pub fn framed_decode(data: &[u8]) {
         if !ended {
             continue;
         }
-        // The frames can be encoded again and decode to the same. A failure becomes a stop, because its message
-        // is already in the text.
+        // The frames can be encoded again and decode to the same. A failure becomes a stop, because
+        // its message is already in the text.
         let frames: Vec<_> = whole
             .frames
             .into_iter()

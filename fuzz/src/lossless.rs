@@ -27,7 +27,8 @@ fn decode<'a>(mut decoder: impl Decode, chunks: impl IntoIterator<Item = &'a [u8
     }
 }
 
-/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded again.
+/// Any bytes, any split: no panic, the same outcome, and a complete stream survives being encoded
+/// again.
 fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: impl Fn(&W) -> D) {
     let Some((size, stream)) = data.split_first() else {
         return;
@@ -87,8 +88,8 @@ fn check<W: Wire, D: Decode>(data: &[u8], wire: impl Fn(Limits) -> W, decoder: i
     assert_eq!(decode(decoder(&wire), [&bytes[..]]), once);
 }
 
-/// The end without members that have one of our names and another shape: they are decoded as application
-/// members, and the encoder leaves them out.
+/// The end without members that have one of our names and another shape: they are decoded as
+/// application members, and the encoder leaves them out.
 fn without_misshapen_members(end: &End) -> End {
     let mut end = end.clone();
     let ours = [
@@ -118,8 +119,8 @@ fn encode(wire: &impl Wire, frames: &[Frame]) -> Option<BytesMut> {
     Some(out)
 }
 
-/// Checks the decoder of our server-sent events. The first byte is the size of the chunks, the rest is the
-/// stream.
+/// Checks the decoder of our server-sent events. The first byte is the size of the chunks, the rest
+/// is the stream.
 pub fn sse_decode(data: &[u8]) {
     check(data, |limits| Sse::default().limits(limits), Sse::decoder);
 }
@@ -129,8 +130,8 @@ pub fn ndjson_decode(data: &[u8]) {
     check(data, |limits| Ndjson::default().limits(limits), Ndjson::decoder);
 }
 
-/// Checks the reader of any server-sent events, with the same input format: it must agree with a simple
-/// reading of the whole stream by the standard.
+/// Checks the reader of any server-sent events, with the same input format: it must agree with a
+/// simple reading of the whole stream by the standard.
 pub fn event_stream(data: &[u8]) {
     let Some((size, stream)) = data.split_first() else {
         return;
@@ -170,7 +171,8 @@ fn read<'a>(max_event_bytes: usize, chunks: impl IntoIterator<Item = &'a [u8]>) 
     }
 }
 
-/// "Interpreting an event stream" of WHATWG HTML, sentence by sentence, on the whole stream at once.
+/// "Interpreting an event stream" of WHATWG HTML, sentence by sentence, on the whole stream at
+/// once.
 fn plain(stream: &[u8]) -> Read {
     let text = String::from_utf8_lossy(stream);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -1,15 +1,15 @@
-//! Tool calls without a result yet, for wires that must say which call a result answers. The memory is
-//! bounded, whatever a turn does.
+//! Tool calls without a result yet, for wires that must say which call a result answers. The memory
+//! is bounded, whatever a turn does.
 
 use std::collections::VecDeque;
 
 /// The tool that asks a human, on wires where a question is a tool. The name is Eve's.
 pub(super) const ASK: &str = "ask_question";
-/// The maximum number of calls without a result. An agent has a handful at once; more than this are calls
-/// whose results never arrive.
+/// The maximum number of calls without a result. An agent has a handful at once; more than this are
+/// calls whose results never arrive.
 pub(super) const MAX_OPEN_CALLS: usize = 64;
-/// The maximum size of their names and IDs together: 1 KiB for each call. The IDs of model servers have a
-/// few dozen bytes.
+/// The maximum size of their names and IDs together: 1 KiB for each call. The IDs of model servers
+/// have a few dozen bytes.
 pub(super) const MAX_OPEN_CALL_BYTES: usize = MAX_OPEN_CALLS * 1024;
 
 /// A call without a result.
@@ -17,7 +17,8 @@ pub(super) const MAX_OPEN_CALL_BYTES: usize = MAX_OPEN_CALLS * 1024;
 pub(super) struct Call {
     pub(super) tool: String,
     pub(super) id: String,
-    /// Whether the call arrived without an ID and got one here, so that a result with another ID may answer it.
+    /// Whether the call arrived without an ID and got one here, so that a result with another ID
+    /// may answer it.
     pub(super) unnamed: bool,
 }
 
@@ -44,8 +45,8 @@ impl Calls {
         self.open.push_back(call);
     }
 
-    /// Removes and returns the oldest call if there are more than the limits allow. Call it after each
-    /// [`open`](Self::open) until it returns `None`.
+    /// Removes and returns the oldest call if there are more than the limits allow. Call it after
+    /// each [`open`](Self::open) until it returns `None`.
     pub(super) fn take_excess(&mut self) -> Option<Call> {
         let full = self.open.len() > MAX_OPEN_CALLS || self.bytes > MAX_OPEN_CALL_BYTES;
         if full { self.take(0) } else { None }
@@ -57,8 +58,9 @@ impl Calls {
         while self.take_excess().is_some() {}
     }
 
-    /// Returns the call that a result answers: the one with its ID. For a result without an ID it is the
-    /// oldest call of the tool; if no call has the ID, the oldest call of the tool that came without one.
+    /// Returns the call that a result answers: the one with its ID. For a result without an ID it
+    /// is the oldest call of the tool; if no call has the ID, the oldest call of the tool that came
+    /// without one.
     pub(super) fn answered_by(&self, id: Option<&str>, tool: &str) -> Option<(usize, &Call)> {
         let find =
             |answers: &dyn Fn(&Call) -> bool| self.open.iter().enumerate().find(|(_, call)| answers(call));

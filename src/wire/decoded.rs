@@ -1,4 +1,5 @@
-//! The output side of a decoder, shared by all decoders: frames in legal order, then at most one error.
+//! The output side of a decoder, shared by all decoders: frames in legal order, then at most one
+//! error.
 
 use std::collections::VecDeque;
 

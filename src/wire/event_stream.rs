@@ -1,5 +1,5 @@
-//! Reads `text/event-stream` by the rules of WHATWG HTML,
-//! [Interpreting an event stream](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
+//! Reads `text/event-stream` by the rules of WHATWG HTML, [Interpreting an event
+//! stream](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
 //! Knows neither wires nor JSON.
 
 use std::collections::VecDeque;
@@ -21,12 +21,12 @@ pub struct Message {
 
 /// Parses any event stream, however its bytes were split.
 ///
-/// Feed it bytes, then take messages until `next` returns `None`, which means that more bytes are needed;
-/// the iterator may return messages again after that. An event without its final blank line is not
-/// returned, as the standard requires.
+/// Feed it bytes, then take messages until `next` returns `None`, which means that more bytes are
+/// needed; the iterator may return messages again after that. An event without its final blank line
+/// is not returned, as the standard requires.
 ///
-/// It holds one unfinished line and one unfinished event, each within the limit, and the messages that
-/// were not taken yet. Invalid UTF-8 becomes U+FFFD.
+/// It holds one unfinished line and one unfinished event, each within the limit, and the messages
+/// that were not taken yet. Invalid UTF-8 becomes U+FFFD.
 ///
 /// ```
 /// use ragwire::wire::sse::EventStream;
@@ -50,8 +50,8 @@ impl EventStream {
     /// The largest frame of our own streams.
     const MAX_EVENT_BYTES: usize = 1024 * 1024;
 
-    /// Creates a parser for one stream with lines and events of at most `max_event_bytes`; the default is
-    /// 1 MiB.
+    /// Creates a parser for one stream with lines and events of at most `max_event_bytes`; the
+    /// default is 1 MiB.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             parser: Parser::new(max_event_bytes),
@@ -80,8 +80,8 @@ impl EventStream {
         self.parser.event.retry
     }
 
-    /// Returns the value of `Last-Event-ID` for a reconnect: the ID of the last finished event, even one
-    /// without data. Empty if there is none.
+    /// Returns the value of `Last-Event-ID` for a reconnect: the ID of the last finished event,
+    /// even one without data. Empty if there is none.
     pub fn last_id(&self) -> &str {
         &self.parser.event.last_id
     }
@@ -106,7 +106,7 @@ impl Iterator for EventStream {
     }
 }
 
-/// A line or an event of the stream is over the limit. Permanent.
+/// A line or an event of the stream exceeds the limit. The error is permanent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("event has more than {max_bytes} bytes")]
 #[non_exhaustive]
@@ -122,7 +122,8 @@ impl EventTooLarge {
     }
 }
 
-/// The parser itself. It returns one message at a time, so that a caller may stop in the middle of a chunk.
+/// The parser itself. It returns one message at a time, so that a caller may stop in the middle of
+/// a chunk.
 #[derive(Debug)]
 pub(super) struct Parser {
     lines: Lines,
@@ -143,8 +144,8 @@ impl Parser {
         }
     }
 
-    /// Takes bytes from the front of `bytes` up to the end of the next message, or all of them if no message
-    /// is complete.
+    /// Takes bytes from the front of `bytes` up to the end of the next message, or all of them if
+    /// no message is complete.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, TooLong> {
         while !bytes.is_empty() {
             let Some(line) = self.lines.next(bytes)? else {
@@ -182,7 +183,8 @@ impl Unfinished {
             None => (line, &b""[..]),
         };
         let value = value.strip_prefix(b" ").unwrap_or(value);
-        // Line ends are ASCII and never part of another character, so each line can be repaired by itself.
+        // Line ends are ASCII and never part of another character, so each line can be repaired by
+        // itself.
         match name {
             b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
             b"data" => {
@@ -241,8 +243,8 @@ mod tests {
 
     #[test]
     fn the_cases_of_web_platform_tests() {
-        // Named after the files in `eventsource/` of web-platform-tests. The bytes, and the cases with other
-        // names, are our own.
+        // Named after the files in `eventsource/` of web-platform-tests. The bytes, and the cases
+        // with other names, are our own.
         let cases: &[Case<'_>] = &[
             ("format-bom", b"\xef\xbb\xbfdata:1\n\n\xef\xbb\xbfdata:2\n\ndata:3\n\n", &[("message", "1", ""), ("message", "3", "")], None),
             ("format-bom-2", b"\xef\xbb\xbf\xef\xbb\xbfdata:1\n\ndata:2\n\ndata:3\n\n", &[("message", "2", ""), ("message", "3", "")], None),

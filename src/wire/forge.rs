@@ -1,5 +1,5 @@
-//! The server-sent events of Forge: `event: TYPE` and `data: JSON`, with the type again as the first member
-//! of the data. Encoder only.
+//! The server-sent events of Forge: `event: TYPE` and `data: JSON`, with the type again as the
+//! first member of the data. Encoder only.
 //!
 //! The table of events is in `PROTOCOL.md`, section "Forge", the vectors in `tests/vectors/forge`;
 //! `docs/protocols.md` introduces Forge. This wire does not send timestamps.
@@ -41,7 +41,8 @@ impl Forge {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// Sets the limits of an event's data (line), and of the `sources` made from citations (trailer).
+    /// Sets the limits of an event's data (line), and of the `sources` made from citations
+    /// (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -335,7 +336,8 @@ impl ForgeSpelling {
             ("confidence", self.totals.confidence.map(Value::from)),
             ("mode", mode.map(Value::from)),
             ("cached", Some(self.totals.cached.into())),
-            // A `sources` event of the application may differ, and never names the tool of a citation.
+            // A `sources` event of the application may differ, and never names the tool of a
+            // citation.
             (
                 "citations",
                 (!citations.is_empty())
@@ -402,8 +404,8 @@ fn write_frame(
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
     out.extend_from_slice(b"event: ");
-    // Nothing can be escaped in the field `event`. An unchecked name may contain a line end, or be empty, and
-    // readers ignore an event without a name. The data has the name unchanged.
+    // Nothing can be escaped in the field `event`. An unchecked name may contain a line end, or be
+    // empty, and readers ignore an event without a name. The data has the name unchanged.
     for char in if name.is_empty() { "message" } else { name }.chars() {
         let ends_line = char.is_control() || matches!(char, '\u{2028}' | '\u{2029}');
         let char = if ends_line {

@@ -122,8 +122,8 @@ impl Spelling for FramedSpelling {
             out.extend_from_slice(&[TEXT]);
         }
         let mut rest = text.as_bytes();
-        // Both separators are single bytes below 0x80, so they never occur within a character and this
-        // filter needs no state between pieces.
+        // Both separators are single bytes below 0x80, so they never occur within a character and
+        // this filter needs no state between pieces.
         while let Some(at) = memchr::memchr2(TEXT, TRAILER, rest) {
             out.extend_from_slice(&rest[..at]);
             out.extend_from_slice(if rest[at] == TEXT { "\u{241d}" } else { "\u{241e}" }.as_bytes());
@@ -168,12 +168,12 @@ impl Spelling for FramedSpelling {
 
 /// Decodes the framed wire, however its bytes were split.
 ///
-/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
-/// the iterator may return frames again after that. Text is returned as it arrives, in whole characters
-/// and without any byte of the protocol.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are
+/// needed; the iterator may return frames again after that. Text is returned as it arrives, in
+/// whole characters and without any byte of the protocol.
 ///
-/// It holds one unfinished event line or the unfinished metadata, within the limits, and the frames that
-/// were not taken yet.
+/// It holds one unfinished event line or the unfinished metadata, within the limits, and the frames
+/// that were not taken yet.
 ///
 /// ```
 /// use ragwire::wire::{Decode, Finish};
@@ -204,8 +204,8 @@ impl FramedDecoder {
 
     fn feed_events(&mut self, bytes: &[u8]) -> Result<usize, DecodeError> {
         let at = memchr::memchr3(b'\n', TEXT, TRAILER, bytes);
-        // The limit is checked first, so that a line that a separator cuts short gives the same error however
-        // it arrived.
+        // The limit is checked first, so that a line that a separator cuts short gives the same
+        // error however it arrived.
         let line = &bytes[..at.unwrap_or(bytes.len())];
         self.add_unfinished(line, self.limits.max_line_bytes, DecodeError::LineTooLong)?;
         let Some(at) = at else {
@@ -293,7 +293,8 @@ impl FramedDecoder {
     }
 
     fn push(&mut self, frame: Frame) {
-        // The phases of this wire follow the order of frames, so a refused frame would be a bug here.
+        // The phases of this wire follow the order of frames, so a refused frame would be a bug
+        // here.
         let accepted = self.decoded.push(frame);
         debug_assert!(accepted.is_ok(), "{accepted:?}");
     }

@@ -1,5 +1,5 @@
-//! Frames as JSON objects with an index, shared by `Sse` and `Ndjson`: `[N-02]` to `[N-07]` and `[N-10]`
-//! of `PROTOCOL.md`.
+//! Frames as JSON objects with an index, shared by `Sse` and `Ndjson`: `[N-02]` to `[N-07]` and
+//! `[N-10]` of `PROTOCOL.md`.
 //!
 //! It does not know how a wire separates objects or where the index is.
 
@@ -19,9 +19,9 @@ use crate::time::{Timestamp, Timing};
 /// The largest index: the largest integer that every JSON reader represents exactly.
 pub(super) const MAX_INDEX: u64 = (1 << 53) - 1;
 
-/// The smallest line limit for frames that a journal has numbered. A text that is cut in two would take
-/// the index of the next frame. Journaled texts are therefore at most 4 KiB, which is 24 KiB if every
-/// byte must be escaped, plus the object around it.
+/// The smallest line limit for frames that a journal has numbered. A text that is cut in two would
+/// take the index of the next frame. Journaled texts are therefore at most 4 KiB, which is 24 KiB
+/// if every byte must be escaped, plus the object around it.
 pub(super) const MIN_LINE_BYTES: usize = 32 * 1024;
 
 #[derive(Serialize)]
@@ -43,8 +43,8 @@ pub(super) fn write_text(text: &str, out: &mut BytesMut) {
     let _ = json::write(out, &Text { text });
 }
 
-/// Appends `{"end":…,"error":…,"metadata":…,"timestamp":…,"elapsed_ms":…}`, shortened to `max_bytes`: first
-/// the metadata is shortened, then the error is left out.
+/// Appends `{"end":…,"error":…,"metadata":…,"timestamp":…,"elapsed_ms":…}`, shortened to
+/// `max_bytes`: first the metadata is shortened, then the error is left out.
 pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
     let from = out.len();
     let error = match &end.status {
@@ -76,8 +76,8 @@ pub(super) fn write_end(end: &End, max_bytes: usize, out: &mut BytesMut) {
     }
 }
 
-/// The index of a snapshot: that of the last frame that it replaces, which must be at least `next`, the
-/// index of the next frame.
+/// The index of a snapshot: that of the last frame that it replaces, which must be at least `next`,
+/// the index of the next frame.
 pub(super) fn index_of(snapshot: &Snapshot, next: u64) -> Result<u64, EncodeError> {
     let index = snapshot.frames.checked_sub(1).filter(|index| *index >= next);
     index.ok_or(EncodeError::Snapshot)
@@ -202,8 +202,8 @@ impl Received {
         self.phase() == Phase::Ended
     }
 
-    /// Adds a frame after checking its index. A snapshot may skip indexes, because it replaces the frames
-    /// that this stream does not have.
+    /// Adds a frame after checking its index. A snapshot may skip indexes, because it replaces the
+    /// frames that this stream does not have.
     pub(super) fn push(
         &mut self,
         index: u64,

@@ -1,5 +1,5 @@
-//! Splits a stream of bytes into lines and holds no more than the limit. Knows neither the encoding nor the
-//! content of a line.
+//! Splits a stream of bytes into lines and holds no more than the limit. Knows neither the encoding
+//! nor the content of a line.
 
 /// The bytes that end a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub(super) struct Lines {
     unfinished: Vec<u8>,
     /// Whether `unfinished` was returned as a line and must be cleared.
     is_returned: bool,
-    /// Whether the last line ended with a CR, so that an LF right after it does not end another line.
+    /// Whether the last line ended with a CR, so that an LF right after it does not end another
+    /// line.
     after_cr: bool,
 }
 
@@ -37,8 +38,8 @@ impl Lines {
         }
     }
 
-    /// Takes the next line from the front of `bytes` and returns it without its end; takes all of `bytes` if
-    /// no line is complete.
+    /// Takes the next line from the front of `bytes` and returns it without its end; takes all of
+    /// `bytes` if no line is complete.
     pub(super) fn next<'a, 'b: 'a>(&'a mut self, bytes: &mut &'b [u8]) -> Result<Option<&'a [u8]>, TooLong> {
         if std::mem::take(&mut self.is_returned) {
             self.unfinished.clear();

@@ -1,11 +1,11 @@
 //! Wires: the frames of a turn as the bytes of one protocol. One file each, encoder beside decoder.
 //!
-//! A wire is sans-IO: frames go in and bytes come out, or the other way round, without a socket, a clock
-//! or a task. [`Order`] decides which frame may come when, for all wires alike. `PROTOCOL.md` specifies
-//! the bytes of every wire.
+//! A wire is sans-IO: frames go in and bytes come out, or the other way round, without a socket, a
+//! clock or a task. [`Order`] decides which frame may come when, for all wires alike. `PROTOCOL.md`
+//! specifies the bytes of every wire.
 //!
-//! To add a wire, write a file with a [`Spelling`] and a [`Wire`], add a `mod` line here and vectors in
-//! `tests/vectors/<wire>`.
+//! To add a wire, write a file with a [`Spelling`] and a [`Wire`], add a `mod` line here and
+//! vectors in `tests/vectors/<wire>`.
 //!
 //! The same turn on two wires:
 //!
@@ -64,7 +64,8 @@ pub trait Wire: fmt::Debug {
     /// The media type of the response.
     fn content_type(&self) -> &'static str;
 
-    /// The headers of this wire besides the media type and those of every stream; names in lower case.
+    /// The headers of this wire besides the media type and those of every stream; names in lower
+    /// case.
     fn headers(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -103,8 +104,8 @@ impl<W: Wire + ?Sized> Wire for Box<W> {
 
 /// The part of an encoder that differs between wires: writes the frames of one turn as bytes.
 ///
-/// Only [`Encoder`] calls it, after checking the order. `phase` is the phase of the stream *before* the
-/// frame.
+/// Only [`Encoder`] calls it, after checking the order. `phase` is the phase of the stream *before*
+/// the frame.
 pub trait Spelling: fmt::Debug + Send {
     /// Appends an event. On an error the encoder removes the bytes that were appended.
     ///
@@ -125,8 +126,9 @@ pub trait Spelling: fmt::Debug + Send {
     /// Appends the terminal. This cannot fail: metadata over the limit is shortened.
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut);
 
-    /// Sets the index of the next frame. Returns `true` on a wire whose frames carry their index, so that a
-    /// stream may begin with any frame. Any other wire returns `false` and changes nothing.
+    /// Sets the index of the next frame. Returns `true` on a wire whose frames carry their index,
+    /// so that a stream may begin with any frame. Any other wire returns `false` and changes
+    /// nothing.
     fn seek(&mut self, index: u64) -> bool {
         let _ = index;
         false
@@ -138,9 +140,9 @@ pub trait Spelling: fmt::Debug + Send {
         true
     }
 
-    /// Allows the stream to end at a question to a human ([`park`](Self::park)), because the turn is
-    /// journaled and another stream can continue it. Returns `true` if the wire is configured to park; it
-    /// then leaves nothing open after a question. Otherwise nothing changes.
+    /// Allows the stream to end at a question to a human ([`park`](Self::park)), because the turn
+    /// is journaled and another stream can continue it. Returns `true` if the wire is configured to
+    /// park; it then leaves nothing open after a question. Otherwise nothing changes.
     fn allow_parking(&mut self) -> bool {
         false
     }
@@ -157,8 +159,9 @@ pub trait Spelling: fmt::Debug + Send {
         let _ = out;
     }
 
-    /// Appends a snapshot as one frame with the index of the last frame that it replaces; the next frame has
-    /// the index after that. On an error the encoder removes the bytes that were appended.
+    /// Appends a snapshot as one frame with the index of the last frame that it replaces; the next
+    /// frame has the index after that. On an error the encoder removes the bytes that were
+    /// appended.
     ///
     /// # Errors
     ///
@@ -170,9 +173,9 @@ pub trait Spelling: fmt::Debug + Send {
         Err(EncodeError::Snapshot)
     }
 
-    /// Returns `true` if a stream may begin with the events and the text of a snapshot instead of the
-    /// snapshot itself. Return `true` only if this yields a valid stream whose totals are still correct, and
-    /// if the wire has no resumable positions.
+    /// Returns `true` if a stream may begin with the events and the text of a snapshot instead of
+    /// the snapshot itself. Return `true` only if this yields a valid stream whose totals are still
+    /// correct, and if the wire has no resumable positions.
     fn expands_snapshots(&self) -> bool {
         false
     }
@@ -266,15 +269,15 @@ impl Encoder {
 
     /// Appends a snapshot.
     ///
-    /// A wire with a frame for snapshots accepts one anywhere before the end and continues with the index
-    /// after it. On some other wires a stream may begin with one: its events and its text are written
-    /// instead, and the end reports how many events it leaves out. The table in `PROTOCOL.md`, section
-    /// "Snapshots", lists what each wire does.
+    /// A wire with a frame for snapshots accepts one anywhere before the end and continues with the
+    /// index after it. On some other wires a stream may begin with one: its events and its text are
+    /// written instead, and the end reports how many events it leaves out. The table in
+    /// `PROTOCOL.md`, section "Snapshots", lists what each wire does.
     ///
     /// # Errors
     ///
-    /// Those of [`Encoder::encode`]; [`EncodeError::Snapshot`] if the wire does not accept a snapshot, or not
-    /// after the frames that were already written.
+    /// Those of [`Encoder::encode`]; [`EncodeError::Snapshot`] if the wire does not accept a
+    /// snapshot, or not after the frames that were already written.
     pub fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
         if self.spelling.expands_snapshots() {
             return self.expand_snapshot(snapshot, out);
@@ -293,8 +296,8 @@ impl Encoder {
             })
     }
 
-    /// Writes the events and the text of `snapshot`, to a reader that has nothing yet: any other reader would
-    /// get some of them twice.
+    /// Writes the events and the text of `snapshot`, to a reader that has nothing yet: any other
+    /// reader would get some of them twice.
     fn expand_snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
         if self.has_begun || snapshot.frames == 0 {
             return Err(EncodeError::Snapshot);
@@ -310,15 +313,15 @@ impl Encoder {
 
     /// Sets the index of the next frame, for frames that a journal has numbered.
     ///
-    /// Returns `true` on a wire whose frames carry their index, so that a stream may begin with any frame.
-    /// Returns `false` and changes nothing on any other wire: to continue in the middle of such a stream,
-    /// first encode all frames before that point.
+    /// Returns `true` on a wire whose frames carry their index, so that a stream may begin with any
+    /// frame. Returns `false` and changes nothing on any other wire: to continue in the middle of
+    /// such a stream, first encode all frames before that point.
     pub fn seek(&mut self, index: u64) -> bool {
         self.spelling.seek(index)
     }
 
-    /// Returns `true` if a reader sees an event before the end of the stream that is encoded in `phase`, or in
-    /// the current phase if that is later.
+    /// Returns `true` if a reader sees an event before the end of the stream that is encoded in
+    /// `phase`, or in the current phase if that is later.
     pub fn shows_events(&self, phase: Phase) -> bool {
         let phase = match phase {
             Phase::Events => self.order.phase(),
@@ -327,24 +330,25 @@ impl Encoder {
         self.spelling.shows_events(phase)
     }
 
-    /// Allows the stream to end at a question and to continue in another stream, because the turn is
-    /// journaled. Call it before the first frame.
+    /// Allows the stream to end at a question and to continue in another stream, because the turn
+    /// is journaled. Call it before the first frame.
     ///
-    /// Returns `true` if the wire is configured to park (`parks`). Only then do [`park`](Self::park) and
-    /// [`unpark`](Self::unpark) have an effect.
+    /// Returns `true` if the wire is configured to park (`parks`). Only then do
+    /// [`park`](Self::park) and [`unpark`](Self::unpark) have an effect.
     pub fn allow_parking(&mut self) -> bool {
         self.spelling.allow_parking()
     }
 
     /// Ends this stream at `question`, the frame that was encoded last, in the form of the wire.
     ///
-    /// The turn continues. Use the same encoder for the frames after the question, whether their reader
-    /// reconnects or is still connected.
+    /// The turn continues. Use the same encoder for the frames after the question, whether their
+    /// reader reconnects or is still connected.
     pub fn park(&mut self, question: &InputRequested, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         self.spelling.park(question, timestamp, out);
     }
 
-    /// Begins the stream of a reader that reconnects after a question, the frame that was encoded last.
+    /// Begins the stream of a reader that reconnects after a question, the frame that was encoded
+    /// last.
     pub fn unpark(&mut self, out: &mut BytesMut) {
         self.spelling.unpark(out);
     }
@@ -359,15 +363,16 @@ impl Encoder {
 
 /// Decodes the bytes of one stream into frames, however the bytes were split.
 ///
-/// Feed it bytes, then take frames until `next` returns `None`. `None` means that more bytes are needed, so
-/// the iterator may return frames again after `None`. An error is returned once, after the frames before
-/// it.
+/// Feed it bytes, then take frames until `next` returns `None`. `None` means that more bytes are
+/// needed, so the iterator may return frames again after `None`. An error is returned once, after
+/// the frames before it.
 pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Send {
-    /// Takes the next bytes of the stream. Bytes after an error are ignored; bytes after the end are
-    /// [`DecodeError::TrailingBytes`], unless the wire allows them.
+    /// Takes the next bytes of the stream. Bytes after an error are ignored; bytes after the end
+    /// are [`DecodeError::TrailingBytes`], unless the wire allows them.
     fn feed(&mut self, bytes: &[u8]);
 
-    /// Reports the end of the bytes and returns the outcome. One more frame may be ready afterwards.
+    /// Reports the end of the bytes and returns the outcome. One more frame may be ready
+    /// afterwards.
     fn finish(&mut self) -> Finish;
 }
 
@@ -375,10 +380,11 @@ pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Sen
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The longest event line in bytes, without its line end. Default: 256 KiB. A tool result with several
-    /// pages of text fits; send a link to anything larger.
+    /// The longest event line in bytes, without its line end. Default: 256 KiB. A tool result with
+    /// several pages of text fits; send a link to anything larger.
     pub max_line_bytes: usize,
-    /// The longest metadata in bytes. Default: 1 MiB, enough for hundreds of citations with their quotes.
+    /// The longest metadata in bytes. Default: 1 MiB, enough for hundreds of citations with their
+    /// quotes.
     pub max_trailer_bytes: usize,
 }
 
@@ -452,7 +458,8 @@ impl EncodeError {
     }
 }
 
-/// A stream that breaks the rules of its wire. The error is permanent; frames decoded before it stay valid.
+/// A stream that breaks the rules of its wire. The error is permanent; frames decoded before it
+/// stay valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {

@@ -192,9 +192,9 @@ impl Spelling for NdjsonSpelling {
 
 /// Decodes JSON lines, however their bytes were split.
 ///
-/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
-/// the iterator may return frames again after that. It holds one unfinished line, within the larger of
-/// the two limits, and the frames that were not taken yet.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are
+/// needed; the iterator may return frames again after that. It holds one unfinished line, within
+/// the larger of the two limits, and the frames that were not taken yet.
 ///
 /// ```
 /// use ragwire::wire::Decode;
@@ -219,8 +219,8 @@ impl NdjsonDecoder {
         self.received.phase()
     }
 
-    /// Returns the index of the next frame, from which to resume a stream that broke off. `None` before the
-    /// first frame.
+    /// Returns the index of the next frame, from which to resume a stream that broke off. `None`
+    /// before the first frame.
     pub fn next_index(&self) -> Option<u64> {
         self.received.next_index()
     }

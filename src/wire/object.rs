@@ -36,8 +36,8 @@ pub(super) struct Late {
 }
 
 impl Late {
-    /// Adds an event, or counts it as dropped if all of them would have more than `max_trailer_bytes`. On an
-    /// error nothing changes.
+    /// Adds an event, or counts it as dropped if all of them would have more than
+    /// `max_trailer_bytes`. On an error nothing changes.
     pub(super) fn push(
         &mut self,
         event: &Event,
@@ -72,8 +72,8 @@ pub(super) fn check_line(bytes: usize, limits: Limits) -> Result<(), EncodeError
     Ok(())
 }
 
-/// Writes the metadata. While it exceeds the limit, it is written again: first without late events, then
-/// with half of the citations and so on, finally with nothing but the status of the turn.
+/// Writes the metadata. While it exceeds the limit, it is written again: first without late events,
+/// then with half of the citations and so on, finally with nothing but the status of the turn.
 pub(super) fn write_end(end: &End, late: &Late, max_bytes: usize, out: &mut BytesMut) {
     if Trailer::new(end, late.dropped).write_within(late, max_bytes, out) {
         return;
@@ -105,8 +105,8 @@ pub(super) struct Line<'a> {
     pub(super) timestamp: Option<Timestamp>,
 }
 
-/// The metadata with its members in the order of `[F-06]`. `events` is inserted by hand, because it is
-/// already JSON.
+/// The metadata with its members in the order of `[F-06]`. `events` is inserted by hand, because it
+/// is already JSON.
 #[derive(Serialize)]
 struct Trailer<'a> {
     citations: &'a [Citation],
@@ -190,8 +190,8 @@ impl<'a> Trailer<'a> {
         }
     }
 
-    /// Appends the object, shortened until it has at most `max_bytes`. Returns `false` and appends nothing if
-    /// that is impossible.
+    /// Appends the object, shortened until it has at most `max_bytes`. Returns `false` and appends
+    /// nothing if that is impossible.
     fn write_within(mut self, late: &Late, max_bytes: usize, out: &mut BytesMut) -> bool {
         let from = out.len();
         let fits = |out: &BytesMut| out.len() - from <= max_bytes;
@@ -279,7 +279,8 @@ fn read_parts(mut members: Map<String, Value>) -> Option<(Event, Option<Timestam
     Some((event, timestamp))
 }
 
-/// Reads the late events and the end from an object of [`write_end`]; `None` if its status is unknown.
+/// Reads the late events and the end from an object of [`write_end`]; `None` if its status is
+/// unknown.
 pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, End)> {
     members.retain(|_, value| !value.is_null());
     let late = match members.shift_remove("events") {
@@ -305,7 +306,8 @@ pub(super) fn read_end(mut members: Map<String, Value>) -> Option<(Vec<Frame>, E
     ))
 }
 
-/// Reads the status of a turn; `None` if it is unknown, because that must not pass for a complete answer.
+/// Reads the status of a turn; `None` if it is unknown, because that must not pass for a complete
+/// answer.
 pub(super) fn read_status(status: &Value, error: Option<Map<String, Value>>) -> Option<Status> {
     match status.as_str() {
         Some("completed") => Some(Status::Completed),
@@ -336,7 +338,8 @@ pub(super) fn read_metadata(mut members: Map<String, Value>) -> Option<Metadata>
     })
 }
 
-/// Takes a member of the expected type; a member of another type stays with the application's members.
+/// Takes a member of the expected type; a member of another type stays with the application's
+/// members.
 pub(super) fn take<T: serde::de::DeserializeOwned>(
     members: &mut Map<String, Value>,
     name: &str,

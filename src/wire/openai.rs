@@ -1,9 +1,10 @@
-//! The [chat completions](https://platform.openai.com/docs/api-reference/chat/create) stream of OpenAI:
-//! server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
+//! The [chat completions](https://platform.openai.com/docs/api-reference/chat/create) stream of
+//! OpenAI: server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
 //!
-//! The protocol has no members for progress, citations or a stop. They are sent in one extension member,
-//! `ragwire`, which the published clients pass on unchanged. This module has no clock and makes no IDs: the
-//! caller provides both. The rules are in `PROTOCOL.md`, section "OpenAI chat completions" (`[O-nn]`).
+//! The protocol has no members for progress, citations or a stop. They are sent in one extension
+//! member, `ragwire`, which the published clients pass on unchanged. This module has no clock and
+//! makes no IDs: the caller provides both. The rules are in `PROTOCOL.md`, section "OpenAI chat
+//! completions" (`[O-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -70,8 +71,8 @@ impl OpenAi {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream; charset=utf-8";
 
-    /// Creates the wire from the completion's ID, its creation time in seconds since 1970, and the name of the
-    /// model.
+    /// Creates the wire from the completion's ID, its creation time in seconds since 1970, and the
+    /// name of the model.
     pub fn new(id: impl Into<String>, created: u64, model: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -84,8 +85,8 @@ impl OpenAi {
         }
     }
 
-    /// Sends the usage in a separate chunk (`stream_options.include_usage`), if both token counts were
-    /// measured.
+    /// Sends the usage in a separate chunk (`stream_options.include_usage`), if both token counts
+    /// were measured.
     #[must_use]
     pub fn with_usage(mut self) -> Self {
         self.usage = true;
@@ -113,8 +114,9 @@ impl OpenAi {
         self
     }
 
-    /// Returns the whole turn as one `chat.completion` object, for requests without `stream`. A failed turn is
-    /// an error object or an answer that ends with the failure's message, as set by [`OnFailure`].
+    /// Returns the whole turn as one `chat.completion` object, for requests without `stream`. A
+    /// failed turn is an error object or an answer that ends with the failure's message, as set by
+    /// [`OnFailure`].
     pub fn completion(&self, text: &str, end: &End) -> Value {
         let content = match &end.status {
             Status::Failed(failure) if self.on_failure == OnFailure::ErrorObject => {
@@ -153,8 +155,8 @@ impl OpenAi {
         json!({"error": ErrorObject::new(failure)})
     }
 
-    /// Returns the body of `GET /v1/models`. The clients require a creation time for each model; it is 0,
-    /// because it is unknown.
+    /// Returns the body of `GET /v1/models`. The clients require a creation time for each model; it
+    /// is 0, because it is unknown.
     pub fn models(names: &[&str]) -> Value {
         let model = |name: &&str| json!({"id": name, "object": "model", "created": 0, "owned_by": "ragwire"});
         json!({"object": "list", "data": names.iter().map(model).collect::<Vec<_>>()})

@@ -1,9 +1,9 @@
-//! The server-sent events of the round-based session chat: `data: JSON` only, with the whole answer in
-//! `complete`. Encoder only.
+//! The server-sent events of the round-based session chat: `data: JSON` only, with the whole answer
+//! in `complete`. Encoder only.
 //!
 //! The table of events is in `PROTOCOL.md`, section "Session chat", the vectors in
-//! `tests/vectors/session_chat`; `docs/protocols.md` introduces the protocol. This module does not store
-//! sessions: pass the session to [`SessionChat::session`].
+//! `tests/vectors/session_chat`; `docs/protocols.md` introduces the protocol. This module does not
+//! store sessions: pass the session to [`SessionChat::session`].
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -33,8 +33,8 @@ use crate::time::Timestamp;
 
 /// The wire of the session chat.
 ///
-/// `complete` contains the whole answer, so the encoder keeps up to 4 MiB of it, as much as a collected
-/// turn. A longer answer is cut at a character boundary, and `response.truncated` is set.
+/// `complete` contains the whole answer, so the encoder keeps up to 4 MiB of it, as much as a
+/// collected turn. A longer answer is cut at a character boundary, and `response.truncated` is set.
 ///
 /// The [module](self) has an example.
 #[derive(Clone, Debug, Default)]
@@ -47,33 +47,35 @@ impl SessionChat {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// Sets the limits of an event's data (line), and of the tool calls and results in `complete` (trailer).
+    /// Sets the limits of an event's data (line), and of the tool calls and results in `complete`
+    /// (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the session, including the user's message of this turn: {id, profile_name, messages, title,
-    /// created_at, updated_at}.
+    /// Sets the session, including the user's message of this turn: {id, profile_name, messages,
+    /// title, created_at, updated_at}.
     ///
-    /// `complete` contains it with the answer appended to `messages`, and with `updated_at` set to the time of
-    /// the end if that is known. Without a session `complete` has no member `session`.
+    /// `complete` contains it with the answer appended to `messages`, and with `updated_at` set to
+    /// the time of the end if that is known. Without a session `complete` has no member `session`.
     #[must_use]
     pub fn session(self, session: Map<String, Value>) -> Self {
         self.session_at_end(Arc::new(OnceLock::from(session)))
     }
 
-    /// Sets the session of a turn in the waiting list, which becomes known only when the turn starts. The
-    /// value of `session` at the end of the stream is used; if it is empty, `complete` has no `session`.
+    /// Sets the session of a turn in the waiting list, which becomes known only when the turn
+    /// starts. The value of `session` at the end of the stream is used; if it is empty, `complete`
+    /// has no `session`.
     #[must_use]
     pub fn session_at_end(mut self, session: Arc<OnceLock<Map<String, Value>>>) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// Returns the last object of the stream (`complete`, or `error` for a failed turn) of a collected turn,
-    /// for the route that does not stream.
+    /// Returns the last object of the stream (`complete`, or `error` for a failed turn) of a
+    /// collected turn, for the route that does not stream.
     pub fn complete<'a>(
         &self,
         events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
@@ -143,7 +145,8 @@ struct Chat {
     /// The last timestamp.
     timestamp: Option<Timestamp>,
     content: Answer,
-    /// Calls and results have together at most `max_trailer_bytes`, measured as their events on the wire.
+    /// Calls and results have together at most `max_trailer_bytes`, measured as their events on the
+    /// wire.
     tool_calls: Vec<Value>,
     tool_results: Vec<Value>,
     tool_bytes: usize,
@@ -184,7 +187,8 @@ impl Spelling for Chat {
 }
 
 impl Chat {
-    /// Appends an event and keeps the parts of it that `complete` contains. On an error only `out` changes.
+    /// Appends an event and keeps the parts of it that `complete` contains. On an error only `out`
+    /// changes.
     fn write_event(
         &mut self,
         event: &Event,
@@ -321,8 +325,8 @@ impl Chat {
         response
     }
 
-    /// The members that the protocol does not have: citations, usage and so on, as on the framed wire. `None`
-    /// if there are none.
+    /// The members that the protocol does not have: citations, usage and so on, as on the framed
+    /// wire. `None` if there are none.
     fn metadata(&self, end: &End) -> Option<Value> {
         let mut metadata = end.metadata.clone();
         if !matches!(end.status, Status::Failed(_)) {
@@ -353,7 +357,7 @@ impl Chat {
     }
 }
 
-/// A turn that says nothing of a queue waited in none.
+/// The queue statistics of a turn. A turn without any did not wait.
 fn queue_stats(metadata: &Metadata) -> Value {
     let stats = metadata.queue_stats.as_ref();
     let waited = stats.and_then(|stats| stats.queue_wait_ms).unwrap_or(0.0);
@@ -364,7 +368,7 @@ fn queue_stats(metadata: &Metadata) -> Value {
     })
 }
 
-/// Puts the timestamp last, where there is one.
+/// Adds the timestamp as the last member, if there is one.
 fn stamp(object: &mut Map<String, Value>, timestamp: Option<Timestamp>) {
     if let Some(timestamp) = timestamp {
         object.insert("timestamp".into(), seconds(timestamp).into());
@@ -376,7 +380,7 @@ fn seconds(timestamp: Timestamp) -> f64 {
     timestamp.as_micros() as f64 / 1e6
 }
 
-/// Appends one SSE frame. On an error `out` may hold a part of it.
+/// Appends one server-sent event. On an error `out` may contain a part of it.
 fn write_frame(object: &Map<String, Value>, max_bytes: usize, out: &mut BytesMut) -> Result<(), EncodeError> {
     out.extend_from_slice(b"data: ");
     typed::write_line(object, max_bytes, out)?;

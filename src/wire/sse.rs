@@ -1,5 +1,5 @@
-//! Server-sent events, `text/event-stream`: the objects of [`super::ndjson`], one for each event, with the
-//! index as the event's ID.
+//! Server-sent events, `text/event-stream`: the objects of [`super::ndjson`], one for each event,
+//! with the index as the event's ID.
 //!
 //! The rules are in `PROTOCOL.md`, section "Server-sent events" (`[S-nn]`), the vectors in
 //! `tests/vectors/sse`. [`EventStream`] reads any event stream, also those of other services.
@@ -58,8 +58,8 @@ use crate::order::Phase;
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 
-/// Names that an event cannot have as its type: those of this wire, and those that an `EventSource` treats
-/// specially.
+/// Names that an event cannot have as its type: those of this wire, and those that an `EventSource`
+/// treats specially.
 const RESERVED_TYPES: [&str; 6] = ["text", "end", SNAPSHOT, "message", "open", "error"];
 /// The type of a snapshot.
 const SNAPSHOT: &str = "snapshot";
@@ -89,8 +89,8 @@ impl Sse {
         self
     }
 
-    /// Sets how long a browser waits before it reconnects. Default: 3 seconds. `None` sends no `retry` field,
-    /// so the browser's own default applies.
+    /// Sets how long a browser waits before it reconnects. Default: 3 seconds. `None` sends no
+    /// `retry` field, so the browser's own default applies.
     #[must_use]
     pub fn retry(mut self, retry: Option<Duration>) -> Self {
         self.retry = retry;
@@ -136,8 +136,8 @@ impl Wire for Sse {
 
 /// The value of the field `event` for an event with this name.
 fn type_of(name: &str) -> &str {
-    // Python's `splitlines` and similar readers end lines at U+2028 and U+2029, which are not control
-    // characters.
+    // Python's `splitlines` and similar readers end lines at U+2028 and U+2029, which are not
+    // control characters.
     if name.is_empty() || RESERVED_TYPES.contains(&name) || name.contains(['\u{2028}', '\u{2029}']) {
         CUSTOM_TYPE
     } else {
@@ -166,7 +166,8 @@ struct SseSpelling {
 const DATA: &[u8] = b"data: ";
 
 impl SseSpelling {
-    /// Appends everything before the object, and returns the offset of the line that contains the object.
+    /// Appends everything before the object, and returns the offset of the line that contains the
+    /// object.
     fn begin(&self, event: &str, out: &mut BytesMut) -> usize {
         if let (0, Some(retry)) = (self.index, self.retry) {
             out.extend_from_slice(format!("retry: {}\n", retry.as_millis()).as_bytes());
@@ -260,9 +261,9 @@ impl Spelling for SseSpelling {
 
 /// Decodes the server-sent events of this wire, however their bytes were split.
 ///
-/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are needed;
-/// the iterator may return frames again after that. It holds one unfinished event, within the larger of
-/// the two limits, and the frames that were not taken yet.
+/// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are
+/// needed; the iterator may return frames again after that. It holds one unfinished event, within
+/// the larger of the two limits, and the frames that were not taken yet.
 ///
 /// ```
 /// use ragwire::wire::Decode;
@@ -289,8 +290,8 @@ impl SseDecoder {
         self.received.phase()
     }
 
-    /// Returns the index of the next frame, from which to resume a stream that broke off. `None` before the
-    /// first frame.
+    /// Returns the index of the next frame, from which to resume a stream that broke off. `None`
+    /// before the first frame.
     pub fn next_index(&self) -> Option<u64> {
         self.received.next_index()
     }
@@ -309,7 +310,8 @@ impl SseDecoder {
         })
     }
 
-    /// Accepts the lines that may follow the end: empty lines and comments. The first byte of a line decides.
+    /// Accepts the lines that may follow the end: empty lines and comments. The first byte of a
+    /// line decides.
     fn take_trailing(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         for byte in bytes {
             match (self.in_comment, byte) {

@@ -1,10 +1,10 @@
-//! The WebSocket messages of [TrustGraph](https://github.com/trustgraph-ai/trustgraph): one JSON object each,
-//! with the request's ID. Encoder only.
+//! The WebSocket messages of [TrustGraph](https://github.com/trustgraph-ai/trustgraph): one JSON
+//! object each, with the request's ID. Encoder only.
 //!
 //! The table of messages is in `PROTOCOL.md`, section "TrustGraph" (`[T-nn]`), the vectors in
-//! `tests/vectors/trustgraph`; `docs/protocols.md` introduces TrustGraph. This module writes each message as
-//! one line. To send them on a socket, cut at LF, which no message contains, and send each line without it
-//! as one text message.
+//! `tests/vectors/trustgraph`; `docs/protocols.md` introduces TrustGraph. This module writes each
+//! message as one line. To send them on a socket, cut at LF, which no message contains, and send
+//! each line without it as one text message.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -41,8 +41,8 @@ use crate::time::Timestamp;
 
 /// The wire of TrustGraph's graph and document RAG services, for one request.
 ///
-/// A message that contains the whole answer has at most 4 MiB of it, as much as a collected turn, because
-/// the encoder keeps it until the end. A longer answer is cut at a character boundary, and
+/// A message that contains the whole answer has at most 4 MiB of it, as much as a collected turn,
+/// because the encoder keeps it until the end. A longer answer is cut at a character boundary, and
 /// `metadata.truncated` is set. The pieces of a streamed answer have no such limit.
 ///
 /// The [module](self) has an example.
@@ -80,7 +80,8 @@ impl TrustGraph {
         Self::new(id.into(), Kind::GraphRag)
     }
 
-    /// Answers the `document-rag` request `id` in one message, in the envelope that TrustGraph ships.
+    /// Answers the `document-rag` request `id` in one message, in the envelope that TrustGraph
+    /// ships.
     pub fn document_rag(id: impl Into<String>) -> Self {
         Self::new(id.into(), Kind::DocumentRag)
     }
@@ -95,8 +96,8 @@ impl TrustGraph {
         }
     }
 
-    /// Sets whether events and text are sent as they arrive: the request's `streaming`. Default: `false`, which
-    /// sends exactly one message, because clients take the first one for the answer.
+    /// Sets whether events and text are sent as they arrive: the request's `streaming`. Default:
+    /// `false`, which sends exactly one message, because clients take the first one for the answer.
     #[must_use]
     pub fn streaming(mut self, streaming: bool) -> Self {
         self.streaming = streaming;
@@ -110,8 +111,8 @@ impl TrustGraph {
         self
     }
 
-    /// Sets the limits of an event's message (line), and of the metadata and the `sources` of the last message
-    /// (trailer).
+    /// Sets the limits of an event's message (line), and of the metadata and the `sources` of the
+    /// last message (trailer).
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -127,9 +128,9 @@ impl TrustGraph {
         })
     }
 
-    /// Returns the `response` of the only message of a collected turn, which is the body of
-    /// `POST /api/v1/flow/{flow}/service/{kind}` without streaming. For a failed turn it contains `error`;
-    /// clients expect the status 200 even then.
+    /// Returns the `response` of the only message of a collected turn, which is the body of `POST
+    /// /api/v1/flow/{flow}/service/{kind}` without streaming. For a failed turn it contains
+    /// `error`; clients expect the status 200 even then.
     pub fn response<'a>(
         &self,
         events: impl IntoIterator<Item = &'a (Event, Option<Timestamp>)>,
@@ -207,7 +208,8 @@ struct Request {
 /// A list of documents without duplicates.
 #[derive(Debug, Default)]
 struct Documents {
-    /// Titles by URI, in the order in which they arrived; together at most `max_trailer_bytes` by `bytes`.
+    /// Titles by URI, in the order in which they arrived; together at most `max_trailer_bytes` by
+    /// `bytes`.
     titles: Map<String, Value>,
     bytes: usize,
     /// Whether some were left out.
@@ -304,11 +306,13 @@ impl Spelling for Request {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let streamed = self.wire.streaming && self.wire.envelope == Envelope::Shipped;
         if streamed && !matches!(end.status, Status::Failed(_)) {
-            // Whether a piece of text is the last is unknown when it is sent; waiting would delay every piece.
+            // Whether a piece of text is the last is unknown when it is sent; waiting would delay
+            // every piece.
             self.write_all(None, &chunk("", true), false, out);
         }
         let last = self.last(end);
-        // Some clients look for the error only beside the response, and would take a failed answer for complete.
+        // Some clients look for the error only beside the response, and would take a failed answer
+        // for complete.
         self.write_all(last.get("error"), &last, true, out);
     }
 
@@ -460,7 +464,8 @@ impl Request {
         (!documents.titles.is_empty()).then(|| sources.collect())
     }
 
-    /// The members that TrustGraph does not have, as the trailer of the framed wire. `None` if it is empty.
+    /// The members that TrustGraph does not have, as the trailer of the framed wire. `None` if it
+    /// is empty.
     fn metadata(&self, end: &End) -> Option<Value> {
         let mut end = End {
             timing: None,
@@ -541,7 +546,8 @@ impl Request {
     ) {
         let from = out.len();
         if self.write(error, response, complete, usize::MAX, out).is_err() {
-            // Strings and JSON values always serialise, but a partial message must not remain in any case.
+            // Strings and JSON values always serialise, but a partial message must not remain in
+            // any case.
             out.truncate(from);
         }
     }
@@ -566,8 +572,8 @@ fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, V
         .collect()
 }
 
-/// A triple as terms of TrustGraph. Subject and predicate are always IRIs; the type of the object follows
-/// from its spelling, by the rules of TrustGraph's clients.
+/// A triple as terms of TrustGraph. Subject and predicate are always IRIs; the type of the object
+/// follows from its spelling, by the rules of TrustGraph's clients.
 fn triple(triple: &Triple) -> Value {
     let quoted = |term: &str| term.starts_with('<') && term.ends_with('>') && !term.starts_with("<<");
     let iri = |term: &str| {

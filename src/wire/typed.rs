@@ -23,8 +23,8 @@ pub(super) fn members(event: &Event) -> serde_json::Result<Map<String, Value>> {
     }
 }
 
-/// Builds an object with `type` first, then the members `names` in that order, then the others in their
-/// order.
+/// Builds an object with `type` first, then the members `names` in that order, then the others in
+/// their order.
 pub(super) fn object(kind: &str, names: &[&str], members: Map<String, Value>) -> Map<String, Value> {
     let mut object = Map::new();
     object.insert("type".into(), kind.into());
@@ -42,8 +42,8 @@ pub(super) fn sort_into(object: &mut Map<String, Value>, names: &[&str], mut mem
     object.extend(members);
 }
 
-/// The name of an event on a wire that uses the names `reserved` itself. An application event with such a
-/// name, for example that of the terminal, gets the prefix `custom.`.
+/// The name of an event on a wire that uses the names `reserved` itself. An application event with
+/// such a name, for example that of the terminal, gets the prefix `custom.`.
 pub(super) fn unreserved_name<'a>(event: &'a Event, reserved: &[&str]) -> Cow<'a, str> {
     match event {
         Event::Custom(custom) if reserved.contains(&custom.name()) => {
@@ -53,7 +53,8 @@ pub(super) fn unreserved_name<'a>(event: &'a Event, reserved: &[&str]) -> Cow<'a
     }
 }
 
-/// Appends `object` as one line without a line end. Returns `TooLarge` if it has more than `max_bytes`.
+/// Appends `object` as one line without a line end. Returns `TooLarge` if it has more than
+/// `max_bytes`.
 pub(super) fn write_line(
     object: &Map<String, Value>,
     max_bytes: usize,

@@ -1,5 +1,6 @@
-// Questions to a human, shown and answered by the published clients against the reference server: the stream
-// ends at the question, and the next request has the answer. There is no reader in between.
+// Questions to a human, shown and answered by the published clients against the reference server:
+// the stream ends at the question, and the next request has the answer. There is no reader in
+// between.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -85,7 +86,8 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
     await rests(reloaded);
     assert.equal(text(reloaded.lastMessage), "They are deleted.");
 
-    // The first page is too late: another answer is an error, the same answer returns the rest of the turn.
+    // The first page is too late: another answer is an error, the same answer returns the rest of
+    // the turn.
     const errors = [];
     first.onError = (error) => errors.push(JSON.parse(error.message).error.code);
     await first.addToolApprovalResponse({ id: "delete", approved: false });
@@ -159,7 +161,8 @@ test("@ag-ui/client 1.0.0: interrupts, resumed and cancelled", async () => {
 });
 
 for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": eve018 })) {
-  // Clients look up a question's ID in all turns of the session, so no question is asked twice in one session.
+  // Clients look up a question's ID in all turns of the session, so no question is asked twice in
+  // one session.
   for (const script of [
     [["fault:ask", { optionId: "Approve" }, "They are deleted."], ["fault:ask-text", { text: "Ada" }, "Ada"]],
     [["fault:ask-text", { text: "Bob" }, "Bob"], ["fault:ask", { optionId: "Reject" }, "They are left alone."]],
@@ -182,7 +185,8 @@ for (const [name, eve] of Object.entries({ "eve 0.11.10": eve011, "eve 0.18.2": 
         assert.deepEqual([result.status, result.inputRequests], ["waiting", []]);
         assert.ok(result.message.includes(reply), result.message);
         assert.equal(session.state.streamIndex, events.length);
-        // The same answer again is accepted, a different one is refused with the client's own error.
+        // The same answer again is accepted, a different one is refused with the client's own
+        // error.
         await assert.rejects(
           session.send({ inputResponses: [{ requestId, text: "something else" }] }),
           (error) => error.status === 409 && /another answer/.test(error.body),

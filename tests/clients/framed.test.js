@@ -106,8 +106,8 @@ test("ai's TextStreamChatTransport, which the frontend of ADR 0007 uses, shows t
     return text;
   };
   for (const [prompt, status] of [[QUESTION, "completed"], ["fault:text", "failed"], ["fault:hostile", "completed"]]) {
-    // The transport passes the raw stream on; the frontend of ADR 0007 then splits at the separators, as the
-    // decoder does.
+    // The transport passes the raw stream on; the frontend of ADR 0007 then splits at the
+    // separators, as the decoder does.
     const turn = decode(new TextEncoder().encode(await raw(prompt)));
     assert.equal(turn.finish.status, "complete");
     assert.equal(turn.end.status, status);

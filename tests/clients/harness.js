@@ -54,12 +54,12 @@ export function ask(prompt) {
 }
 
 /**
- * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer separately; `cutAfter` breaks the
- * connection after that many bytes of the answer, including headers; `cut()` breaks all connections at once.
- * With `http10` the proxy uses HTTP/1.0 to the server, as nginx does by default: a body has no length there, so
- * a cut looks like its end. `hurts(head)` decides from a request's first bytes whether its connection is
- * damaged at all. `answers` has for each connection the request's `head`, the bytes that `came` from the server
- * and those that `passed`.
+ * A TCP proxy to `url`. `byteAtATime` writes each byte of the answer separately; `cutAfter` breaks
+ * the connection after that many bytes of the answer, including headers; `cut()` breaks all
+ * connections at once. With `http10` the proxy uses HTTP/1.0 to the server, as nginx does by
+ * default: a body has no length there, so a cut looks like its end. `hurts(head)` decides from a
+ * request's first bytes whether its connection is damaged at all. `answers` has for each connection
+ * the request's `head`, the bytes that `came` from the server and those that `passed`.
  */
 export async function startProxy(
   url,
@@ -73,7 +73,8 @@ export async function startProxy(
     const answer = { head: "", came: [], passed: [] };
     let passed = 0;
     let [limit, bytewise] = [Infinity, false];
-    // The end of the server's connection is passed on at once, even while earlier bytes are written one by one.
+    // The end of the server's connection is passed on at once, even while earlier bytes are written
+    // one by one.
     let [writing, ended] = [false, false];
     const finish = () => ended && !writing && client.end();
     open.add(client);

@@ -1,4 +1,5 @@
-// Checks the OpenAPI document against its standard, and the answers of a running server against the document.
+// Checks the OpenAPI document against its standard, and the answers of a running server against the
+// document.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
@@ -11,7 +12,8 @@ let ajv;
 before(async () => {
   server = await startServer();
   document = await (await fetch(`${server.url}/openapi.json`)).json();
-  // `format` is the width of a number, which JSON does not have; the document itself is not a schema.
+  // `format` is the width of a number, which JSON does not have; the document itself is not a
+  // schema.
   ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
   ajv.addSchema({ $id: "requests", ...document });
   ajv.addSchema({ $id: "responses", ...closed(document) });
@@ -84,7 +86,8 @@ test("answers match the document", async () => {
     if (example === undefined) continue;
     await call("POST", path, { body: JSON.stringify(example), at: placed(path) });
     answered.add(path);
-    // Refusals: invalid JSON, wrong members, a missing JSON media type; and a failure before the response.
+    // Refusals: invalid JSON, wrong members, a missing JSON media type; and a failure before the
+    // response.
     await call("POST", path, { body: "{", at: placed(path) });
     await call("POST", path, { body: '{"title":7}', at: placed(path) });
     await call("POST", path, { body: "{}", headers: { "content-type": "text/plain" }, at: placed(path) });

@@ -9,7 +9,8 @@ import { SseDecoder } from "../../clients/js/src/sse.js";
 import { serve, vectors } from "./wires/vectors.js";
 
 const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
-// Without these flags Chromium contacts its vendor's servers, which a closed network refuses one by one.
+// Without these flags Chromium contacts its vendor's servers, which a closed network refuses one by
+// one.
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update"];
 
@@ -275,7 +276,8 @@ test("an EventSource gets each frame under its type, with its index", async () =
     assert.deepEqual(await listen(server.url, types), expected);
     await server.stop();
   }
-  // After the retry time of the stream, a broken connection is opened again with the index of the last frame.
+  // After the retry time of the stream, a broken connection is opened again with the index of the
+  // last frame.
   const server = await serve(chunks, { headers: EVENT_STREAM, cutAfter: 3 });
   const twice = page.evaluate((url) => {
     window.source = new EventSource(url);

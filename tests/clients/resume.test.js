@@ -122,7 +122,8 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     await sent;
     assert.deepEqual([chat.status, chat.lastMessage.metadata.status], ["ready", "stopped"]);
     assert.deepEqual(await stop(), { stopped: false });
-    // `chat.stop()` only disconnects: without the next question the turn would continue for its grace period.
+    // `chat.stop()` only disconnects: without the next question the turn would continue for its
+    // grace period.
     sent = chat.sendMessage({ text: "fault:silent" });
     while (chat.status !== "streaming") await sleep(20);
     await chat.stop();

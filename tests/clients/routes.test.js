@@ -243,7 +243,8 @@ test("the session chat's reader gets its session", async () => {
   const { type, response, session } = events.at(-1);
   assert.deepEqual([type, response.content], ["complete", framedTurn.text]);
   const shown = await (await fetch(`${server.url}/v1/sessions/${id}`)).json();
-  // The stream has the time at which the turn ended, which is after the answer was put into the session.
+  // The stream has the time at which the turn ended, which is after the answer was put into the
+  // session.
   assert.deepEqual({ ...session, updated_at: 0 }, { ...shown, updated_at: 0 });
   assert.ok(Math.abs(session.updated_at - shown.updated_at) < 1);
   const whole = await (await post(`/${id}/chat`, { message: "And then?" })).json();

@@ -1,5 +1,5 @@
-// The prompts, and the true content of each turn whatever the client. PROTOCOL.md describes how each wire
-// sends it.
+// The prompts, and the true content of each turn whatever the client. PROTOCOL.md describes how
+// each wire sends it.
 
 export const FALLBACK = "I hit an internal error while gathering evidence. Please retry.";
 

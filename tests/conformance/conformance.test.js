@@ -1,5 +1,5 @@
-// Published clients against the reference server: each client in each case, directly and through a proxy that
-// damages the connection.
+// Published clients against the reference server: each client in each case, directly and through a
+// proxy that damages the connection.
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
@@ -49,8 +49,8 @@ for (const client of CLIENTS) {
         const seen = await ask(proxy.url, BYTEWISE.prompt);
         cells.set(ONE_BYTE, cell(seen, BYTEWISE));
         assert.deepEqual(seen, expected(client, BYTEWISE, ONE_BYTE));
-        // A raw CR occurs only where the answer is not escaped; a line of JSON that ended with one would break
-        // AG-UI's client. In the frames of a socket it may be a length.
+        // A raw CR occurs only where the answer is not escaped; a line of JSON that ended with one
+        // would break AG-UI's client. In the frames of a socket it may be a length.
         if (!client.socket) assert.equal(bodyOf(proxy.answers.at(-1).came).includes("\r"), client.wire === "framed");
       } finally {
         await proxy.stop();
@@ -99,7 +99,8 @@ test("every client gets an end when the server shuts down", { timeout: CLIENT_TI
   const asked = CLIENTS.map((client) => client.ask(going.url, SHUTDOWN.prompt, going.url));
   const active = async () => (await (await fetch(`${going.url}/healthz`)).json()).active_turns;
   while ((await active()) < CLIENTS.length) await new Promise((resolve) => setTimeout(resolve, 10));
-  // A turn counts as active before its response has begun, because its question is written to disk first.
+  // A turn counts as active before its response has begun, because its question is written to disk
+  // first.
   await new Promise((resolve) => setTimeout(resolve, 1000));
   assert.equal(await going.stop(), 0);
   for (const [index, seen] of (await Promise.all(asked)).entries()) {

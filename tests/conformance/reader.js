@@ -1,5 +1,5 @@
-// `HttpAgent` of @ag-ui/client: reads jobs `{id, url, prompt}`, one on each line, and answers each with
-// `{id, seen}`.
+// `HttpAgent` of @ag-ui/client: reads jobs `{id, url, prompt}`, one on each line, and answers each
+// with `{id, seen}`.
 import { createInterface } from "node:readline";
 import { read } from "../clients/wires/read_ag_ui.js";
 import { broke, nothing, refused } from "./record.js";

@@ -16,7 +16,7 @@
 // | `refused` | reported that the stream breaks the rules of its wire |
 // | `http-error` | got an error status and no stream |
 // | `hangs` | got no notice and waits forever |
-// | `unreported` | came to an end without a mark and without an error: only the missing mark distinguishes it from a whole turn |
+// | `unreported` | came to an end without a mark and without an error |
 
 /** The record of a client that has got nothing yet. */
 export const nothing = () => ({

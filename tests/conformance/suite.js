@@ -17,8 +17,8 @@ export async function truth(url, kase, wire) {
     ...kase,
     text: answer,
     events: agent_events.map(({ type }) => type),
-    // Without a review in the request this route does not verify the answer; routes that can send events after
-    // the text do.
+    // Without a review in the request this route does not verify the answer; routes that can send
+    // events after the text do.
     late: ["verification"],
     citations: citations.length,
     sources: sources.sources.length,
@@ -88,9 +88,9 @@ const NEAR_LINE_END = 3;
 const BEYOND = 8;
 
 /**
- * Asks once for each offset at which the answer is cut, and for a few after its end: every byte for our own
- * parsers, the offsets set by the constants above for other clients. Returns for each the record `seen`, and
- * `part`: the position of the cut.
+ * Asks once for each offset at which the answer is cut, and for a few after its end: every byte for
+ * our own parsers, the offsets set by the constants above for other clients. Returns for each the
+ * record `seen`, and `part`: the position of the cut.
  *
  * | part | what arrived |
  * |---|---|
@@ -117,7 +117,8 @@ export async function cutEverywhere(client, server, prompt, { http10 }) {
   const cuts = [];
   const work = async () => {
     for (let at = offsets.shift(); at !== undefined; at = offsets.shift()) {
-      // A client that resumes by itself may do so: its record must be right for both parts together.
+      // A client that resumes by itself may do so: its record must be right for both parts
+      // together.
       let connections = 0;
       const hurts = () => !client.resumes || ++connections === 1;
       const proxy = await startProxy(server.url, { cutAfter: at, http10, hurts });

@@ -1,4 +1,5 @@
-// How each wire sends the content of a turn, as PROTOCOL.md specifies, and whether the end has arrived.
+// How each wire sends the content of a turn, as PROTOCOL.md specifies, and whether the end has
+// arrived.
 
 const isJson = (text) => {
   try {
@@ -8,8 +9,8 @@ const isJson = (text) => {
   }
 };
 /**
- * For wires of lines: the content of the end has arrived with its line, which matches `mark`, and the whole
- * body with `tail`.
+ * For wires of lines: the content of the end has arrived with its line, which matches `mark`, and
+ * the whole body with `tail`.
  */
 const lines = (mark, tail) => {
   const isEnd = (line) => mark.test(line) && isJson(line.slice(line.indexOf("{")));
@@ -21,8 +22,9 @@ const late = (seen, kase) => seen.events.push(...(kase.late ?? []));
 const framedIsWhole = (body) => body.includes("\x1e") && isJson(body.slice(body.indexOf("\x1e") + 1));
 
 /**
- * `shows` turns the content of a turn into what its wire sends. For the body of a turn that was cut, `hasEnd`
- * returns whether the content of its end has arrived, and `isWhole` whether its last byte has, too.
+ * `shows` turns the content of a turn into what its wire sends. For the body of a turn that was
+ * cut, `hasEnd` returns whether the content of its end has arrived, and `isWhole` whether its last
+ * byte has, too.
  */
 export const WIRES = {
   framed: {
@@ -43,7 +45,8 @@ export const WIRES = {
         seen.events = [...seen.events.filter((name) => name !== "sources"), ...late, "sources"];
       }
       if (seen.error) seen.error.code = seen.error.code === "chat_failed" ? "LLM_ERROR" : seen.error.code.toUpperCase();
-      // It sends citations only as sources, and only if the orchestrator has not sent its own `sources`.
+      // It sends citations only as sources, and only if the orchestrator has not sent its own
+      // `sources`.
       if (sources !== undefined) seen.citations = sources;
       else if (seen.citations) seen.events.push("sources");
       else seen.citations = null;

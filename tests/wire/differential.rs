@@ -1,6 +1,6 @@
-//! One turn, encoded on every wire and read back, gives the same answer, citations and outcome. Wires
-//! with a decoder in this crate are read by it; the others as their users read them: parse the JSON of
-//! each line, then look up the members that `PROTOCOL.md` names.
+//! One turn, encoded on every wire and read back, gives the same answer, citations and outcome.
+//! Wires with a decoder in this crate are read by it; the others as their users read them: parse
+//! the JSON of each line, then look up the members that `PROTOCOL.md` names.
 
 use bytes::BytesMut;
 use proptest::prelude::*;
@@ -397,7 +397,8 @@ fn read_eve(bytes: &[u8]) -> Answer {
     answer
 }
 
-/// Reads the pieces of a streamed answer or the whole of another; the trailer is in the last message.
+/// Reads the pieces of a streamed answer or the whole of another; the trailer is in the last
+/// message.
 fn read_trustgraph(bytes: &[u8]) -> Answer {
     let messages: Vec<Value> = json_lines(bytes);
     let (last, before) = messages.split_last().unwrap();

@@ -1,5 +1,5 @@
-//! Properties of every turn on Eve's wire, in both vocabularies: the lines of a session form one stream
-//! in an order that Eve's clients accept, and nothing that was sent is lost.
+//! Properties of every turn on Eve's wire, in both vocabularies: the lines of a session form one
+//! stream in an order that Eve's clients accept, and nothing that was sent is lost.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Strategies for turns: any events, any texts and any end, made of strings that break careless line
-//! readers, parsers and protocols.
+//! Strategies for turns: any events, any texts and any end, made of strings that break careless
+//! line readers, parsers and protocols.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

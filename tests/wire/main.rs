@@ -1,7 +1,8 @@
-//! The wires: every vector through the encoders and decoders, the same turn on all wires, and properties that hold for any
-//! turn and any bytes.
+//! The wires: every vector through the encoders and decoders, the same turn on all wires, and
+//! properties that hold for any turn and any bytes.
 //!
-//! Needs no feature, so that `cargo test --no-default-features` runs all of it on the sans-IO layer alone.
+//! Needs no feature, so that `cargo test --no-default-features` runs all of it on the sans-IO layer
+//! alone.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 mod differential;

@@ -1,6 +1,6 @@
 //! Runs `tests/vectors/{framed,sse,ndjson}` through the decoder, cut at every byte, and through the
-//! encoder. `tests/vectors/README.md` describes the schema; the JavaScript runner does the same with the
-//! same files.
+//! encoder. `tests/vectors/README.md` describes the schema; the JavaScript runner does the same
+//! with the same files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use serde_json::{Map, Value, json};
 /// Every stream is cut at every byte, so vectors must be short.
 const MAX_BYTES: usize = 4096;
 
-/// A wire under test. [`KINDS`] lists for each its folder, the least number of vectors, and the prefix and
-/// number of its rules.
+/// A wire under test. [`KINDS`] lists for each its folder, the least number of vectors, and the
+/// prefix and number of its rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Framed,
@@ -150,7 +150,8 @@ fn load(file: &Path) -> Vector {
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// The result of decoding, in the form of a vector: adjacent texts are merged if the wire merges them.
+/// The result of decoding, in the form of a vector: adjacent texts are merged if the wire merges
+/// them.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     frames: Vec<Value>,

@@ -12,8 +12,8 @@ export type FramedErrorCode =
   | "trailing_bytes";
 
 /**
- * A progress record. An event of the vocabulary has its members beside `event`; an application event is
- * `{event, data, timestamp?}`.
+ * A progress record. An event of the vocabulary has its members beside `event`; an application
+ * event is `{event, data, timestamp?}`.
  */
 export interface FramedEvent {
   event: string;
@@ -112,8 +112,8 @@ export interface Metadata {
     prompt_ms?: number;
     generation_ms?: number;
     /**
-     * The speed of the model that wrote the answer, after its first token. It is not `output_tokens` divided
-     * by the whole time, because other models may have judged.
+     * The speed of the model that wrote the answer, after its first token. It is not
+     * `output_tokens` divided by the whole time, because other models may have judged.
      */
     tokens_per_second?: number;
     /** How many generations that model runs concurrently, and the most that it ran during this one. */

@@ -10,9 +10,9 @@
  *     }
  *     const { items, status } = decoder.finish();   // throws the error, if there was one
  *
- * Every byte is examined once, and between two calls the decoder holds one unfinished line or trailer in
- * one buffer. Time is therefore linear in the input, and memory is bounded by the limits, however the
- * input is cut.
+ * Every byte is examined once, and between two calls the decoder holds one unfinished line or
+ * trailer in one buffer. Time is therefore linear in the input, and memory is bounded by the
+ * limits, however the input is cut.
  */
 
 /** @typedef {import("./framed.js").FramedEvent} FramedEvent */
@@ -133,14 +133,15 @@ export class FramedDecoder {
   }
 
   /**
-   * Takes the next bytes and returns the items that they complete. Items before an error are returned: the
-   * call sets `error`, and the next `feed` or `finish` throws it.
+   * Takes the next bytes and returns the items that they complete. Items before an error are
+   * returned: the call sets `error`, and the next `feed` or `finish` throws it.
    *
    * @param {Uint8Array} chunk
    * @returns {Item[]}
    */
   feed(chunk) {
-    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test runners).
+    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test
+    // runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
       throw new TypeError(
         "feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a" +
@@ -178,8 +179,8 @@ export class FramedDecoder {
   }
 
   /**
-   * Reports the end of the bytes. Text that ends within a character gives one last item. A stream without
-   * its whole trailer is `truncated`, never `complete`.
+   * Reports the end of the bytes. Text that ends within a character gives one last item. A stream
+   * without its whole trailer is `truncated`, never `complete`.
    *
    * @returns {Finish}
    */
@@ -196,8 +197,8 @@ export class FramedDecoder {
   }
 
   /**
-   * Takes one line, a part of one, or the separator that ends the lines. Each `#feed…` returns the offset
-   * at which it stopped.
+   * Takes one line, a part of one, or the separator that ends the lines. Each `#feed…` returns the
+   * offset at which it stopped.
    *
    * @param {Uint8Array} chunk
    * @param {number} from
@@ -287,9 +288,9 @@ export class FramedDecoder {
 }
 
 /**
- * The bytes of an unfinished line or trailer. They are copied, because a reader may reuse its chunk, into
- * one buffer that doubles: a list of fragments would take a hundred times the limit if bytes arrive one at
- * a time.
+ * The bytes of an unfinished line or trailer. They are copied, because a reader may reuse its
+ * chunk, into one buffer that doubles: a list of fragments would take a hundred times the limit if
+ * bytes arrive one at a time.
  */
 export class ByteBuffer {
   #buffer = new Uint8Array(0);
@@ -311,8 +312,8 @@ export class ByteBuffer {
   }
 
   /**
-   * Returns the buffered bytes followed by `last` and empties the buffer. The result is valid until the next
-   * `append`.
+   * Returns the buffered bytes followed by `last` and empties the buffer. The result is valid until
+   * the next `append`.
    *
    * @param {Uint8Array} last
    * @param {number} limit as for `append`
@@ -372,8 +373,8 @@ function parseTrailer(bytes) {
 }
 
 /**
- * Converts an event to the shape that the application gets: a typed event unchanged, an application event as
- * `{event, data, timestamp?}` however another encoder wrote it (F-12).
+ * Converts an event to the shape that the application gets: a typed event unchanged, an application
+ * event as `{event, data, timestamp?}` however another encoder wrote it (F-12).
  *
  * @param {unknown} value
  * @returns {FramedEvent | null}
@@ -443,8 +444,8 @@ export function isObject(value) {
 }
 
 /**
- * Removes null members, which mean absent (F-03). In place: copying members one by one would let `__proto__`
- * set the prototype.
+ * Removes null members, which mean absent (F-03). In place: copying members one by one would let
+ * `__proto__` set the prototype.
  *
  * @param {Record<string, unknown>} object
  */

@@ -1,8 +1,9 @@
 import type { DecoderOptions, FramedError, FramedEvent, Item, Phase } from "./framed.js";
 
 /**
- * Represents all frames up to and including its index, some of which are no longer stored. It replaces
- * everything that was shown of the turn with the answer so far and the last state of each step.
+ * Represents all frames up to and including its index, some of which are no longer stored. It
+ * replaces everything that was shown of the turn with the answer so far and the last state of each
+ * step.
  */
 export interface SnapshotItem {
   type: "snapshot";

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The base of the decoders in `sse.js` and `ndjson.js` (PROTOCOL.md, N-02 to N-10): lines within a limit,
- * frames that are objects, and their indexes. It does not know how a wire separates objects.
+ * The base of the decoders in `sse.js` and `ndjson.js` (PROTOCOL.md, N-02 to N-10): lines within a
+ * limit, frames that are objects, and their indexes. It does not know how a wire separates objects.
  */
 
 import {
@@ -79,7 +79,8 @@ export class IndexedDecoder {
    * @returns {IndexedItem[]}
    */
   feed(chunk) {
-    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test runners).
+    // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test
+    // runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
       throw new TypeError("feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a character");
     }
@@ -152,8 +153,8 @@ export class IndexedDecoder {
   }
 
   /**
-   * Takes a frame after checking its index. A snapshot may skip indexes, because it replaces the frames that
-   * this stream does not have.
+   * Takes a frame after checking its index. A snapshot may skip indexes, because it replaces the
+   * frames that this stream does not have.
    *
    * @param {unknown} given
    * @param {boolean} mayJump whether it is a snapshot

@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-10): bytes in, items with an index
- * out. Unlike an `EventSource` it reads any response, also that of a POST, and reports whether all of it
- * arrived.
+ * Push decoder of our server-sent events (PROTOCOL.md, rules S-01 to S-10): bytes in, items with an
+ * index out. Unlike an `EventSource` it reads any response, also that of a POST, and reports
+ * whether all of it arrived.
  */
 
 import { FramedError, parseJson } from "./framed.js";
@@ -30,7 +30,8 @@ export class SseDecoder extends IndexedDecoder {
 
   /** @param {Uint8Array} bytes */
   line(bytes) {
-    // Line ends are ASCII and never part of another character, so each line can be repaired by itself.
+    // Line ends are ASCII and never part of another character, so each line can be repaired by
+    // itself.
     let line = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
     if (!this.#hasBegun && line.startsWith("\ufeff")) line = line.slice(1);
     this.#hasBegun = true;

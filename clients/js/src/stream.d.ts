@@ -6,8 +6,9 @@ export type TruncatedItem = { type: "truncated"; phase: Exclude<Phase, "ended"> 
 export type StreamItem = Item | TruncatedItem;
 
 /**
- * Yields the items of a stream as they arrive, and a `truncated` item last if the trailer is missing.
- * Throws a `FramedError` if the stream breaks a rule. Leaving the loop early cancels the stream.
+ * Yields the items of a stream as they arrive, and a `truncated` item last if the trailer is
+ * missing. Throws a `FramedError` if the stream breaks a rule. Leaving the loop early cancels the
+ * stream.
  */
 export function decodeFramed(
   readable: ReadableStream<Uint8Array>,

@@ -19,8 +19,9 @@ import { FramedDecoder } from "./framed.js";
 
 /**
  * Yields the items of a stream as they arrive. A stream that ends without its trailer yields
- * `{type: "truncated", phase}` last, so that it cannot pass for a complete one. A stream that breaks a rule
- * throws a `FramedError` after the items before it. Leaving the loop early cancels the stream.
+ * `{type: "truncated", phase}` last, so that it cannot pass for a complete one. A stream that
+ * breaks a rule throws a `FramedError` after the items before it. Leaving the loop early cancels
+ * the stream.
  *
  * @param {ReadableStream<Uint8Array>} readable
  * @param {DecoderOptions} [options]
@@ -50,8 +51,8 @@ export async function* decodeStream(readable, decoder) {
 /**
  * The same as a pair for `pipeThrough`.
  *
- * It is not a `TransformStream`, which drops the items in its queue when it errors or when its input ends,
- * whether they were read or not. Here an item is made when it is requested.
+ * It is not a `TransformStream`, which drops the items in its queue when it errors or when its
+ * input ends, whether they were read or not. Here an item is made when it is requested.
  */
 export class FramedDecoderStream {
   /** @param {DecoderOptions} [options] */

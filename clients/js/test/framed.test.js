@@ -125,8 +125,8 @@ test("an unfinished line is one buffer within the limit", () => {
   for (const decoder of decoders) assert.equal(decoder.error, null);
 });
 
-// Doubling the input must about double the time. A rescan from the start of the line, or to the next
-// separator, would exceed the bound a hundred times at these sizes.
+// Doubling the input must about double the time. A rescan from the start of the line, or to the
+// next separator, would exceed the bound a hundred times at these sizes.
 test("time is linear", () => {
   const inputs = {
     "one line, byte by byte": [bytes("x".repeat(262_000)), 1],

@@ -20,8 +20,8 @@ const MAKERS = {
 };
 
 /**
- * A stream of the chunks that then stays open (`undefined`), ends (`"end"`) or fails (an error), and records
- * how it was cancelled.
+ * A stream of the chunks that then stays open (`undefined`), ends (`"end"`) or fails (an error),
+ * and records how it was cancelled.
  *
  * @param {Uint8Array[]} chunks
  * @param {"end" | Error} [last]

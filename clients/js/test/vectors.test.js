@@ -1,6 +1,6 @@
 // @ts-check
-// Runs tests/vectors/{framed,sse,ndjson} through their decoders, cut at every byte. The Rust runner does the
-// same with the same files.
+// Runs tests/vectors/{framed,sse,ndjson} through their decoders, cut at every byte. The Rust runner
+// does the same with the same files.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -139,8 +139,8 @@ for (const vector of vectors) {
 }
 
 /**
- * Checks that a decoder that got only the first bytes reports truncation, and has returned nothing but events
- * and text that the whole stream returns too.
+ * Checks that a decoder that got only the first bytes reports truncation, and has returned nothing
+ * but events and text that the whole stream returns too.
  *
  * @param {any} vector
  * @param {Uint8Array} prefix

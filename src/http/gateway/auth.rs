@@ -15,7 +15,8 @@ impl Token {
         Self(token)
     }
 
-    /// Returns the token itself. This library never puts it into a call, a log line or an error; do not either.
+    /// Returns the token itself. This library never puts it into a call, a log line or an error; do
+    /// not either.
     pub fn reveal(&self) -> &str {
         &self.0
     }

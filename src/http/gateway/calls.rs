@@ -124,7 +124,8 @@ impl Calls {
         }
     }
 
-    /// Polls for the next message, taking one of each ID in turn. Pending also if nothing is in flight.
+    /// Polls for the next message, taking one of each ID in turn. Pending also if nothing is in
+    /// flight.
     pub(super) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
         for _ in 0..self.calls.len() {
             let at = if self.next < self.calls.len() {
@@ -139,7 +140,8 @@ impl Calls {
                 Poll::Ready(message) => message,
             };
             if call.is_finished() {
-                // Remove it together with its last message: a client that has that may use the ID again.
+                // Remove it together with its last message: a client that has that may use the ID
+                // again.
                 self.calls.remove(at);
                 self.next = at;
             }

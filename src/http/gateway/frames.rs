@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::Gateway;
 use crate::json;
 
-/// The reason why a message of the client is refused. `error`, `auth-required` and `unknown-service` are
-/// TrustGraph's types, the others ours.
+/// The reason why a message of the client is refused. `error`, `auth-required` and
+/// `unknown-service` are TrustGraph's types, the others ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// The message cannot be understood.
@@ -50,7 +50,8 @@ impl Refusal {
 
     /// Returns the error message. `id` is that of the request, if it has a usable one.
     pub(super) fn frame(self, id: Option<&str>) -> Bytes {
-        // A client takes an error under an ID for the end of that ID, and would give up the running request.
+        // A client takes an error under an ID for the end of that ID, and would give up the running
+        // request.
         let (id, refused_id) = match self {
             Self::DuplicateId => (None, id),
             Self::BadMessage(_)

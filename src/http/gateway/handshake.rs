@@ -11,7 +11,8 @@ use crate::failure::Failure;
 use crate::http::{TurnBody, error_response};
 use crate::turn::TurnId;
 
-/// The origins whose pages may open a socket. Browsers allow any page to try, so the server must check.
+/// The origins whose pages may open a socket. Browsers allow any page to try, so the server must
+/// check.
 #[derive(Debug, Default)]
 pub(super) struct Origins {
     any: bool,
@@ -27,7 +28,8 @@ impl Origins {
         self.any = true;
     }
 
-    /// Returns `true` if the origin of the request may open a socket. Clients other than browsers send none.
+    /// Returns `true` if the origin of the request may open a socket. Clients other than browsers
+    /// send none.
     fn accepts<B>(&self, request: &Request<B>) -> bool {
         let mut origins = request.headers().get_all(ORIGIN).iter();
         let origin = match (origins.next(), origins.next()) {

@@ -6,20 +6,20 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayLimits {
-    /// The maximum number of open sockets; another one gets 503. Default: 1,024. An idle socket takes some
-    /// 20 KiB.
+    /// The maximum number of open sockets; another one gets 503. Default: 1,024. An idle socket
+    /// takes some 20 KiB.
     pub max_sockets: usize,
-    /// The maximum number of IDs in flight on one socket; another one is refused with an error frame. Default:
-    /// 32. TrustGraph's gateway allows 15, and 10 more that wait.
+    /// The maximum number of IDs in flight on one socket; another one is refused with an error
+    /// frame. Default: 32. TrustGraph's gateway allows 15, and 10 more that wait.
     pub max_calls: usize,
     /// The longest ID in bytes. Default: 128. Clients count (`req-1`) or use a UUID.
     pub max_id_bytes: usize,
-    /// The longest message of a client, in bytes over all its frames; a longer one closes the socket with
-    /// 1009. Default: 256 KiB, for a question and its parameters. TrustGraph's 50 MiB are for documents, which
-    /// this gateway does not accept.
+    /// The longest message of a client, in bytes over all its frames; a longer one closes the
+    /// socket with 1009. Default: 256 KiB, for a question and its parameters. TrustGraph's 50 MiB
+    /// are for documents, which this gateway does not accept.
     pub max_message_bytes: usize,
-    /// The longest frame of a client in bytes; a longer one closes the socket with 1009. Default: 256 KiB,
-    /// because clients send a message as one frame.
+    /// The longest frame of a client in bytes; a longer one closes the socket with 1009. Default:
+    /// 256 KiB, because clients send a message as one frame.
     pub max_frame_bytes: usize,
 }
 
@@ -76,25 +76,26 @@ impl Default for GatewayLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GatewayTimeouts {
-    /// The time for a client to authenticate if there is a hook; after it the socket is closed with 1008.
-    /// Default: 10 seconds. Clients send the token at once.
+    /// The time for a client to authenticate if there is a hook; after it the socket is closed with
+    /// 1008. Default: 10 seconds. Clients send the token at once.
     pub auth: Duration,
-    /// The silence of a client after which it is sent a ping. Default: 20 seconds, below the 60 of every
-    /// common proxy and equal to the Python client's.
+    /// The silence of a client after which it is sent a ping. Default: 20 seconds, below the 60 of
+    /// every common proxy and equal to the Python client's.
     pub ping: Duration,
-    /// The time for a client to answer a ping; after it the socket is cut. Default: 30 seconds, longer than a
-    /// phone needs to change networks.
+    /// The time for a client to answer a ping; after it the socket is cut. Default: 30 seconds,
+    /// longer than a phone needs to change networks.
     pub pong: Duration,
-    /// The time for a client to take one batch of messages (16 KiB and the message that fills it); after it
-    /// the socket is cut. Default: 30 seconds, for the same reason.
+    /// The time for a client to take one batch of messages (16 KiB and the message that fills it);
+    /// after it the socket is cut. Default: 30 seconds, for the same reason.
     pub write: Duration,
-    /// The time for a client to answer a close frame; after it the socket is cut. Default: 5 seconds. Nothing
-    /// can be lost at that point, and a server that shuts down waits for it.
+    /// The time for a client to answer a close frame; after it the socket is cut. Default: 5
+    /// seconds. Nothing can be lost at that point, and a server that shuts down waits for it.
     pub close: Duration,
-    /// The time for a handler to return a turn whose response has begun. After it the handler is dropped, and
-    /// its ID ends with the failure [`FailureKind::Timeout`](crate::FailureKind::Timeout). Default: 10 minutes, the
-    /// longest turn; a turn in the waiting list reports that and has thereby begun. After the start the turn's
-    /// own [`Timeouts`](crate::turn::Timeouts) apply.
+    /// The time for a handler to return a turn whose response has begun. After it the handler is
+    /// dropped, and its ID ends with the failure
+    /// [`FailureKind::Timeout`](crate::FailureKind::Timeout). Default: 10 minutes, the longest
+    /// turn; a turn in the waiting list reports that and has thereby begun. After the start the
+    /// turn's own [`Timeouts`](crate::turn::Timeouts) apply.
     pub start: Duration,
 }
 

@@ -14,20 +14,22 @@
 //! | `request.rs`, `frames.rs` | messages of the client; messages of the gateway itself |
 //! | `auth.rs`, `limits.rs` | authentication by the first message; size limits and timeouts |
 //!
-//! `tungstenite` implements the WebSocket protocol, hyper the upgrade. The messages are specified in
-//! `PROTOCOL.md`, section "The WebSocket gateway" (`[W-nn]`); `docs/protocols.md` introduces TrustGraph.
+//! `tungstenite` implements the WebSocket protocol, hyper the upgrade. The messages are specified
+//! in `PROTOCOL.md`, section "The WebSocket gateway" (`[W-nn]`); `docs/protocols.md` introduces
+//! TrustGraph.
 //!
 //! # Back-pressure
 //!
-//! There is one writer and no queue besides those of the turns: a message is taken from a turn only when the
-//! socket can take it. A batch is one message of each ID that has one, repeated up to 16 KiB; the next batch
-//! begins when the socket has taken all of it. Therefore an ID with a slow turn or a huge answer does not
-//! delay the others, and a client that does not read suspends its orchestrators.
+//! There is one writer and no queue besides those of the turns: a message is taken from a turn only
+//! when the socket can take it. A batch is one message of each ID that has one, repeated up to 16
+//! KiB; the next batch begins when the socket has taken all of it. Therefore an ID with a slow turn
+//! or a huge answer does not delay the others, and a client that does not read suspends its
+//! orchestrators.
 //!
 //! # Cancellation
 //!
-//! When the client disconnects, everything on its socket is dropped: handlers without a turn yet at their
-//! current `await`, and turns like any turn whose reader disconnects.
+//! When the client disconnects, everything on its socket is dropped: handlers without a turn yet at
+//! their current `await`, and turns like any turn whose reader disconnects.
 
 mod auth;
 mod calls;
@@ -168,8 +170,8 @@ impl Gateway {
     /// The maximum number of IDs is in flight. Not a TrustGraph type.
     pub const TOO_MANY_REQUESTS: &'static str = "too-many-requests";
 
-    /// The error types that TrustGraph sends in the envelope. A handler's rejection with one of these codes is
-    /// sent there too.
+    /// The error types that TrustGraph sends in the envelope. A handler's rejection with one of
+    /// these codes is sent there too.
     const ENVELOPE_TYPES: [&str; 5] = [
         Self::ERROR,
         Self::AUTH_REQUIRED,
@@ -183,11 +185,11 @@ impl Gateway {
         GatewayBuilder::default()
     }
 
-    /// Answers a handshake request with 101 and runs the socket in a new task, or returns a complete JSON
-    /// error.
+    /// Answers a handshake request with 101 and runs the socket in a new task, or returns a
+    /// complete JSON error.
     ///
-    /// Use it in an axum handler or in a hyper service. The connection must be served with upgrades, as
-    /// `axum::serve` does. [`drained`](Self::drained) waits for the tasks.
+    /// Use it in an axum handler or in a hyper service. The connection must be served with
+    /// upgrades, as `axum::serve` does. [`drained`](Self::drained) waits for the tasks.
     ///
     /// # Panics
     ///
@@ -206,13 +208,13 @@ impl Gateway {
         }
     }
 
-    /// Answers a handshake request like [`upgrade`](Self::upgrade), but returns the socket for the caller to
-    /// run.
+    /// Answers a handshake request like [`upgrade`](Self::upgrade), but returns the socket for the
+    /// caller to run.
     ///
     /// # Errors
     ///
-    /// The complete JSON response: 503 if the gateway is full or shutting down, 403 for a page of another
-    /// origin, and 426, 405 or 400 if the request is not a WebSocket handshake.
+    /// The complete JSON response: 503 if the gateway is full or shutting down, 403 for a page of
+    /// another origin, and 426, 405 or 400 if the request is not a WebSocket handshake.
     #[expect(
         clippy::result_large_err,
         reason = "the error is the response, passed on once"
@@ -244,8 +246,8 @@ impl Gateway {
         ))
     }
 
-    /// Refuses new sockets and new requests, and ends running requests with a failure. Each socket is closed
-    /// with 1001 after the client has got these messages. To wait for that, call
+    /// Refuses new sockets and new requests, and ends running requests with a failure. Each socket
+    /// is closed with 1001 after the client has got these messages. To wait for that, call
     /// [`drained`](Self::drained).
     pub fn shut_down(&self) {
         self.shared.closing.send_replace(true);
@@ -311,10 +313,11 @@ pub struct GatewayBuilder {
 impl GatewayBuilder {
     /// Registers the handler of the service `name`, replacing an earlier one.
     ///
-    /// The handler runs in the socket's task until it returns a turn; it must not block. It is dropped if the
-    /// client cancels or disconnects, or if it takes longer than [`GatewayTimeouts::start`]. A panic in it ends
-    /// only this request. An error that it returns is sent to the client; with the code
-    /// [`Gateway::ACCESS_DENIED`] or [`Gateway::WORKSPACE_NOT_FOUND`] it has TrustGraph's form.
+    /// The handler runs in the socket's task until it returns a turn; it must not block. It is
+    /// dropped if the client cancels or disconnects, or if it takes longer than
+    /// [`GatewayTimeouts::start`]. A panic in it ends only this request. An error that it returns
+    /// is sent to the client; with the code [`Gateway::ACCESS_DENIED`] or
+    /// [`Gateway::WORKSPACE_NOT_FOUND`] it has TrustGraph's form.
     #[must_use]
     pub fn service<H, F>(mut self, name: impl Into<String>, kind: ServiceKind, handler: H) -> Self
     where
@@ -326,12 +329,12 @@ impl GatewayBuilder {
         self
     }
 
-    /// Authenticates clients by the token of their first message: no request is served before `hook` accepts a
-    /// token. A client may send another token at any time; if that one is refused, the last accepted token
-    /// stays in force.
+    /// Authenticates clients by the token of their first message: no request is served before
+    /// `hook` accepts a token. A client may send another token at any time; if that one is refused,
+    /// the last accepted token stays in force.
     ///
-    /// The client never learns the reason: the error of the hook is dropped. Note that `tungstenite` logs whole
-    /// messages at the level `trace`.
+    /// The client never learns the reason: the error of the hook is dropped. Note that
+    /// `tungstenite` logs whole messages at the level `trace`.
     ///
     /// Without a hook every token is accepted, because TrustGraph's clients always send one.
     #[must_use]
@@ -344,16 +347,16 @@ impl GatewayBuilder {
         self
     }
 
-    /// Allows pages of this origin, for example `https://example.org`, to open a socket. By default only pages
-    /// of the request's own host and clients that are not browsers may.
+    /// Allows pages of this origin, for example `https://example.org`, to open a socket. By default
+    /// only pages of the request's own host and clients that are not browsers may.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.allow(origin.into());
         self
     }
 
-    /// Allows every page to open a socket. Use it only if a proxy in front of the gateway checks origins, or if
-    /// nothing is secret.
+    /// Allows every page to open a socket. Use it only if a proxy in front of the gateway checks
+    /// origins, or if nothing is secret.
     #[must_use]
     pub fn allow_any_origin(mut self) -> Self {
         self.origins.allow_any();

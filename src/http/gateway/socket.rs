@@ -27,15 +27,16 @@ use super::{Call, Shared};
 use crate::turn::Rejected;
 use crate::turn::admission::group;
 
-/// The longest wait for hyper to send the 101 and hand over the connection. It does both at once, or never.
+/// The longest wait for hyper to send the 101 and hand over the connection. It does both at once,
+/// or never.
 const UPGRADE_WITHIN: Duration = Duration::from_secs(10);
 /// The size of the read buffer: several questions.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// The size of a batch, which the socket must take before the next: some dozen messages of a few words, so
-/// one of every ID.
+/// The size of a batch, which the socket must take before the next: some dozen messages of a few
+/// words, so one of every ID.
 const BATCH_BYTES: usize = 16 * 1024;
-/// The maximum number of messages that are read while the socket takes nothing. A cancellation may be among
-/// them; each may also be a ping, whose answer would wait in memory.
+/// The maximum number of messages that are read while the socket takes nothing. A cancellation may
+/// be among them; each may also be a ping, whose answer would wait in memory.
 const MAX_UNANSWERED: usize = 64;
 
 type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
@@ -116,7 +117,8 @@ async fn close(mut socket: WebSocket, end: SocketEnd) {
         }
         SocketEnd::Violation(code, reason) => {
             if send_close(&mut socket, code, reason).await {
-                // The system resets a connection that is dropped with unread bytes, and the close frame is lost.
+                // The system resets a connection that is dropped with unread bytes, and the close
+                // frame is lost.
                 let mut connection = socket.into_inner();
                 let _ = poll_fn(|cx| Pin::new(&mut connection).poll_shutdown(cx)).await;
                 poll_fn(|cx| discard(&mut connection, cx)).await;
@@ -150,16 +152,19 @@ struct Live {
     socket: WebSocket,
     gateway: Arc<Shared>,
     calls: Calls,
-    /// A message of the gateway itself. There is room for one: nothing more is read before it is sent.
+    /// A message of the gateway itself. There is room for one: nothing more is read before it is
+    /// sent.
     answer: Option<Bytes>,
 
-    /// The running authentication and its deadline. Nothing is read meanwhile, so later messages wait.
+    /// The running authentication and its deadline. Nothing is read meanwhile, so later messages
+    /// wait.
     auth: Option<(Guarded<Option<Identity>>, Option<Instant>)>,
     identity: Option<Arc<Identity>>,
     /// The deadline for the client to be authenticated; `None` once it is.
     auth_by: Option<Instant>,
 
-    /// Whether the socket has not taken everything that was written, and since when it takes nothing.
+    /// Whether the socket has not taken everything that was written, and since when it takes
+    /// nothing.
     unflushed: bool,
     blocked_since: Option<Instant>,
     /// The number of messages read since then.
@@ -367,7 +372,8 @@ impl Live {
                     self.auth = Some((hook.call(token), by));
                 }
             },
-            // The last message of the ID may be on its way, so an ID that is not in flight is not an error.
+            // The last message of the ID may be on its way, so an ID that is not in flight is not
+            // an error.
             Incoming::Cancel(id) => self.calls.cancel(&id),
             Incoming::Refused(id, refusal) => self.refuse(id.as_deref(), refusal),
             Incoming::Request(request) => self.start(request),
@@ -409,8 +415,8 @@ impl Live {
         self.refuse(Some(&id), refusal);
     }
 
-    /// Answers with an error. If the ID is in flight, it is a duplicate whatever else is wrong with the request,
-    /// because an error under that ID would end the running request in the client.
+    /// Answers with an error. If the ID is in flight, it is a duplicate whatever else is wrong with
+    /// the request, because an error under that ID would end the running request in the client.
     fn refuse(&mut self, id: Option<&str>, refusal: Refusal) {
         let refusal = match id {
             Some(id) if self.calls.contains(id) => Refusal::DuplicateId,
@@ -439,8 +445,8 @@ impl Live {
         let timeouts = &self.gateway.timeouts;
         let after = |since: Option<Instant>, wait| since.and_then(|since| since.checked_add(wait));
         let hook_by = self.auth.as_ref().and_then(|(_, by)| *by);
-        // While the socket is blocked, only the write timeout counts. While we do not read, the client's silence
-        // is our doing.
+        // While the socket is blocked, only the write timeout counts. While we do not read, the
+        // client's silence is our doing.
         let pong_by = after(self.pinged_at, timeouts.pong).filter(|_| self.read_all && !self.unflushed);
         let ping_at = after(Some(self.last_read), timeouts.ping)
             .filter(|_| self.pinged_at.is_none() && !self.unflushed);

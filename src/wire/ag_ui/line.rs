@@ -98,7 +98,8 @@ pub(super) enum Line<'a> {
     },
 }
 
-/// The outcome of a run that did not end in success. The client takes an unknown outcome for success.
+/// The outcome of a run that did not end in success. The client takes an unknown outcome for
+/// success.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub(super) enum Outcome<'a> {

@@ -1,9 +1,10 @@
-//! [AG-UI](https://docs.ag-ui.com) 1.0: server-sent events whose data is one JSON object with a `type`.
-//! Encoder only.
+//! [AG-UI](https://docs.ag-ui.com) 1.0: server-sent events whose data is one JSON object with a
+//! `type`. Encoder only.
 //!
-//! The AG-UI client fails a run if any object is out of order, so one state machine here tracks what is
-//! open: the run, the step before the text, and the message. It has no clock and no random numbers: every
-//! ID is the run's ID with a number. The rules are in `PROTOCOL.md`, section "AG-UI" (`[G-nn]`).
+//! The AG-UI client fails a run if any object is out of order, so one state machine here tracks
+//! what is open: the run, the step before the text, and the message. It has no clock and no random
+//! numbers: every ID is the run's ID with a number. The rules are in `PROTOCOL.md`, section "AG-UI"
+//! (`[G-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -74,11 +75,11 @@ impl AgUi {
         }
     }
 
-    /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and the client answers with
-    /// `resume` in the next run, which uses this wire with the IDs of that run.
+    /// Asks a human as AG-UI does: the run ends with the outcome `interrupt`, and the client
+    /// answers with `resume` in the next run, which uses this wire with the IDs of that run.
     ///
-    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
-    /// no effect on any other turn.
+    /// This is for journaled turns, whose answer continues in another stream
+    /// (`turn::Journal::asked`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
@@ -87,9 +88,9 @@ impl AgUi {
 
     /// Sets the prefix of the IDs of messages and calls. Default: the run's ID.
     ///
-    /// If a turn has several runs ([`parks`](Self::parks)), use the same prefix in all of them, so that a
-    /// result finds its call. The interrupt of a question then has the ID `PREFIX-REQUEST`, so that the answer
-    /// identifies the turn; without a prefix it has the ID of the question.
+    /// If a turn has several runs ([`parks`](Self::parks)), use the same prefix in all of them, so
+    /// that a result finds its call. The interrupt of a question then has the ID `PREFIX-REQUEST`,
+    /// so that the answer identifies the turn; without a prefix it has the ID of the question.
     #[must_use]
     pub fn id_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.ids.prefix = Some(prefix.into());
@@ -150,7 +151,8 @@ enum Open {
 
 /// The maximum number of calls without an ID that wait for a result; one more drops the oldest.
 const MAX_UNNAMED_CALLS: usize = 64;
-/// The maximum size of their tools' names together: 1 KiB for each, far more than model servers allow.
+/// The maximum size of their tools' names together: 1 KiB for each, far more than model servers
+/// allow.
 const MAX_UNNAMED_CALL_BYTES: usize = MAX_UNNAMED_CALLS * 1024;
 
 #[derive(Debug)]
@@ -165,7 +167,8 @@ struct AgUiSpelling {
     messages: u64,
     /// The number of events so far, which is used in IDs.
     events: u64,
-    /// Calls that arrived without an ID and have no result yet: their tool and the number in their ID.
+    /// Calls that arrived without an ID and have no result yet: their tool and the number in their
+    /// ID.
     calls: VecDeque<(String, u64)>,
 }
 
@@ -178,7 +181,8 @@ impl Spelling for AgUiSpelling {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         let lines = Lines::new(self.limits.max_line_bytes, timestamp);
-        // The state changes only after everything is written: an event that does not fit must not change it.
+        // The state changes only after everything is written: an event that does not fit must not
+        // change it.
         let number = self.events + 1;
         let mut open = self.open;
         if open == Open::Nothing {

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-/// The maximum number of documents that are remembered. Each is a part that the client shows and keeps;
-/// readers do not look at more.
+/// The maximum number of documents that are remembered. Each is a part that the client shows and
+/// keeps; readers do not look at more.
 pub(super) const MAX_DOCUMENTS: usize = 1024;
 /// The maximum size of their IDs together: 256 bytes for each, enough for a path or a hash.
 pub(super) const MAX_DOCUMENT_BYTES: usize = MAX_DOCUMENTS * 256;

@@ -1,9 +1,9 @@
-//! The AI SDK's [UI message stream](https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol), version 1, which
-//! `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`. Encoder only.
+//! The AI SDK's [UI message stream](https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol), version 1,
+//! which `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`. Encoder only.
 //!
-//! Only parts that all three versions know are sent, because an unknown part ends the stream in the client.
-//! `PROTOCOL.md`, section "The AI SDK's wire" (`[A-nn]`), lists the parts of each event. This file tracks
-//! what is open in the client: the text part and the tool calls.
+//! Only parts that all three versions know are sent, because an unknown part ends the stream in the
+//! client. `PROTOCOL.md`, section "The AI SDK's wire" (`[A-nn]`), lists the parts of each event.
+//! This file tracks what is open in the client: the text part and the tool calls.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -67,8 +67,8 @@ impl AiSdk {
     /// The media type.
     pub const CONTENT_TYPE: &'static str = "text/event-stream";
 
-    /// The name of the tool with which [`parks`](Self::parks) asks a human. The ID of its call is the
-    /// question's `request_id`.
+    /// The name of the tool with which [`parks`](Self::parks) asks a human. The ID of its call is
+    /// the question's `request_id`.
     pub const ASK_TOOL: &'static str = ASK;
 
     /// Sets the ID of the message that the client builds. Without one the client generates it.
@@ -78,12 +78,12 @@ impl AiSdk {
         self
     }
 
-    /// Asks a human as `ai` 6 and later do: with a tool, `ask_question`, that ends the stream and whose answer
-    /// arrives with the next request. An approval expects `addToolApprovalResponse`, any other question
-    /// `addToolOutput`. Do not use it with `ai` 5, which aborts at an approval.
+    /// Asks a human as `ai` 6 and later do: with a tool, `ask_question`, that ends the stream and
+    /// whose answer arrives with the next request. An approval expects `addToolApprovalResponse`,
+    /// any other question `addToolOutput`. Do not use it with `ai` 5, which aborts at an approval.
     ///
-    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
-    /// no effect on any other turn.
+    /// This is for journaled turns, whose answer continues in another stream
+    /// (`turn::Journal::asked`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
@@ -238,7 +238,8 @@ impl AiSdkSpelling {
             write(&Part::Start { message_id }, out);
         }
         if std::mem::replace(&mut self.state.is_parked, false) {
-            // If the last step has answers and nothing else is open, the page sends them again and again.
+            // If the last step has answers and nothing else is open, the page sends them again and
+            // again.
             write(&Part::StartStep {}, out);
         }
     }
@@ -247,8 +248,8 @@ impl AiSdkSpelling {
         Numbered("text", self.state.texts)
     }
 
-    /// Ends the text part. The client shows parts in the order in which they began, so a part between two
-    /// texts is shown there only if it ends the first.
+    /// Ends the text part. The client shows parts in the order in which they began, so a part
+    /// between two texts is shown there only if it ends the first.
     fn close_text(&mut self, out: &mut BytesMut) {
         if self.state.is_text_open {
             self.state.is_text_open = false;
@@ -256,7 +257,8 @@ impl AiSdkSpelling {
         }
     }
 
-    /// Closes all calls. A call that stays open looks busy forever and cannot be sent back to a model.
+    /// Closes all calls. A call that stays open looks busy forever and cannot be sent back to a
+    /// model.
     fn close_calls(&mut self, status: &Status, out: &mut BytesMut) {
         let error_text = match status {
             Status::Completed => None,
@@ -478,7 +480,8 @@ impl AiSdkSpelling {
         let mut new: Vec<&str> = Vec::new();
         for source in &sources.sources {
             let id = source.document_id.as_str();
-            // A document that cannot be remembered is in the data only, because a repeated part is shown twice.
+            // A document that cannot be remembered is in the data only, because a repeated part is
+            // shown twice.
             if self.documents.contains(id) || new.contains(&id) || !self.documents.has_room(&new, id) {
                 continue;
             }

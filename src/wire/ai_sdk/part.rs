@@ -9,9 +9,9 @@ use crate::time::Timestamp;
 
 /// The parts that are sent: those that all clients know, and two for clients that know approvals.
 ///
-/// A tool is `dynamic`, because the page does not know it by name (`ai` 5 requires this for outputs too),
-/// and `providerExecuted`: otherwise `onToolCall` asks the page to run it, and `sendAutomaticallyWhen` sends
-/// its result as a new turn.
+/// A tool is `dynamic`, because the page does not know it by name (`ai` 5 requires this for outputs
+/// too), and `providerExecuted`: otherwise `onToolCall` asks the page to run it, and
+/// `sendAutomaticallyWhen` sends its result as a new turn.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub(super) enum Part<'a> {
@@ -166,7 +166,8 @@ impl Serialize for CustomData<'_> {
     }
 }
 
-/// The members of an event that a part has no member for, under our own name as the protocol requires.
+/// The members of an event that a part has no member for, under our own name as the protocol
+/// requires.
 #[derive(Clone, Copy, Serialize)]
 pub(super) struct ProviderMetadata<'a> {
     pub(super) ragwire: &'a Details<'a>,
@@ -200,8 +201,8 @@ pub(super) fn title(source: &Source) -> &str {
         .unwrap_or(&source.document_id)
 }
 
-/// The media type of a source, which is required and unknown: guessed from the extension of the title, else
-/// plain text, which is what is quoted.
+/// The media type of a source, which is required and unknown: guessed from the extension of the
+/// title, else plain text, which is what is quoted.
 pub(super) fn media_type(title: &str) -> &'static str {
     let ending = title.rsplit_once('.').map_or("", |(_, ending)| ending);
     [

@@ -1,5 +1,5 @@
-//! Questions to a human as tools that the page must answer. The caller decides whether the stream ends at
-//! one.
+//! Questions to a human as tools that the page must answer. The caller decides whether the stream
+//! ends at one.
 
 use std::collections::VecDeque;
 
@@ -45,8 +45,8 @@ fn refusal(question: &InputRequested) -> Option<Value> {
 }
 
 impl AiSdkSpelling {
-    /// Writes a tool call that waits for the human, the last of its step. It leaves no text open, because the
-    /// stream may end here.
+    /// Writes a tool call that waits for the human, the last of its step. It leaves no text open,
+    /// because the stream may end here.
     pub(super) fn write_question(
         &mut self,
         question: &InputRequested,
@@ -60,8 +60,8 @@ impl AiSdkSpelling {
         if let Some(options) = &question.options {
             input["options"] = options.as_slice().into();
         }
-        // The page answers every question but an approval: `onToolCall` gets it, and `sendAutomaticallyWhen`
-        // sends the answer.
+        // The page answers every question but an approval: `onToolCall` gets it, and
+        // `sendAutomaticallyWhen` sends the answer.
         self.open_tool(id, ASK, &input, Some(&details), refusal.is_some(), out)?;
         if let Some(no) = refusal {
             self.check(

@@ -145,7 +145,8 @@ fn the_memory_of_documents_is_bounded() {
         for id in known {
             assert_eq!(encode(&mut encoder, &sources(id)), part(id) + &data(id));
         }
-        // A document that cannot be remembered is in the data only, because a repeated part is shown twice.
+        // A document that cannot be remembered is in the data only, because a repeated part is
+        // shown twice.
         for id in ["more", "more"] {
             assert_eq!(encode(&mut encoder, &sources(id)), data(id));
         }

@@ -22,7 +22,8 @@ pub(super) struct Documented {
     calls: Calls,
     /// The answer for `message.appended`.
     content: Answer,
-    /// Calls for `message.appended`, together at most `max_trailer_bytes`, measured as their events on the wire.
+    /// Calls for `message.appended`, together at most `max_trailer_bytes`, measured as their events
+    /// on the wire.
     tool_calls: Vec<Value>,
     tool_bytes: usize,
     are_tools_cut: bool,

@@ -1,12 +1,13 @@
 //! The wire of Eve: JSON lines of the form `{"type":…,"data":{…}}`. Encoder only.
 //!
-//! There are two vocabularies. *Shipped* is version 16, as the published clients read it. *Documented* is
-//! that of Eve's page of events, which no published client reads. An encoder writes one turn, but a stream
-//! of Eve is a session: the settings of [`Eve`] describe the turn's place in its session.
+//! There are two vocabularies. *Shipped* is version 16, as the published clients read it.
+//! *Documented* is that of Eve's page of events, which no published client reads. An encoder writes
+//! one turn, but a stream of Eve is a session: the settings of [`Eve`] describe the turn's place in
+//! its session.
 //!
-//! This module does not store sessions and has no clock and no random numbers: every ID is made of the
-//! turn's number and a word. The rules are in `PROTOCOL.md`, section "Eve" (`[E-nn]`), the vectors in
-//! `tests/vectors/eve`; `docs/protocols.md` introduces Eve.
+//! This module does not store sessions and has no clock and no random numbers: every ID is made of
+//! the turn's number and a word. The rules are in `PROTOCOL.md`, section "Eve" (`[E-nn]`), the
+//! vectors in `tests/vectors/eve`; `docs/protocols.md` introduces Eve.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -51,15 +52,15 @@ pub struct Eve {
 impl Eve {
     /// The name of the format, for the header `x-eve-stream-format`.
     pub const STREAM_FORMAT: &'static str = "ndjson";
-    /// The version of the contract, for the header `x-eve-stream-version`.
+    /// The version of the protocol, for the header `x-eve-stream-version`.
     pub const STREAM_VERSION: u32 = 16;
     /// The media type.
     pub const STREAM_CONTENT_TYPE: &'static str = "application/x-ndjson; charset=utf-8";
-    /// Some four thousand tokens, which few answers reach. The protocol repeats the answer in every line, so a
-    /// step of N bytes in pieces of 4 costs N²/8 bytes: 32 MiB for this limit.
+    /// Some four thousand tokens, which few answers reach. The protocol repeats the answer in every
+    /// line, so a step of N bytes in pieces of 4 costs N²/8 bytes: 32 MiB for this limit.
     const MAX_MESSAGE_BYTES: usize = 16 * 1024;
-    /// The size of the answer in the documented `message.appended` and `message.completed`. Readers of Eve
-    /// refuse lines of more than 5 MiB, and a byte may become six when it is escaped.
+    /// The size of the answer in the documented `message.appended` and `message.completed`. Readers
+    /// of Eve refuse lines of more than 5 MiB, and a byte may become six when it is escaped.
     const MAX_CONTENT_BYTES: usize = 512 * 1024;
 
     /// Creates the wire of the first turn of a session, in the shipped vocabulary.
@@ -97,28 +98,28 @@ impl Eve {
         self
     }
 
-    /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and the frames
-    /// after the answer begin another step. Every reader gets that line, whether its stream ends there or not,
-    /// because a position in the session is a number of lines.
+    /// Asks a human as Eve does: `session.waiting` follows the question and ends the stream, and
+    /// the frames after the answer begin another step. Every reader gets that line, whether its
+    /// stream ends there or not, because a position in the session is a number of lines.
     ///
-    /// This is for journaled turns, whose answer continues in another stream (`turn::Journal::asked`). It has
-    /// no effect on any other turn.
+    /// This is for journaled turns, whose answer continues in another stream
+    /// (`turn::Journal::asked`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;
         self
     }
 
-    /// Sets the number of lines in the session before this turn, which is the `streamIndex` of the turn's first
-    /// line. The shipped vocabulary does not send it.
+    /// Sets the number of lines in the session before this turn, which is the `streamIndex` of the
+    /// turn's first line. The shipped vocabulary does not send it.
     #[must_use]
     pub fn first_index(mut self, index: u64) -> Self {
         self.first_index = index;
         self
     }
 
-    /// Sets how many bytes of the answer one `message.appended` repeats. Default: 16 KiB. The minimum is 4, so
-    /// that every character fits. A longer answer continues in another step.
+    /// Sets how many bytes of the answer one `message.appended` repeats. Default: 16 KiB. The
+    /// minimum is 4, so that every character fits. A longer answer continues in another step.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes.max(4);
@@ -135,8 +136,8 @@ impl Eve {
     /// Returns `true` if a turn with this end is the last of its session. Its last line is then
     /// `session.failed`, otherwise `session.waiting`.
     ///
-    /// The shipped vocabulary has a failure of the turn, and a failure of the session for permanent failures.
-    /// The documented vocabulary has only the failure of the session.
+    /// The shipped vocabulary has a failure of the turn, and a failure of the session for permanent
+    /// failures. The documented vocabulary has only the failure of the session.
     pub fn ends_session(&self, end: &End) -> bool {
         match &end.status {
             Status::Failed(failure) => self.documented || !failure.recoverable,
@@ -172,8 +173,8 @@ impl Wire for Eve {
     }
 }
 
-/// The types of both vocabularies and those that clients use internally. An application event with such a
-/// name gets a prefix.
+/// The types of both vocabularies and those that clients use internally. An application event with
+/// such a name gets a prefix.
 const TYPES: [&str; 38] = [
     "session.started",
     "session.waiting",

@@ -1,8 +1,8 @@
 //! The vocabulary of version 16, as the published clients read it.
 //!
-//! The clients show a step as one block with at most one thought and one part of the answer. Therefore a
-//! second thought begins another step, and an answer that is too long to be repeated in each line continues
-//! in another.
+//! The clients show a step as one block with at most one thought and one part of the answer.
+//! Therefore a second thought begins another step, and an answer that is too long to be repeated in
+//! each line continues in another.
 
 use bytes::BytesMut;
 use serde::Serialize;
@@ -186,8 +186,8 @@ impl Shipped {
         self.append("step.started", Map::new(), timestamp, out);
     }
 
-    /// Ends the open step after a question, with `session.waiting`. This line has no metadata, because the turn
-    /// continues.
+    /// Ends the open step after a question, with `session.waiting`. This line has no metadata,
+    /// because the turn continues.
     fn end_at_question(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let reason = "tool-calls";
         if !self.so_far.is_empty() {

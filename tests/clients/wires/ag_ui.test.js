@@ -125,7 +125,8 @@ test("a cut connection is a failed run, a stream that ends early is not", async 
       const cut = await serve(chunks, { ...STREAM, cutAfter });
       const early = await serve(chunks.slice(0, cutAfter), STREAM);
       try {
-        // In a separate process: in addition to the failure the client leaves a rejection that cannot be handled.
+        // In a separate process: in addition to the failure the client leaves a rejection that
+        // cannot be handled.
         const broken = JSON.parse((await run(process.execPath, [SCRIPT, cut.url])).stdout);
         assert.ok(broken.failed, `cut after ${cutAfter}`);
         assert.deepEqual([broken.outcome, broken.result, broken.rejections], [null, null, ["terminated"]]);

@@ -129,7 +129,8 @@ const SHOWN = {
     ],
     STOPPED,
   ],
-  // The oldest of the 65 calls was closed for the last; its late result opened it again, without its input.
+  // The oldest of the 65 calls was closed for the last; its late result opened it again, without
+  // its input.
   open_calls_over_limit: [
     [
       tool("t", "c0", {}, { output: "late" }, BOTH),
@@ -302,8 +303,8 @@ for (const [name, ai] of Object.entries(CLIENTS)) {
     const { chunks } = VECTORS.get("full_turn");
     for (let cutAfter = 1; cutAfter < chunks.length; cutAfter += 1) {
       for (const clean of [false, true]) {
-        // A connection that breaks is reported. A body that ends cleanly but early is not: only the missing
-        // metadata shows it.
+        // A connection that breaks is reported. A body that ends cleanly but early is not: only the
+        // missing metadata shows it.
         const seen = clean ? await read(ai, chunks.slice(0, cutAfter)) : await read(ai, chunks, { cutAfter });
         assert.deepEqual(seen.errors, clean ? [] : ["terminated"], `${cutAfter}`);
         assert.equal(seen.message.metadata, undefined);

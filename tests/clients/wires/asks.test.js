@@ -1,5 +1,5 @@
-// Questions to a human, shown and answered by published clients: the stream ends at the question and the
-// answer is a separate request. The bytes are those of the vectors.
+// Questions to a human, shown and answered by published clients: the stream ends at the question
+// and the answer is a separate request. The bytes are those of the vectors.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { test } from "node:test";

@@ -1,4 +1,5 @@
-// The readers that the documentation of Forge and of the session chat prints get every event of every vector.
+// The readers that the documentation of Forge and of the session chat prints get every event of
+// every vector.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { test } from "node:test";
@@ -23,7 +24,8 @@ function expected(chunks) {
 }
 
 for (const [wire, read, byteAtATime] of [
-  // The Forge reader loses a frame whose two lines arrive in different reads, so each frame is one write.
+  // The Forge reader loses a frame whose two lines arrive in different reads, so each frame is one
+  // write.
   ["forge", (url, onEvent) => streamQuery(url, "q", "agentic", onEvent), [false]],
   ["session_chat", (url, onEvent) => streamChat(url, "q", onEvent), [false, true]],
 ]) {

@@ -1,5 +1,5 @@
-// The vectors of Eve's wire, read by two published clients of version 16: the events, and what their reducer
-// shows.
+// The vectors of Eve's wire, read by two published clients of version 16: the events, and what
+// their reducer shows.
 import assert from "node:assert/strict";
 import http from "node:http";
 import { test } from "node:test";
@@ -17,8 +17,8 @@ const lines = ({ chunks }) => chunks.join("").split(/(?<=\n)/);
 const objects = (vector) => lines(vector).map((line) => JSON.parse(line));
 
 /**
- * Serves Eve's routes for a session of one turn. The first reader of the stream is cut off after `cutAfter`
- * lines and half of the next one; `asked` has the `startIndex` of each reader.
+ * Serves Eve's routes for a session of one turn. The first reader of the stream is cut off after
+ * `cutAfter` lines and half of the next one; `asked` has the `startIndex` of each reader.
  */
 async function serve(lines, { cutAfter = Infinity, byteAtATime = false, blank = false } = {}) {
   const asked = [];
@@ -162,7 +162,8 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
         assert.deepEqual(texts(seen, "reasoning"), thoughts);
         assert.deepEqual(tools(seen), TOOLS[id] ?? []);
         assert.equal(seen.status, forGood ? "failed" : "waiting");
-        // The client returns the last part of an answer, and none of an answer that broke off in its first part.
+        // The client returns the last part of an answer, and none of an answer that broke off in
+        // its first part.
         const whole = failed ? answers.at(-2) : answers.at(-1);
         assert.equal(seen.message, whole);
         assert.ok(parts(seen, "reasoning").every((part) => part.state === "done"));
@@ -173,7 +174,8 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
           said.map((message) => message.parts),
           wire?.message === undefined ? [] : [[{ type: "text", text: wire.message, state: "done" }]],
         );
-        // If the session continues, the next turn uses its token and begins after the lines that were read.
+        // If the session continues, the next turn uses its token and begins after the lines that
+        // were read.
         assert.deepEqual(
           seen.state,
           forGood ? { streamIndex: 0 } : { continuationToken: "t", sessionId: "s", streamIndex: seen.events.length },
@@ -183,7 +185,8 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
   }
 
   for (const vector of DOCUMENTED) {
-    // Event by event, because `result()` fails at the documented `input.requested`, which has no list of requests.
+    // Event by event, because `result()` fails at the documented `input.requested`, which has no
+    // list of requests.
     test(`${name}: ${vector.id} is read to its end`, async () => {
       const server = await serve(lines(vector));
       try {

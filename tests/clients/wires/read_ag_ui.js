@@ -1,4 +1,5 @@
-// Reads a stream with `HttpAgent` of @ag-ui/client; as a program, the one at the URL in its first argument.
+// Reads a stream with `HttpAgent` of @ag-ui/client; as a program, the one at the URL in its first
+// argument.
 import { fileURLToPath } from "node:url";
 import { HttpAgent } from "@ag-ui/client";
 

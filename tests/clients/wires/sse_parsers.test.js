@@ -1,5 +1,5 @@
-// Our reader of server-sent events compared with npm `eventsource-parser`, which `ai` uses, on generated
-// streams.
+// Our reader of server-sent events compared with npm `eventsource-parser`, which `ai` uses, on
+// generated streams.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createParser } from "eventsource-parser";
@@ -88,7 +88,8 @@ function stream(seed) {
     while (!below(3)) fields.splice(place(), 0, filler());
     text += fields.join("") + end();
     while (!last && !below(3)) text += end();
-    // Two fillers in a row have no empty line between them, so that no ID is without data: see the differences.
+    // Two fillers in a row have no empty line between them, so that no ID is without data: see the
+    // differences.
     if (!last && !below(3)) text += filler() + end();
   }
   // The other parser holds back a CR at the end of a chunk until the next byte.

@@ -1,4 +1,5 @@
-// TrustGraph's messages, read by the clients of PyPI `trustgraph-base` from a socket, and over HTTP.
+// TrustGraph's messages, read by the clients of PyPI `trustgraph-base` from a socket, and over
+// HTTP.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { test } from "node:test";

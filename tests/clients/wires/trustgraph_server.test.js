@@ -1,4 +1,5 @@
-// The reference server with the clients of PyPI `trustgraph-base`: both services, on the socket and over HTTP.
+// The reference server with the clients of PyPI `trustgraph-base`: both services, on the socket and
+// over HTTP.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";

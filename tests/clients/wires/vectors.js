@@ -26,8 +26,8 @@ export function streams({ frames, chunks }) {
 export const parks = ({ wire }) => wire?.parks === true;
 
 /**
- * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` cuts the response after
- * that many chunks. `requests` has the requests.
+ * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` cuts the
+ * response after that many chunks. `requests` has the requests.
  */
 export async function serve(chunks, { headers = {}, status = 200, byteAtATime = false, cutAfter = Infinity } = {}) {
   const requests = [];

@@ -1,5 +1,5 @@
-// `ragwire-server ask`: the decoders of the crate as a program. It shows steps in words and control characters
-// as pictures.
+// `ragwire-server ask`: the decoders of the crate as a program. It shows steps in words and control
+// characters as pictures.
 import { execFile } from "node:child_process";
 import { BINARY } from "../../clients/harness.js";
 import { nothing } from "../record.js";

@@ -1,5 +1,6 @@
-// npm `eve`: one client posts the message to the server, another reads the answer from the session's stream
-// through the proxy. If the connection breaks, the client resumes by itself after the last event.
+// npm `eve`: one client posts the message to the server, another reads the answer from the
+// session's stream through the proxy. If the connection breaks, the client resumes by itself after
+// the last event.
 import { broke, nothing } from "../record.js";
 
 /** The prefixes of the lines that do not represent an event of ours. */

@@ -1,4 +1,5 @@
-// Clients in a separate process, one for the whole run. Jobs go in and records come out as lines of JSON.
+// Clients in a separate process, one for the whole run. Jobs go in and records come out as lines of
+// JSON.
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
 

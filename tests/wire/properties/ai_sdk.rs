@@ -1,5 +1,5 @@
-//! The AI SDK's wire never sends a part that makes a client abort, and never leaves one that it would
-//! show as busy forever, however many calls there are.
+//! The AI SDK's wire never sends a part that makes a client abort, and never leaves one that it
+//! would show as busy forever, however many calls there are.
 
 use std::collections::HashSet;
 

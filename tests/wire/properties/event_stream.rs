@@ -1,9 +1,9 @@
 //! `EventStream` compared with a published reader of server-sent events, `sse-stream`.
 //!
-//! `sse-stream` returns the blocks of a stream unchanged, so this file dispatches them as the standard
-//! says. Two differences remain, and in both our reader follows the standard: `sse-stream` refuses bytes
-//! that are not UTF-8, which must become U+FFFD, and ignores a `retry` that does not fit 64 bits, which
-//! is still a number.
+//! `sse-stream` returns the blocks of a stream unchanged, so this file dispatches them as the
+//! standard says. Two differences remain, and in both our reader follows the standard: `sse-stream`
+//! refuses bytes that are not UTF-8, which must become U+FFFD, and ignores a `retry` that does not
+//! fit 64 bits, which is still a number.
 
 use std::convert::Infallible;
 
@@ -16,7 +16,8 @@ use sse_stream::{Error, SseByteStream};
 
 use super::streams::{cut, cuts};
 
-/// Parts of streams. Line ends of all kinds are separate parts, so that every field meets each of them.
+/// Parts of streams. Line ends of all kinds are separate parts, so that every field meets each of
+/// them.
 const PARTS: [&str; 34] = [
     "\n",
     "\n",

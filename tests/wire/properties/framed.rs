@@ -28,7 +28,7 @@ fn check_grammar(bytes: &[u8]) -> Vec<&[u8]> {
     parts.push(&bytes[trailer + 1..]);
     for part in &parts {
         let Value::Object(members) = serde_json::from_slice(part).unwrap() else {
-            panic!("{} is no object", part.escape_ascii());
+            panic!("{} is not an object", part.escape_ascii());
         };
         assert!(
             !members.values().any(Value::is_null),
@@ -93,7 +93,8 @@ proptest! {
         }
     }
 
-    /// Text comes out in whole characters, at most three bytes late, and as a browser would decode it.
+    /// Text comes out in whole characters, at most three bytes late, and as a browser would decode
+    /// it.
     #[test]
     fn text_is_returned_at_once(text in prop_oneof![vec(any::<u8>(), 0..64), string().prop_map(String::into_bytes)]) {
         let text: Vec<u8> = text.into_iter().filter(|byte| !matches!(byte, 0x1d | 0x1e)).collect();
@@ -118,8 +119,8 @@ proptest! {
         prop_assert_eq!(shown, String::from_utf8_lossy(&text));
     }
 
-    /// A stream that is cut short is reported as truncated, and the frames before the cut begin the whole
-    /// stream.
+    /// A stream that is cut short is reported as truncated, and the frames before the cut begin the
+    /// whole stream.
     #[test]
     fn truncation_is_visible(frames in turn(), at in any::<prop::sample::Index>()) {
         let wire = Framed::default();
@@ -153,7 +154,8 @@ proptest! {
         }
     }
 
-    /// A frame that is too long is a typed error or is shortened; no line or trailer is over its limit.
+    /// A frame that is too long is a typed error or is shortened; no line or trailer is over its
+    /// limit.
     #[test]
     fn encoder_keeps_the_limits(frames in turn(), line in 32..400_usize, trailer in 96..400_usize) {
         let wire = Framed::default().limits(Limits::default().max_line_bytes(line).max_trailer_bytes(trailer));

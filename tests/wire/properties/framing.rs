@@ -1,6 +1,6 @@
-//! No content changes the framing of any wire: a turn made of hostile strings gives the same records,
-//! frame by frame, as the same turn made of plain words. Every record is read by a minimal reader of its
-//! framing that uses nothing of this crate.
+//! No content changes the framing of any wire: a turn made of hostile strings gives the same
+//! records, frame by frame, as the same turn made of plain words. Every record is read by a minimal
+//! reader of its framing that uses nothing of this crate.
 
 use bytes::BytesMut;
 use proptest::collection::vec;
@@ -109,7 +109,8 @@ fn object(json: &str) -> Value {
     value
 }
 
-/// The kind of a record, by the words that its wire defines; all words of the application are one kind.
+/// The kind of a record, by the words that its wire defines; all words of the application are one
+/// kind.
 fn kind(object: &Value) -> String {
     let known = |name: &str| !name.starts_with("custom") && !name.starts_with("own");
     match object["type"].as_str() {
@@ -155,7 +156,8 @@ fn trustgraph_reader() -> Reader {
     })
 }
 
-/// Server-sent events in the subset of the standard's grammar that we write: LF only, one line a field.
+/// Server-sent events in the subset of the standard's grammar that we write: LF only, one line a
+/// field.
 fn sse_reader() -> Reader {
     Box::new(|chunk| {
         let text = std::str::from_utf8(chunk).unwrap();
@@ -281,7 +283,8 @@ fn fill(value: &Value, words: &[String], shift: usize) -> Value {
 /// A turn with numbers instead of its strings.
 #[derive(Clone, Debug)]
 struct Shape {
-    /// The index of an event in [`EVENTS`], or of a text if it is larger, and the first word to use.
+    /// The index of an event in [`EVENTS`], or of a text if it is larger, and the first word to
+    /// use.
     frames: Vec<(usize, usize)>,
     /// Completed, stopped or failed.
     status: u8,
@@ -368,8 +371,8 @@ const RESERVED: [&str; 11] = [
     "\\ud800",
 ];
 
-/// Hostile words, none empty and no two equal, as in the plain turn: encoders treat absent and equal words
-/// specially.
+/// Hostile words, none empty and no two equal, as in the plain turn: encoders treat absent and
+/// equal words specially.
 fn hostile() -> impl Strategy<Value = Vec<String>> {
     // The longest words that ten frames can have before a wire's memory bound changes its output.
     let long = (string(), 1..400_usize).prop_map(|(text, times)| {
@@ -396,8 +399,8 @@ fn plain() -> Vec<String> {
 
 // ---- the properties ----------------------------------------------------------------------------------------------------
 
-/// The kinds of the records of each frame. Every chunk is read by itself, so each must end where a record
-/// ends. `None` for a refused frame, which writes nothing.
+/// The kinds of the records of each frame. Every chunk is read by itself, so each must end where a
+/// record ends. `None` for a refused frame, which writes nothing.
 fn read(
     tested: &Tested,
     frames: &[Frame],
@@ -474,7 +477,8 @@ proptest! {
         for (tested, twin) in wires(&words, limits).iter().zip(wires(&self::plain(), limits)) {
             let name = tested.wire.name();
             let records = read(tested, &hostile, &mut |code, frame| {
-                // Only server-sent events refuse a name, and only an unchecked one: `Custom::new` accepts none of these.
+                // Only server-sent events refuse a name, and only an unchecked one: `Custom::new`
+                // accepts none of these.
                 let Frame::Event { event: Event::Custom(custom), .. } = frame else { panic!("{frame:?}") };
                 assert_eq!((code, name), ("event_name", "sse"));
                 assert!(custom.name().contains(char::is_control));

@@ -26,8 +26,8 @@ proptest! {
     // 256 cases each; set PROPTEST_CASES for more.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The lossless wires return every frame as it was sent, snapshots too, in lines that no value can
-    /// forge, however they are cut.
+    /// The lossless wires return every frame as it was sent, snapshots too, in lines that no value
+    /// can forge, however they are cut.
     #[test]
     fn lossless_round_trip(mut frames in turn_with_snapshots(), moment in prop::option::of((any::<i64>(), any::<u64>())), at in cuts()) {
         if let Some(Frame::End(end)) = frames.last_mut() {
@@ -63,7 +63,8 @@ proptest! {
         }
     }
 
-    /// The decoders accept everything that the encoders write under the same limits, including the end.
+    /// The decoders accept everything that the encoders write under the same limits, including the
+    /// end.
     #[test]
     fn lossless_encoders_keep_the_limits(frames in turn(), line in 40..400_usize, trailer in 120..400_usize) {
         let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);

@@ -1,5 +1,5 @@
-//! Names and ids from outside: a wire either refuses one that it cannot carry, with a typed error before
-//! anything is written, or writes it where it is escaped.
+//! Names and ids from outside: a wire either refuses one that it cannot carry, with a typed error
+//! before anything is written, or writes it where it is escaped.
 
 use bytes::BytesMut;
 use ragwire::event::Custom;
@@ -158,7 +158,8 @@ fn ids_are_escaped() {
     }
 }
 
-/// Neither is a string from outside: ids are a counter, and the retry time is a number of milliseconds.
+/// Neither is a string from outside: ids are a counter, and the retry time is a number of
+/// milliseconds.
 #[test]
 fn the_id_and_the_time_of_server_sent_events_are_digits() {
     for (retry, digits) in [

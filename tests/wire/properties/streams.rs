@@ -72,8 +72,8 @@ pub(super) fn without_separators(text: &str) -> String {
     text.replace('\u{1d}', "\u{241d}").replace('\u{1e}', "\u{241e}")
 }
 
-/// The frames that a reader of the framed wire gets: texts merged, late events after them, and values
-/// that JSON does not have left out.
+/// The frames that a reader of the framed wire gets: texts merged, late events after them, and
+/// values that JSON does not have left out.
 pub(super) fn expected(frames: &[Frame]) -> Vec<Frame> {
     let (mut early, mut late, mut text, mut has_text) = (Vec::new(), Vec::new(), String::new(), false);
     let mut last = None;
@@ -158,8 +158,8 @@ pub(super) fn readable_end(end: &End) -> End {
     end
 }
 
-/// The frames that a reader of the lossless wires gets: every frame as it was sent, without values that
-/// JSON does not have.
+/// The frames that a reader of the lossless wires gets: every frame as it was sent, without values
+/// that JSON does not have.
 pub(super) fn expected_lossless(frames: &[Frame]) -> Vec<Frame> {
     let sent = frames
         .iter()
