@@ -1,24 +1,56 @@
-//! The reference pipeline: documents in, streamed answers with citations out, with models where there are any and without.
+//! The reference pipeline: documents in, streamed answers with citations out, with or without models.
 //!
-//! It is the part that a user replaces. What it shows is how a pipeline speaks through a [`Sink`](ragwire::Sink): every
-//! step is an event while it happens, every figure in an event was measured, and an answer that the documents do not
-//! hold is refused in words.
+//! Replace any part of it, or all of it. It shows how a pipeline reports its work through a
+//! [`Sink`](ragwire::Sink): every step is an event while it happens, every figure in an event is
+//! measured, and a question that the documents do not answer gets a refusal in plain words.
 //!
 //! ```text
 //! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► judge ─► generate ─► sink
 //! ```
 //!
-//! | module | what it holds |
-//! |---|---|
-//! | `documents` | parsing, chunks, the levels of a document, the durable [`Library`] |
-//! | [`search`] | the lexical index, stores, query planning, ranking, fusion, [`SearchTools`] |
-//! | [`models`] | the traits for models, llama.cpp in this process and OpenAI-compatible servers |
-//! | [`answer`] | extracting or writing an answer, citations, judging, verification, caching |
-//! | [`graph`] | entities and relations beside the chunks, and GraphRAG |
-//! | [`agent`] | the whole pipeline for one question |
+//! From the bytes of a file to a streamed answer, without a model:
 //!
-//! It does not know HTTP. The parsers run where they are called; a server that accepts files from strangers calls them in a
-//! process of its own, with limits on time and memory.
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use futures_util::StreamExt;
+//! use ragwire::{Sse, Turn};
+//! use ragwire_rag::{Agent, AgentQuestion, Library, LibraryLimits, ParseLimits, parse};
+//!
+//! let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
+//! let bytes = b"# Birds\n\nA robin sings at dawn. An owl hunts at night.";
+//! library.add("birds.md", &parse("birds.md", bytes, &ParseLimits::default())?)?;
+//!
+//! let agent = Agent::lexical(library);
+//! let question = AgentQuestion::new("When does the robin sing?");
+//! let turn = Turn::start(|sink| agent.answer(question, sink)).commit().await?;
+//!
+//! // Each item is a piece of a body that any EventSource reads. `turn.respond(Sse::default())`
+//! // makes an HTTP response of it.
+//! let mut stream = turn.stream(&Sse::default());
+//! let mut body = Vec::new();
+//! while let Some(bytes) = stream.next().await {
+//!     body.extend_from_slice(&bytes);
+//! }
+//! assert!(String::from_utf8(body)?.contains("robin"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | start with | to |
+//! |---|---|
+//! | [`parse`], [`Library`] | read files, store their passages, and search them by words |
+//! | [`Indexer`], [`SearchTools`] | search by vectors as well, in a store of [`search::store`] |
+//! | [`models`] | use llama.cpp in this process, or an OpenAI-compatible server |
+//! | [`Agent`] | answer a question with the whole pipeline |
+//! | [`answer`] | replace the judge, the generator or the cache |
+//! | [`graph`] | extract entities and relations, and answer with GraphRAG |
+//! | [`LibraryFollower`] | keep an index or a graph in step with a library |
+//!
+//! This crate knows nothing about HTTP. Parsers run in the calling process; a server that accepts
+//! files from strangers runs them in a separate process, with limits on time and memory.
 
 pub mod agent;
 pub mod answer;

@@ -72,7 +72,7 @@ pub(crate) async fn bad_vectors_are_rejected_before_anything_changes(store: Any)
             point("d", 1, "A hill.").tokens(vec![X.to_vec(), bad.clone()]),
         ] {
             let refused = store.upsert(vec![replaced.clone(), last]).await.unwrap_err();
-            let wanted = format!("a vector has {found} numbers and the store takes 4, all finite");
+            let wanted = format!("a vector has {found} finite dimensions, but the store expects 4");
             assert_eq!((refused.code(), refused.to_string()), ("bad_vector", wanted));
         }
         for search in [
@@ -113,14 +113,14 @@ pub(crate) async fn vectors_that_a_store_does_not_keep_are_rejected(store: Any) 
         );
     }
     for (search, wanted) in [
-        (Search::dense(X.to_vec(), 3), "the store keeps no vectors"),
+        (Search::dense(X.to_vec(), 3), "the store does not keep vectors"),
         (
             Search::hybrid("stone", X.to_vec(), 3),
-            "the store keeps no vectors",
+            "the store does not keep vectors",
         ),
         (
             Search::text("stone", 3).tokens(vec![X.to_vec()]),
-            "the store keeps no vectors of tokens",
+            "the store does not keep token vectors",
         ),
     ] {
         let refused = store.search(search).await.unwrap_err();
