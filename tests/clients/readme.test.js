@@ -83,7 +83,8 @@ async function build(name, dependencies, code) {
     .map(([dependency, path]) => `${dependency} = { path = ${JSON.stringify(path)} }\n`)
     .join("");
   // With the profiles of the workspace, so that what it built is not built again.
-  const profiles = readFileSync(join(ROOT, "Cargo.toml"), "utf8").match(/^\[profile[^[]*/gm).join("");
+  const sections = readFileSync(join(ROOT, "Cargo.toml"), "utf8").split(/^(?=\[)/m);
+  const profiles = sections.filter((section) => section.startsWith("[profile.")).join("");
   const manifest = `[package]\nname = "${name}"\nedition = "2024"\n\n${dependencies}
 [workspace]\n\n[patch.crates-io]\n${patches}\n${profiles}`;
   writeFileSync(join(folder, "Cargo.toml"), manifest);
