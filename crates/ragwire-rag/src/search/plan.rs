@@ -12,7 +12,7 @@ const MIN_PART_WORDS: usize = 2;
 /// How many significant words form a separate query: the longest ones, which are usually the
 /// rarest.
 const FOCUS_WORDS: usize = 3;
-/// Words left out of the keywords. The index has a longer list of its own stop words.
+/// Words left out of the keywords. The index has a longer list of stop words.
 const FUNCTION_WORDS: [&str; 46] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "can", "did", "do", "does", "for", "from", "had", "has",
     "have", "how", "i", "in", "is", "it", "its", "me", "of", "on", "or", "please", "that", "the", "there",

@@ -265,7 +265,7 @@ fn numbering_depth(text: &str) -> Option<u8> {
 }
 
 /// Returns every word that occurs unbroken (and the second halves of broken words, which are rarely
-/// words), to tell `atten-tion` from `self-attention`.
+/// words), to distinguish `atten-tion` from `self-attention`.
 fn words(pages: &[Page]) -> HashSet<String> {
     let mut words = HashSet::new();
     for line in pages.iter().flat_map(|page| &page.lines) {

@@ -9,7 +9,7 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use super::blocks::Blocks;
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
-/// How many bytes of a file are examined to tell text from binary data.
+/// How many bytes of a file are examined to distinguish text from binary data.
 const SAMPLE_BYTES: usize = 8 * 1024;
 /// Fewer control characters than this are considered an accident, however short the file.
 const MIN_ODD_BYTES: usize = 8;

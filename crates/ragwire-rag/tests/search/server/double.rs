@@ -145,7 +145,7 @@ async fn answer(
 ) -> Result<Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
     let mut message = body.collect().await.unwrap().to_bytes();
-    // One byte tells whether the message is compressed, four its length.
+    // One byte for the compression flag, four for the length.
     assert_eq!(
         (message[0], message.len()),
         (

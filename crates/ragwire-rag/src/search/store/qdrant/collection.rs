@@ -113,7 +113,7 @@ fn create(options: &QdrantOptions) -> CreateCollection {
 }
 
 /// Checks that an existing collection matches the one that would be created. A server that does not
-/// keep metadata does not tell the embedder.
+/// keep metadata does not report the embedder.
 fn check(options: &QdrantOptions, info: &CollectionInfo) -> Result<(), StoreError> {
     let config = info.config.clone().unwrap_or_default();
     let params = config.params.unwrap_or_default();
