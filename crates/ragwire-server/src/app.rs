@@ -1,49 +1,48 @@
-//! What the routes share.
+//! What all routes share.
 
 use std::sync::Arc;
 
+use ragwire::Failure;
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
-use ragwire_rag::graph::GraphIndex;
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
-use crate::engines::Engines;
 use crate::eve::EveSessions;
 use crate::extract::Extractor;
 use crate::faults::Faults;
+use crate::followers::Followers;
 use crate::orchestrator::Orchestrator;
 use crate::settings::Settings;
 
-/// One server: its library, what answers from it, and its limits.
+/// The state of one server: its library, its orchestrator and its limits.
 #[derive(Debug)]
 pub struct App {
-    /// The settings it was started with.
+    /// The settings that the server was started with.
     pub settings: Settings,
     /// The documents.
     pub library: Arc<Library>,
-    /// What keeps the graph in step with them, where there is one.
-    pub graph: Option<Arc<GraphIndex>>,
-    /// What keeps the store in step with them, where there is one.
-    pub engines: Option<Arc<Engines>>,
-    /// What answers.
+    /// The store and the graph, which follow the library.
+    pub followers: Followers,
+    /// Answers questions.
     pub orchestrator: Arc<dyn Orchestrator>,
-    /// What reads documents.
+    /// Reads documents.
     pub extractor: Extractor,
-    /// The turns that run and wait. The lane of a turn is its session, or its chat: one is answered at a time there.
+    /// The running and waiting turns. A turn's lane is its session or its chat, where one question is
+    /// answered at a time.
     pub turns: TurnGroup,
-    /// What is kept of turns that stream, so that they can be read again, stopped and answered.
+    /// The record of streamed turns, from which they are resumed, stopped and answered.
     pub journal: Journal,
-    /// What is remembered of sessions.
+    /// The stored sessions.
     pub sessions: Sessions,
-    /// What those of Eve's routes are besides.
+    /// The sessions of the Eve routes.
     pub eve: EveSessions,
-    /// Places for uploads.
+    /// Permits for concurrent uploads.
     pub uploads: Arc<Semaphore>,
 }
 
 impl App {
-    /// From its settings and the parts that only the caller can make.
+    /// Creates the state from the settings and the parts that only the caller can create.
     pub fn new(
         settings: Settings,
         sessions: Sessions,
@@ -70,33 +69,26 @@ impl App {
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
             settings,
             library,
-            graph: None,
-            engines: None,
+            followers: Followers::new(),
             orchestrator,
             extractor,
         }
     }
 
-    /// Keeps this graph in step with the library: a document that was added or removed is in it, or out of it, when the response says so.
+    /// Sets what follows the library. The response to an upload or a removal waits up to 10 seconds
+    /// for the followers.
     #[must_use]
-    pub fn graph(mut self, graph: Option<Arc<GraphIndex>>) -> Self {
-        self.graph = graph;
+    pub fn followers(mut self, followers: Followers) -> Self {
+        self.followers = followers;
         self
     }
 
-    /// Keeps their store in step with the library: a document that was added is in it when the response says so, or soon after.
-    #[must_use]
-    pub fn engines(mut self, engines: Arc<Engines>) -> Self {
-        self.engines = Some(engines);
-        self
-    }
-
-    /// What becomes of a turn whose readers can come back, when the last one has gone.
+    /// Returns what happens to a turn after its last reader disconnects, if readers can reconnect.
     pub fn grace(&self) -> Disconnect {
         Disconnect::grace(*self.settings.disconnect_grace)
     }
 
-    /// The limits of a turn in time.
+    /// Returns the time limits of a turn.
     pub fn timeouts(&self) -> Timeouts {
         Timeouts::default()
             .keep_alive(*self.settings.keep_alive)
@@ -104,9 +96,15 @@ impl App {
             .total(*self.settings.turn_timeout)
             .write_stall(*self.settings.write_timeout)
     }
+
+    /// Returns `true` once the server shuts down. A full server still counts as healthy.
+    pub fn is_shutting_down(&self) -> bool {
+        let accepts = self.turns.check();
+        accepts.is_err_and(|rejected| rejected.failure.code != Failure::BUSY)
+    }
 }
 
-/// How much is remembered of sessions.
+/// Returns the limits of stored sessions.
 pub fn session_limits(settings: &Settings) -> SessionLimits {
     SessionLimits::default()
         .max_sessions(*settings.max_sessions)
@@ -116,7 +114,7 @@ pub fn session_limits(settings: &Settings) -> SessionLimits {
         .max_state_bytes(EveSessions::max_state_bytes(*settings.max_question))
 }
 
-/// The limits of the library.
+/// Returns the limits of the library.
 pub fn library_limits(settings: &Settings) -> LibraryLimits {
     let mut limits = LibraryLimits::default();
     limits.max_documents = *settings.max_documents;

@@ -1,9 +1,9 @@
-//! The graph beside the library: opened at start, brought in step with the documents, and kept so.
+//! The graph beside the library: opened at start and brought in step with the documents.
 //!
-//! What it holds is found by patterns, in the time that a document takes anyway, or by the language model (`--graph-model`), which takes as long as
-//! an answer for each passage. `--graph=false` leaves it alone: the file stays as it is.
+//! Patterns extract it while a document is indexed, at no noticeable cost. The language model
+//! (`--graph-model`) takes as long as an answer for each passage. With `--graph=false` the file is not
+//! opened and does not change.
 
-use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use std::time::Instant;
 use ragwire_rag::Library;
 use ragwire_rag::graph::{
     EntityNames, ExtractGraph, Graph, GraphError, GraphIndex, GraphIndexError, GraphRoom, ModelExtractor,
-    Patterns, SyncReport,
+    Patterns,
 };
 
 use crate::engines::Engines;
 use crate::settings::Settings;
 
-/// Why there is no graph.
+/// A graph that cannot be opened or updated.
 #[derive(Debug, thiserror::Error)]
 #[error("graph in {}: {source}{}", file.display(), hint(source))]
 pub struct GraphStartError {
@@ -35,16 +35,17 @@ fn hint(error: &GraphIndexError) -> &'static str {
         }
         GraphIndexError::Graph(
             GraphError::Damaged(_) | GraphError::Version { .. } | GraphError::Storage(_),
-        ) => "; move the file away, and the graph is made anew",
+        ) => "; move the file away to rebuild the graph",
         _ => "",
     }
 }
 
-/// Opens the graph of the data folder, and brings it in step with the library; nothing where the settings want none.
+/// Opens the graph in the data folder and brings it in step with the library. Returns `None` with
+/// `--graph=false`.
 ///
 /// # Errors
 ///
-/// The file cannot be used, or the library not be read.
+/// Fails if the file cannot be used or the library cannot be read.
 pub async fn open(
     settings: &Settings,
     library: &Arc<Library>,
@@ -70,19 +71,24 @@ pub async fn open(
     let index = index(settings, library, graph, engines);
     let started = Instant::now();
     let synced = index.sync().await.map_err(failed)?;
-    tell(&synced);
+    if !synced.no_room.is_empty() {
+        tracing::warn!(
+            documents = synced.no_room.len(),
+            "the graph has no room for some documents; graph-rag does not use them"
+        );
+    }
     if synced.added > 0 {
         let seconds = started.elapsed().as_secs_f64();
         let documents = synced.added;
         if std::io::stderr().is_terminal() || seconds > 1.0 {
-            eprintln!("reading {documents} documents into the graph took {seconds:.1} s");
+            eprintln!("adding {documents} documents to the graph took {seconds:.1} s");
         }
     }
     Ok(Some(index))
 }
 
-/// What the reference server keeps in step with what: read by a model where the settings want that, and with names that are found by their
-/// meaning where there is an embedder.
+/// Creates the index that fills the graph: with the model as extractor if the settings say so, and
+/// with semantic search for entity names if there is an embedder.
 pub fn index(
     settings: &Settings,
     library: &Arc<Library>,
@@ -99,38 +105,4 @@ pub fn index(
         Some(embedder) => index.names(EntityNames::new(graph, Arc::clone(embedder))),
         None => index,
     })
-}
-
-/// Brings the graph in step, after a change of the library. The change is done whatever becomes of the graph, so a failure is only logged;
-/// the next change makes it good.
-pub async fn keep_in_step(index: Option<&GraphIndex>) {
-    let Some(index) = index else { return };
-    told(index.sync().await);
-}
-
-/// Keeps the graph in step with whatever changes the library, also where nobody waited for the end of the change.
-pub async fn follow(index: Option<&GraphIndex>) -> Infallible {
-    if let Some(index) = index {
-        index.follow(told).await;
-    }
-    std::future::pending().await
-}
-
-fn told(synced: Result<SyncReport, GraphIndexError>) {
-    match synced {
-        Ok(synced) => tell(&synced),
-        Err(error) => tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "the graph is not in step with the library"
-        ),
-    }
-}
-
-fn tell(synced: &SyncReport) {
-    if !synced.no_room.is_empty() {
-        tracing::warn!(
-            documents = synced.no_room.len(),
-            "the graph is full; graph-rag does not know all documents"
-        );
-    }
 }

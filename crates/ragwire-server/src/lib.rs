@@ -2,23 +2,24 @@
 //!
 //! ```text
 //!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire_rag::Agent
-//!  flags    library,     sockets,     Host and     HTTP to     the seam: a         or faults.rs around it
-//!           documents    shutdown     Origin       Turn        question, a sink
+//!  flags    library,     sockets,     Host and     HTTP to     a question and      or faults.rs around it
+//!           documents    shutdown     Origin       Turn        a sink
 //! ```
 //!
-//! | to change | look at |
+//! | to change | see |
 //! |---|---|
-//! | a flag or a default | `cli/settings.rs`, one row each |
-//! | what answers | `orchestrator.rs` |
+//! | a flag or a default | `settings/mod.rs`, one row each |
+//! | what answers a question | `orchestrator.rs` |
 //! | a route | `routes/` |
-//! | what is remembered of a session | `ragwire::session`; whose it is, `routes/turn.rs` |
-//! | what a session of Eve is besides | `eve/` |
-//! | where turns are kept | `journal.rs` |
-//! | how files are found and read | `ingest/`, `extract.rs` |
-//! | what is kept beside the library for `graph-rag` | `graph.rs` |
-//! | where files of models are found | `models/` |
-//! | which models and stores run, and what keeps them in step | `engines/` |
-//! | how connections are held and cut | `serve.rs` |
+//! | what a session stores | `ragwire::session`; who owns it, `routes/start.rs` |
+//! | the sessions of the Eve routes | `eve/` |
+//! | where turns are stored | `journal.rs` |
+//! | how files are located and read | `ingest/`, `extract.rs` |
+//! | the graph for `graph-rag` | `graph.rs` |
+//! | how model files are named and downloaded | `models/` |
+//! | which models and stores run | `engines/` |
+//! | what follows the library | `followers.rs` |
+//! | how connections are accepted, limited and closed | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 
 pub mod app;
@@ -28,6 +29,7 @@ pub mod engines;
 pub mod eve;
 pub mod extract;
 pub mod faults;
+pub mod followers;
 pub mod graph;
 pub mod guard;
 pub mod ingest;
@@ -39,3 +41,4 @@ pub mod sample;
 pub mod serve;
 pub mod settings;
 pub mod start;
+mod upgrade;

@@ -1,4 +1,4 @@
-//! The reference server; everything is in the library, so that tests can run it in their own process.
+//! The reference server. All code is in the library, so that tests can run it in their own process.
 
 use std::process::ExitCode;
 

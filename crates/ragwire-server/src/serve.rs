@@ -1,18 +1,22 @@
-//! Sockets: accepting, holding and cutting connections, and going down.
+//! Connections: accepting, serving and closing them, and shutting down.
 //!
-//! An accept loop of its own instead of `axum::serve`, for what that one does not let one set: `TCP_NODELAY` (an event must not
-//! wait for the next one), small buffers (they are what a reader that does not read costs), a time-out on writes that cuts the
-//! connection, a limit on connections, and an end of the server that ends the streams first.
+//! `axum::serve` does not allow these settings, so this module has its own accept loop:
 //!
-//! This is the one place of the server that starts tasks, and it joins all of them.
+//! - `TCP_NODELAY`, because an event must not wait for the next one;
+//! - small buffers, because they are what a stalled reader costs;
+//! - a write time-out that closes the connection;
+//! - a limit on connections;
+//! - a shutdown that ends the streams first.
+//!
+//! The server starts its connection tasks here and joins all of them.
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -24,7 +28,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use ragwire::Gateway;
-use ragwire::http::gateway::Socket;
 use ragwire::session::Sessions;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -37,24 +40,26 @@ use crate::app::App;
 use crate::routes;
 use crate::routes::refusal::Refusal;
 use crate::routes::trustgraph;
+use crate::upgrade::Upgrade;
 
-/// Connections that the kernel may hold for us before it refuses.
+/// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
-/// hyper's buffer for a connection: some events. Its default of 400 KiB is what each stalled reader would cost.
+/// hyper's buffer per connection, enough for some events. Each stalled reader would cost its default of
+/// 400 KiB.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
-/// The kernel's buffer for what was written: left to itself it grows to megabytes for a reader that does not read.
+/// The kernel's send buffer. By default it grows to megabytes for a reader that does not read.
 const SEND_BUFFER_BYTES: u32 = 64 << 10;
-/// Streams of one HTTP/2 connection.
+/// Concurrent streams of one HTTP/2 connection.
 const MAX_STREAMS: u32 = 64;
-/// How often the other side of an HTTP/2 connection is asked whether it lives, and how long it has to answer.
+/// How often an HTTP/2 client is pinged, and how long it has to answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// Wait after an error of `accept` that will come again at once, such as too many open files.
+/// Pause after an `accept` error that would repeat at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How often sessions that are too old are dropped, where nobody changes any. Nobody sees them in any case.
+/// How often expired sessions are deleted if no request changes a session. They are not readable in
+/// any case.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
-/// A server that listens.
+/// A listening server.
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
@@ -63,28 +68,29 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// How the server ended.
+/// How the server stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Every connection was done.
+    /// Every connection finished.
     Drained,
-    /// The time was over, or the second signal came: this many connections were cut.
+    /// The drain time elapsed or a second signal arrived; this many connections were closed.
     Cut(usize),
 }
 
 impl Server {
-    /// Listens on the address of the settings.
+    /// Listens on the address in the settings.
     ///
     /// # Errors
     ///
-    /// Where the address cannot be used.
+    /// Fails if the address cannot be used.
     pub fn bind(app: Arc<App>) -> io::Result<Self> {
         let address = app.settings.listen;
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        // Else a restart has to wait for the connections of the last run. On Windows it means something else.
+        // Otherwise a restart has to wait for the connections of the last run. On Windows the option means
+        // something else.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
         // Accepted sockets inherit it.
@@ -100,13 +106,13 @@ impl Server {
         })
     }
 
-    /// The address it listens on, with its real port.
+    /// Returns the address it listens on, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until `stop`; then ends open turns with their completion, refuses new ones, and waits for the connections as long
-    /// as the settings say or until `kill`.
+    /// Serves until `stop` resolves. Then ends open turns with their terminal, refuses new ones, and waits
+    /// for the connections until the drain time elapses or `kill` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Shutdown {
         let settings = &self.app.settings;
         let (closing, _) = watch::channel(false);
@@ -115,7 +121,7 @@ impl Server {
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
-            places: Arc::new(Semaphore::new(*settings.max_connections)),
+            permits: Arc::new(Semaphore::new(*settings.max_connections)),
             closing,
         };
         let mut tasks = JoinSet::new();
@@ -124,10 +130,10 @@ impl Server {
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                (socket, place) = connections.accept(&self.listener) => {
-                    tasks.spawn(connections.hold(socket, place));
+                (socket, permit) = connections.accept(&self.listener) => {
+                    tasks.spawn(connections.serve(socket, permit));
                 }
-                Some(joined) = tasks.join_next() => note(joined),
+                Some(joined) = tasks.join_next() => log_panic(joined),
                 _ = sweep.tick() => {
                     tasks.spawn(sweep_sessions(self.app.sessions.clone()));
                 }
@@ -136,11 +142,11 @@ impl Server {
         }
 
         let drain = *settings.drain;
-        tracing::info!(turns = self.app.turns.active(), ?drain, "going down");
+        tracing::info!(turns = self.app.turns.active(), ?drain, "shutting down");
         self.app.turns.shut_down();
         self.gateway.shut_down();
         let deadline = Instant::now() + drain;
-        // Still accepting: whoever comes now is told 503 and when to retry, until the open turns are over.
+        // Still accepting: until the open turns have finished, new requests get 503 with `retry-after`.
         let all_uploads = u32::try_from(*settings.max_uploads).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
             self.app.turns.drained().await;
@@ -155,10 +161,10 @@ impl Server {
         });
         let in_time = loop {
             tokio::select! {
-                (socket, place) = connections.accept(&self.listener) => {
-                    tasks.spawn(connections.hold(socket, place));
+                (socket, permit) = connections.accept(&self.listener) => {
+                    tasks.spawn(connections.serve(socket, permit));
                 }
-                Some(joined) = tasks.join_next() => note(joined),
+                Some(joined) = tasks.join_next() => log_panic(joined),
                 () = &mut idle => break true,
                 () = &mut out_of_time => break false,
             }
@@ -169,7 +175,7 @@ impl Server {
         if in_time {
             let finish = async {
                 while let Some(joined) = tasks.join_next().await {
-                    note(joined);
+                    log_panic(joined);
                 }
             };
             tokio::select! {
@@ -187,14 +193,14 @@ async fn sweep_sessions(sessions: Sessions) {
     if let Err(error) = sessions.sweep().await {
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            "old sessions are still there"
+            "cannot delete expired sessions"
         );
     }
 }
 
-fn note(joined: Result<(), tokio::task::JoinError>) {
+fn log_panic(joined: Result<(), tokio::task::JoinError>) {
     if let Err(error) = joined {
-        tracing::error!(%error, "a connection was lost");
+        tracing::error!(%error, "a connection task panicked");
     }
 }
 
@@ -217,106 +223,87 @@ fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What all connections have in common.
+/// What all connections share.
 struct Connections {
     router: Router,
     http: Arc<Builder<TokioExecutor>>,
     first_request: Duration,
     write_timeout: Duration,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     closing: watch::Sender<bool>,
 }
 
 impl Connections {
-    /// The next connection, once there is a place for it. Losing this future between two calls loses nothing.
+    /// Accepts the next connection once a permit is free. Dropping the future loses nothing.
     async fn accept(&self, listener: &TcpListener) -> (TcpStream, OwnedSemaphorePermit) {
-        let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
             unreachable!("the semaphore is never closed")
         };
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => return (socket, place),
+                Ok((socket, _)) => return (socket, permit),
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "cannot accept connections now");
+                    tracing::error!(%error, "cannot accept connections");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Serves one connection to its end.
-    fn hold(&self, socket: TcpStream, place: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
+    /// Serves one connection until it closes.
+    fn serve(&self, socket: TcpStream, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
         let (router, http) = (self.router.clone(), Arc::clone(&self.http));
         let mut closing = self.closing.subscribe();
         let (first_request, write_timeout) = (self.first_request, self.write_timeout);
         async move {
-            let _place = place;
+            let _permit = permit;
             if let Err(error) = socket.set_nodelay(true) {
-                tracing::debug!(%error, "a connection was gone before it was served");
+                tracing::debug!(%error, "a client disconnected before it was served");
                 return;
             }
-            // What nobody reads for this long fails the next write, and with it the connection.
+            // If the client reads nothing for this long, the next write fails and the connection closes.
             let mut socket = TimeoutStream::new(socket);
             socket.set_write_timeout(Some(write_timeout));
-            let begun = Arc::new(AtomicBool::new(false));
+            let has_request = Arc::new(AtomicBool::new(false));
             let upgrade = Upgrade::default();
             let service = service_fn({
-                let (begun, upgrade) = (Arc::clone(&begun), upgrade.clone());
+                let (has_request, upgrade) = (Arc::clone(&has_request), upgrade.clone());
                 move |mut request: hyper::Request<Incoming>| {
-                    begun.store(true, Ordering::Relaxed);
+                    has_request.store(true, Ordering::Relaxed);
                     request.extensions_mut().insert(upgrade.clone());
                     respond(router.clone(), request)
                 }
             });
             let mut connection =
                 pin!(http.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service));
-            // hyper's own time-out begins with HTTP/1; before that it waits for ever to learn which version it is.
-            let mut overdue = pin!(sleep(first_request));
+            // hyper's header time-out starts once the HTTP version is known; until then it waits for ever.
+            let mut no_request = pin!(sleep(first_request));
             let mut waiting = true;
             let mut open = true;
-            let ended = loop {
+            let served = loop {
                 tokio::select! {
-                    ended = &mut connection => break ended,
+                    served = &mut connection => break served,
                     _ = closing.wait_for(|closing| *closing), if open => {
                         open = false;
                         connection.as_mut().graceful_shutdown();
                     }
-                    () = &mut overdue, if waiting => {
+                    () = &mut no_request, if waiting => {
                         waiting = false;
-                        if !begun.load(Ordering::Relaxed) {
+                        if !has_request.load(Ordering::Relaxed) {
                             return;
                         }
                     }
                 }
             };
-            if let Err(error) = ended {
-                tracing::debug!(error, "a connection broke");
+            if let Err(error) = served {
+                tracing::debug!(error, "a connection failed");
             }
-            // Here, so that it keeps its place among the connections and ends with them.
+            // Served here, so that the socket counts as a connection and closes with them.
             if let Some(socket) = upgrade.take() {
                 socket.await;
             }
         }
-    }
-}
-
-/// Where a request that becomes a WebSocket leaves it for the task of its connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Upgrade(Arc<Mutex<Option<Socket>>>);
-
-impl Upgrade {
-    /// The connection is this socket from now on.
-    pub(crate) fn hand_over(&self, socket: Socket) {
-        *self.lock() = Some(socket);
-    }
-
-    fn take(&self) -> Option<Socket> {
-        self.lock().take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Socket>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -326,7 +313,7 @@ impl std::fmt::Debug for Connections {
     }
 }
 
-/// Errors that belong to the connection that was about to be accepted; the next one may be fine.
+/// Returns `true` for an error of the connection that was about to be accepted. The next one may work.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -334,7 +321,7 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// A panic of a handler is one request's 500; the other requests of the connection go on.
+/// Turns a panic of a handler into a 500 response. Other requests of the connection are not affected.
 async fn respond(
     router: Router,
     request: hyper::Request<Incoming>,

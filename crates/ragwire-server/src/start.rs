@@ -1,4 +1,4 @@
-//! What the commands do: open the library, index, serve.
+//! The commands `serve` and `ingest`: open the library, index documents, serve.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,8 +11,9 @@ use ragwire_rag::graph::GraphIndex;
 use ragwire_rag::{Library, LibraryError};
 
 use crate::app::{App, library_limits, session_limits};
-use crate::engines::{self, Engines, EnginesError};
+use crate::engines::{Engines, EnginesError};
 use crate::extract::Extractor;
+use crate::followers::Followers;
 use crate::graph::{self, GraphStartError};
 use crate::ingest::{Summary, ingest as ingest_files};
 use crate::journal;
@@ -21,7 +22,7 @@ use crate::sample;
 use crate::serve::{Server, Shutdown};
 use crate::settings::Settings;
 
-/// Why the server did not start.
+/// A server that does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
@@ -41,10 +42,10 @@ pub enum StartError {
         /// Why.
         source: SessionError,
     },
-    /// The graph could not be opened or brought in step.
+    /// The graph could not be opened or updated.
     #[error(transparent)]
     Graph(#[from] GraphStartError),
-    /// A model or the store does not run.
+    /// A model or the store did not start.
     #[error(transparent)]
     Engines(#[from] EnginesError),
     /// The address cannot be used.
@@ -55,16 +56,16 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// The program cannot find itself.
+    /// The program cannot locate its own executable.
     #[error("cannot start the process that reads documents: {0}")]
     Extractor(#[source] std::io::Error),
-    /// The journal's server is not there, or is none that turns can be trusted to.
+    /// The Redis server cannot be reached, or is not durable enough.
     #[error("--redis: {0}")]
     Redis(#[from] RedisError),
-    /// The system gives no signals.
-    #[error("cannot listen to signals: {0}")]
+    /// Signals cannot be received.
+    #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
-    /// A path that the user named is not there: a mistake in the name, not one bad file among many.
+    /// A path given by the user does not exist. This is a typing mistake, not one bad file among many.
     #[error("{}: {reason}", path.display())]
     Path {
         /// The path.
@@ -72,8 +73,8 @@ pub enum StartError {
         /// Why.
         reason: std::io::Error,
     },
-    /// `ingest` without anything to do.
-    #[error("nothing to index; name files or folders")]
+    /// `ingest` without paths.
+    #[error("no paths to index; name files or folders")]
     NoPaths,
 }
 
@@ -84,21 +85,21 @@ fn hint(error: &LibraryError) -> &'static str {
     }
 }
 
-/// The sessions' file, beside the library's.
+/// The file of the sessions, beside that of the library.
 const SESSIONS_FILE: &str = "sessions.redb";
 
 fn session_hint(error: &SessionError) -> &'static str {
     match error {
         SessionError::InUse => "; stop the other server, or choose another folder with --data",
         SessionError::Damaged(_) | SessionError::Version { .. } => {
-            "; move the file away, and sessions begin anew"
+            "; move the file away to start without sessions"
         }
         _ => "",
     }
 }
 
-/// Opens the sessions where the turns are shared with other servers, else those of the data folder, which is there by now. Says how many
-/// there are, and where.
+/// Opens the sessions on the Redis server, if there is one, otherwise those in the data folder, which
+/// exists by now. Also returns how many there are, and where, for the welcome message.
 async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
     let limits = session_limits(settings);
     let (sessions, file) = match settings.redis_options()? {
@@ -114,11 +115,11 @@ async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartE
         source,
     };
     let sessions = sessions.map_err(failed)?;
-    let kept = sessions.sweep().await.map_err(failed)?;
-    Ok((sessions, format!("{kept}, in {}", file.display())))
+    let count = sessions.sweep().await.map_err(failed)?;
+    Ok((sessions, format!("{count}, in {}", file.display())))
 }
 
-/// Opens the library. Nothing is indexed yet.
+/// Opens the library without indexing anything.
 ///
 /// # Errors
 ///
@@ -147,7 +148,7 @@ fn library_failed(settings: &Settings, source: LibraryError) -> StartError {
     }
 }
 
-/// Indexes what the settings name, and the sample documents where there is nothing else.
+/// Indexes the documents that the settings name, or the sample documents into an empty library.
 ///
 /// # Errors
 ///
@@ -161,13 +162,13 @@ pub async fn fill_library(
     if settings.docs.is_empty() {
         if library.chunk_count() == 0 {
             sample::add(library).map_err(failed)?;
-            eprintln!("no documents yet: indexed the sample library; name your own with --docs PATH");
+            eprintln!("no documents yet: indexed the sample library; add your own with --docs PATH");
         }
     } else {
         let started = Instant::now();
         index(settings, library, extractor).await.print();
         eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
-        // The sample stands in for documents of the user's own, not among them.
+        // The sample documents are only a placeholder for the user's own.
         sample::remove(library).map_err(failed)?;
     }
     Ok(())
@@ -177,7 +178,7 @@ async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extracto
     ingest_files(library, extractor, &settings.docs, *settings.max_upload_size).await
 }
 
-/// The command `ingest`. It fails where files were named and none of them is in the library then.
+/// Runs the command `ingest`. Fails if the library is empty afterwards.
 pub async fn ingest(settings: Settings) -> ExitCode {
     if settings.docs.is_empty() {
         return fail(&StartError::NoPaths);
@@ -213,14 +214,14 @@ async fn fill_all(
     if let Some(engines) = engines {
         engines.reconcile().await?;
     }
-    // What a model reads, or names by their meaning, is left to the server, which has the models.
+    // With a model as extractor the server fills the graph, because only it has the models.
     if !settings.graph_model {
         graph::open(settings, library, &Engines::embedded(library)).await?;
     }
     Ok(())
 }
 
-/// The command `serve`.
+/// Runs the command `serve`.
 pub async fn serve(settings: Settings) -> ExitCode {
     match try_serve(settings).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -235,16 +236,17 @@ fn fail(error: &StartError) -> ExitCode {
 
 async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
-    // Before the library: that may take minutes to index.
+    // Before the library, which may take minutes to index.
     let journal = journal::open(&settings).await?;
     let library = open_library(&settings).await?;
     let engines = Arc::new(Engines::start(&settings, &library).await?);
     let served = serve_with(settings, extractor, journal, library, &engines).await;
-    // What still computes at the end of the process would do so with memory that is gone. Whoever asks once more has it at once.
-    let mut again = Signals::new().map_err(StartError::Signals)?;
+    // A model that still computes while the process exits would use freed memory. Another signal skips
+    // the wait.
+    let mut signals = Signals::new().map_err(StartError::Signals)?;
     tokio::select! {
         () = engines.shutdown() => {}
-        () = again.next() => {}
+        () = signals.next() => {}
     }
     served
 }
@@ -257,17 +259,17 @@ async fn serve_with(
     engines: &Arc<Engines>,
 ) -> Result<(), StartError> {
     fill_library(&settings, &library, &extractor).await?;
-    let (sessions, kept) = open_sessions(&settings).await?;
+    let (sessions, session_summary) = open_sessions(&settings).await?;
     engines.reconcile().await?;
     let graph = graph::open(&settings, &library, engines).await?;
     let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
     let address = settings.listen;
     let data = settings.data.clone();
     if !address.ip().is_loopback() {
-        tracing::warn!(%address, "everybody who reaches this address can read and change the library");
+        tracing::warn!(%address, "anyone who can reach this address can read and change the library");
     }
     if settings.test_faults {
-        tracing::warn!("test faults are on: questions that begin with `fault:` fail on purpose");
+        tracing::warn!("test faults are enabled: questions that start with `fault:` fail on purpose");
     }
     let app = App::new(
         settings,
@@ -277,7 +279,11 @@ async fn serve_with(
         extractor,
         journal,
     );
-    let app = Arc::new(app.graph(graph.clone()).engines(Arc::clone(engines)));
+    let mut followers = Followers::new().with(Arc::clone(engines) as _);
+    if let Some(graph) = &graph {
+        followers = followers.with(Arc::clone(graph) as _);
+    }
+    let app = Arc::new(app.followers(followers.clone()));
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
@@ -285,30 +291,28 @@ async fn serve_with(
         &library,
         graph.as_deref(),
         engines,
-        &kept,
+        &session_summary,
         &data,
         server.address(),
     );
     let kill = async {
-        // Each listener hears every signal: the first one it hears is the other's.
+        // Every listener receives every signal, so the first one here is the one that stops the server.
         second.next().await;
         second.next().await;
     };
     let serving = server.run(first.next(), kill);
-    let following = graph::follow(graph.as_deref());
-    let ended = tokio::select! {
-        ended = serving => ended,
-        never = following => match never {},
-        never = engines::follow(engines) => match never {},
+    let shutdown = tokio::select! {
+        shutdown = serving => shutdown,
+        never = followers.run() => match never {},
     };
-    match ended {
-        Shutdown::Drained => tracing::info!("all connections were done"),
-        Shutdown::Cut(connections) => tracing::warn!(connections, "cut the connections that were left"),
+    match shutdown {
+        Shutdown::Drained => tracing::info!("all connections have finished"),
+        Shutdown::Cut(connections) => tracing::warn!(connections, "closed the remaining connections"),
     }
     Ok(())
 }
 
-/// What a newcomer needs next. On stderr, like everything that is not an answer.
+/// Prints what a new user needs next. To stderr, like everything except answers.
 fn welcome(
     library: &Library,
     graph: Option<&GraphIndex>,
@@ -338,11 +342,11 @@ fn welcome(
         library.list().len(),
         library.chunk_count(),
         data.display(),
-        engines.told().join("\n  "),
+        engines.summary().join("\n  "),
     );
 }
 
-/// Ctrl-C and, on unix, SIGTERM: the first asks the server to end, the second ends it at once.
+/// Ctrl-C and, on unix, SIGTERM: the first stops the server gracefully, the second at once.
 struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,

@@ -1,4 +1,4 @@
-//! Why models and stores did not start: what is wrong, and what to do. It tries nothing.
+//! Errors of models and stores at the start: what failed, and what to do. This module only formats.
 
 use ragwire_rag::IndexError;
 use ragwire_rag::ToolError;
@@ -8,19 +8,19 @@ use ragwire_rag::models::llama::LoadError;
 use ragwire_rag::models::upstream::UpstreamError;
 use ragwire_rag::search::store::StoreError;
 
-use super::Place;
+use super::location::StoreLocation;
 #[cfg(feature = "llama")]
 use crate::models::{HubError, ModelFile};
 use crate::settings::Contradiction;
 
-/// Why the models and the store that the settings name do not run.
+/// A model or a store that does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnginesError {
-    /// The settings contradict each other, or name what this build does not have.
+    /// The settings contradict each other, or name something that this build lacks.
     #[error(transparent)]
     Settings(#[from] Contradiction),
-    /// A model's file was not fetched.
+    /// The file of a model was not downloaded.
     #[cfg(feature = "llama")]
     #[error("--{setting}: {source}")]
     Hub {
@@ -29,41 +29,41 @@ pub enum EnginesError {
         /// Why.
         source: HubError,
     },
-    /// A model was not loaded.
+    /// A model does not load.
     #[cfg(feature = "llama")]
-    #[error("--{setting} {file}: {}", load_words(setting, source))]
+    #[error("--{setting} {file}: {}", load_message(setting, source))]
     Model {
         /// The setting that names it.
         setting: &'static str,
-        /// As it is named there.
+        /// The file, as the setting names it.
         file: Box<ModelFile>,
         /// Why.
         source: LoadError,
     },
-    /// The embedder does not give vectors of tokens, though its model has them.
-    #[error("--embedder: the passages cannot be ranked by it: {}; name a --reranker", chain(.0))]
+    /// The embedder does not return token vectors although its model supports them.
+    #[error("--embedder: it cannot rank passages: {}; set a --reranker", chain(.0))]
     Tokens(#[source] ModelError),
-    /// The server of a language model cannot be asked.
+    /// The server of a language model cannot be used.
     #[error("--llm-url: {}", chain(.0))]
     Upstream(#[from] UpstreamError),
     /// The store cannot be used.
-    #[error("{}", store_words(place, source))]
+    #[error("{}", store_message(location, source))]
     Store {
-        /// Which, and where.
-        place: Place,
+        /// The store.
+        location: StoreLocation,
         /// Why.
         source: StoreError,
     },
-    /// The documents cannot be brought into the store, none of them.
+    /// No document can be added to the store.
     #[error("the documents cannot be indexed: {}", chain(.0))]
     Index(#[from] IndexError),
-    /// The store cannot be searched with this embedder.
+    /// The store does not match the embedder.
     #[error("the documents cannot be searched: {}", chain(.0))]
     Tools(#[from] ToolError),
 }
 
 impl EnginesError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Settings(_) => "bad_settings",
@@ -80,7 +80,7 @@ impl EnginesError {
     }
 }
 
-/// An error with its causes.
+/// Returns the message of an error and of its causes.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -92,71 +92,73 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// What is wrong with a model.
+/// Returns the message for a model that does not load.
 #[cfg(feature = "llama")]
-fn load_words(setting: &str, error: &LoadError) -> String {
+fn load_message(setting: &str, error: &LoadError) -> String {
     use bytesize::ByteSize;
 
     let writes = setting == "llm";
     let hint = match error {
         LoadError::Missing(_) => {
-            return "there is no such file; name a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file.gguf"
+            return "the file does not exist; name a GGUF file, or hf:owner/repo/file.gguf on the Hugging Face hub"
                 .to_owned();
         }
         LoadError::TooBig { needed, available } => {
             let (needed, available) = (ByteSize(*needed), ByteSize(*available));
             let less = if writes {
-                "; choose a smaller one, or lower --llm-context or --llm-slots"
+                "; choose a smaller model, or lower --llm-context or --llm-slots"
             } else {
-                "; choose a smaller one"
+                "; choose a smaller model"
             };
-            return format!("the model needs {needed} of memory and {available} are there{less}");
+            return format!("the model needs {needed} of memory and {available} are available{less}");
         }
-        LoadError::NotGguf => "; convert_hf_to_gguf.py of llama.cpp makes one of other formats",
-        LoadError::Damaged => "; fetch it again",
+        LoadError::NotGguf => "; convert other formats with convert_hf_to_gguf.py of llama.cpp",
+        LoadError::Damaged => "; download it again",
         LoadError::Refused { .. } => {
-            "; the file is not whole, or newer than this build: RUST_LOG=llama-cpp-2=info says more"
+            "; the file is incomplete or newer than this build; RUST_LOG=llama-cpp-2=info logs details"
         }
         LoadError::WrongKind { .. } | LoadError::NotARanker | LoadError::NoPooling => {
-            "; --llm takes a model for chat, --embedder one for embedding, --reranker a cross-encoder"
+            "; --llm needs a chat model, --embedder an embedding model, --reranker a cross-encoder"
         }
         LoadError::Options(_) if writes => "; see --llm-context, --llm-slots and --llm-threads",
         LoadError::Options(_) => "; see --llm-threads",
         LoadError::Template => {
-            return "llama.cpp does not know its chat template; name one with --llm-template, such as chatml"
+            return "llama.cpp does not support the chat template of the model; set one with --llm-template, such as chatml"
                 .to_owned();
         }
         LoadError::Context if writes => {
-            "; there may be too little memory: lower --llm-context or --llm-slots"
+            "; there may not be enough memory: lower --llm-context or --llm-slots"
         }
-        LoadError::Context => "; there may be too little memory",
+        LoadError::Context => "; there may not be enough memory",
         _ => "",
     };
     format!("{}{hint}", chain(error))
 }
 
-/// What is wrong with a store.
-fn store_words(place: &Place, error: &StoreError) -> String {
-    let hint = match (place, error) {
-        (Place::Folder(_), StoreError::InUse) => {
+/// Returns the message for a store that cannot be used.
+fn store_message(location: &StoreLocation, error: &StoreError) -> String {
+    let hint = match (location, error) {
+        (StoreLocation::Folder(_), StoreError::InUse) => {
             "; stop the other server, or choose another folder with --data"
         }
-        (Place::Folder(_), StoreError::Mismatch(_)) => {
-            "; name the embedder that it was made with, or delete the folder, and it is made anew"
+        (StoreLocation::Folder(_), StoreError::Mismatch(_)) => {
+            "; use the embedder that it was built with, or delete the folder to rebuild it"
         }
-        (Place::Folder(_), StoreError::Failed(_)) => {
-            "; if it is damaged, delete the folder, and it is made anew"
+        (StoreLocation::Folder(_), StoreError::Failed(_)) => {
+            "; if it is damaged, delete the folder to rebuild it"
         }
-        (Place::Collection(_), StoreError::Mismatch(_)) => {
-            "; name the embedder that it was made with, or another collection with --qdrant-collection"
+        (StoreLocation::Collection(_), StoreError::Mismatch(_)) => {
+            "; use the embedder that it was built with, or choose another collection with --qdrant-collection"
         }
-        (Place::Collection(_), StoreError::Unavailable(_)) => {
-            "; start Qdrant, or correct --qdrant-url: its gRPC port is 6334 unless it is told otherwise"
+        (StoreLocation::Collection(_), StoreError::Unavailable(_)) => {
+            "; start Qdrant, or correct --qdrant-url: the default gRPC port is 6334"
         }
-        (Place::Collection(_), StoreError::Failed(_)) => "; see --qdrant-url and RAGWIRE_QDRANT_API_KEY",
+        (StoreLocation::Collection(_), StoreError::Failed(_)) => {
+            "; see --qdrant-url and RAGWIRE_QDRANT_API_KEY"
+        }
         _ => "",
     };
-    format!("store {place}: {}{hint}", chain(error))
+    format!("store {location}: {}{hint}", chain(error))
 }
 
 #[cfg(test)]
@@ -165,7 +167,7 @@ mod tests {
 
     #[cfg(feature = "llama")]
     #[test]
-    fn a_model_that_is_too_big_says_how_to_need_less() {
+    fn the_error_for_a_model_that_is_too_big_names_the_settings() {
         let model = |setting| EnginesError::Model {
             setting,
             file: Box::new("m.gguf".parse().unwrap()),
@@ -176,52 +178,53 @@ mod tests {
         };
         assert_eq!(
             model("llm").to_string(),
-            "--llm m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are there; choose a smaller one, or lower --llm-context \
-             or --llm-slots"
+            "--llm m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are available; choose a smaller model, or lower \
+             --llm-context or --llm-slots"
         );
         assert_eq!(
             model("embedder").to_string(),
-            "--embedder m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are there; choose a smaller one"
+            "--embedder m.gguf: the model needs 5.0 GiB of memory and 1.5 GiB are available; choose a smaller model"
         );
     }
 
     #[test]
-    fn a_store_says_what_to_do() {
-        let told = |place: Place, source: StoreError| place.failed(source).to_string();
-        let folder = || Place::Folder("/data/qdrant-edge".into());
-        let collection = || Place::Collection("papers".into());
-        for (said, words) in [
+    fn the_error_of_a_store_ends_with_what_to_do() {
+        let folder = StoreLocation::Folder("/data/qdrant-edge".into());
+        let collection = StoreLocation::Collection("papers".into());
+        let in_use = StoreError::InUse;
+        let mismatch = || StoreError::Mismatch("2 and not 3".into());
+        let failed = || StoreError::Failed("no space left".into());
+        for (location, source, hint) in [
             (
-                told(folder(), StoreError::InUse),
-                "store qdrant-edge in /data/qdrant-edge: the store is in use by another process; stop the other server, or choose \
-                 another folder with --data",
+                &folder,
+                in_use,
+                "; stop the other server, or choose another folder with --data",
             ),
             (
-                told(folder(), StoreError::Mismatch("2 and not 3".into())),
-                "store qdrant-edge in /data/qdrant-edge: the store was made for other vectors: 2 and not 3; name the embedder \
-                 that it was made with, or delete the folder, and it is made anew",
+                &folder,
+                mismatch(),
+                "; use the embedder that it was built with, or delete the folder to rebuild it",
             ),
             (
-                told(folder(), StoreError::Failed("no space left".into())),
-                "store qdrant-edge in /data/qdrant-edge: the store failed: no space left; if it is damaged, delete the folder, and it \
-                 is made anew",
+                &folder,
+                failed(),
+                "; if it is damaged, delete the folder to rebuild it",
             ),
             (
-                told(collection(), StoreError::Mismatch("2 and not 3".into())),
-                "store qdrant, collection papers: the store was made for other vectors: 2 and not 3; name the embedder that it \
-                 was made with, or another collection with --qdrant-collection",
+                &collection,
+                mismatch(),
+                "; use the embedder that it was built with, or choose another collection with \
+                 --qdrant-collection",
             ),
             (
-                told(collection(), StoreError::Failed("Unauthenticated: no key".into())),
-                "store qdrant, collection papers: the store failed: Unauthenticated: no key; see --qdrant-url and \
-                 RAGWIRE_QDRANT_API_KEY",
+                &collection,
+                failed(),
+                "; see --qdrant-url and RAGWIRE_QDRANT_API_KEY",
             ),
-            (
-                told(Place::Memory, StoreError::Failed("lost".into())),
-                "store memory: the store failed: lost",
-            ),
+            (&StoreLocation::Memory, failed(), ""),
         ] {
-            assert_eq!(said, words);
+            let expected = format!("store {location}: {}{hint}", chain(&source));
+            assert_eq!(location.error(source).to_string(), expected);
         }
     }
 }

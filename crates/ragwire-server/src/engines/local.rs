@@ -1,4 +1,5 @@
-//! Models in this process: their files found or fetched, and loaded with what the settings say. It knows no store.
+//! Models in this process: locates or downloads their files and loads them with the options from the
+//! settings. This module does not know the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,44 +12,45 @@ use ragwire_rag::models::llama::{
 use ragwire_rag::models::{Boxed, Embed, LanguageModel, ModelError, Side};
 
 use super::error::EnginesError;
-use super::{Part, Started, Work};
+use super::part::Part;
+use super::{Models, Purpose};
 use crate::models::{Hub, ModelFile};
 use crate::settings::Settings;
 use crate::settings::engines::Model;
 
 impl Part for LlamaEngine {
-    fn end(&self) -> Boxed<'_, ()> {
+    fn shut_down(&self) -> Boxed<'_, ()> {
         Box::pin(self.shutdown())
     }
 }
 
 impl Part for LlamaEmbedder {
-    fn end(&self) -> Boxed<'_, ()> {
+    fn shut_down(&self) -> Boxed<'_, ()> {
         Box::pin(self.shutdown())
     }
 }
 
 impl Part for LlamaRanker {
-    fn end(&self) -> Boxed<'_, ()> {
+    fn shut_down(&self) -> Boxed<'_, ()> {
         Box::pin(self.shutdown())
     }
 }
 
-/// A file that is on this machine, and the setting that names it.
+/// A model file on this machine, and the setting that names it.
 #[derive(Debug)]
-struct Found {
+struct LocalFile {
     setting: &'static str,
-    named: ModelFile,
+    name: ModelFile,
     path: PathBuf,
 }
 
-impl Found {
-    /// Looks for the file, and fetches it where it is one of the hub.
-    async fn find(setting: &'static str, model: &Model) -> Result<Option<Self>, EnginesError> {
-        let Some(named) = model.0.clone() else {
+impl LocalFile {
+    /// Locates the file, and downloads it if it is on the hub.
+    async fn locate(setting: &'static str, model: &Model) -> Result<Option<Self>, EnginesError> {
+        let Some(name) = model.0.clone() else {
             return Ok(None);
         };
-        let path = match &named {
+        let path = match &name {
             ModelFile::Path(path) => path.clone(),
             ModelFile::Hub(file) => {
                 let failed = |source| EnginesError::Hub { setting, source };
@@ -56,54 +58,55 @@ impl Found {
                 hub.fetch(file).await.map_err(failed)?
             }
         };
-        let found = Self { setting, named, path };
-        match tokio::fs::metadata(&found.path).await {
+        let file = Self { setting, name, path };
+        match tokio::fs::metadata(&file.path).await {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(found.failed(LoadError::Missing(found.path.clone())))
+                Err(file.load_error(LoadError::Missing(file.path.clone())))
             }
-            // Whatever else is wrong with it, whoever opens it finds out.
-            _ => Ok(Some(found)),
+            // Other errors are reported when the file is opened.
+            _ => Ok(Some(file)),
         }
     }
 
-    fn failed(&self, source: LoadError) -> EnginesError {
+    fn load_error(&self, source: LoadError) -> EnginesError {
         EnginesError::Model {
             setting: self.setting,
-            file: Box::new(self.named.clone()),
+            file: Box::new(self.name.clone()),
             source,
         }
     }
 
-    /// With what the settings say of all models.
-    fn file(&self, settings: &Settings) -> LlamaFile {
+    /// Returns the file with the options that apply to all models.
+    fn options(&self, settings: &Settings) -> LlamaFile {
         let mut file = LlamaFile::new(&self.path);
         if let Some(layers) = *settings.llm_gpu_layers {
             file = file.gpu_layers(layers);
         }
         match *settings.llm_threads {
             0 => file,
-            threads => file.threads(narrow(threads)),
+            threads => file.threads(saturating_u32(threads)),
         }
     }
 }
 
-/// The files of all models. None is loaded before all are there: what is fetched last may be missing.
+/// The files of all models. All of them are located before the first one loads, since the last one
+/// may be missing.
 #[derive(Debug)]
-pub(super) struct Files {
-    llm: Option<Found>,
-    embedder: Option<Found>,
-    reranker: Option<Found>,
+pub(super) struct ModelFiles {
+    llm: Option<LocalFile>,
+    embedder: Option<LocalFile>,
+    reranker: Option<LocalFile>,
 }
 
-impl Files {
-    /// Those that the work needs.
-    pub(super) async fn find(work: Work, settings: &Settings) -> Result<Self, EnginesError> {
-        let embedder = Found::find("embedder", &settings.embedder).await?;
-        let (reranker, llm) = match work {
-            Work::Indexing => (None, None),
-            Work::Answering => (
-                Found::find("reranker", &settings.reranker).await?,
-                Found::find("llm", &settings.llm).await?,
+impl ModelFiles {
+    /// Locates the files that the purpose needs.
+    pub(super) async fn locate(purpose: Purpose, settings: &Settings) -> Result<Self, EnginesError> {
+        let embedder = LocalFile::locate("embedder", &settings.embedder).await?;
+        let (reranker, llm) = match purpose {
+            Purpose::Indexing => (None, None),
+            Purpose::Answering => (
+                LocalFile::locate("reranker", &settings.reranker).await?,
+                LocalFile::locate("llm", &settings.llm).await?,
             ),
         };
         Ok(Self {
@@ -114,38 +117,38 @@ impl Files {
     }
 }
 
-/// The embedder and what ranks.
-pub(super) async fn start_readers(
-    started: &mut Started,
+/// Loads the embedder and the reranker.
+pub(super) async fn start_embedder_and_ranker(
+    models: &mut Models,
     settings: &Settings,
-    files: &Files,
+    files: &ModelFiles,
 ) -> Result<(), EnginesError> {
-    if let Some(found) = &files.embedder {
-        let embedder = LlamaEmbedder::load(found.file(settings), EmbedderOptions::default()).await;
-        let embedder = Arc::new(embedder.map_err(|error| found.failed(error))?);
-        started.running.push(Arc::clone(&embedder) as _);
-        started.told.embedder(embedder.as_ref());
+    if let Some(file) = &files.embedder {
+        let embedder = LlamaEmbedder::load(file.options(settings), EmbedderOptions::default()).await;
+        let embedder = Arc::new(embedder.map_err(|error| file.load_error(error))?);
+        models.parts.push(Arc::clone(&embedder) as _);
+        models.summary.set_embedder(embedder.as_ref());
         tracing::info!(model = embedder.name(), "the embedder is loaded");
-        if files.reranker.is_none() && gives_tokens(embedder.as_ref()).await? {
-            started.told.late_interaction();
-            started.ranker = Some(Arc::new(MaxSimRank::new(Arc::clone(&embedder) as _)));
+        if files.reranker.is_none() && has_token_vectors(embedder.as_ref()).await? {
+            models.summary.set_late_interaction();
+            models.ranker = Some(Arc::new(MaxSimRank::new(Arc::clone(&embedder) as _)));
         }
-        started.embedder = Some(embedder);
+        models.embedder = Some(embedder);
     }
-    if let Some(found) = &files.reranker {
-        let ranker = LlamaRanker::load(found.file(settings), RankerOptions::default()).await;
-        let ranker = Arc::new(ranker.map_err(|error| found.failed(error))?);
-        started.running.push(Arc::clone(&ranker) as _);
-        started.told.ranker(ranker.name());
+    if let Some(file) = &files.reranker {
+        let ranker = LlamaRanker::load(file.options(settings), RankerOptions::default()).await;
+        let ranker = Arc::new(ranker.map_err(|error| file.load_error(error))?);
+        models.parts.push(Arc::clone(&ranker) as _);
+        models.summary.set_ranker(ranker.name());
         tracing::info!(model = ranker.name(), "the reranker is loaded");
-        started.ranker = Some(ranker);
+        models.ranker = Some(ranker);
     }
     Ok(())
 }
 
-/// Whether the embedder has vectors of tokens. The first of them take a context of their own, for which there may be no memory: better told now
-/// than in the middle of an answer.
-async fn gives_tokens(embedder: &dyn Embed) -> Result<bool, EnginesError> {
+/// Returns whether the embedder returns token vectors. The first call allocates a context, which may
+/// not fit into memory; that should fail now and not in the middle of an answer.
+async fn has_token_vectors(embedder: &dyn Embed) -> Result<bool, EnginesError> {
     match embedder.embed_tokens(Side::Query, vec!["?".to_owned()]).await {
         Ok(_) => Ok(true),
         Err(ModelError::Unsupported(_)) => Ok(false),
@@ -153,26 +156,26 @@ async fn gives_tokens(embedder: &dyn Embed) -> Result<bool, EnginesError> {
     }
 }
 
-/// The language model.
+/// Loads the language model.
 pub(super) async fn start_writer(
-    started: &mut Started,
+    models: &mut Models,
     settings: &Settings,
-    files: &Files,
+    files: &ModelFiles,
 ) -> Result<(), EnginesError> {
-    let Some(found) = &files.llm else {
+    let Some(file) = &files.llm else {
         return Ok(());
     };
-    let slots = narrow(*settings.llm_slots);
-    let mut options = LlamaOptions::new(found.file(settings)).slots(slots);
+    let slots = saturating_u32(*settings.llm_slots);
+    let mut options = LlamaOptions::new(file.options(settings)).slots(slots);
     if *settings.llm_context > 0 {
-        options = options.context_tokens(narrow(*settings.llm_context));
+        options = options.context_tokens(saturating_u32(*settings.llm_context));
     }
     if let Some(template) = &*settings.llm_template {
         options = options.template(template);
     }
     let threads = options.file.threads;
     let engine = LlamaEngine::load(options).await;
-    let engine = engine.map_err(|error| found.failed(error))?;
+    let engine = engine.map_err(|error| file.load_error(error))?;
     let context_tokens = engine.context_tokens();
     let gpu = cfg!(any(feature = "cuda", feature = "metal", feature = "vulkan"));
     let gpu_layers = if gpu {
@@ -188,13 +191,13 @@ pub(super) async fn start_writer(
         gpu_layers,
         "the language model is loaded"
     );
-    started.told.writer(&engine, slots);
-    started.running.push(Arc::new(engine.clone()));
-    started.llm = Some(Arc::new(engine));
+    models.summary.set_writer(&engine, slots);
+    models.parts.push(Arc::new(engine.clone()));
+    models.llm = Some(Arc::new(engine));
     Ok(())
 }
 
-/// What is too large is refused by whoever takes it.
-fn narrow(number: usize) -> u32 {
+/// Saturates; the loader rejects values that are too large.
+fn saturating_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

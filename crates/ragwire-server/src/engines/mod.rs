@@ -1,144 +1,132 @@
-//! The models and the store that the settings name, running: loaded or reached before anything long begins, kept in step with the library, and
-//! ended with the server.
+//! The models and the store that the settings name, running.
 //!
-//! | file | what it is |
+//! They are loaded or reached before any long work starts, kept in step with the library, and shut
+//! down with the server.
+//!
+//! | file | what it holds |
 //! |---|---|
 //! | `local` (feature `llama`) | models in this process |
-//! | `store` | where chunks are kept |
-//! | `step` | the store in step with the library |
-//! | `progress` | how far that is |
-//! | `told` | what runs, in lines for whoever started the server |
-//! | `error` | what is wrong, and what to do |
+//! | `store`, `location` | the store for chunks, and where it is |
+//! | `step` | keeps the store in step with the library |
+//! | `progress` | shows how far that is |
+//! | `summary` | what runs, in lines for the user who starts the server |
+//! | `part` | flushing and shutting down |
+//! | `error` | what failed, and what to do |
 //!
-//! It knows no route and no pipeline: who answers takes the parts from here.
+//! This module does not know routes or the pipeline: the orchestrator takes the parts from here.
 
 mod error;
 #[cfg(feature = "llama")]
 mod local;
+mod location;
+mod part;
 mod progress;
 mod step;
 mod store;
-mod told;
+mod summary;
 
-use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ragwire_rag::models::upstream::Upstream;
-use ragwire_rag::models::{Boxed, Embed, LanguageModel, Rank};
+use ragwire_rag::models::{Embed, LanguageModel, Rank};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, SearchTools};
 
 use crate::settings::Settings;
 
 pub use error::EnginesError;
-pub use step::{follow, keep_in_step};
-pub use store::Place;
-use told::Told;
+pub use location::StoreLocation;
+use part::Part;
+use summary::Summary;
 
-/// How long the end of a step of a model is waited for: a batch of a large model on a CPU takes seconds.
-const LAST_STEP: Duration = Duration::from_secs(10);
-
-/// What models and stores the settings name, running.
+/// The running models and the store.
 ///
 /// # Drop
-/// The models' threads end after the step that they are at; [`shutdown`](Self::shutdown) waits for that.
+/// The models' threads end after their current step; [`shutdown`](Self::shutdown) waits for that.
 #[derive(Debug)]
 pub struct Engines {
-    /// What writes; none leaves it to quoted sentences.
+    /// The language model; `None` means that answers quote sentences.
     pub llm: Option<Arc<dyn LanguageModel>>,
-    /// What makes vectors; none leaves it to words.
+    /// The embedding model; `None` means lexical search only.
     pub embedder: Option<Arc<dyn Embed>>,
-    /// What puts passages into order: a reranker, else late interaction of the embedder.
+    /// What ranks passages: a reranker, otherwise late interaction of the embedder.
     pub ranker: Option<Arc<dyn Rank>>,
-    /// Where chunks are kept.
+    /// The store for chunks.
     pub store: Arc<dyn Store>,
-    /// The ways of searching it.
+    /// The search tools over the store.
     pub tools: SearchTools,
-    /// What keeps the store in step.
+    /// What fills the store.
     pub indexer: Arc<Indexer>,
     library: Arc<Library>,
-    place: Place,
-    /// Passages of which there may be sections and sentences in memory.
-    room: usize,
-    running: Vec<Arc<dyn Part>>,
-    told: Told,
+    location: StoreLocation,
+    /// The number of passages whose sections and sentences a default store in memory holds.
+    max_passages: usize,
+    parts: Vec<Arc<dyn Part>>,
+    summary: Summary,
 }
 
-/// Something that has to be ended, or written down.
-trait Part: Debug + Send + Sync {
-    /// Brings to disk what has changed.
-    fn flush(&self) -> Boxed<'_, ()> {
-        Box::pin(async {})
-    }
-
-    /// Ends it, and waits until it has.
-    fn end(&self) -> Boxed<'_, ()>;
-}
-
-/// What they are wanted for.
+/// What the engines are started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    /// Everything.
+enum Purpose {
+    /// Answering questions: everything.
     Answering,
-    /// What fills the store.
+    /// Filling the store: the embedder and the store.
     Indexing,
 }
 
-/// What has been started so far.
+/// The models that have been started so far.
 #[derive(Debug, Default)]
-struct Started {
+struct Models {
     llm: Option<Arc<dyn LanguageModel>>,
     embedder: Option<Arc<dyn Embed>>,
     ranker: Option<Arc<dyn Rank>>,
-    running: Vec<Arc<dyn Part>>,
-    told: Told,
+    parts: Vec<Arc<dyn Part>>,
+    summary: Summary,
 }
 
-/// The store, and what is done with it.
+/// The open store with its indexer and search tools.
 #[derive(Debug)]
-struct Kept {
+struct OpenStore {
     store: Arc<dyn Store>,
-    place: Place,
+    location: StoreLocation,
     tools: SearchTools,
     indexer: Arc<Indexer>,
 }
 
-impl Kept {
+impl OpenStore {
     fn new(
         store: Arc<dyn Store>,
-        place: Place,
-        started: &Started,
+        location: StoreLocation,
+        models: &Models,
         library: &Arc<Library>,
     ) -> Result<Self, EnginesError> {
-        let parts = || (Arc::clone(library), Arc::clone(&store), started.embedder.clone());
-        let (own, kept, embedder) = parts();
-        let indexer = Arc::new(Indexer::new(own, kept, embedder)?);
-        let (own, kept, embedder) = parts();
-        let tools = SearchTools::new(own, kept, embedder)?;
+        let indexer = Indexer::new(Arc::clone(library), Arc::clone(&store), models.embedder.clone())?;
+        let tools = SearchTools::new(Arc::clone(library), Arc::clone(&store), models.embedder.clone())?;
         Ok(Self {
             store,
-            place,
+            location,
             tools,
-            indexer,
+            indexer: Arc::new(indexer),
         })
     }
 }
 
 impl Engines {
-    /// Fetches and loads the models, and opens the store. What is cheap comes first, so that a mistake is told before a large model is read.
-    /// The store is not in step yet: [`reconcile`](Self::reconcile) once the library is filled.
+    /// Downloads and loads the models and opens the store. Cheap steps come first, so that a mistake
+    /// is reported before a large model loads.
+    ///
+    /// The store is not in step yet: call [`reconcile`](Self::reconcile) once the library is filled.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the models; those that are being loaded end once they are.
+    /// Dropping the future abandons the models; those that are loading end once they are loaded.
     ///
     /// # Errors
-    /// [`EnginesError`], with what to do. Whatever was loaded by then has ended.
+    /// [`EnginesError`], which says what to do. Models that were loaded by then are shut down.
     pub async fn start(settings: &Settings, library: &Arc<Library>) -> Result<Self, EnginesError> {
-        Self::start_for(Work::Answering, settings, library).await
+        Self::start_for(Purpose::Answering, settings, library).await
     }
 
-    /// The same with only what fills the store; nothing where the store is gone with the process.
+    /// Starts only what fills the store. Returns `None` if the store is lost with the process.
     ///
     /// # Cancel safety
     /// As [`start`](Self::start).
@@ -149,108 +137,102 @@ impl Engines {
         settings: &Settings,
         library: &Arc<Library>,
     ) -> Result<Option<Self>, EnginesError> {
-        if store::is_gone_with_the_process(settings) {
+        if !store::is_persistent(settings) {
             return Ok(None);
         }
-        Self::start_for(Work::Indexing, settings, library).await.map(Some)
+        Self::start_for(Purpose::Indexing, settings, library)
+            .await
+            .map(Some)
     }
 
-    /// No model, and words in memory: the default of the settings, for tests too.
+    /// Starts the default: no models, and lexical search in memory. Tests use it too.
     pub fn embedded(library: &Arc<Library>) -> Self {
-        let started = Started::default();
+        let models = Models::default();
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
-        match Kept::new(store, Place::Memory, &started, library) {
-            Ok(kept) => Self::new(started, kept, library),
-            Err(_) => unreachable!("without an embedder nothing has to fit"),
+        match OpenStore::new(store, StoreLocation::Memory, &models, library) {
+            Ok(store) => Self::new(models, store, library),
+            Err(_) => unreachable!("only an embedder can disagree with the store"),
         }
     }
 
     async fn start_for(
-        work: Work,
+        purpose: Purpose,
         settings: &Settings,
         library: &Arc<Library>,
     ) -> Result<Self, EnginesError> {
         settings.check()?;
-        let mut started = Started::default();
-        let opened = started.start(work, settings).await;
-        match opened.and_then(|(store, place)| Kept::new(store, place, &started, library)) {
-            Ok(kept) => Ok(Self::new(started, kept, library)),
+        let mut models = Models::default();
+        let opened = models.start(purpose, settings).await;
+        match opened.and_then(|(store, location)| OpenStore::new(store, location, &models, library)) {
+            Ok(store) => Ok(Self::new(models, store, library)),
             Err(error) => {
-                end(&started.running).await;
+                part::shut_down(&models.parts).await;
                 Err(error)
             }
         }
     }
 
-    fn new(mut started: Started, kept: Kept, library: &Arc<Library>) -> Self {
-        started.told.store(&kept.place);
+    fn new(mut models: Models, store: OpenStore, library: &Arc<Library>) -> Self {
+        models.summary.set_store(&store.location);
         Self {
-            llm: started.llm,
-            embedder: started.embedder,
-            ranker: started.ranker,
-            store: kept.store,
-            tools: kept.tools,
-            indexer: kept.indexer,
+            llm: models.llm,
+            embedder: models.embedder,
+            ranker: models.ranker,
+            store: store.store,
+            tools: store.tools,
+            indexer: store.indexer,
             library: Arc::clone(library),
-            place: kept.place,
-            room: step::MAX_PASSAGES_IN_MEMORY,
-            running: started.running,
-            told: started.told,
+            location: store.location,
+            max_passages: step::MAX_PASSAGES_IN_MEMORY,
+            parts: models.parts,
+            summary: models.summary,
         }
     }
 
-    /// What runs and what stands in for the rest: a line for each part, for whoever started the server.
-    pub fn told(&self) -> [&str; 4] {
-        self.told.lines()
+    /// Returns one line per part for the user who starts the server: what runs, or what replaces it.
+    pub fn summary(&self) -> [&str; 4] {
+        self.summary.lines()
     }
 
-    /// Ends the models, whatever they are at, and brings the store to disk. It takes a step of the model, and gives up after 10 seconds.
+    /// Shuts the models down and flushes the store. Waits for the current step of each model, at most
+    /// 10 seconds.
     ///
     /// # Cancel safety
-    /// Dropping the future does not undo the end.
+    /// Dropping the future does not undo the shutdown.
     pub async fn shutdown(&self) {
-        end(&self.running).await;
+        part::shut_down(&self.parts).await;
     }
 
     async fn flush(&self) {
-        for part in &self.running {
+        for part in &self.parts {
             part.flush().await;
         }
     }
 }
 
-async fn end(running: &[Arc<dyn Part>]) {
-    let ending = futures_util::future::join_all(running.iter().map(|part| part.end()));
-    if tokio::time::timeout(LAST_STEP, ending).await.is_err() {
-        tracing::warn!("a model did not end its step in time");
-    }
-}
-
-impl Started {
-    /// The cheap things first. The embedder says which vectors the store keeps, and a language model is what takes longest to load.
+impl Models {
+    /// Starts everything. The embedder comes before the store, because it determines the vectors that
+    /// the store holds, and the language model comes last, because it takes longest to load.
     async fn start(
         &mut self,
-        work: Work,
+        purpose: Purpose,
         settings: &Settings,
-    ) -> Result<(Arc<dyn Store>, Place), EnginesError> {
-        if work == Work::Answering
+    ) -> Result<(Arc<dyn Store>, StoreLocation), EnginesError> {
+        if purpose == Purpose::Answering
             && let Some(options) = settings.upstream_options()?
         {
-            self.written_by(Arc::new(Upstream::new(options)?));
+            let model = Upstream::new(options)?;
+            self.summary.set_upstream(&model);
+            self.llm = Some(Arc::new(model));
         }
         #[cfg(feature = "llama")]
-        let files = local::Files::find(work, settings).await?;
+        let files = local::ModelFiles::locate(purpose, settings).await?;
         #[cfg(feature = "llama")]
-        local::start_readers(self, settings, &files).await?;
-        let (store, place, part) = store::open(settings, self.embedder.as_deref()).await?;
-        self.running.extend(part);
+        local::start_embedder_and_ranker(self, settings, &files).await?;
+        let (store, location, part) = store::open(settings, self.embedder.as_deref()).await?;
+        self.parts.extend(part);
         #[cfg(feature = "llama")]
         local::start_writer(self, settings, &files).await?;
-        Ok((store, place))
-    }
-
-    fn written_by(&mut self, model: Arc<dyn LanguageModel>) {
-        self.told.upstream(model.as_ref());
-        self.llm = Some(model);
+        Ok((store, location))
     }
 }

@@ -1,4 +1,4 @@
-//! How far the store is filled: a bar on a terminal, a line now and then elsewhere.
+//! Shows how much of the library is indexed: a bar on a terminal, otherwise a line every 10 seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ragwire_rag::IndexingProgress;
 
-/// Between two lines where there is no terminal: enough to see that it goes on.
+/// Pause between two lines: often enough to see that the work continues.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// What is shown.
+/// The display on stderr. Dropping it removes the bar.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct ProgressDisplay {
     bar: Option<ProgressBar>,
-    line: Instant,
+    last_line: Instant,
 }
 
-impl Shown {
+impl ProgressDisplay {
     pub(super) fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(0));
         if let Some(bar) = &bar
@@ -26,11 +26,11 @@ impl Shown {
         }
         Self {
             bar,
-            line: Instant::now(),
+            last_line: Instant::now(),
         }
     }
 
-    pub(super) fn at(&mut self, progress: IndexingProgress) {
+    pub(super) fn update(&mut self, progress: IndexingProgress) {
         let IndexingProgress {
             done_chunks,
             total_chunks,
@@ -39,14 +39,14 @@ impl Shown {
         if let Some(bar) = &self.bar {
             bar.set_length(total_chunks as u64);
             bar.set_position(done_chunks as u64);
-        } else if self.line.elapsed() >= LINE_EVERY {
-            self.line = Instant::now();
-            eprintln!("{done_chunks} of {total_chunks} chunks are indexed");
+        } else if self.last_line.elapsed() >= LINE_EVERY {
+            self.last_line = Instant::now();
+            eprintln!("indexed {done_chunks} of {total_chunks} chunks");
         }
     }
 }
 
-impl Drop for Shown {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

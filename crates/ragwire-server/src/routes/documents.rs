@@ -18,8 +18,6 @@ use super::body;
 use super::refusal::Refusal;
 use super::shapes;
 use crate::app::App;
-use crate::engines;
-use crate::graph;
 use crate::ingest::{AddError, add};
 
 /// What a client is told to wait while all places for uploads are taken.
@@ -90,7 +88,7 @@ pub(super) async fn remove(
     let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
     match removed.map_err(|error| Refusal::internal(&error))? {
         true => {
-            graph::keep_in_step(app.graph.as_deref()).await;
+            app.followers.reconcile().await;
             Ok(StatusCode::NO_CONTENT)
         }
         false => Err(no_document()),
@@ -203,10 +201,7 @@ pub(super) async fn upload(
         }
     }
     if !documents.is_empty() {
-        tokio::join!(
-            graph::keep_in_step(app.graph.as_deref()),
-            engines::keep_in_step(app.engines.as_deref()),
-        );
+        app.followers.reconcile().await;
     }
     // What was taken stays, whatever became of the rest.
     if documents.is_empty()

@@ -25,7 +25,7 @@ use super::shapes;
 use super::start::{self, Asked, Holds, Reader};
 use crate::app::App;
 use crate::orchestrator::Service;
-use crate::serve::Upgrade;
+use crate::upgrade::Upgrade;
 
 /// The names of the services, in the route as on the socket.
 const GRAPH_RAG: &str = "graph-rag";

@@ -19,13 +19,12 @@ async fn told(change: impl FnOnce(&mut Settings)) -> (String, &'static str) {
     (error.to_string().replace(&folder, ""), error.code())
 }
 
-const KINDS: &str =
-    "; --llm takes a model for chat, --embedder one for embedding, --reranker a cross-encoder";
+const KINDS: &str = "; --llm needs a chat model, --embedder an embedding model, --reranker a cross-encoder";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn files_that_are_not_models() {
     let missing =
-        "there is no such file; name a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file.gguf";
+        "the file does not exist; name a GGUF file, or hf:owner/repo/file.gguf on the Hugging Face hub";
     let nowhere = || model(&path("nowhere.gguf"));
     type Change<'a> = &'a dyn Fn(&mut Settings);
     let cases: [(&str, Change<'_>); 3] = [
@@ -45,19 +44,19 @@ async fn files_that_are_not_models() {
     assert_eq!(error, (words.to_owned(), "model_unreadable"));
 
     fs::write(path("text.gguf"), "once upon a time").unwrap();
-    let words = "--embedder text.gguf: the model file is no gguf; convert_hf_to_gguf.py of llama.cpp makes one of other formats";
+    let words = "--embedder text.gguf: the model file is no gguf; convert other formats with convert_hf_to_gguf.py of llama.cpp";
     let error = told(|settings| settings.embedder = model(&path("text.gguf"))).await;
     assert_eq!(error, (words.to_owned(), "model_not_gguf"));
 
     let whole = fs::read(writer()).unwrap();
     fs::write(path("header.gguf"), &whole[..100]).unwrap();
-    let words = "--llm header.gguf: the header of the model file is damaged; fetch it again";
+    let words = "--llm header.gguf: the header of the model file is damaged; download it again";
     let error = told(|settings| settings.llm = model(&path("header.gguf"))).await;
     assert_eq!(error, (words.to_owned(), "model_damaged"));
 
     fs::write(path("half.gguf"), &whole[..whole.len() - 1_000]).unwrap();
-    let words = "--llm half.gguf: llama.cpp refused the model (architecture llama); the file is not whole, or newer than this build: \
-                 RUST_LOG=llama-cpp-2=info says more";
+    let words = "--llm half.gguf: llama.cpp refused the model (architecture llama); the file is incomplete or newer than this build; \
+                 RUST_LOG=llama-cpp-2=info logs details";
     let error = told(|settings| settings.llm = model(&path("half.gguf"))).await;
     assert_eq!(error, (words.to_owned(), "model_refused"));
 }
@@ -112,7 +111,7 @@ async fn settings_that_the_model_does_not_support() {
 
     let odd = written("odd.gguf", |model| model.template = Some("{{ odd }}".to_owned()));
     let error = told(|settings| settings.llm = model(&odd)).await;
-    let words = "--llm odd.gguf: llama.cpp does not know its chat template; name one with --llm-template, such as chatml";
+    let words = "--llm odd.gguf: llama.cpp does not support the chat template of the model; set one with --llm-template, such as chatml";
     assert_eq!(error, (words.to_owned(), "model_template"));
     for template in ["chatml", CHATML] {
         let (settings, _folder) = settings(|settings| {
@@ -135,7 +134,7 @@ async fn settings_that_the_model_does_not_support() {
     .await;
     let (begin, end) = (
         "--llm wide.gguf: the model needs ",
-        " are there; choose a smaller one, or lower --llm-context or --llm-slots",
+        " are available; choose a smaller model, or lower --llm-context or --llm-slots",
     );
     assert!(words.starts_with(begin) && words.ends_with(end), "{words}");
     assert_eq!(code, "model_too_big");
@@ -196,7 +195,7 @@ async fn an_unreachable_qdrant() {
     .await;
     let (begin, end) = (
         "store qdrant, collection ragwire: the store is unavailable: ",
-        "; start Qdrant, or correct --qdrant-url: its gRPC port is 6334 unless it is told otherwise",
+        "; start Qdrant, or correct --qdrant-url: the default gRPC port is 6334",
     );
     assert!(
         words.starts_with(begin) && words.ends_with(end) && !words.contains("s3cret"),

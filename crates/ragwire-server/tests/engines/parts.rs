@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use ragwire_rag::models::{ModelError, Prompt, Side};
 use ragwire_rag::search::store::{Filter, Search};
-use ragwire_rag::{Level, Library};
-use ragwire_server::engines::{Engines, follow, keep_in_step};
+use ragwire_rag::{Level, Library, LibraryFollower};
+use ragwire_server::engines::Engines;
 use ragwire_server::settings::values::{Count, CountOrZero};
 
 use crate::models::{add, embedder, library, model, ranker, settings, start, within, writer};
 
-const NO_LLM: &str = "llm: none, answers are quoted sentences (--llm FILE.gguf or --llm-url URL)";
-const NO_EMBEDDER: &str = "embedder: none, documents are found by their words (--embedder FILE.gguf)";
-const NO_RERANKER: &str = "reranker: none, passages stay as they were found (--reranker FILE.gguf)";
+const NO_LLM: &str = "llm: none, answers quote sentences (--llm FILE.gguf or --llm-url URL)";
+const NO_EMBEDDER: &str = "embedder: none, search is lexical (--embedder FILE.gguf)";
+const NO_RERANKER: &str = "reranker: none, passages keep the order of the search (--reranker FILE.gguf)";
 #[cfg(feature = "qdrant-edge")]
-const MEMORY: &str = "store: memory, made anew at each start (--store qdrant-edge keeps it)";
+const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent)";
 #[cfg(all(not(feature = "qdrant-edge"), feature = "qdrant"))]
-const MEMORY: &str = "store: memory, made anew at each start (--store qdrant keeps it)";
+const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant is persistent)";
 #[cfg(not(any(feature = "qdrant-edge", feature = "qdrant")))]
-const MEMORY: &str = "store: memory, made anew at each start (--store qdrant-edge keeps it, in builds with --features qdrant-edge)";
+const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent, in builds with --features qdrant-edge)";
 
 /// The number of chunks of all levels, and of the point that marks the store.
 fn chunks(library: &Library) -> u64 {
@@ -51,10 +51,10 @@ async fn every_part_runs_and_is_described() {
     let library = library();
     let engines = start(&settings, &library).await.unwrap();
     assert_eq!(
-        engines.told(),
+        engines.summary(),
         [
             "llm: tiny, 2 answers at a time, 512 tokens of context each",
-            "embedder: tiny bert, vectors of 32 numbers",
+            "embedder: tiny bert, 32 dimensions",
             "reranker: tiny bert",
             MEMORY,
         ]
@@ -99,9 +99,9 @@ async fn any_subset_runs_and_the_rest_is_described() {
     let library = library();
     let (nothing, _folder) = settings(|_| {});
     let engines = start(&nothing, &library).await.unwrap();
-    assert_eq!(engines.told(), [NO_LLM, NO_EMBEDDER, NO_RERANKER, MEMORY]);
+    assert_eq!(engines.summary(), [NO_LLM, NO_EMBEDDER, NO_RERANKER, MEMORY]);
     assert!(engines.llm.is_none() && engines.embedder.is_none() && engines.ranker.is_none());
-    assert_eq!(Engines::embedded(&library).told(), engines.told());
+    assert_eq!(Engines::embedded(&library).summary(), engines.summary());
 
     let (writes, _folder) = settings(|settings| {
         settings.llm = model(writer());
@@ -109,15 +109,15 @@ async fn any_subset_runs_and_the_rest_is_described() {
     });
     let engines = start(&writes, &library).await.unwrap();
     let llm = "llm: tiny, 1 answer at a time, 4096 tokens of context each";
-    assert_eq!(engines.told(), [llm, NO_EMBEDDER, NO_RERANKER, MEMORY]);
+    assert_eq!(engines.summary(), [llm, NO_EMBEDDER, NO_RERANKER, MEMORY]);
     assert!(engines.embedder.is_none() && engines.ranker.is_none());
     within(engines.shutdown()).await;
 
     let (embeds, _folder) = settings(|settings| settings.embedder = model(embedder()));
     let engines = start(&embeds, &library).await.unwrap();
     let told = "reranker: none, passages are ranked by the embedder's tokens (--reranker FILE.gguf)";
-    let embedded = "embedder: tiny bert, vectors of 32 numbers";
-    assert_eq!(engines.told(), [NO_LLM, embedded, told, MEMORY]);
+    let embedded = "embedder: tiny bert, 32 dimensions";
+    assert_eq!(engines.summary(), [NO_LLM, embedded, told, MEMORY]);
     let rank = engines.ranker.as_ref().unwrap();
     assert_eq!(rank.method(), "colbert");
     let scores = rank
@@ -131,7 +131,7 @@ async fn any_subset_runs_and_the_rest_is_described() {
     let (ranks, _folder) = settings(|settings| settings.reranker = model(ranker()));
     let engines = start(&ranks, &library).await.unwrap();
     assert_eq!(
-        engines.told(),
+        engines.summary(),
         [NO_LLM, NO_EMBEDDER, "reranker: tiny bert", MEMORY]
     );
     assert_eq!(engines.store.vectors().dimensions, 0);
@@ -171,17 +171,17 @@ async fn vectors_follow_uploads_and_removals() {
         assert!(!held(&engines).await.1.contains(&id));
     };
     tokio::select! {
-        never = follow(&engines) => match never {},
+        never = ragwire_rag::follow(&engines, |_| {}) => match never {},
         () = within(changing) => {}
     }
     // Without a follower, an upload is in the store when the route responds.
     add(&library, "more.md", "The pump moves the pump.");
-    keep_in_step(Some(&engines)).await;
+    within(LibraryFollower::reconcile(&engines)).await.unwrap();
     assert_in_step(&engines, &library).await;
     within(engines.shutdown()).await;
     // Without its model a document is found by its words; nothing else is affected.
     add(&library, "late.md", "How late is the query?");
-    keep_in_step(Some(&engines)).await;
+    within(LibraryFollower::reconcile(&engines)).await.unwrap();
     assert_eq!(engines.indexer.behind().await.len(), 1);
 }
 

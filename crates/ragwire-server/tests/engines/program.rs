@@ -91,7 +91,7 @@ fn it_prints_what_runs_and_ends_at_a_signal() {
         let place = std::path::absolute(folder.path().join("qdrant-edge")).unwrap();
         format!("store: qdrant-edge in {}", place.display())
     } else {
-        "store: memory, made anew at each start (--store qdrant-edge keeps it, in builds with --features qdrant-edge)".to_owned()
+        "store: memory, rebuilt at each start (--store qdrant-edge is persistent, in builds with --features qdrant-edge)".to_owned()
     };
     // The second start finds the store of the first.
     for _ in 0..2 {
@@ -104,7 +104,7 @@ fn it_prints_what_runs_and_ends_at_a_signal() {
             said[sessions + 1..sessions + 6],
             [
                 "llm: tiny, 3 answers at a time, 2048 tokens of context each",
-                "embedder: tiny bert, vectors of 32 numbers",
+                "embedder: tiny bert, 32 dimensions",
                 "reranker: tiny bert",
                 store.as_str(),
                 "",
@@ -140,7 +140,7 @@ fn a_mistake_is_reported_before_anything_is_indexed() {
     };
     for setting in ["--llm", "--embedder", "--reranker"] {
         let words = format!(
-            "error: {setting} {}: there is no such file; name a GGUF file, or one of the Hugging Face hub as hf:owner/repo/file.gguf\n",
+            "error: {setting} {}: the file does not exist; name a GGUF file, or hf:owner/repo/file.gguf on the Hugging Face hub\n",
             nowhere.display()
         );
         assert_eq!(ended(&mut program(&arguments(setting))), (Some(1), words));

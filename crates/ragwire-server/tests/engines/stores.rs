@@ -46,7 +46,7 @@ async fn it_is_filled_once() {
     let engines = start(&settings, &library).await.unwrap();
     let place = std::path::absolute(folder.path().join("qdrant-edge")).unwrap();
     assert_eq!(
-        engines.told()[3],
+        engines.summary()[3],
         format!("store: qdrant-edge in {}", place.display())
     );
     assert_eq!(indexed(&engines).await, (0, 0));
@@ -98,8 +98,8 @@ async fn a_folder_of_another_store() {
     without.embedder = Default::default();
     without.llm = model(writer());
     let words = "store qdrant-edge in PLACE: the store was made for other vectors: format 1, 32 dimensions, without tokens, \
-                 embedder tiny bert, expected format 1, 0 dimensions, without tokens, embedder none; name the embedder that it was made \
-                 with, or delete the folder, and it is made anew";
+                 embedder tiny bert, expected format 1, 0 dimensions, without tokens, embedder none; use the embedder that it was built \
+                 with, or delete the folder to rebuild it";
     assert_eq!(told(&without).await, (words.to_owned(), "store_mismatch"));
     std::fs::remove_dir_all(&place).unwrap();
     let options = EdgeOptions::new(Vectors::dense(32)).embedder("another");
@@ -117,7 +117,7 @@ async fn a_folder_of_another_store() {
     let (words, code) = told(&settings).await;
     let (begin, end) = (
         "store qdrant-edge in PLACE: the store failed: ",
-        "; if it is damaged, delete the folder, and it is made anew",
+        "; if it is damaged, delete the folder to rebuild it",
     );
     assert!(words.starts_with(begin) && words.ends_with(end), "{words}");
     assert_eq!(code, "store_failed");

@@ -15,7 +15,7 @@ use ragwire_rag::graph::{Graph, GraphTraverse};
 use ragwire_rag::models::Prompt;
 use ragwire_rag::search::store::{Filter, Search};
 use ragwire_rag::{Level, Library, parse};
-use ragwire_server::engines::{Engines, follow};
+use ragwire_server::engines::Engines;
 use ragwire_server::graph;
 use ragwire_server::orchestrator::Reference;
 use ragwire_server::settings::Settings;
@@ -49,17 +49,17 @@ fn told_of_none() -> [String; 4] {
         "--reranker in builds with --features llama",
     );
     let store = if cfg!(feature = "qdrant-edge") {
-        "--store qdrant-edge keeps it"
+        "--store qdrant-edge is persistent"
     } else if cfg!(feature = "qdrant") {
-        "--store qdrant keeps it"
+        "--store qdrant is persistent"
     } else {
-        "--store qdrant-edge keeps it, in builds with --features qdrant-edge"
+        "--store qdrant-edge is persistent, in builds with --features qdrant-edge"
     };
     [
-        format!("llm: none, answers are quoted sentences ({llm})"),
-        format!("embedder: none, documents are found by their words ({embedder})"),
-        format!("reranker: none, passages stay as they were found ({reranker})"),
-        format!("store: memory, made anew at each start ({store})"),
+        format!("llm: none, answers quote sentences ({llm})"),
+        format!("embedder: none, search is lexical ({embedder})"),
+        format!("reranker: none, passages keep the order of the search ({reranker})"),
+        format!("store: memory, rebuilt at each start ({store})"),
     ]
 }
 
@@ -68,7 +68,7 @@ async fn the_default_is_a_lexical_index_of_all_levels_in_memory() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     ragwire_server::sample::add(&library).unwrap();
     let engines = Engines::start(&Settings::default(), &library).await.unwrap();
-    assert_eq!(engines.told(), told_of_none());
+    assert_eq!(engines.summary(), told_of_none());
     assert!(engines.llm.is_none() && engines.embedder.is_none() && engines.ranker.is_none());
     engines.reconcile().await.unwrap();
     assert!(engines.indexer.behind().await.is_empty());
@@ -84,7 +84,7 @@ async fn the_default_is_a_lexical_index_of_all_levels_in_memory() {
 #[tokio::test]
 async fn an_upload_is_in_the_store_when_the_response_says_so() {
     let running = start(|_| {}).await;
-    let engines = Arc::clone(running.app.engines.as_ref().unwrap());
+    let engines = Arc::clone(&running.engines);
     let search = || Search::text("marmalade", 1).filter(Filter::level(Level::Sentence));
     assert!(engines.store.search(search()).await.unwrap().is_empty());
     let reply = running
@@ -108,7 +108,7 @@ async fn an_upload_is_in_the_store_when_the_response_says_so() {
         }
     };
     tokio::select! {
-        never = follow(&engines) => match never {},
+        never = ragwire_rag::follow(engines.as_ref(), |_| {}) => match never {},
         gone = tokio::time::timeout(Duration::from_secs(60), gone) => gone.unwrap(),
     }
 }
@@ -118,7 +118,7 @@ async fn an_existing_library_is_in_the_store() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     ragwire_server::sample::add(&library).unwrap();
     let running = start_on(Arc::clone(&library), |_| {}).await;
-    let engines = running.app.engines.as_ref().unwrap();
+    let engines = &running.engines;
     let mut documents = engines.store.documents().await.unwrap();
     documents.retain(|id| !id.starts_with("index-"));
     assert_eq!(documents, library.document_ids());
@@ -186,7 +186,7 @@ async fn a_language_model_behind_a_server_is_described_and_asked() {
     let engines = Engines::start(&settings, &library).await.unwrap();
     let [_, embedder, reranker, store] = told_of_none();
     let llm = "llm: qwen3:8b, on the server of --llm-url, 32768 tokens of context".to_owned();
-    assert_eq!(engines.told(), [llm, embedder, reranker, store]);
+    assert_eq!(engines.summary(), [llm, embedder, reranker, store]);
     let llm = engines.llm.as_ref().unwrap();
     assert_eq!((llm.name(), llm.context_tokens()), ("qwen3:8b", 32_768));
     let written = tokio::time::timeout(

@@ -312,7 +312,7 @@ async fn the_graph_follows_uploads_and_removals() {
     let added = server.upload("birds.md", "A robin is a small bird.").await;
     assert_eq!(added.status, StatusCode::CREATED);
     let id = added.json()["documents"][0]["id"].as_str().unwrap().to_owned();
-    let graph = server.app.graph.as_deref().unwrap().graph();
+    let graph = server.graph.as_deref().unwrap().graph();
     assert_eq!(graph.size().documents, 2);
     assert_eq!(
         text(&over_http(&server, "graph-rag", &robins).await.1),
@@ -333,7 +333,7 @@ async fn the_graph_follows_uploads_and_removals() {
 async fn a_server_without_a_graph_reports_it() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_on(library, |settings| settings.graph = false).await;
-    assert!(server.app.graph.is_none());
+    assert!(server.graph.is_none());
     let message = "This server keeps no graph; it was started with --graph=false.";
     let error = json!({"message": message, "type": "graph-rag-error"});
     let mut socket = Socket::open(&server).await;

@@ -15,10 +15,11 @@ use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson};
 use ragwire_rag::Library;
-use ragwire_rag::graph::{Graph, GraphRoom};
+use ragwire_rag::graph::{Graph, GraphIndex, GraphRoom};
 use ragwire_server::app::{App, session_limits};
 use ragwire_server::engines::Engines;
 use ragwire_server::extract::Extractor;
+use ragwire_server::followers::Followers;
 use ragwire_server::graph;
 use ragwire_server::journal;
 use ragwire_server::orchestrator::{Orchestrator, Reference};
@@ -37,6 +38,8 @@ pub(crate) const JSON: (&str, &str) = ("content-type", "application/json");
 pub(crate) struct Running {
     pub(crate) base: String,
     pub(crate) app: Arc<App>,
+    pub(crate) engines: Arc<Engines>,
+    pub(crate) graph: Option<Arc<GraphIndex>>,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     pub(crate) kill: Option<oneshot::Sender<()>>,
     pub(crate) tasks: JoinSet<Shutdown>,
@@ -53,12 +56,10 @@ pub(crate) async fn start(change: impl FnOnce(&mut Settings)) -> Running {
 /// The same over a library whose graph and store are up to date.
 pub(crate) async fn start_on(library: Arc<Library>, change: impl FnOnce(&mut Settings)) -> Running {
     let running = start_with(library, None, change);
-    if let Some(graph) = &running.app.graph {
+    if let Some(graph) = &running.graph {
         graph.sync().await.unwrap();
     }
-    if let Some(engines) = &running.app.engines {
-        engines.reconcile().await.unwrap();
-    }
+    running.engines.reconcile().await.unwrap();
     running
 }
 
@@ -93,7 +94,11 @@ pub(crate) fn start_over(
     let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
     let journal = journal::in_memory(&settings);
     let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
-    let app = Arc::new(app.graph(graph).engines(engines));
+    let mut followers = Followers::new().with(Arc::clone(&engines) as _);
+    if let Some(graph) = &graph {
+        followers = followers.with(Arc::clone(graph) as _);
+    }
+    let app = Arc::new(app.followers(followers));
     let server = Server::bind(Arc::clone(&app)).unwrap();
     let base = format!("http://{}", server.address());
     let (stop, stopped) = oneshot::channel();
@@ -110,6 +115,8 @@ pub(crate) fn start_over(
     Running {
         base,
         app,
+        engines,
+        graph,
         stop: Some(stop),
         kill: Some(kill),
         tasks,

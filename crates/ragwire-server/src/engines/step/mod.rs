@@ -1,123 +1,84 @@
-//! The store in step with the library: at the start, after an upload, and after whatever else changes it.
+//! Keeps the store in step with the library: at the start, and as a [`LibraryFollower`] afterwards.
 //!
-//! What fails at the start is named, and what fails later is logged; the next change, or some time, makes it good. Documents that are not in the
-//! store are in the library all the same.
+//! A failure at the start is reported to the user. Later failures are only logged, and the next
+//! change, or a pause, repairs them. A document that is missing in the store is still in the library.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
+use ragwire_rag::models::Boxed;
 use ragwire_rag::search::store::StoreError;
-use ragwire_rag::{IndexError, IndexReport};
+use ragwire_rag::{FollowError, FollowReport, IndexError, IndexReport, Library, LibraryFollower};
 
+use super::Engines;
 use super::error::{EnginesError, chain};
-use super::progress::Shown;
-use super::{Engines, Place};
+use super::location::StoreLocation;
+use super::progress::ProgressDisplay;
 
-/// How long an upload waits until its document is found: a short one is embedded by then, and of a long one the client is told that it is taken.
-const UPLOAD_WAIT: Duration = Duration::from_secs(10);
-/// How long something that failed waits until it is tried again, the first time; then twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-/// How long at most: by then somebody is called to see to it, and will not wait longer when it is seen to.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// Passages whose sections and sentences stand in memory where nobody asked for vectors or for a store: some 200 MB. Without them a question
-/// that no passage answers is not searched for in sentences; everything else is as before.
+/// The largest number of passages whose sections and sentences a default store in memory holds: about
+/// 200 MB. Beyond it, a question that no passage answers is not searched in sentences; everything else
+/// stays the same.
 pub(super) const MAX_PASSAGES_IN_MEMORY: usize = 10_000;
-/// Documents that are named when they fail; the others are counted.
-const NAMED: usize = 8;
+/// The number of failed documents that are listed by name; the others are counted.
+const MAX_LISTED: usize = 8;
 
 impl Engines {
-    /// Brings the store in step with the library, and shows how far it is. Documents that fail are named on stderr.
+    /// Brings the store in step with the library and shows the progress. Documents that fail are
+    /// listed on stderr.
     ///
     /// # Cancel safety
     /// Dropping the future leaves a store that the next call repairs.
     ///
     /// # Errors
-    /// Where the store or the library cannot be used, and not only for one document.
+    /// Fails if the store or the library cannot be used at all, not if one document fails.
     pub async fn reconcile(&self) -> Result<(), EnginesError> {
         if !self.has_room() {
-            let (passages, most) = (self.library.chunk_count(), self.room);
+            let (passages, limit) = (self.library.chunk_count(), self.max_passages);
             eprintln!(
-                "of {passages} passages no sections and sentences are kept in memory, but of {most} at most; a store keeps them"
+                "the library has {passages} passages; sections and sentences are kept in memory for at most \
+                 {limit}, and a persistent store has no such limit"
             );
             return Ok(());
         }
         let started = Instant::now();
-        let mut shown = Shown::new();
+        let mut display = ProgressDisplay::new();
         let progress = |progress| {
-            shown.at(progress);
+            display.update(progress);
             ControlFlow::Continue(())
         };
         let reconciled = self.indexer.reconcile(progress).await;
-        drop(shown);
-        let report = reconciled.map_err(|error| self.unusable(error))?;
+        drop(display);
+        let report = reconciled.map_err(|error| self.store_error(error))?;
         self.flush().await;
-        self.name_failures(&report);
+        self.list_failures(&report);
         let seconds = started.elapsed().as_secs_f64();
         if report.indexed > 0 && seconds > 1.0 {
             eprintln!("indexing {} documents took {seconds:.1} s", report.indexed);
         }
-        match report
-            .failed
-            .into_iter()
-            .map(|failed| failed.error)
-            .find(is_of_the_store)
-        {
-            Some(error) => Err(self.unusable(error)),
+        let mut errors = report.failed.into_iter().map(|failure| failure.error);
+        match errors.find(concerns_all_documents) {
+            Some(error) => Err(self.store_error(error)),
             None => Ok(()),
         }
     }
 
-    /// Whether the library fits where it stands. Who asked for a store, or for vectors, has seen to that.
+    /// Returns whether the library fits into the store. The limit applies only to the default: a user
+    /// who chose a store or an embedder accepted its memory.
     fn has_room(&self) -> bool {
-        let was_asked_for = self.embedder.is_some() || self.place != Place::Memory;
-        was_asked_for || self.library.chunk_count() <= self.room
+        let is_chosen = self.embedder.is_some() || self.location != StoreLocation::Memory;
+        is_chosen || self.library.chunk_count() <= self.max_passages
     }
 
-    /// Brings the store in step, and says whether it is.
-    async fn step(&self) -> bool {
-        if !self.has_room() {
-            tracing::debug!("the library outgrew the memory for its sentences");
-            return true;
-        }
-        let report = match self.indexer.reconcile(|_| ControlFlow::Continue(())).await {
-            Ok(report) => report,
-            Err(error) => {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "the store is not in step with the library"
-                );
-                return false;
-            }
-        };
-        if report.indexed + report.removed > 0 {
-            self.flush().await;
-        }
-        for failed in &report.failed {
-            tracing::error!(
-                document = failed.document_id,
-                error = &failed.error as &dyn std::error::Error,
-                "a document is not in the store yet"
-            );
-        }
-        if report.untried > 0 {
-            tracing::error!(
-                documents = report.untried,
-                "more documents are not in the store yet"
-            );
-        }
-        report.failed.is_empty() && report.untried == 0
-    }
-
-    fn unusable(&self, error: IndexError) -> EnginesError {
+    fn store_error(&self, error: IndexError) -> EnginesError {
         match error {
-            IndexError::Store(error) => self.place.failed(error),
+            IndexError::Store(error) => self.location.error(error),
             error => error.into(),
         }
     }
 
-    fn name_failures(&self, report: &IndexReport) {
+    fn list_failures(&self, report: &IndexReport) {
         if report.failed.is_empty() {
             return;
         }
@@ -126,63 +87,47 @@ impl Engines {
             .iter()
             .map(|document| (document.id.as_str(), document.name.as_str()))
             .collect();
-        for failed in report.failed.iter().take(NAMED) {
-            let name = names.get(failed.document_id.as_str()).unwrap_or(&"a document");
-            eprintln!("{name}: not indexed yet, {}", chain(&failed.error));
+        for failure in report.failed.iter().take(MAX_LISTED) {
+            let name = names.get(failure.document_id.as_str()).unwrap_or(&"a document");
+            eprintln!("{name}: not indexed yet, {}", chain(&failure.error));
         }
-        let more = report.failed.len().saturating_sub(NAMED) + report.untried;
+        let more = report.failed.len().saturating_sub(MAX_LISTED) + report.untried;
         if more > 0 {
             eprintln!("{more} more documents are not indexed yet");
         }
     }
 }
 
-/// Whether no document can be put in or taken out.
-fn is_of_the_store(error: &IndexError) -> bool {
+impl LibraryFollower for Engines {
+    fn name(&self) -> &str {
+        "store"
+    }
+
+    fn library(&self) -> &Arc<Library> {
+        &self.library
+    }
+
+    fn reconcile(&self) -> Boxed<'_, Result<FollowReport, FollowError>> {
+        Box::pin(async move {
+            if !self.has_room() {
+                tracing::debug!("the library is too large for sentences in memory");
+                return Ok(FollowReport::default());
+            }
+            let report = self.indexer.reconcile(|_| ControlFlow::Continue(())).await?;
+            if report.indexed + report.removed > 0 {
+                self.flush().await;
+            }
+            Ok(report.into())
+        })
+    }
+}
+
+/// Returns whether the error keeps every document out of the store.
+fn concerns_all_documents(error: &IndexError) -> bool {
     matches!(
         error,
         IndexError::Store(StoreError::Unavailable(_) | StoreError::InUse | StoreError::Mismatch(_))
     )
-}
-
-/// Brings the store in step after an upload, so that whoever is told of it finds it. What takes longer than some seconds, or fails, is left to
-/// [`follow`].
-pub async fn keep_in_step(engines: Option<&Engines>) {
-    let Some(engines) = engines else { return };
-    // Dropping it in the middle is fine, and whoever follows goes on.
-    let _ = tokio::time::timeout(UPLOAD_WAIT, engines.step()).await;
-}
-
-/// Keeps the store in step with whatever changes the library. What fails is tried again with the next change, or after a pause.
-///
-/// # Cancel safety
-/// Dropping the future leaves a store that the next [`Engines::reconcile`] repairs.
-pub async fn follow(engines: &Engines) -> Infallible {
-    let mut changes = engines.library.changes();
-    let mut pause = FIRST_PAUSE;
-    loop {
-        // Seen before it is done: what changes meanwhile wakes again.
-        changes.borrow_and_update();
-        let in_step = engines.step().await;
-        let again = async {
-            if in_step {
-                std::future::pending().await
-            } else {
-                tokio::time::sleep(pause).await;
-            }
-        };
-        tokio::select! {
-            changed = changes.changed() => if changed.is_err() {
-                std::future::pending().await
-            },
-            () = again => {}
-        }
-        pause = if in_step {
-            FIRST_PAUSE
-        } else {
-            MAX_PAUSE.min(pause * 2)
-        };
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! What runs and what stands in for the rest: a line for each part, for whoever started the server. It names no address and no key.
+//! One line per part for the user who starts the server: what runs, or what replaces it. The lines
+//! contain neither addresses nor keys.
 
 #[cfg(feature = "llama")]
 use ragwire_rag::models::Embed;
 use ragwire_rag::models::LanguageModel;
 
-use super::Place;
+use super::location::StoreLocation;
 
-/// How a language model is had in this build.
+/// How to add a language model in this build.
 const LLM: &str = if cfg!(feature = "llama") {
     "--llm FILE.gguf or --llm-url URL"
 } else {
@@ -22,46 +23,46 @@ const RERANKER: &str = if cfg!(feature = "llama") {
 } else {
     "--reranker in builds with --features llama"
 };
-const KEEPS: &str = if cfg!(feature = "qdrant-edge") {
-    "--store qdrant-edge keeps it"
+const PERSISTENT_STORE: &str = if cfg!(feature = "qdrant-edge") {
+    "--store qdrant-edge is persistent"
 } else if cfg!(feature = "qdrant") {
-    "--store qdrant keeps it"
+    "--store qdrant is persistent"
 } else {
-    "--store qdrant-edge keeps it, in builds with --features qdrant-edge"
+    "--store qdrant-edge is persistent, in builds with --features qdrant-edge"
 };
 
-/// The lines.
+/// The lines, one for each part.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Summary {
     llm: String,
     embedder: String,
     reranker: String,
     store: String,
 }
 
-impl Default for Told {
+impl Default for Summary {
     fn default() -> Self {
         Self {
-            llm: format!("llm: none, answers are quoted sentences ({LLM})"),
-            embedder: format!("embedder: none, documents are found by their words ({EMBEDDER})"),
-            reranker: format!("reranker: none, passages stay as they were found ({RERANKER})"),
+            llm: format!("llm: none, answers quote sentences ({LLM})"),
+            embedder: format!("embedder: none, search is lexical ({EMBEDDER})"),
+            reranker: format!("reranker: none, passages keep the order of the search ({RERANKER})"),
             store: String::new(),
         }
     }
 }
 
-impl Told {
+impl Summary {
     pub(super) fn lines(&self) -> [&str; 4] {
         [&self.llm, &self.embedder, &self.reranker, &self.store]
     }
 
-    pub(super) fn upstream(&mut self, model: &dyn LanguageModel) {
+    pub(super) fn set_upstream(&mut self, model: &dyn LanguageModel) {
         let (name, tokens) = (model.name(), model.context_tokens());
         self.llm = format!("llm: {name}, on the server of --llm-url, {tokens} tokens of context");
     }
 
     #[cfg(feature = "llama")]
-    pub(super) fn writer(&mut self, model: &dyn LanguageModel, slots: u32) {
+    pub(super) fn set_writer(&mut self, model: &dyn LanguageModel, slots: u32) {
         let (name, tokens) = (model.name(), model.context_tokens());
         let answers = if slots == 1 {
             "1 answer"
@@ -72,28 +73,24 @@ impl Told {
     }
 
     #[cfg(feature = "llama")]
-    pub(super) fn embedder(&mut self, model: &dyn Embed) {
-        self.embedder = format!(
-            "embedder: {}, vectors of {} numbers",
-            model.name(),
-            model.dimensions()
-        );
+    pub(super) fn set_embedder(&mut self, model: &dyn Embed) {
+        self.embedder = format!("embedder: {}, {} dimensions", model.name(), model.dimensions());
     }
 
     #[cfg(feature = "llama")]
-    pub(super) fn late_interaction(&mut self) {
+    pub(super) fn set_late_interaction(&mut self) {
         self.reranker = format!("reranker: none, passages are ranked by the embedder's tokens ({RERANKER})");
     }
 
     #[cfg(feature = "llama")]
-    pub(super) fn ranker(&mut self, name: &str) {
+    pub(super) fn set_ranker(&mut self, name: &str) {
         self.reranker = format!("reranker: {name}");
     }
 
-    pub(super) fn store(&mut self, place: &Place) {
-        self.store = match place {
-            Place::Memory => format!("store: memory, made anew at each start ({KEEPS})"),
-            place => format!("store: {place}"),
+    pub(super) fn set_store(&mut self, location: &StoreLocation) {
+        self.store = match location {
+            StoreLocation::Memory => format!("store: memory, rebuilt at each start ({PERSISTENT_STORE})"),
+            location => format!("store: {location}"),
         };
     }
 }
