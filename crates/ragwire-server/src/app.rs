@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ragwire::Failure;
+use ragwire::FailureKind;
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
 use ragwire_rag::{Library, LibraryLimits};
@@ -100,7 +100,7 @@ impl App {
     /// Returns `true` once the server shuts down. A full server still counts as healthy.
     pub fn is_shutting_down(&self) -> bool {
         let accepts = self.turns.check();
-        accepts.is_err_and(|rejected| rejected.failure.code != Failure::BUSY)
+        accepts.is_err_and(|rejected| rejected.failure.kind == FailureKind::ShuttingDown)
     }
 }
 

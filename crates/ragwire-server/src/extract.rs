@@ -1,9 +1,9 @@
-//! Reads documents in a process of their own.
+//! Reads each document in a separate process.
 //!
-//! A parser of files from strangers can be made to loop, to fill memory and to overflow its stack, and none of that can be
-//! caught within a process. So the server starts itself again for each document: bytes on stdin, the text on stdout, with a
-//! limit on time, memory and output, and nothing of the server's environment. What becomes of that process is one document's
-//! misfortune.
+//! A malicious file can make a parser loop, exhaust memory or overflow its stack, and a process cannot
+//! recover from any of these. So the server starts itself again for each document: bytes on stdin, text on
+//! stdout, with limits on time, memory and output, and without the server's environment. If that process
+//! dies, only one document is affected.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -21,46 +21,81 @@ use tokio::sync::Semaphore;
 use crate::settings::Settings;
 use crate::settings::values::Size;
 
-/// Most bytes of output: the parser's 16 MiB of text, with headings and JSON around it.
+/// Largest output: the parser's limit of 16 MiB of text, plus headings and JSON.
 const MAX_OUTPUT_BYTES: u64 = 128 << 20;
-/// Stands before the answer. JSON never holds it raw, so whatever a parser prints of its own accord comes before the last one.
-const ANSWER: u8 = 0x1e;
+/// Separates the outcome from anything that a parser prints before it. JSON never contains this byte.
+const SEPARATOR: u8 = 0x1e;
 
-/// Starts the processes.
+/// Starts the processes. Clones share the limit on their number.
 #[derive(Clone, Debug)]
 pub struct Extractor {
     program: PathBuf,
     time: Duration,
     memory: Size,
     max_file: Size,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// Why a document was not read. Fit for the one who sent it.
+/// A document that could not be read. The message is safe for the user who sent it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ExtractError {
-    /// Stable machine word: those of [`ParseError`], and `extract_timeout`, `extract_died`, `extract_failed`.
+    /// What went wrong, for decisions on it.
+    pub kind: ExtractErrorKind,
+    /// A stable code: those of [`ParseError`], and `extract_timeout`, `extract_died`, `extract_failed`.
     pub code: String,
-    /// What to tell.
+    /// The message.
     pub message: String,
 }
 
+/// What went wrong while a document was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtractErrorKind {
+    /// The file type is not supported.
+    Unsupported,
+    /// The file or its text exceeds a limit.
+    TooLarge,
+    /// The file has no readable text, or reading it took too much time or memory.
+    Unreadable,
+    /// This server failed.
+    Internal,
+}
+
+impl From<&ParseError> for ExtractErrorKind {
+    fn from(error: &ParseError) -> Self {
+        match error {
+            ParseError::UnsupportedType => Self::Unsupported,
+            ParseError::FileTooLarge { .. }
+            | ParseError::TooMuchText { .. }
+            | ParseError::TooManyBlocks { .. }
+            | ParseError::TooManyPages { .. } => Self::TooLarge,
+            // An empty, encrypted, damaged or excessively nested file.
+            _ => Self::Unreadable,
+        }
+    }
+}
+
 impl ExtractError {
-    fn new(code: &str, message: &str) -> Self {
+    fn new(kind: ExtractErrorKind, code: &str, message: &str) -> Self {
         Self {
+            kind,
             code: code.to_owned(),
             message: message.to_owned(),
         }
     }
 
     fn failed(step: &str, error: &std::io::Error) -> Self {
-        tracing::error!(%error, step, "the process that reads documents is in trouble");
-        Self::new("extract_failed", "the document could not be read now")
+        tracing::error!(%error, step, "cannot run the process that reads documents");
+        Self::new(
+            ExtractErrorKind::Internal,
+            "extract_failed",
+            "the document could not be read",
+        )
     }
 }
 
-/// What the child answers.
+/// What the child process writes to stdout.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -69,26 +104,26 @@ enum Outcome {
 }
 
 impl Extractor {
-    /// With the program to start, which has to know the command `extract`.
+    /// Creates an extractor that starts this program, which must support the command `extract`.
     pub fn new(program: PathBuf, settings: &Settings) -> Self {
-        // More than there are cores would only make each slower, against the same wall-clock limit.
+        // More processes than cores would only slow each other down, with the same time limit.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             program,
             time: *settings.extract_timeout,
             memory: settings.extract_memory,
             max_file: settings.max_upload_size,
-            places: Arc::new(Semaphore::new(cores)),
+            permits: Arc::new(Semaphore::new(cores)),
         }
     }
 
-    /// This very program.
+    /// Creates an extractor that starts this executable.
     ///
     /// # Errors
     ///
-    /// Where the system does not tell which file that is.
+    /// Fails if the path of the executable is unknown.
     pub fn this_program(settings: &Settings) -> std::io::Result<Self> {
-        // On Linux the link still works after the file was replaced by a newer build.
+        // On Linux this link still works after a newer build replaced the file.
         let link = PathBuf::from("/proc/self/exe");
         let program = if cfg!(target_os = "linux") && link.exists() {
             link
@@ -98,12 +133,12 @@ impl Extractor {
         Ok(Self::new(program, settings))
     }
 
-    /// How many documents are read at a time.
-    pub fn places(&self) -> usize {
-        self.places.available_permits().max(1)
+    /// Returns how many documents are read concurrently.
+    pub fn concurrency(&self) -> usize {
+        self.permits.available_permits().max(1)
     }
 
-    /// Reads a document. Waits for its turn where several are being read.
+    /// Reads a document. Waits while the maximum number of processes is running.
     ///
     /// # Cancel safety
     ///
@@ -111,21 +146,22 @@ impl Extractor {
     ///
     /// # Errors
     ///
-    /// [`ExtractError`]; the server is none the worse for it.
+    /// [`ExtractError`], which concerns only this document.
     pub async fn extract(&self, name: &str, bytes: Bytes) -> Result<Parsed, ExtractError> {
-        let Ok(_place) = self.places.acquire().await else {
+        let Ok(_permit) = self.permits.acquire().await else {
             unreachable!("the semaphore is never closed")
         };
         let child = self
             .command(name)
             .spawn()
             .map_err(|error| ExtractError::failed("start", &error))?;
-        // The child is killed when it is dropped, thus on a time-out too.
+        // Dropping the child kills it, also on a time-out.
         match tokio::time::timeout(self.time, converse(child, bytes)).await {
-            Ok(answered) => answered,
+            Ok(outcome) => outcome,
             Err(_) => {
                 tracing::warn!("a document took too long to read");
                 Err(ExtractError::new(
+                    ExtractErrorKind::Unreadable,
                     "extract_timeout",
                     "the document took too long to read",
                 ))
@@ -143,7 +179,7 @@ impl Extractor {
             .arg(format!("--name={}", name.replace('\0', "")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Parsers print what they stumble over, which may be pieces of the document.
+            // Parsers print what they cannot read, which may be pieces of the document.
             .stderr(Stdio::null())
             .kill_on_drop(true);
         #[cfg(unix)]
@@ -157,7 +193,7 @@ async fn converse(mut child: Child, bytes: Bytes) -> Result<Parsed, ExtractError
         unreachable!("both are piped")
     };
     let write = async move {
-        // A child that ended early says why in its answer, or does not say anything; either is looked at below.
+        // A child that exits early may have written why; the code below checks that.
         let _ = stdin.write_all(&bytes).await;
         let _ = stdin.shutdown().await;
     };
@@ -167,8 +203,9 @@ async fn converse(mut child: Child, bytes: Bytes) -> Result<Parsed, ExtractError
     read.map_err(|error| ExtractError::failed("read", &error))?;
     if output.len() as u64 == MAX_OUTPUT_BYTES {
         return Err(ExtractError::new(
+            ExtractErrorKind::TooLarge,
             "too_much_text",
-            "the document holds too much text",
+            "the document contains too much text",
         ));
     }
     let status = child
@@ -177,23 +214,24 @@ async fn converse(mut child: Child, bytes: Bytes) -> Result<Parsed, ExtractError
         .map_err(|error| ExtractError::failed("wait", &error))?;
     let answer = output
         .iter()
-        .rposition(|byte| *byte == ANSWER)
+        .rposition(|byte| *byte == SEPARATOR)
         .map(|at| &output[at + 1..]);
     match answer.map(serde_json::from_slice) {
         Some(Ok(Outcome::Parsed(parsed))) => Ok(parsed),
         Some(Ok(Outcome::Error(error))) => Err(error),
         // Out of memory, out of stack, or a panic within the parser.
         Some(Err(_)) | None => {
-            tracing::warn!(%status, "a document ended the process that read it");
+            tracing::warn!(%status, "a document crashed the process that read it");
             Err(ExtractError::new(
+                ExtractErrorKind::Unreadable,
                 "extract_died",
-                "the document is damaged, or needs more memory than it may have",
+                "the document is damaged, or needs more memory than the limit",
             ))
         }
     }
 }
 
-/// The child's side of the command line.
+/// The arguments of the child process.
 #[derive(Debug, clap::Args)]
 pub struct ChildOptions {
     #[arg(long)]
@@ -206,7 +244,7 @@ pub struct ChildOptions {
     max_seconds: u64,
 }
 
-/// The child: reads stdin, answers on stdout, ends.
+/// Runs the child process: reads stdin, writes the outcome to stdout, and exits.
 pub fn child(options: &ChildOptions) -> ExitCode {
     if let Err(error) = confine(options) {
         eprintln!("error: {error}");
@@ -221,39 +259,43 @@ pub fn child(options: &ChildOptions) -> ExitCode {
     limits.max_file_bytes = options.max_file;
     let outcome = match parse(&options.name, &bytes, &limits) {
         Ok(parsed) => Outcome::Parsed(parsed),
-        Err(error) => Outcome::Error(ExtractError::new(error.code(), &in_words(&error))),
+        Err(error) => Outcome::Error(ExtractError::new(
+            (&error).into(),
+            error.code(),
+            &public_message(&error),
+        )),
     };
     drop(bytes);
-    match answer(&outcome) {
+    match write(&outcome) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(outcome: &Outcome) -> std::io::Result<()> {
+fn write(outcome: &Outcome) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    out.write_all(&[b'\n', ANSWER])?;
+    out.write_all(&[b'\n', SEPARATOR])?;
     serde_json::to_writer(&mut out, outcome)?;
     out.flush()
 }
 
-/// The words of a parser about a damaged file are for its author; everything else is plain.
-fn in_words(error: &ParseError) -> String {
+/// Returns the message for the user, without the details of a parser about a damaged file.
+fn public_message(error: &ParseError) -> String {
     match error {
         ParseError::BadPdf { .. } => "the pdf is damaged".to_owned(),
         error => error.to_string(),
     }
 }
 
-/// Takes from this process what a parser does not need, before it sees the first byte.
+/// Limits the resources of this process before it reads the first byte.
 #[cfg(unix)]
 fn confine(options: &ChildOptions) -> std::io::Result<()> {
     use rlimit::Resource;
     for (resource, most) in [
         (Resource::AS, options.max_memory),
-        // In case the parent was killed and cannot keep the time.
+        // In case the parent was killed and cannot enforce the time-out.
         (Resource::CPU, options.max_seconds),
-        // It writes no file, and a core dump would hold the document.
+        // The process writes no files, and a core dump would contain the document.
         (Resource::FSIZE, 0),
         (Resource::CORE, 0),
     ] {

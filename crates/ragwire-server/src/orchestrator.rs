@@ -1,14 +1,14 @@
-//! The seam between the server and what answers: a question goes in, events and text go into the sink, metadata comes back.
+//! The interface between the server and the pipeline: a question goes in, events and text go into the
+//! sink, metadata comes back.
 //!
-//! To put your own pipeline behind this server, implement [`Orchestrator`] and name it in `start.rs`.
+//! To use your own pipeline, implement [`Orchestrator`] and create it in `start.rs`.
 
 use std::fmt;
 use std::pin::Pin;
-
 use std::sync::Arc;
 
 use ragwire::event::Mode;
-use ragwire::session::{Message, Role as Spoke};
+use ragwire::session::{self, Message};
 use ragwire::turn::BoxError;
 use ragwire::{Citation, Failure, Metadata, Sink};
 use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
@@ -24,73 +24,109 @@ use utoipa::ToSchema;
 
 use crate::engines::Engines;
 
-/// The mode that ADR 0007 names for these routes.
+/// The mode that the routes of ADR 0007 report.
 pub const MODE: &str = "hybrid";
 
-/// How much thought a question is worth.
+/// The search effort for a question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// None.
+    /// One search.
     None,
-    /// Little.
+    /// Few searches.
     Low,
-    /// The usual.
+    /// The default.
     #[default]
     Medium,
-    /// Much.
+    /// Many searches.
     High,
-    /// As much as there is.
+    /// As many searches as possible.
     Xhigh,
 }
 
-/// What kind of answer a route is for. An orchestrator that has only one gives that.
+/// The kind of answer that a route asks for. An orchestrator with only one kind ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Service {
-    /// The usual one.
+    /// The default: an agent.
     #[default]
-    Usual,
-    /// From the graph, no further than these limits.
+    Agent,
+    /// From the graph, within these limits.
     GraphRag(GraphLimits),
     /// From chunks, within these limits.
     DocumentRag(DocumentLimits),
 }
 
-/// A question, and what a pipeline may use to answer it.
+/// A question, with everything that a pipeline may use to answer it.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The question.
     pub prompt: String,
-    /// How much thought it is worth.
+    /// The search effort.
     pub effort: Effort,
-    /// Whether what is said of the evidence is told as a `review` as well.
+    /// Whether the verdict on the evidence is also emitted as a `review` event.
     pub review: bool,
-    /// Whether the answer is checked claim by claim once it is written.
+    /// Whether the claims of the finished answer are verified.
     pub verify: bool,
-    /// Whether the passages are told after the answer and not before.
+    /// Whether the sources are emitted after the answer instead of before it.
     pub sources_last: bool,
-    /// Who asks: whose stored answers may be said again.
+    /// The owner, who shares cached answers with no one else; empty if anonymous.
     pub owner: String,
-    /// How the client wants it answered, where it said so.
+    /// How to answer, if the client chose a mode.
     pub mode: Option<Mode>,
-    /// What was said before in the session, oldest first, without this question.
+    /// The earlier messages of the conversation, oldest first, without this question.
     pub earlier: Vec<Message>,
-    /// What kind of answer is wanted.
+    /// The kind of answer.
     pub service: Service,
 }
 
-/// What an orchestrator does with a question.
+impl Question {
+    /// Creates an anonymous question without a conversation, whose answer is verified.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            effort: Effort::default(),
+            review: false,
+            verify: true,
+            sources_last: false,
+            owner: String::new(),
+            mode: None,
+            earlier: Vec::new(),
+            service: Service::default(),
+        }
+    }
+}
+
+impl From<Question> for AgentQuestion {
+    fn from(question: Question) -> Self {
+        let mut agent = Self::new(question.prompt)
+            .earlier(question.earlier.into_iter().map(chat_message).collect())
+            .review(question.review)
+            .verify(question.verify)
+            .sources_last(question.sources_last)
+            .scope(question.owner);
+        if let Some(mode) = question.mode {
+            agent = agent.mode(mode);
+        }
+        if let Some(searches) = question.effort.searches() {
+            agent = agent.searches(searches);
+        }
+        agent
+    }
+}
+
+/// The future of an answer.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Metadata, BoxError>> + Send>>;
 
-/// What answers questions.
+/// Answers questions.
 pub trait Orchestrator: fmt::Debug + Send + Sync {
-    /// Answers `question` into `sink`. What it returns closes the turn.
+    /// Answers `question` into `sink`. The returned metadata ends the turn.
     fn answer(&self, question: Question, sink: Sink) -> Answering;
 }
 
-/// What the two routes of ADR 0007 tell at the end: citations with the members of the ADR, mode and tools, nothing else but how
-/// the turn waited, which the group adds. The heading and the title of a passage are told by the event `sources`, before the answer.
-pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
+/// Returns the metadata in the form of the two routes of ADR 0007: citations with the members of the ADR,
+/// mode and tools. Only the figures of the waiting list, which the group adds, come on top. The event
+/// `sources` has the heading and the title of each passage before the answer.
+pub fn adr_metadata(metadata: Metadata) -> Metadata {
     let citations = metadata.citations.into_iter().map(|citation| {
         let mut plain = Citation::new(
             citation.document_id,
@@ -109,12 +145,13 @@ pub fn as_in_the_adr(metadata: Metadata) -> Metadata {
 }
 
 impl Effort {
-    /// Searches that an agent may make: from the least that can compare two things to what a patient reader waits for.
+    /// Returns the number of searches an agent may make: three can compare two things, and more than
+    /// twelve take longer than a patient user waits.
     fn searches(self) -> Option<u32> {
         match self {
             Self::None => Some(1),
             Self::Low => Some(3),
-            // What the pipeline does by itself.
+            // The default of the pipeline.
             Self::Medium => None,
             Self::High => Some(9),
             Self::Xhigh => Some(12),
@@ -122,31 +159,18 @@ impl Effort {
     }
 }
 
-/// The reference pipeline behind the seam: its answer is the same for every service.
+/// The agent gives the same kind of answer for every service.
 impl Orchestrator for Agent {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
-        let searches = question.effort.searches();
-        let mut asked = AgentQuestion::new(question.prompt)
-            .earlier(question.earlier.into_iter().map(said).collect())
-            .review(question.review)
-            .verify(question.verify)
-            .sources_last(question.sources_last)
-            .scope(question.owner);
-        if let Some(mode) = question.mode {
-            asked = asked.mode(mode);
-        }
-        if let Some(searches) = searches {
-            asked = asked.searches(searches);
-        }
-        told(Self::answer(self, asked, sink))
+        answering(Self::answer(self, question.into(), sink))
     }
 }
 
-/// What went wrong in words for the log, and in others for who asked.
-fn told(answering: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
+/// Logs the error of an answer and turns it into the failure for the client.
+fn answering(answer: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
     Box::pin(async move {
-        answering.await.map_err(|error| {
-            // A reader who went is no fault.
+        answer.await.map_err(|error| {
+            // A turn that ended early, because the client disconnected or stopped it, is not an error.
             if error.kind() != AnswerErrorKind::TurnEnded {
                 let (code, error) = (error.kind().as_str(), &error as &dyn std::error::Error);
                 tracing::warn!(code, error, "a question was not answered");
@@ -156,25 +180,25 @@ fn told(answering: impl Future<Output = Result<Metadata, AnswerError>> + Send + 
     })
 }
 
-/// What was said before, as a model is told it.
-fn said(message: Message) -> ChatMessage {
+fn chat_message(message: Message) -> ChatMessage {
     let role = match message.role {
-        Spoke::User => Role::User,
-        Spoke::Assistant => Role::Assistant,
+        session::Role::User => Role::User,
+        session::Role::Assistant => Role::Assistant,
     };
     ChatMessage::new(role, message.text)
 }
 
-/// What this server answers with: one pipeline for each service.
+/// The reference pipelines of this server, one per service.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    usual: Agent,
+    agent: Agent,
     documents: DocumentRag,
     graph: Option<GraphRag>,
 }
 
 impl Reference {
-    /// From a library, the graph that was made from it, if there is one, and the models that there are. What is missing is done by words.
+    /// Creates the pipelines for a library, its graph, if there is one, and the models. Without a model,
+    /// the lexical implementations are used.
     pub fn new(library: &Arc<Library>, graph: Option<&GraphIndex>, engines: &Engines) -> Self {
         let generator: Arc<dyn Generate> = match &engines.llm {
             Some(llm) => Arc::new(Writer::new(Arc::clone(llm))),
@@ -205,14 +229,15 @@ impl Reference {
             agent = agent.graph(traverse);
         }
         Self {
-            usual: agent.build(),
+            agent: agent.build(),
             documents,
             graph: rag,
         }
     }
 }
 
-/// Stored answers: what a model writes twice is paid for twice. Quoted sentences are found anew faster than compared.
+/// Creates the cache of answers that a model wrote. Quoted sentences are not cached, because extracting
+/// them again is faster than comparing questions.
 fn cache(library: &Arc<Library>, engines: &Engines) -> SemanticCache {
     let limits = CacheLimits::default();
     match &engines.embedder {
@@ -233,13 +258,14 @@ fn cache(library: &Arc<Library>, engines: &Engines) -> SemanticCache {
 impl Orchestrator for Reference {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         match (question.service, &self.graph) {
-            (Service::Usual, _) => Orchestrator::answer(&self.usual, question, sink),
+            (Service::Agent, _) => Orchestrator::answer(&self.agent, question, sink),
             (Service::DocumentRag(limits), _) => {
-                let asked = DocumentQuestion::new(question.prompt).limits(limits);
-                told(self.documents.answer(asked, sink))
+                let question = DocumentQuestion::new(question.prompt).limits(limits);
+                answering(self.documents.answer(question, sink))
             }
             (Service::GraphRag(limits), Some(graph)) => {
-                told(graph.answer(GraphQuestion::new(question.prompt).limits(limits), sink))
+                let question = GraphQuestion::new(question.prompt).limits(limits);
+                answering(graph.answer(question, sink))
             }
             (Service::GraphRag(_), None) => {
                 let failure = Failure::new(

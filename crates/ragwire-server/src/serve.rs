@@ -328,7 +328,7 @@ async fn respond(
 ) -> Result<axum::response::Response, Infallible> {
     let handled = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
     handled.unwrap_or_else(|_| {
-        let refusal = Refusal::passing(
+        let refusal = Refusal::temporary(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "The server failed. Please retry.",

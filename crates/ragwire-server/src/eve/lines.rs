@@ -1,4 +1,4 @@
-//! The lines of one turn, read from the journal: by whoever shows them, and by whoever counts them.
+//! The lines of one turn, read from the journal, to send or to count them.
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -6,27 +6,27 @@ use ragwire::turn::TurnStream;
 use ragwire::{Eve, Turn};
 use serde::Deserialize;
 
-use super::state::Counted;
+use super::state::LineCount;
 
-/// What Eve's readers skip.
-pub(crate) const KEEP_ALIVE: Bytes = Bytes::from_static(b"\n");
+/// An empty line, which Eve clients ignore.
+pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b"\n");
 
-/// The lines of a turn from a place on, live to its end.
+/// The lines of a turn from an index, live until its end.
 #[derive(Debug)]
 pub(crate) struct Lines {
     stream: TurnStream,
-    /// The beginning of a line whose rest is to come.
+    /// The beginning of an incomplete line.
     unfinished: BytesMut,
-    /// How many lines were passed.
+    /// How many lines have been read.
     passed: u64,
-    /// How many of them the reader has.
+    /// How many of them the client already has.
     skip: u64,
     ends_session: bool,
 }
 
 impl Lines {
-    /// Of a turn that is read from its first frame, the lines after the first `skip`. They end where it waits for a human, as those of any
-    /// reader of the session.
+    /// Returns the lines after the first `skip` of a turn that is read from its first frame. They end when
+    /// the turn waits for a human.
     pub(super) fn new(turn: Turn, wire: &Eve, skip: u64) -> Self {
         Self {
             stream: turn.stream(wire),
@@ -37,19 +37,19 @@ impl Lines {
         }
     }
 
-    /// The same to the end of the turn, for whoever does not answer what it asks.
+    /// Returns all lines until the end of the turn, past questions to a human.
     pub(super) fn all(turn: Turn, wire: &Eve) -> Self {
         let mut lines = Self::new(turn, wire, u64::MAX);
         lines.stream = lines.stream.through_questions();
         lines
     }
 
-    /// Whether the turn is not over, but waits for an answer.
+    /// Returns whether the lines ended because the turn waits for an answer.
     pub(super) fn is_parked(&self) -> bool {
         self.stream.is_parked()
     }
 
-    /// Some more of them, whole lines; keep-alives too. `None` after the last.
+    /// Returns the next whole lines or keep-alives; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         loop {
             let chunk = self.stream.next().await?;
@@ -75,22 +75,22 @@ impl Lines {
         }
     }
 
-    /// What is known of the turn when all of it has passed.
-    pub(super) fn counted(&self) -> Counted {
-        Counted {
+    /// Returns the number of lines once all of them have been read.
+    pub(super) fn line_count(&self) -> LineCount {
+        LineCount {
             lines: self.passed,
             ends_session: self.ends_session,
         }
     }
 
-    /// Reads them all.
-    pub(super) async fn count(mut self) -> Counted {
+    /// Reads and counts all lines.
+    pub(super) async fn count(mut self) -> LineCount {
         while self.next().await.is_some() {}
-        self.counted()
+        self.line_count()
     }
 }
 
-/// The type of a line that begins or ends something of the session; of no other, so that few are looked at closely.
+/// Returns the type of a line if it starts with `session.`. Other lines are not parsed, for speed.
 fn kind(line: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]
     struct Line<'a> {

@@ -1,38 +1,39 @@
-//! A reader of a session: the lines of its turns, one turn after the other, from any place on.
+//! Reads the lines of a session, turn by turn, from any index.
 
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::lines::Lines;
-use super::state::{At, Phase, Record};
-use super::{EveError, EveSession, EveSessions, KEEP_ALIVE};
+use super::error::EveError;
+use super::lines::{KEEP_ALIVE, Lines};
+use super::state::{LinePosition, Phase, TurnRecord};
+use super::{EveSession, EveSessions};
 
-/// How often a reader looks whether the turn has begun that a session was taken for.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a reader checks whether the turn of a claimed session has started.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A reader's place in a session.
+/// A reader of a session.
 pub(crate) struct Reader {
     eve: EveSessions,
     owner: String,
     id: String,
     keep_alive: Duration,
-    /// The next line.
+    /// The index of the next line.
     index: u64,
-    turn: Option<(Record, Lines)>,
+    turn: Option<(TurnRecord, Lines)>,
 }
 
 enum Next {
     Turn,
-    /// None has begun yet.
+    /// The turn has not started yet.
     Wait,
-    /// No turn runs.
+    /// No turn is running.
     End,
 }
 
 impl Reader {
-    /// A reader that has seen `index` lines.
+    /// Opens a reader that has already received `index` lines. Fails if the next line was dropped.
     pub(crate) async fn open(
         eve: &EveSessions,
         session: &EveSession,
@@ -47,14 +48,15 @@ impl Reader {
             index,
             turn: None,
         };
-        // What it asks for is refused before anything is sent.
+        // Report missing lines before the response begins.
         reader.seek(session).await?;
         Ok(reader)
     }
 
-    /// More lines, or something that keeps the connection open; `None` where all was read and no turn runs, or the one that runs waits for
-    /// a human. An error where lines were
-    /// dropped that it has not read: it comes back and is told.
+    /// Returns more lines or a keep-alive. `None` once everything was read and no turn is running, or the
+    /// running turn waits for a human.
+    ///
+    /// Fails if lines were dropped before they were read; a reconnect then reports the reason.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, EveError> {
         let mut silent = Duration::ZERO;
         loop {
@@ -64,18 +66,18 @@ impl Reader {
                 return Ok(Some(bytes));
             }
             if self.turn.as_ref().is_some_and(|(_, lines)| lines.is_parked()) {
-                // The session waits: what comes after the answer is for whoever comes back for it.
+                // The client reconnects for the lines after the answer.
                 return Ok(None);
             }
             if let Some((turn, lines)) = self.turn.take() {
-                let counted = lines.counted();
+                let count = lines.line_count();
                 drop(lines);
-                self.index = self.index.max(turn.first + counted.lines);
-                if turn.lines.is_some_and(|lines| lines != counted.lines) {
-                    // It was dropped while it was read.
+                self.index = self.index.max(turn.first + count.lines);
+                if turn.lines.is_some_and(|lines| lines != count.lines) {
+                    // The journal dropped lines during the read.
                     return Err(EveError::Truncated { base: None });
                 }
-                let settled = self.eve.settle(&self.owner, &self.id, &turn.id, Some(counted));
+                let settled = self.eve.settle(&self.owner, &self.id, &turn.id, Some(count));
                 settled.await?;
             }
             let session = match self.eve.find(&self.owner, &self.id).await {
@@ -86,8 +88,8 @@ impl Reader {
                 Next::Turn => {}
                 Next::End => return Ok(None),
                 Next::Wait => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
-                    silent += LOOK_AGAIN;
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    silent += POLL_INTERVAL;
                     if silent >= self.keep_alive {
                         return Ok(Some(KEEP_ALIVE));
                     }
@@ -96,24 +98,24 @@ impl Reader {
         }
     }
 
-    /// Finds the turn that its next line belongs to.
+    /// Finds the turn of the next line.
     async fn seek(&mut self, session: &EveSession) -> Result<Next, EveError> {
         let index = self.index;
-        match session.state.at(index) {
-            At::Turn(turn) => match self.eve.lines(session, &turn, index - turn.first).await? {
+        match session.state.position(index) {
+            LinePosition::Turn(turn) => match self.eve.lines(session, &turn, index - turn.first).await? {
                 Some(lines) => {
                     self.turn = Some((turn, lines));
                     Ok(Next::Turn)
                 }
                 None => {
-                    let is_later = |other: &Record| other.sequence > turn.sequence;
+                    let is_later = |other: &TurnRecord| other.sequence > turn.sequence;
                     Err(self.eve.truncated(session, is_later).await)
                 }
             },
-            At::Gone => Err(self.eve.truncated(session, |turn| turn.first > index).await),
-            At::Nothing => match session.state.phase {
+            LinePosition::Dropped => Err(self.eve.truncated(session, |turn| turn.first > index).await),
+            LinePosition::End => match session.state.phase {
                 Phase::Starting { .. } | Phase::Active => Ok(Next::Wait),
-                Phase::Waiting | Phase::Over => Ok(Next::End),
+                Phase::Waiting | Phase::Failed => Ok(Next::End),
             },
         }
     }

@@ -1,7 +1,8 @@
-//! What a session of Eve is besides what was said in it: its token, its turns, and where each one's lines begin.
+//! The state of an Eve session besides its messages: its token, its turns, and the index of each turn's
+//! first line.
 //!
-//! It is the state of a [`Session`](ragwire::session::Session), so what is decided here is decided once, whichever host asks. It
-//! knows no store, no journal and no clock.
+//! It is stored as the state of a [`Session`](ragwire::session::Session), so a change counts for all
+//! hosts. This module does not know the store, the journal or the clock.
 
 use std::fmt;
 
@@ -9,61 +10,64 @@ use ragwire::Eve;
 use ragwire::turn::TurnId;
 use serde::{Deserialize, Serialize};
 
-/// Most turns whose lines can be found: more than a journal keeps of one session.
+/// Maximum number of turns with readable lines: more than a journal stores of one session.
 const MAX_TURNS: usize = 64;
-/// More lines than any turn has within its time-outs. Where it is lost how many lines of a turn were read, the next turn begins so far
-/// on: whoever has read some of them is told that the rest is gone, and takes no line of the next turn for one of them.
-const UNKNOWN_LINES: u64 = 1 << 32;
+/// More lines than any turn can have within its time-outs. If the number of lines of a turn is lost, the
+/// next turn starts this much later: a client that read some of its lines learns that the rest was
+/// dropped, and cannot mistake lines of the next turn for them.
+const MAX_LINES: u64 = 1 << 32;
 
 /// The state of one session.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct State {
-    /// What a client shows to go on with it.
+    /// The token that a client needs to continue the session.
     pub(super) token: String,
-    /// Whether it speaks the documented vocabulary.
+    /// Whether it uses the documented vocabulary.
     #[serde(default)]
     pub(super) documented: bool,
     pub(super) phase: Phase,
-    /// The sequence of the next turn: how many have begun.
+    /// The sequence number of the next turn, which is the number of turns so far.
     #[serde(default)]
     pub(super) next: u64,
-    /// How many lines there are, without those of a turn that runs.
+    /// The number of lines, without those of a running turn.
     #[serde(default)]
     pub(super) lines: u64,
-    /// The newest turns, oldest first; the last one runs where the phase says so.
+    /// The newest turns, oldest first. The last one is running in the phase `Active`.
     #[serde(default)]
-    pub(super) turns: Vec<Record>,
+    pub(super) turns: Vec<TurnRecord>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Phase {
-    /// The next message may come.
+    /// The session accepts a message.
     Waiting,
-    /// A host has taken it for a turn whose response has not begun. It is that host's until then (milliseconds since 1970).
+    /// A host has claimed the session for a turn whose response has not begun. The claim expires at `until`,
+    /// in milliseconds since 1970.
     Starting { host: String, until: u64 },
-    /// The last turn runs.
+    /// The last turn is running.
     Active,
-    /// It failed for good.
-    Over,
+    /// The session failed and cannot continue.
+    #[serde(rename = "over")]
+    Failed,
 }
 
 /// A turn of the session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct TurnRecord {
     pub(super) id: String,
     pub(super) sequence: u64,
     /// The index of its first line.
     pub(super) first: u64,
-    /// What the user said.
+    /// The text of the message.
     pub(super) question: String,
-    /// How many lines it has, once it is over.
+    /// The number of its lines, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) lines: Option<u64>,
 }
 
-impl fmt::Debug for Record {
-    /// Without the question: what people ask does not belong into a log.
+impl fmt::Debug for TurnRecord {
+    /// Omits the question, which must not appear in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Record")
             .field("sequence", &self.sequence)
@@ -73,23 +77,23 @@ impl fmt::Debug for Record {
     }
 }
 
-/// How a turn ended, by its lines.
+/// The lines of an ended turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct LineCount {
     pub(super) lines: u64,
-    /// Whether the session is over with it.
+    /// Whether the session failed with this turn.
     pub(super) ends_session: bool,
 }
 
-/// What is to be read at an index.
+/// What a reader gets at an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum At {
-    /// A line of this turn, there already or to come.
-    Turn(Record),
-    /// Nothing, unless another turn begins.
-    Nothing,
-    /// A line that cannot be read any more.
-    Gone,
+pub(super) enum LinePosition {
+    /// A line of this turn, available or to come.
+    Turn(TurnRecord),
+    /// Nothing, unless another turn starts.
+    End,
+    /// A line that has been dropped.
+    Dropped,
 }
 
 impl State {
@@ -104,14 +108,14 @@ impl State {
         }
     }
 
-    /// The turn that runs, as far as this state knows.
-    pub(super) fn running(&self) -> Option<&Record> {
+    /// Returns the running turn, according to this state.
+    pub(super) fn running(&self) -> Option<&TurnRecord> {
         self.turns.last().filter(|_| self.phase == Phase::Active)
     }
 
-    /// The turn begins; older ones make room.
-    pub(super) fn began(&mut self, turn: TurnId, question: String, max_bytes: usize) {
-        self.turns.push(Record {
+    /// Adds a started turn, and removes the oldest ones beyond the limits.
+    pub(super) fn add_turn(&mut self, turn: TurnId, question: String, max_bytes: usize) {
+        self.turns.push(TurnRecord {
             id: turn.to_string(),
             sequence: self.next,
             first: self.lines,
@@ -126,8 +130,8 @@ impl State {
         }
     }
 
-    /// The turn is over. False where that is known already.
-    pub(super) fn settle(&mut self, turn: &str, counted: Option<Counted>) -> bool {
+    /// Stores that a turn has ended. Returns `false` if that was stored before.
+    pub(super) fn settle(&mut self, turn: &str, count: Option<LineCount>) -> bool {
         if self.running().is_none_or(|running| running.id != turn) {
             return false;
         }
@@ -135,34 +139,34 @@ impl State {
             return false;
         };
         self.phase = Phase::Waiting;
-        match counted {
-            Some(counted) => {
-                self.lines = record.first + counted.lines;
-                record.lines = Some(counted.lines);
+        match count {
+            Some(count) => {
+                self.lines = record.first + count.lines;
+                record.lines = Some(count.lines);
                 self.turns.push(record);
-                if counted.ends_session {
-                    self.phase = Phase::Over;
+                if count.ends_session {
+                    self.phase = Phase::Failed;
                 }
             }
-            // Its lines are lost, and how many there were.
-            None => self.lines = record.first + UNKNOWN_LINES,
+            // The lines are lost, and so is their number.
+            None => self.lines = record.first + MAX_LINES,
         }
         true
     }
 
-    /// What is to be read at `index`.
-    pub(super) fn at(&self, index: u64) -> At {
-        let ends_after = |turn: &&Record| turn.lines.is_none_or(|lines| index < turn.first + lines);
+    /// Returns what a reader gets at `index`.
+    pub(super) fn position(&self, index: u64) -> LinePosition {
+        let ends_after = |turn: &&TurnRecord| turn.lines.is_none_or(|lines| index < turn.first + lines);
         match self.turns.iter().find(ends_after) {
-            Some(turn) if turn.first <= index => At::Turn(turn.clone()),
-            Some(_) => At::Gone,
-            None if index < self.lines => At::Gone,
-            None => At::Nothing,
+            Some(turn) if turn.first <= index => LinePosition::Turn(turn.clone()),
+            Some(_) => LinePosition::Dropped,
+            None if index < self.lines => LinePosition::Dropped,
+            None => LinePosition::End,
         }
     }
 
-    /// How a turn is spelled in the session `id`.
-    pub(super) fn wire(&self, id: &str, turn: &Record) -> Eve {
+    /// Returns the wire of a turn in the session `id`.
+    pub(super) fn wire(&self, id: &str, turn: &TurnRecord) -> Eve {
         let wire = Eve::new(id)
             .turn(turn.sequence)
             .first_index(turn.first)
@@ -171,7 +175,7 @@ impl State {
         if self.documented { wire.documented() } else { wire }
     }
 
-    /// Whether it is the session's token, compared without telling by the time how much of it is right.
+    /// Compares a token in constant time, so that the duration does not reveal a correct prefix.
     pub(super) fn has_token(&self, given: &str) -> bool {
         let (given, token) = (given.as_bytes(), self.token.as_bytes());
         let differing = given
@@ -186,88 +190,91 @@ impl State {
 mod tests {
     use super::*;
 
-    const COUNTED: Counted = Counted {
+    const COUNT: LineCount = LineCount {
         lines: 5,
         ends_session: false,
     };
 
     fn begin(state: &mut State) -> String {
         let id = TurnId::random();
-        state.began(id, "Why?".into(), 10_000);
+        state.add_turn(id, "Why?".into(), 10_000);
         id.to_string()
     }
 
-    fn sequence(at: At) -> Option<u64> {
-        match at {
-            At::Turn(turn) => Some(turn.sequence),
-            At::Nothing | At::Gone => None,
+    fn sequence(position: LinePosition) -> Option<u64> {
+        match position {
+            LinePosition::Turn(turn) => Some(turn.sequence),
+            LinePosition::End | LinePosition::Dropped => None,
         }
     }
 
     #[test]
     fn each_index_belongs_to_one_turn() {
         let mut state = State::new("t".into(), false);
-        assert_eq!(state.at(0), At::Nothing);
+        assert_eq!(state.position(0), LinePosition::End);
         let first = begin(&mut state);
-        assert_eq!(sequence(state.at(0)), Some(0));
-        assert_eq!(sequence(state.at(1000)), Some(0), "it may still come");
-        assert!(state.settle(&first, Some(COUNTED)));
-        assert!(!state.settle(&first, Some(COUNTED)), "it is known");
+        assert_eq!(sequence(state.position(0)), Some(0));
+        assert_eq!(sequence(state.position(1000)), Some(0), "it may still come");
+        assert!(state.settle(&first, Some(COUNT)));
+        assert!(!state.settle(&first, Some(COUNT)), "it is known");
         let second = begin(&mut state);
         assert!(!state.settle(&first, None));
-        assert!(state.settle(&second, Some(COUNTED)));
-        let of: Vec<_> = (0..11).map(|index| sequence(state.at(index))).collect();
+        assert!(state.settle(&second, Some(COUNT)));
+        let of: Vec<_> = (0..11).map(|index| sequence(state.position(index))).collect();
         let expected = [[Some(0); 5], [Some(1); 5]].concat();
         assert_eq!(of[..10], expected);
-        assert_eq!((state.at(10), state.lines, state.next), (At::Nothing, 10, 2));
+        assert_eq!(
+            (state.position(10), state.lines, state.next),
+            (LinePosition::End, 10, 2)
+        );
     }
 
     #[test]
-    fn what_is_lost_leaves_a_gap_that_is_said() {
+    fn a_turn_with_lost_lines_leaves_a_gap() {
         let mut state = State::new("t".into(), true);
         let first = begin(&mut state);
-        state.settle(&first, Some(COUNTED));
+        state.settle(&first, Some(COUNT));
         let lost = begin(&mut state);
         assert!(state.settle(&lost, None));
         assert_eq!(state.phase, Phase::Waiting);
         for index in [5, 6, 1000] {
-            assert_eq!(state.at(index), At::Gone, "{index}");
+            assert_eq!(state.position(index), LinePosition::Dropped, "{index}");
         }
         begin(&mut state);
-        assert_eq!(sequence(state.at(4)), Some(0));
-        assert_eq!(state.at(5), At::Gone);
-        assert_eq!(sequence(state.at(5 + UNKNOWN_LINES)), Some(2));
+        assert_eq!(sequence(state.position(4)), Some(0));
+        assert_eq!(state.position(5), LinePosition::Dropped);
+        assert_eq!(sequence(state.position(5 + MAX_LINES)), Some(2));
     }
 
     #[test]
-    fn old_turns_make_room() {
+    fn the_oldest_turns_are_removed() {
         let mut state = State::new("t".into(), false);
         for _ in 0..MAX_TURNS + 2 {
             let turn = begin(&mut state);
-            state.settle(&turn, Some(COUNTED));
+            state.settle(&turn, Some(COUNT));
         }
         assert_eq!((state.turns.len(), state.turns[0].sequence), (MAX_TURNS, 2));
-        assert_eq!(state.at(9), At::Gone);
+        assert_eq!(state.position(9), LinePosition::Dropped);
         let id = TurnId::random();
-        state.began(id, "x".repeat(9_900), 10_000);
+        state.add_turn(id, "x".repeat(9_900), 10_000);
         assert_eq!(state.turns.len(), 1);
-        assert_eq!(state.at(10), At::Gone);
+        assert_eq!(state.position(10), LinePosition::Dropped);
     }
 
     #[test]
-    fn a_failure_for_good_is_kept() {
+    fn a_session_that_failed_stays_failed() {
         let mut state = State::new("t".into(), true);
         let turn = begin(&mut state);
-        let counted = Counted {
+        let count = LineCount {
             ends_session: true,
-            ..COUNTED
+            ..COUNT
         };
-        assert!(state.settle(&turn, Some(counted)));
-        assert_eq!((state.phase, state.lines), (Phase::Over, 5));
+        assert!(state.settle(&turn, Some(count)));
+        assert_eq!((state.phase, state.lines), (Phase::Failed, 5));
     }
 
     #[test]
-    fn a_token_is_right_or_not() {
+    fn only_the_whole_token_matches() {
         let state = State::new("eve_0123".into(), false);
         assert!(state.has_token("eve_0123"));
         for token in ["", "x", "eve_012", "eve_01234", "eve_0124"] {

@@ -1,4 +1,5 @@
-//! From files to the library: found by `walk.rs`, read by [`crate::extract`], told of by `progress.rs`.
+//! Adds files to the library: `walk.rs` finds them, [`crate::extract`] reads them, `progress.rs` shows
+//! the progress.
 
 mod progress;
 mod walk;
@@ -11,38 +12,70 @@ use futures_util::{StreamExt, stream};
 use ragwire_rag::{Document, Library, LibraryError, Parsed};
 use tokio::io::AsyncReadExt;
 
-use crate::extract::{ExtractError, Extractor};
+use crate::extract::{ExtractError, ExtractErrorKind, Extractor};
 use progress::Progress;
-use walk::{Found, Skipped};
+use walk::{SkippedFile, SourceFile};
 
-/// Most skipped files that the summary names one by one.
-const MAX_NAMED: usize = 20;
+/// Number of skipped files that the summary lists by name.
+const MAX_LISTED: usize = 20;
 
-/// A document that is in.
+/// A document that was added.
 #[derive(Debug)]
-pub struct Added {
+pub struct AddedDocument {
     /// The document.
     pub document: Document,
-    /// Whether it was there before, unchanged.
+    /// Whether the library already had it, unchanged.
     pub unchanged: bool,
 }
 
-/// Why a document is not in. Fit for the one who sent it.
+/// A document that could not be added. The message is safe for the user who sent it.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
-    /// It could not be read.
+    /// The document could not be read.
     #[error(transparent)]
     Extract(#[from] ExtractError),
-    /// The library did not take it.
-    #[error("{}", in_words(.0))]
+    /// The library rejected it.
+    // Without its source, which may contain paths of this machine.
+    #[error("{0}")]
     Library(#[from] LibraryError),
-    /// The thread that adds it was lost.
-    #[error("the document could not be added now")]
+    /// The thread that added it panicked.
+    #[error("the document could not be added")]
     Lost,
 }
 
+/// What kept a document out of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddErrorKind {
+    /// The file type is not supported.
+    Unsupported,
+    /// The file or its text exceeds a limit.
+    TooLarge,
+    /// The library has reached its limit.
+    LibraryFull,
+    /// The file has no readable text, or its name is not valid.
+    Unreadable,
+    /// This server failed.
+    Internal,
+}
+
 impl AddError {
-    /// Stable machine word.
+    /// Returns what went wrong, for decisions on it.
+    pub fn kind(&self) -> AddErrorKind {
+        match self {
+            Self::Extract(error) => match error.kind {
+                ExtractErrorKind::Unsupported => AddErrorKind::Unsupported,
+                ExtractErrorKind::TooLarge => AddErrorKind::TooLarge,
+                ExtractErrorKind::Unreadable => AddErrorKind::Unreadable,
+                ExtractErrorKind::Internal => AddErrorKind::Internal,
+            },
+            Self::Library(LibraryError::Full { .. }) => AddErrorKind::LibraryFull,
+            Self::Library(LibraryError::BadName | LibraryError::EmptyDocument) => AddErrorKind::Unreadable,
+            // Only the errors above concern the document.
+            Self::Library(_) | Self::Lost => AddErrorKind::Internal,
+        }
+    }
+
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &str {
         match self {
             Self::Extract(error) => &error.code,
@@ -52,40 +85,35 @@ impl AddError {
     }
 }
 
-/// The error without its source, which may name paths of this machine.
-fn in_words(error: &LibraryError) -> String {
-    error.to_string()
-}
-
 /// Reads a document and adds it.
 ///
 /// # Cancel safety
 ///
-/// The document is in or not.
+/// The document is added completely or not at all.
 ///
 /// # Errors
 ///
-/// [`AddError`]; the library is as it was.
+/// [`AddError`]; the library does not change.
 pub async fn add(
     library: &Arc<Library>,
     extractor: &Extractor,
     name: &str,
     bytes: Bytes,
-) -> Result<Added, AddError> {
+) -> Result<AddedDocument, AddError> {
     let parsed = extractor.extract(name, bytes).await?;
     store(library, name, parsed).await
 }
 
-async fn store(library: &Arc<Library>, name: &str, parsed: Parsed) -> Result<Added, AddError> {
+async fn store(library: &Arc<Library>, name: &str, parsed: Parsed) -> Result<AddedDocument, AddError> {
     let (library, name) = (Arc::clone(library), name.to_owned());
     let adding = tokio::task::spawn_blocking(move || {
-        // Told once for a document that is new, never for one that was there.
+        // Called for a new document, never for an unchanged one.
         let mut new = false;
         let document = library.add_with(&name, &parsed, |_| {
             new = true;
             std::ops::ControlFlow::Continue(())
         })?;
-        Ok(Added {
+        Ok(AddedDocument {
             document,
             unchanged: !new,
         })
@@ -93,24 +121,29 @@ async fn store(library: &Arc<Library>, name: &str, parsed: Parsed) -> Result<Add
     adding.await.unwrap_or(Err(AddError::Lost))
 }
 
-/// What became of a number of files.
+/// The outcome for a number of files.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// New or changed documents.
     pub added: usize,
-    /// Documents that were in already.
+    /// Documents that the library already had.
     pub unchanged: usize,
-    /// Files that were not taken, and why.
+    /// Files that were skipped, with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
 impl Summary {
-    /// Prints it to stderr.
+    /// Prints the summary to stderr.
     pub fn print(&self) {
-        for (path, reason) in self.skipped.iter().take(MAX_NAMED) {
-            eprintln!("skipped {}: {reason}", shown(path));
+        for (path, reason) in self.skipped.iter().take(MAX_LISTED) {
+            eprintln!("skipped {}: {reason}", printable(path));
         }
-        if let Some(more) = self.skipped.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        if let Some(more) = self
+            .skipped
+            .len()
+            .checked_sub(MAX_LISTED)
+            .filter(|more| *more > 0)
+        {
             eprintln!("skipped {more} more");
         }
         eprintln!(
@@ -122,56 +155,56 @@ impl Summary {
     }
 }
 
-/// A path as one line of a terminal.
-fn shown(path: &Path) -> String {
+/// Returns a path as one line for a terminal.
+fn printable(path: &Path) -> String {
     path.display()
         .to_string()
         .replace(|letter: char| letter.is_control(), "\u{fffd}")
 }
 
-/// Indexes files and folders, with progress on stderr. A file that cannot be read is skipped; it never ends the work.
+/// Indexes files and folders, with progress on stderr. Files that cannot be read are skipped.
 pub async fn ingest(
     library: &Arc<Library>,
     extractor: &Extractor,
     paths: &[PathBuf],
     max_file_bytes: usize,
 ) -> Summary {
-    let (found, skipped) = walk::walk(paths);
+    let (files, skipped) = walk::walk(paths);
     let mut summary = Summary::default();
     let skipped = skipped
         .into_iter()
-        .map(|Skipped { path, reason }| (path, reason.to_owned()));
+        .map(|SkippedFile { path, reason }| (path, reason.to_owned()));
     summary.skipped.extend(skipped);
-    let progress = Progress::new(found.len());
-    // Several are read at a time, and added in the order in which they were found.
-    let mut reading = stream::iter(found)
-        .map(|found| async {
-            let parsed = read(extractor, &found, max_file_bytes).await;
-            (found, parsed)
+    let progress = Progress::new(files.len());
+    // Several files are read concurrently and added in the order of the walk.
+    let mut reading = stream::iter(files)
+        .map(|file| async {
+            let parsed = read(extractor, &file, max_file_bytes).await;
+            (file, parsed)
         })
-        .buffered(extractor.places());
-    while let Some((found, parsed)) = reading.next().await {
+        .buffered(extractor.concurrency());
+    while let Some((file, parsed)) = reading.next().await {
         let added = match parsed {
-            Ok(parsed) => store(library, &found.name, parsed)
+            Ok(parsed) => store(library, &file.name, parsed)
                 .await
                 .map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
         match added {
-            Ok(Added {
+            Ok(AddedDocument {
                 document,
                 unchanged: false,
             }) => {
                 summary.added += 1;
-                progress.done(&found.name, &format!("{} chunks", document.chunks));
+                progress.done(&file.name, &format!("{} chunks", document.chunks));
             }
             Ok(_) => {
                 summary.unchanged += 1;
-                progress.done(&found.name, "unchanged");
+                progress.done(&file.name, "unchanged");
             }
             Err(reason) => {
-                progress.done(&found.name, &reason);
-                summary.skipped.push((found.path, reason));
+                progress.done(&file.name, &reason);
+                summary.skipped.push((file.path, reason));
             }
         }
     }
@@ -179,9 +212,9 @@ pub async fn ingest(
     summary
 }
 
-async fn read(extractor: &Extractor, found: &Found, max_file_bytes: usize) -> Result<Parsed, String> {
+async fn read(extractor: &Extractor, source: &SourceFile, max_file_bytes: usize) -> Result<Parsed, String> {
     let failed = |error: std::io::Error| error.to_string();
-    let file = tokio::fs::File::open(&found.path).await.map_err(failed)?;
+    let file = tokio::fs::File::open(&source.path).await.map_err(failed)?;
     let metadata = file.metadata().await.map_err(failed)?;
     if !metadata.is_file() {
         return Err("not a regular file".into());
@@ -199,7 +232,7 @@ async fn read(extractor: &Extractor, found: &Found, max_file_bytes: usize) -> Re
         return Err(too_large());
     }
     extractor
-        .extract(&found.name, bytes.into())
+        .extract(&source.name, bytes.into())
         .await
         .map_err(|error| error.to_string())
 }

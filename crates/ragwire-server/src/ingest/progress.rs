@@ -1,11 +1,11 @@
-//! How far the work is: a bar on a terminal, a line for each file elsewhere.
+//! Shows the progress: a bar on a terminal, otherwise one line per file.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Told of each file.
+/// The display on stderr.
 #[derive(Debug)]
 pub(super) enum Progress {
     Bar(ProgressBar),

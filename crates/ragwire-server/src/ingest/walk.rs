@@ -1,52 +1,52 @@
-//! Finds the files to index: the regular ones below what the user named.
+//! Finds the files to index: the regular files below the paths that the user named.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-/// Names that are worth reading. What a file is, its content decides; this only keeps pictures and programs from being opened. A
-/// file that the user names itself is always tried.
+/// The extensions of documents, so that images and programs are not opened. The content decides the type
+/// of a file. A file that the user names directly is always tried.
 const EXTENSIONS: [&str; 12] = [
     "md", "markdown", "mdown", "mkd", "txt", "text", "rst", "adoc", "html", "htm", "xhtml", "pdf",
 ];
-/// Deepest folder below a named one.
+/// Maximum depth below a named folder.
 const MAX_DEPTH: usize = 64;
 
 /// A file to index.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct SourceFile {
     pub(super) path: PathBuf,
-    /// The document's name: the file's for a named file, else with the folders from the named one on, joined by `/`.
+    /// The name of the document: the file name, prefixed with the folders from the named one down.
     pub(super) name: String,
 }
 
-/// A file that is not tried.
+/// A file that is skipped.
 #[derive(Debug)]
-pub(super) struct Skipped {
+pub(super) struct SkippedFile {
     pub(super) path: PathBuf,
     pub(super) reason: &'static str,
 }
 
-/// Looks at everything below `paths`, in the order of names.
-pub(super) fn walk(paths: &[PathBuf]) -> (Vec<Found>, Vec<Skipped>) {
+/// Returns all files below `paths`, in the order of their names.
+pub(super) fn walk(paths: &[PathBuf]) -> (Vec<SourceFile>, Vec<SkippedFile>) {
     let mut walk = Walk::default();
     for path in paths {
         walk.root(path);
     }
-    (walk.found, walk.skipped)
+    (walk.files, walk.skipped)
 }
 
 #[derive(Debug, Default)]
 struct Walk {
-    found: Vec<Found>,
-    skipped: Vec<Skipped>,
+    files: Vec<SourceFile>,
+    skipped: Vec<SkippedFile>,
     names: HashSet<String>,
 }
 
 impl Walk {
     fn root(&mut self, root: &Path) {
-        // What the user names may be a link; what lies below may not lead elsewhere.
+        // The path itself may be a link; links below it must not leave the folder.
         let Ok(metadata) = std::fs::metadata(root) else {
             return self.skip(root, "not found, or not readable");
         };
@@ -88,7 +88,7 @@ impl Walk {
             return;
         }
         if kind.is_symlink() {
-            // A link within the folder is how Kubernetes mounts files; one that leads out is how they are stolen.
+            // Kubernetes mounts files as links within the folder; a link out of it could expose other files.
             let target = path.canonicalize();
             if !target.is_ok_and(|target| target.starts_with(root) && target.is_file()) {
                 return self.skip(path, "a link out of its folder");
@@ -98,7 +98,7 @@ impl Walk {
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy();
         if !EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str()) {
-            return self.skip(path, "not a kind of document that is read");
+            return self.skip(path, "not a supported file extension");
         }
         let below = path.strip_prefix(root).unwrap_or(path);
         let parts: Vec<_> = std::iter::once(prefix.into())
@@ -112,14 +112,14 @@ impl Walk {
         if !self.names.insert(name.clone()) {
             return self.skip(path, "another file has the same name");
         }
-        self.found.push(Found {
+        self.files.push(SourceFile {
             path: path.to_owned(),
             name,
         });
     }
 
     fn skip(&mut self, path: &Path, reason: &'static str) {
-        self.skipped.push(Skipped {
+        self.skipped.push(SkippedFile {
             path: path.to_owned(),
             reason,
         });
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn only_regular_files_below_the_folder_are_found() {
+    fn only_regular_files_below_the_folder_are_listed() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("docs");
         std::fs::create_dir_all(root.join("sub/.git")).unwrap();
@@ -157,8 +157,8 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket.md")).unwrap();
 
         let missing = folder.path().join("missing");
-        let (found, skipped) = walk(&[root.clone(), root.join("picture.png"), missing]);
-        let names: Vec<_> = found.iter().map(|found| found.name.as_str()).collect();
+        let (files, skipped) = walk(&[root.clone(), root.join("picture.png"), missing]);
+        let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(
             names,
             [
@@ -176,8 +176,8 @@ mod tests {
             reasons,
             [
                 "a link out of its folder",
-                "not a kind of document that is read",
                 "not a regular file",
+                "not a supported file extension",
                 "not found, or not readable"
             ]
         );

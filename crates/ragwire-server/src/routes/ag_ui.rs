@@ -1,7 +1,8 @@
 //! `POST /ag-ui`: the route of an AG-UI agent, which `HttpAgent` calls.
 //!
-//! Where a turn asks a human, its run ends with an interrupt, and `resume` in the next one answers it. An interrupt's id is that of its turn,
-//! `-`, and the question's `request_id`: a thread's id may be guessed, that of a turn may not.
+//! If a turn asks a human, its run ends with an interrupt, and `resume` in the next request answers it.
+//! The id of an interrupt is the turn's id, `-`, and the question's `request_id`: a turn's id cannot be
+//! guessed, that of a thread can.
 
 use std::sync::Arc;
 
@@ -14,39 +15,38 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::answers::{self, Given, Verdict};
+use super::answers::{self, HumanAnswer, Verdict};
 use super::messages::{self, Message};
 use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Holds, Reader, invalid};
+use super::request::{self, BodyKind, invalid};
+use super::schemas;
+use super::start::{self, Reader};
 use crate::app::App;
 
-/// Longest id of a thread or a run. They come back in every object of the stream, so that a long one would be sent a thousand
-/// times; a UUID has 36 bytes.
+/// Longest id of a thread or a run, in bytes. Every object of the stream repeats them, so a long id would
+/// be sent a thousand times; a UUID has 36 bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// `RunAgentInput`. State, tools and context are for agents that have some.
+/// `RunAgentInput`. State, tools and context are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = RunAgentInput)]
-struct Run {
+struct RunAgentInput {
     #[schema(min_length = 1, max_length = 256)]
     thread_id: String,
     #[schema(min_length = 1, max_length = 256)]
     run_id: String,
     messages: Vec<Message>,
-    /// What a human answered to the interrupts of the last run.
+    /// Answers to the interrupts of the last run.
     #[serde(default)]
-    resume: Option<Vec<Resume>>,
+    resume: Option<Vec<ResumeEntry>>,
 }
 
 /// An answer to an interrupt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = ResumeEntry)]
-struct Resume {
+struct ResumeEntry {
     interrupt_id: String,
     status: ResumeStatus,
     /// The answer, as the interrupt's `responseSchema` describes it.
@@ -59,45 +59,45 @@ struct Resume {
 enum ResumeStatus {
     /// `payload` is the answer.
     Resolved,
-    /// Nobody answers: that is a no, where there is one, and stops the turn where there is none.
+    /// No answer. This counts as no if the question has a no; otherwise it stops the turn.
     Cancelled,
 }
 
-/// Which turn is answered, and what.
-fn given(resume: Vec<Resume>) -> Result<(TurnId, Vec<Given>), Refusal> {
-    let (mut turns, mut given) = (Vec::new(), Vec::new());
-    for Resume {
+/// Returns the turn that is answered, and the answers.
+fn answers(resume: Vec<ResumeEntry>) -> Result<(TurnId, Vec<HumanAnswer>), Refusal> {
+    let (mut turns, mut answers) = (Vec::new(), Vec::new());
+    for ResumeEntry {
         interrupt_id,
         status,
         payload,
     } in resume
     {
-        let named = interrupt_id.split_once('-');
-        let named = named.and_then(|(turn, request_id)| Some((TurnId::parse(turn)?, request_id.to_owned())));
-        let Some((turn, request_id)) = named else {
-            return Err(answers::refused(TurnId::random(), AnswerError::Unknown));
+        let parts = interrupt_id.split_once('-');
+        let parts = parts.and_then(|(turn, request_id)| Some((TurnId::parse(turn)?, request_id.to_owned())));
+        let Some((turn, request_id)) = parts else {
+            return Err(Refusal::of_answer(TurnId::random(), AnswerError::Unknown));
         };
         turns.push(turn);
-        let answer = match status {
-            ResumeStatus::Resolved => Verdict::Said(payload),
+        let verdict = match status {
+            ResumeStatus::Resolved => Verdict::Response(payload),
             ResumeStatus::Cancelled => Verdict::Abandoned,
         };
-        given.push(Given { request_id, answer });
+        answers.push(HumanAnswer { request_id, verdict });
     }
     turns.dedup();
     match turns[..] {
-        [turn] => Ok((turn, given)),
-        _ => Err(invalid("`resume` answers the interrupts of one run.")),
+        [turn] => Ok((turn, answers)),
+        _ => Err(invalid("`resume` must answer the interrupts of one run.")),
     }
 }
 
-/// Runs the agent, or goes on with the run that asked what `resume` answers.
+/// Runs the agent, or continues the run whose interrupts `resume` answers.
 #[utoipa::path(
     post,
     path = "/ag-ui",
     tag = "ag-ui",
     operation_id = "agUi",
-    request_body(content = Run, example = json!({
+    request_body(content = RunAgentInput, example = json!({
         "threadId": "thread-1",
         "runId": "run-1",
         "state": {},
@@ -107,11 +107,11 @@ fn given(resume: Vec<Resume>) -> Result<(TurnId, Vec<Given>), Refusal> {
         "forwardedProps": {},
     })),
     responses(
-        (status = 200, description = "AG-UI's events", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+        (status = 200, description = "AG-UI's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&AgUi::new("thread-1", "run-1")))))),
-        (status = 404, description = "No such turn has asked this", body = shapes::Refused),
-        (status = 409, description = "The question has another answer", body = shapes::Refused),
-        (status = 410, description = "Nobody waits for the answer any more", body = shapes::Refused),
+        (status = 404, description = "No turn has asked this question", body = schemas::Refused),
+        (status = 409, description = "The question already has another answer", body = schemas::Refused),
+        (status = 410, description = "The question is no longer open", body = schemas::Refused),
         TurnRefusals,
     ),
 )]
@@ -120,24 +120,26 @@ pub(super) async fn run(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let run: Run = start::read_answers(&app, Holds::Conversation, request).await?;
+    let run: RunAgentInput = request::read_json(&app, BodyKind::Conversation, request).await?;
     for (name, id) in [("threadId", &run.thread_id), ("runId", &run.run_id)] {
         if id.is_empty() || id.len() > MAX_ID_BYTES {
-            return Err(invalid(format!("`{name}` has 1 to {MAX_ID_BYTES} bytes.")));
+            return Err(invalid(format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes.")));
         }
     }
     let wire = AgUi::new(run.thread_id, run.run_id).parks();
     let wire = |turn: TurnId| wire.id_prefix(turn.to_string());
     let resume = run.resume.unwrap_or_default();
     let (turn, wire) = if resume.is_empty() {
-        // `abortRun` closes the connection and says nothing else, and the protocol has no way back to a run.
-        let turn = start::start(&app, &owner, Reader::Leaving, messages::asked(run.messages)?).await?;
+        // `abortRun` only closes the connection, and the protocol cannot resume a run.
+        let turn_request = messages::turn_request(run.messages)?;
+        let turn = start::start(&app, &owner, Reader::Leaving, turn_request).await?;
         let wire = wire(turn.id());
         (turn, wire)
     } else {
-        let (id, given) = given(resume)?;
+        let (id, answers) = answers(resume)?;
         let wire = wire(id);
-        (answers::go_on(&app, &owner, id, given, &wire).await?, wire)
+        let turn = answers::answer_and_resume(&app, &owner, id, answers, &wire).await?;
+        (turn, wire)
     };
     Ok(turn.respond(wire).map(Body::new))
 }

@@ -1,19 +1,19 @@
-//! `POST /api/chat`: the chat route of npm `ai` (`useChat`), and what it asks for when a page is opened again.
+//! `POST /api/chat`: the chat route of npm `ai` (`useChat`), with the routes to resume and to stop.
 //!
-//! `DefaultChatTransport` and `TextStreamChatTransport` send the same request, to the byte; only their readers differ. So a page that
-//! reads text says so itself: `new TextStreamChatTransport({ headers: { accept: "text/plain" } })` gets the framed wire. Whoever
-//! accepts anything, as the transports do unless told otherwise, gets the UI message stream.
+//! `DefaultChatTransport` and `TextStreamChatTransport` send byte-identical requests; only their readers
+//! differ. A page that reads text therefore sets the header itself:
+//! `new TextStreamChatTransport({ headers: { accept: "text/plain" } })` gets the framed wire. Clients
+//! that accept anything, the default of both transports, get the UI message stream.
 //!
-//! Nothing in a request says which version of `ai` sends it either, and 5 breaks off at an approval. So a page that knows approvals (6 and
-//! later) says that too: `headers: { "x-ragwire-approvals": "true" }`. Where a turn asks a human, its stream ends there then, and the
-//! page's next request has the answer. Without the header the question is told as any other event, and answered by
-//! `POST /v1/turns/{turn_id}/answer`.
+//! A request does not contain the version of `ai` either, and version 5 fails on an approval. A page that
+//! supports approvals (version 6 and later) sets `headers: { "x-ragwire-approvals": "true" }`. If a turn
+//! then asks a human, its stream ends there, and the page's next request contains the answer. Without the
+//! header the question is an event like any other, and `POST /v1/turns/{turn_id}/answer` answers it.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -24,57 +24,58 @@ use ragwire::{AiSdk, Framed, Rejected};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::answers::{self, Given};
-use super::messages::{self, Speaker, UiMessage};
+use super::answers::{self, HumanAnswer};
+use super::lane::Lane;
+use super::messages::{self, ChatRole, UiMessage};
 use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::resume::{Stopped, refused};
-use super::shapes;
-use super::start::{self, Asked, Holds, Reader, invalid};
+use super::request::{self, BodyKind, PathParam, invalid};
+use super::resume::StopOutcome;
+use super::schemas;
+use super::start::{self, Reader, TurnRequest};
 use crate::app::App;
 
-/// Longest id of a chat; those that `useChat` makes have 16 bytes.
+/// Longest id of a chat, in bytes; those of `useChat` have 16.
 const MAX_ID_BYTES: usize = 256;
 
-/// What both transports send. `useChat` adds whatever `body` its page gives it.
+/// What both transports send. `useChat` adds the members of its `body` option, which are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = UiChat)]
-struct Chat {
-    /// The conversation. Without one its turns are not found again.
+struct UiChat {
+    /// The conversation. Without an id its turns cannot be resumed.
     #[schema(min_length = 1, max_length = 256)]
     id: Option<String>,
     messages: Vec<UiMessage>,
 }
 
-/// The header of a page that knows approvals.
+/// The header of a page that supports approvals.
 const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
 
-/// Goes on with a conversation of `useChat`.
+/// Answers the next question of a `useChat` conversation.
 ///
-/// A question stops what is still being answered there. Where the last message is the assistant's and has answers to what its turn asked, that
-/// turn gets them, and goes on in the response.
+/// A new question stops the turn that is still running there. If the last message is the assistant's and
+/// contains answers to questions of its turn, that turn gets them and continues in the response.
 #[utoipa::path(
     post,
     path = "/api/chat",
     tag = "ai-sdk",
     operation_id = "aiSdkChat",
-    params(("x-ragwire-approvals" = Option<String>, Header, description = "`true` where the page answers what the turn asks a human")),
-    request_body(content = Chat, example = json!({
+    params(("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals")),
+    request_body(content = UiChat, example = json!({
         "id": "chat-1",
         "messages": [{ "id": "m-1", "role": "user", "parts": [{ "type": "text", "text": "What is the commit rule?" }] }],
         "trigger": "submit-message",
     })),
     responses(
-        (status = 200, description = "The UI message stream, version 1; the framed wire for `Accept: text/plain`", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+        (status = 200, description = "The UI message stream, version 1; the framed wire for `Accept: text/plain`", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content(
                 (String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))),
                 (String = "text/plain", example = json!(example(&Framed::default()))),
             )),
-        (status = 404, description = "No turn of the conversation has asked this", body = shapes::Refused),
-        (status = 406, description = "`Accept` takes neither", body = shapes::Refused),
-        (status = 409, description = "The question has another answer", body = shapes::Refused),
-        (status = 410, description = "Nobody waits for the answer any more", body = shapes::Refused),
+        (status = 404, description = "No turn of the conversation has asked this question", body = schemas::Refused),
+        (status = 406, description = "`Accept` matches neither type", body = schemas::Refused),
+        (status = 409, description = "The question already has another answer", body = schemas::Refused),
+        (status = 410, description = "The question is no longer open", body = schemas::Refused),
         TurnRefusals,
     ),
 )]
@@ -83,80 +84,82 @@ pub(super) async fn chat(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let knows_approvals = knows_approvals(request.headers());
+    let has_approvals = has_approvals(request.headers());
     let ui = AiSdk::default();
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
     let wire = negotiate(request.headers(), offered)?;
-    let chat: Chat = if knows_approvals {
-        start::read_answers(&app, Holds::Conversation, request).await?
+    let chat: UiChat = if has_approvals {
+        request::read_json(&app, BodyKind::Conversation, request).await?
     } else {
-        start::read(&app, Holds::Conversation, request).await?
+        request::read_question(&app, BodyKind::Conversation, request).await?
     };
     let continued = chat.messages.last().and_then(continued);
     let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
     if chat.id.as_ref().is_some_and(|id| !is_id(id)) {
-        return Err(invalid(format!("`id` has 1 to {MAX_ID_BYTES} bytes.")));
+        return Err(invalid(format!("`id` must have 1 to {MAX_ID_BYTES} bytes.")));
     }
     let is_ui = wire.name() == ui.name();
-    let given = answers(&chat.messages);
-    if !given.is_empty() {
+    let answers = answers(&chat.messages);
+    if !answers.is_empty() {
         if !is_ui {
-            return Err(invalid("An answer is read on in the UI message stream."));
+            return Err(invalid(
+                "A turn that was answered continues on the UI message stream only.",
+            ));
         }
         let newest = newest(&app, &owner, chat.id.as_deref().unwrap_or_default()).await?;
-        let id = newest.ok_or_else(|| answers::refused(TurnId::random(), AnswerError::Unknown))?;
+        let id = newest.ok_or_else(|| Refusal::of_answer(TurnId::random(), AnswerError::Unknown))?;
         let wire = ui.parks().message_id(continued.unwrap_or_else(|| id.to_string()));
-        let turn = answers::go_on(&app, &owner, id, given, &wire).await?;
+        let turn = answers::answer_and_resume(&app, &owner, id, answers, &wire).await?;
         return Ok(turn.respond(wire).map(Body::new));
     }
-    let asked = Asked {
+    let turn_request = TurnRequest {
         chat: chat.id,
-        ..messages::asked(chat.messages)?
+        ..messages::turn_request(chat.messages)?
     };
-    // A page with `resume` comes back by the chat's id. Its `stop()` only closes the connection: the page has to call the route for that.
-    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
+    // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the page
+    // has to call the stop route.
+    let turn = start::start(&app, &owner, Reader::Returning, turn_request).await?;
     let response = if is_ui {
         let id = continued.unwrap_or_else(|| turn.id().to_string());
-        turn.respond(ui_stream(knows_approvals).message_id(id))
+        turn.respond(ui_stream(has_approvals).message_id(id))
     } else {
         turn.respond(wire)
     };
     Ok(response.map(Body::new))
 }
 
-fn knows_approvals(headers: &HeaderMap) -> bool {
+fn has_approvals(headers: &HeaderMap) -> bool {
     headers.get(APPROVALS).is_some_and(|value| value == "true")
 }
 
-fn ui_stream(knows_approvals: bool) -> AiSdk {
+fn ui_stream(has_approvals: bool) -> AiSdk {
     let wire = AiSdk::default();
-    if knows_approvals { wire.parks() } else { wire }
+    if has_approvals { wire.parks() } else { wire }
 }
 
-/// What a human answered, where the conversation ends with that.
-fn answers(messages: &[UiMessage]) -> Vec<Given> {
-    let last = messages.last().filter(|last| last.role == Speaker::Assistant);
+/// Returns the answers of a human if the conversation ends with them.
+fn answers(messages: &[UiMessage]) -> Vec<HumanAnswer> {
+    let last = messages.last().filter(|last| last.role == ChatRole::Assistant);
     last.map_or_else(Vec::new, UiMessage::answers)
 }
 
-/// The newest turn of a conversation.
+/// Returns the newest turn of a conversation.
 async fn newest(app: &App, owner: &Owner, chat: &str) -> Result<Option<TurnId>, Refusal> {
-    let lane = start::chat_lane(owner, chat);
-    let newest = app.journal.latest(&lane, owner.as_str()).await;
+    let lane = Lane::chat(owner, chat);
+    let newest = app.journal.latest(lane.as_str(), owner.as_str()).await;
     Ok(newest.map_err(Rejected::from)?)
 }
 
-/// Where the conversation ends with an answer, the client goes on with that one, and another id would show it twice.
+/// Returns the id of the assistant message that the client continues, if the conversation ends with one.
+/// With another id the client would show it twice.
 fn continued(last: &UiMessage) -> Option<String> {
     let id = last.id.clone().filter(|id| !id.is_empty());
-    id.filter(|_| last.role == Speaker::Assistant)
+    id.filter(|_| last.role == ChatRole::Assistant)
 }
 
-type ChatId = Result<Path<String>, PathRejection>;
-
-/// Streams what is being answered in a conversation, from its beginning on.
+/// Streams the running answer of a conversation from its beginning.
 ///
-/// That is what `useChat` asks for with `resume`, and as `resumeStream()`. 204 where nothing is being answered.
+/// `useChat` calls this with `resume` and in `resumeStream()`. 204 if no turn is running.
 #[utoipa::path(
     get,
     path = "/api/chat/{chat_id}/stream",
@@ -164,21 +167,21 @@ type ChatId = Result<Path<String>, PathRejection>;
     operation_id = "aiSdkResume",
     params(
         ("chat_id" = String, Path, description = "The conversation"),
-        ("x-ragwire-approvals" = Option<String>, Header, description = "`true` where the page answers what the turn asks a human"),
+        ("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals"),
     ),
     responses(
         (status = 200, description = "The UI message stream, version 1", headers(("x-ragwire-turn" = String, description = "The turn")),
             content((String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))))),
-        (status = 204, description = "Nothing is being answered there"),
-        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
-        (status = 410, description = "The beginning of the answer is no longer kept", body = shapes::Refused),
-        (status = 503, description = "The turn cannot be reached now", body = shapes::Refused),
+        (status = 204, description = "No turn is running"),
+        (status = 401, description = "The header of `--owner-header` is missing or invalid", body = schemas::Refused),
+        (status = 410, description = "The journal has dropped the beginning of the answer", body = schemas::Refused),
+        (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
     ),
 )]
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
     owner: Owner,
-    chat: ChatId,
+    chat: PathParam,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let nothing = StatusCode::NO_CONTENT.into_response();
@@ -188,18 +191,18 @@ pub(super) async fn resume(
     };
     let turn = match app.journal.resume(id, owner.as_str(), 0).await {
         Ok(turn) => turn,
-        // It was dropped in between.
+        // The journal dropped it in between.
         Err(ResumeError::Unknown(_)) => return Ok(nothing),
-        Err(error) => return Err(refused(id, error)),
+        Err(error) => return Err(Refusal::of_turn(id, error)),
     };
     if turn.is_finished() {
         return Ok(nothing);
     }
-    let wire = ui_stream(knows_approvals(&headers)).message_id(turn.id().to_string());
+    let wire = ui_stream(has_approvals(&headers)).message_id(turn.id().to_string());
     Ok(turn.respond(wire).map(Body::new))
 }
 
-/// Stops what is being answered in a conversation.
+/// Stops the running answer of a conversation.
 #[utoipa::path(
     post,
     path = "/api/chat/{chat_id}/stop",
@@ -207,19 +210,19 @@ pub(super) async fn resume(
     operation_id = "aiSdkStop",
     params(("chat_id" = String, Path, description = "The conversation")),
     responses(
-        (status = 200, description = "Nothing is being answered there any more", body = Stopped),
-        (status = 401, description = "The request does not say whose it is", body = shapes::Refused),
-        (status = 503, description = "The turn cannot be reached now", body = shapes::Refused),
+        (status = 200, description = "No turn is running any more", body = StopOutcome),
+        (status = 401, description = "The header of `--owner-header` is missing or invalid", body = schemas::Refused),
+        (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
     ),
 )]
 pub(super) async fn stop(
     State(app): State<Arc<App>>,
     owner: Owner,
-    chat: ChatId,
-) -> Result<Json<Stopped>, Refusal> {
+    chat: PathParam,
+) -> Result<Json<StopOutcome>, Refusal> {
     let stopped = match chat {
-        Ok(Path(chat)) => start::stop_newest(&app, &owner, &start::chat_lane(&owner, &chat)).await?,
+        Ok(Path(chat)) => start::stop_newest(&app, &owner, &Lane::chat(&owner, &chat)).await?,
         Err(_) => false,
     };
-    Ok(Json(Stopped { stopped }))
+    Ok(Json(StopOutcome { stopped }))
 }

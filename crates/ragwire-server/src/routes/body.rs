@@ -1,4 +1,4 @@
-//! Reads the body of a request: bounded in bytes, in silence and in time.
+//! Reads request bodies, with limits on bytes, silence and total time.
 
 use std::time::Duration;
 
@@ -14,14 +14,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
 
-/// Longest time for a body as a multiple of the longest silence: a client that sends one byte now and then ends too.
+/// Longest total time for a body, as a multiple of the longest silence. It stops clients that send one
+/// byte now and then.
 const SILENCES: u32 = 20;
-/// How long, and how much, is still read of a body that is refused. Closing a connection with unread bytes resets it, and the
-/// client would never see why.
+/// How long, and how much, the server still reads of a refused body. Closing a connection with unread
+/// bytes resets it, and the client would not see the refusal.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
 
-/// Reads all of `body`.
+/// Reads the whole body.
 pub(super) async fn read(
     headers: &HeaderMap,
     mut body: Body,
@@ -50,17 +51,17 @@ pub(super) async fn read(
                 bytes.extend_from_slice(&data);
             }
             Ok(Some(Err(_))) => {
-                return Err(Refusal::passing(
+                return Err(Refusal::temporary(
                     StatusCode::BAD_REQUEST,
                     "body_broke_off",
-                    "The body of the request broke off.",
+                    "The request body is incomplete.",
                 ));
             }
             Err(_) => {
-                return Err(Refusal::passing(
+                return Err(Refusal::temporary(
                     StatusCode::REQUEST_TIMEOUT,
                     "body_timeout",
-                    "The body of the request took too long to arrive.",
+                    "The request body took too long to arrive.",
                 ));
             }
         }
@@ -71,11 +72,11 @@ fn too_large(max_bytes: usize) -> Refusal {
     Refusal::permanent(
         StatusCode::PAYLOAD_TOO_LARGE,
         "body_too_large",
-        format!("The body has more than the {max_bytes} bytes that this route takes."),
+        format!("The request body is longer than the limit of {max_bytes} bytes."),
     )
 }
 
-/// Reads on without keeping anything, unless the client still waits to be told to send it.
+/// Reads and discards the rest, unless the client still waits for `100 Continue`.
 pub(super) async fn linger(headers: &HeaderMap, mut body: Body) {
     if headers.contains_key(EXPECT) {
         return;
@@ -90,28 +91,28 @@ pub(super) async fn linger(headers: &HeaderMap, mut body: Body) {
     }
 }
 
-/// Reads JSON. What is no JSON is 400, what is not of the right shape 422, as the ADR's server does.
+/// Parses JSON. Malformed JSON gets 400, JSON of the wrong shape 422, as in ADR 0007.
 pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
     if !is_json(headers) {
         return Err(Refusal::permanent(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "Send JSON, with the header content-type: application/json.",
+            "Send JSON with the header content-type: application/json.",
         ));
     }
-    // Serde would take an array for a struct, member by member.
+    // Serde would accept an array for a struct, member by member.
     let read = if bytes.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(bytes).and_then(|_| Err(serde_json::Error::custom("an array")))
     } else {
         serde_json::from_slice(bytes)
     };
     read.map_err(|error| {
-        // A number in place of a word is a mistake of grammar to serde_json, though the JSON is fine.
+        // serde_json reports a number in place of a string as a syntax error, although the JSON is valid.
         if error.classify() == Category::Data || serde_json::from_slice::<Value>(bytes).is_ok() {
             Refusal::permanent(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 "invalid_request",
-                format!("The request is not of the expected shape: {error}."),
+                format!("The request does not have the expected shape: {error}."),
             )
         } else {
             Refusal::permanent(
@@ -123,13 +124,14 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     })
 }
 
-/// A page of another origin can send `text/plain` without being asked, and `application/json` it cannot.
+/// Requires a JSON type: a page of another origin can send `text/plain` without a preflight request, but
+/// not `application/json`.
 fn is_json(headers: &HeaderMap) -> bool {
     let essence = media_type(headers).unwrap_or_default();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
-/// The media type without its parameters, in lower case.
+/// Returns the media type without its parameters, in lower case.
 pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(http::header::CONTENT_TYPE)?.to_str().ok()?;
     let essence = value.split(';').next().unwrap_or_default();

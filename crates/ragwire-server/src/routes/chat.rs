@@ -1,11 +1,10 @@
-//! Questions: the two routes of ADR 0007.
+//! The two routes of ADR 0007 (see docs/protocols.md).
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::response::Response;
 use ragwire::{Citation, Framed, Turn};
 use serde::de::IgnoredAny;
@@ -16,44 +15,41 @@ use utoipa::ToSchema;
 use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Asked, Holds, Memory, Reader};
+use super::request::{self, BodyKind, PathParam};
+use super::schemas;
+use super::start::{self, Conversation, Reader, TurnRequest};
 use crate::app::App;
-use crate::orchestrator::{Effort, MODE, as_in_the_adr};
+use crate::orchestrator::{Effort, MODE, Question, adr_metadata};
 
 /// The body of both routes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = RagQuestion)]
-struct Message {
-    /// The question, in words.
+struct RagQuestion {
+    /// The question.
     prompt: String,
     #[serde(default)]
     reasoning_effort: Effort,
     #[serde(default)]
     review_enabled: bool,
-    /// Sent by old clients, and means nothing any more.
+    /// Sent by old clients; ignored.
     #[serde(default, rename = "retrieval_mode")]
     #[schema(value_type = Value, required = false, deprecated)]
     _retrieval_mode: Option<IgnoredAny>,
 }
 
-/// The whole answer: what the stream would have told.
+/// The whole answer, with everything that the stream would have contained.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RagAnswer)]
-pub(super) struct Whole {
+pub(super) struct RagAnswer {
     session_id: String,
     mode: &'static str,
     answer: String,
     tools_used: Vec<String>,
-    #[schema(value_type = Vec<shapes::Citation>)]
+    #[schema(value_type = Vec<schemas::Citation>)]
     citations: Vec<Citation>,
     /// The events of the stream, with `type` in place of `event`.
     #[schema(value_type = Vec<Object>)]
     agent_events: Vec<Map<String, Value>>,
 }
-
-type SessionId = Result<Path<String>, PathRejection>;
 
 /// Answers a question in a session, live.
 #[utoipa::path(
@@ -62,9 +58,9 @@ type SessionId = Result<Path<String>, PathRejection>;
     tag = "questions",
     operation_id = "ragStream",
     params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
-    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
+    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
-        (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+        (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/plain", example = json!(example(&Framed::default()))))),
         TurnRefusals,
     ),
@@ -72,10 +68,10 @@ type SessionId = Result<Path<String>, PathRejection>;
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     owner: Owner,
-    id: SessionId,
+    id: PathParam,
     request: Request,
 ) -> Result<Response, Refusal> {
-    // The page comes back by the turn's id, and stops by it.
+    // The page reconnects and stops by the turn's id.
     let (_, turn) = start(&app, &owner, Reader::Returning, id, request).await?;
     Ok(turn.respond(Framed::default()).map(Body::new))
 }
@@ -87,18 +83,18 @@ pub(super) async fn stream(
     tag = "questions",
     operation_id = "ragWhole",
     params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
-    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
-    responses((status = 200, description = "What the stream would have told", body = Whole), TurnRefusals),
+    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
+    responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
 )]
 pub(super) async fn whole(
     State(app): State<Arc<App>>,
     owner: Owner,
-    id: SessionId,
+    id: PathParam,
     request: Request,
-) -> Result<Json<Whole>, Refusal> {
+) -> Result<Json<RagAnswer>, Refusal> {
     let (session_id, turn) = start(&app, &owner, Reader::Whole, id, request).await?;
     let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
-    // Nothing was sent yet, so a failure is an HTTP status here, however late it came.
+    // No byte has been sent yet, so a failure becomes an HTTP status, however late it happens.
     let collected = collected.into_result()?;
     let metadata = collected.end.metadata;
     let events = collected.events.into_iter().map(|(event, timestamp)| {
@@ -112,7 +108,7 @@ pub(super) async fn whole(
         }
         record
     });
-    Ok(Json(Whole {
+    Ok(Json(RagAnswer {
         session_id,
         mode: MODE,
         answer: collected.text,
@@ -122,24 +118,27 @@ pub(super) async fn whole(
     }))
 }
 
-/// Everything up to the moment at which the response begins.
+/// Starts the turn, up to the moment at which the response begins.
 async fn start(
     app: &App,
     owner: &Owner,
     reader: Reader,
-    id: SessionId,
+    id: PathParam,
     request: Request,
 ) -> Result<(String, Turn), Refusal> {
-    let message: Message = start::read(app, Holds::Question, request).await?;
-    let session_id = start::session_id(id.map(|Path(id)| id).ok())?;
-    let asked = Asked {
-        effort: message.reasoning_effort,
-        review: message.review_enabled,
-        // The ADR has no such event, and its trailer no place for one that comes after the text.
-        verify: message.review_enabled,
-        names_mode: Some(MODE),
-        shape: as_in_the_adr,
-        ..Asked::new(message.prompt).memory(Memory::Session(session_id.clone()))
+    let body: RagQuestion = request::read_question(app, BodyKind::Question, request).await?;
+    let session_id = request::session_id(id)?;
+    let question = Question {
+        effort: body.reasoning_effort,
+        review: body.review_enabled,
+        // The ADR has no event for a verification, and no events after the text.
+        verify: body.review_enabled,
+        ..Question::new(body.prompt)
     };
-    Ok((session_id, start::start(app, owner, reader, asked).await?))
+    let turn_request = TurnRequest {
+        fallback_mode: Some(MODE),
+        metadata: adr_metadata,
+        ..TurnRequest::new(question).conversation(Conversation::Session(session_id.clone()))
+    };
+    Ok((session_id, start::start(app, owner, reader, turn_request).await?))
 }

@@ -1,7 +1,7 @@
-//! Where a reader that comes back goes on: `?from=N`, or `Last-Event-ID` as an `EventSource` sends it.
+//! Where a client resumes: `?from=N`, or `Last-Event-ID` as an `EventSource` sends it.
 //!
-//! What cannot be understood is refused: a reader that is given another place than the one it meant has a hole in its answer, or
-//! reads a part of it twice.
+//! A malformed value is refused: at any other index than the intended one, the client would miss a part
+//! of the answer or read it twice.
 
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -9,10 +9,10 @@ use super::refusal::Refusal;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The index of the frame to begin with; 0 where the request names none.
+/// Returns the index of the first frame to send; 0 if the request has neither value.
 ///
-/// `Last-Event-ID` names the last frame that was read, so the next one is meant. It wins over `from`, since an `EventSource` keeps its
-/// URL; but where it lies before what `from` says was read already, one of them is a mistake.
+/// `Last-Event-ID` is the last frame that the client read, so the next one is sent. It overrides `from`,
+/// because an `EventSource` reconnects with the same URL. If it is before `from`, one of them is wrong.
 pub(super) fn cursor(query: &[(String, String)], headers: &HeaderMap) -> Result<u64, Refusal> {
     let mut from = query.iter().filter(|(name, _)| name == "from");
     let mut last = headers.get_all(LAST_EVENT_ID).iter();
@@ -31,7 +31,7 @@ pub(super) fn cursor(query: &[(String, String)], headers: &HeaderMap) -> Result<
     }
 }
 
-/// Decimal digits without sign, leading zero or space, as far as 64 bits go.
+/// Parses decimal digits without a sign, leading zeros or spaces, up to 64 bits.
 fn index(text: &[u8]) -> Result<u64, Refusal> {
     let is_plain =
         !text.is_empty() && text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text[0] != b'0');
@@ -46,7 +46,7 @@ fn bad() -> Refusal {
     Refusal::permanent(
         StatusCode::BAD_REQUEST,
         "bad_cursor",
-        "`from` and `Last-Event-ID` are one whole number each, and agree.",
+        "`from` and `Last-Event-ID` must each be one whole number and must agree.",
     )
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_a_plain_number() {
+    fn an_index_is_a_plain_number() {
         assert_eq!(read(&[], &[]), Some(0));
         assert_eq!(read(&["0"], &[]), Some(0));
         assert_eq!(read(&["7"], &[]), Some(7));
@@ -98,13 +98,13 @@ mod tests {
         assert_eq!(
             read(&[], &[b"18446744073709551615"]),
             None,
-            "there is none after it"
+            "no index comes after it"
         );
         assert_eq!(read(&[], &[b"\xff"]), None);
     }
 
     #[test]
-    fn two_of_them_agree_or_are_refused() {
+    fn two_values_must_agree() {
         assert_eq!(read(&["3"], &[b"9"]), Some(10));
         assert_eq!(read(&["3"], &[b"2"]), Some(3));
         assert_eq!(read(&["3"], &[b"1"]), None);

@@ -1,4 +1,4 @@
-//! Documents: adding, listing, removing, and opening what a citation points at.
+//! Documents: adding, listing and removing them, and opening the passage of a citation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,46 +10,46 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, StatusCode};
+use ragwire::Failure;
 use ragwire_rag::{Document, Library};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::body;
 use super::refusal::Refusal;
-use super::shapes;
+use super::request::PathParam;
+use super::schemas;
 use crate::app::App;
-use crate::ingest::{AddError, add};
+use crate::ingest::{AddError, AddErrorKind, add};
 
-/// What a client is told to wait while all places for uploads are taken.
+/// The `retry-after` while all permits for uploads are taken.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// What stands around the files in a multipart body, for each: boundary and headers.
+/// Size of the boundary and the headers of each part in a multipart body.
 const PART_BYTES: usize = 1024;
 
 /// The longest name that `Library::add` accepts, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// `?name=` of an upload that is one file.
+/// The query `?name=` of an upload with one file.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Named {
+pub(super) struct UploadQuery {
     name: Option<String>,
 }
 
-/// What became of an upload.
+/// The outcome of an upload.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Uploaded)]
 struct Uploaded {
-    #[schema(value_type = Vec<shapes::Document>)]
+    #[schema(value_type = Vec<schemas::Document>)]
     documents: Vec<Document>,
-    /// Files that were not taken. The others were.
+    /// Files that could not be added. The others were added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
-    failed: Vec<Failed>,
+    failed: Vec<FailedFile>,
 }
 
-/// A file that was not taken.
+/// A file that could not be added.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FailedFile)]
-struct Failed {
+struct FailedFile {
     name: String,
     code: String,
     message: String,
@@ -61,7 +61,7 @@ struct Failed {
     path = "/v1/documents",
     tag = "documents",
     operation_id = "documents",
-    responses((status = 200, description = "All documents", body = shapes::Documents)),
+    responses((status = 200, description = "All documents", body = schemas::Documents)),
 )]
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     Json(serde_json::json!({ "documents": app.library.list() })).into_response()
@@ -75,23 +75,20 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     operation_id = "removeDocument",
     params(("document_id" = String, Path, description = "The document")),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 404, description = "There is no such document", body = shapes::Refused),
-        (status = 500, description = "The library cannot be written", body = shapes::Refused),
+        (status = 204, description = "The document was removed"),
+        (status = 404, description = "The document does not exist", body = schemas::Refused),
+        (status = 500, description = "The library cannot be written", body = schemas::Refused),
     ),
 )]
-pub(super) async fn remove(
-    State(app): State<Arc<App>>,
-    ids: Result<Path<String>, PathRejection>,
-) -> Result<StatusCode, Refusal> {
-    let Path(document_id) = ids.map_err(|_| no_document())?;
+pub(super) async fn remove(State(app): State<Arc<App>>, id: PathParam) -> Result<StatusCode, Refusal> {
+    let Path(document_id) = id.map_err(|_| unknown_document())?;
     let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
     match removed.map_err(|error| Refusal::internal(&error))? {
         true => {
             app.followers.reconcile().await;
             Ok(StatusCode::NO_CONTENT)
         }
-        false => Err(no_document()),
+        false => Err(unknown_document()),
     }
 }
 
@@ -106,24 +103,24 @@ pub(super) async fn remove(
         ("chunk_id" = String, Path, description = "The passage, section or sentence"),
     ),
     responses(
-        (status = 200, description = "The passage", body = shapes::Chunk),
-        (status = 404, description = "There is no such document or passage", body = shapes::Refused),
-        (status = 500, description = "The library cannot be read", body = shapes::Refused),
+        (status = 200, description = "The passage", body = schemas::Chunk),
+        (status = 404, description = "The document or the passage does not exist", body = schemas::Refused),
+        (status = 500, description = "The library cannot be read", body = schemas::Refused),
     ),
 )]
 pub(super) async fn chunk(
     State(app): State<Arc<App>>,
     ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Refusal> {
-    let Path((document_id, chunk_id)) = ids.map_err(|_| no_document())?;
-    let found = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
-    match found.map_err(|error| Refusal::internal(&error))? {
+    let Path((document_id, chunk_id)) = ids.map_err(|_| unknown_document())?;
+    let chunk = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
+    match chunk.map_err(|error| Refusal::internal(&error))? {
         Some(chunk) if chunk.document_id == document_id => Ok(Json(chunk).into_response()),
-        _ => Err(no_document()),
+        _ => Err(unknown_document()),
     }
 }
 
-/// Adds documents. One of a name that is there already takes its place.
+/// Adds documents. A document replaces an earlier one with the same name.
 #[utoipa::path(
     post,
     path = "/v1/documents",
@@ -131,10 +128,10 @@ pub(super) async fn chunk(
     operation_id = "addDocuments",
     params(
         ("name" = Option<String>, Query, description = "The name of the one file that is the body"),
-        ("x-filename" = Option<String>, Header, description = "The same, percent-encoded"),
+        ("x-filename" = Option<String>, Header, description = "The name, percent-encoded"),
     ),
     request_body(description = "A form of files, or one file", content(
-        (shapes::UploadForm = "multipart/form-data"),
+        (schemas::UploadForm = "multipart/form-data"),
         (String = "text/markdown"),
         (String = "text/plain"),
         (String = "text/html"),
@@ -143,35 +140,35 @@ pub(super) async fn chunk(
         (String = "application/octet-stream"),
     )),
     responses(
-        (status = 201, description = "What was taken, and what was not", body = Uploaded),
-        (status = 400, description = "The body broke off, or the form is not well-formed", body = shapes::Refused),
-        (status = 408, description = "The body did not arrive in time", body = shapes::Refused),
-        (status = 413, description = "The body or what is in it is too large", body = shapes::Refused),
-        (status = 415, description = "No such kind of file is read", body = shapes::Refused),
-        (status = 422, description = "The file cannot be read, or has no name", body = shapes::Refused),
-        (status = 500, description = "The library cannot be written, or the file not be read", body = shapes::Refused),
-        (status = 503, description = "Too many uploads are being taken; `retry-after` says when to ask again", body = shapes::Refused),
-        (status = 507, description = "The library is full", body = shapes::Refused),
+        (status = 201, description = "The added documents, and the files that failed", body = Uploaded),
+        (status = 400, description = "The body is incomplete, or the form is malformed", body = schemas::Refused),
+        (status = 408, description = "The body did not arrive in time", body = schemas::Refused),
+        (status = 413, description = "The body or a file in it is too large", body = schemas::Refused),
+        (status = 415, description = "The file type is not supported", body = schemas::Refused),
+        (status = 422, description = "The file cannot be read, or has no name", body = schemas::Refused),
+        (status = 500, description = "The library cannot be written, or the reading process failed", body = schemas::Refused),
+        (status = 503, description = "Too many concurrent uploads; `retry-after` says when to retry", body = schemas::Refused),
+        (status = 507, description = "The library is full", body = schemas::Refused),
     ),
 )]
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
-    query: Result<Query<Named>, QueryRejection>,
+    query: Result<Query<UploadQuery>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let Ok(_place) = Arc::clone(&app.uploads).try_acquire_owned() else {
+    let Ok(_permit) = Arc::clone(&app.uploads).try_acquire_owned() else {
         body::linger(&head.headers, body).await;
-        return Err(Refusal::passing(
+        return Err(Refusal::temporary(
             StatusCode::SERVICE_UNAVAILABLE,
             "busy",
-            "Too many uploads are being taken. Please retry in a moment.",
+            "Too many concurrent uploads. Please retry in a moment.",
         )
         .retry_after(RETRY_AFTER));
     };
     let media_type = body::media_type(&head.headers);
     let multipart = media_type.as_deref() == Some("multipart/form-data");
-    let around = if multipart {
+    let envelope = if multipart {
         PART_BYTES * (*app.settings.max_upload_files + 1)
     } else {
         0
@@ -185,12 +182,12 @@ pub(super) async fn upload(
              application/octet-stream.",
         ));
     }
-    let max_bytes = *app.settings.max_upload_size + around;
+    let max_bytes = *app.settings.max_upload_size + envelope;
     let bytes = body::read(&head.headers, body, max_bytes, *app.settings.body_timeout).await?;
     let files = if multipart {
         parts(&head.headers, bytes, *app.settings.max_upload_files).await?
     } else {
-        let Query(Named { name }) = query.unwrap_or_default();
+        let Query(UploadQuery { name }) = query.unwrap_or_default();
         vec![(name_of(name, &head.headers)?, bytes)]
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
@@ -203,13 +200,13 @@ pub(super) async fn upload(
     if !documents.is_empty() {
         app.followers.reconcile().await;
     }
-    // What was taken stays, whatever became of the rest.
+    // The upload succeeds if at least one document was added.
     if documents.is_empty()
         && let Some((name, error)) = failed.first()
     {
         return Err(refusal_of(name, error));
     }
-    let failed = failed.into_iter().map(|(name, error)| Failed {
+    let failed = failed.into_iter().map(|(name, error)| FailedFile {
         name,
         code: error.code().to_owned(),
         message: error.to_string(),
@@ -219,22 +216,19 @@ pub(super) async fn upload(
 }
 
 fn refusal_of(name: &str, error: &AddError) -> Refusal {
-    let status = match error.code() {
-        "unsupported_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "file_too_large" | "too_much_text" | "too_many_blocks" | "too_many_pages" => {
-            StatusCode::PAYLOAD_TOO_LARGE
-        }
-        "library_full" => StatusCode::INSUFFICIENT_STORAGE,
-        "extract_failed" | "library_storage" | "library_damaged" => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    let status = match error.kind() {
+        AddErrorKind::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        AddErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        AddErrorKind::LibraryFull => StatusCode::INSUFFICIENT_STORAGE,
+        AddErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
+        AddErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    let mut refusal = Refusal::permanent(status, "", format!("{name}: {error}."));
-    refusal.failure.kind = error.code().to_owned().into();
-    refusal.failure.recoverable = status == StatusCode::INTERNAL_SERVER_ERROR;
-    refusal
+    let mut failure = Failure::new(error.code().to_owned(), format!("{name}: {error}."));
+    failure.recoverable = error.kind() == AddErrorKind::Internal;
+    Refusal::new(status, failure)
 }
 
-/// A browser and curl say what they think of the name; what the file is, its content decides.
+/// Checks the declared type, which browsers and curl guess from the name. The content decides later.
 fn is_document(media_type: Option<&str>) -> bool {
     matches!(
         media_type,
@@ -256,13 +250,14 @@ async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Ve
         .get(http::header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let boundary = multer::parse_boundary(content_type).map_err(|_| bad("The boundary is missing."))?;
+    let boundary =
+        multer::parse_boundary(content_type).map_err(|_| bad("The multipart boundary is missing."))?;
     let whole = stream::iter([Ok::<_, std::convert::Infallible>(bytes)]);
     let mut multipart = multer::Multipart::new(whole, boundary);
     let mut files = Vec::new();
-    let broken = |_| bad("The multipart body is not well-formed.");
+    let broken = |_| bad("The multipart body is malformed.");
     while let Some(field) = multipart.next_field().await.map_err(broken)? {
-        // A form may have other fields; a file is what has a file name.
+        // Only parts with a file name are files; a form may have other fields.
         let Some(name) = field.file_name().map(str::to_owned) else {
             continue;
         };
@@ -270,13 +265,13 @@ async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Ve
             return Err(Refusal::permanent(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "too_many_files",
-                format!("An upload has at most {max_files} files."),
+                format!("An upload may have at most {max_files} files."),
             ));
         }
         files.push((clean_name(&name)?, field.bytes().await.map_err(broken)?));
     }
     if files.is_empty() {
-        return Err(bad("The upload holds no file."));
+        return Err(bad("The upload contains no file."));
     }
     Ok(files)
 }
@@ -293,7 +288,8 @@ fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal
     clean_name(&query.or_else(header).unwrap_or_default())
 }
 
-/// The last part of a path, since some clients send all of it; nothing that could disturb a line of a log or a list.
+/// Returns the last part of a path, because some clients send the whole path, without control characters,
+/// which could break a line of a log or a list.
 fn clean_name(name: &str) -> Result<String, Refusal> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
@@ -307,7 +303,7 @@ fn clean_name(name: &str) -> Result<String, Refusal> {
     Ok(name)
 }
 
-fn no_document() -> Refusal {
+fn unknown_document() -> Refusal {
     Refusal::permanent(
         StatusCode::NOT_FOUND,
         "not_found",
@@ -315,7 +311,7 @@ fn no_document() -> Refusal {
     )
 }
 
-/// The library reads and writes a file, which does not belong on the threads that serve.
+/// Runs blocking work on the library outside the threads that serve requests.
 async fn with_library<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Library) -> T + Send + 'static,
@@ -331,7 +327,7 @@ mod tests {
     use super::clean_name;
 
     #[test]
-    fn names_are_file_names() {
+    fn names_are_reduced_to_file_names() {
         for (name, clean) in [
             ("a.md", "a.md"),
             ("../../etc/passwd", "passwd"),

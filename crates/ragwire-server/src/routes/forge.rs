@@ -1,4 +1,4 @@
-//! `POST /api/query/stream`: the route of Forge.
+//! `POST /api/query/stream`: the route of Forge (see docs/protocols.md).
 
 use std::sync::Arc;
 
@@ -13,17 +13,18 @@ use utoipa::ToSchema;
 use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Asked, Holds, Reader};
+use super::request::{self, BodyKind};
+use super::schemas;
+use super::start::{self, Reader};
 use crate::app::App;
+use crate::orchestrator::Question;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = ForgeQuery)]
-struct Query {
-    /// The question, in words.
+struct ForgeQuery {
+    /// The question.
     query: String,
-    #[schema(value_type = Option<shapes::Mode>)]
+    #[schema(value_type = Option<schemas::Mode>)]
     mode: Option<Mode>,
 }
 
@@ -33,9 +34,9 @@ struct Query {
     path = "/api/query/stream",
     tag = "forge",
     operation_id = "forge",
-    request_body(content = Query, example = json!({ "query": "What is the commit rule?", "mode": "agentic" })),
+    request_body(content = ForgeQuery, example = json!({ "query": "What is the commit rule?", "mode": "agentic" })),
     responses(
-        (status = 200, description = "Forge's events", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+        (status = 200, description = "Forge's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&Forge::default()))))),
         TurnRefusals,
     ),
@@ -45,13 +46,14 @@ pub(super) async fn stream(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let query: Query = start::read(&app, Holds::Question, request).await?;
-    let asked = Asked {
-        // As its page expects them.
+    let body: ForgeQuery = request::read_question(&app, BodyKind::Question, request).await?;
+    let question = Question {
+        mode: body.mode,
+        // Forge's page expects the sources after the answer.
         sources_last: true,
-        ..Asked::new(query.query).mode(query.mode)
+        ..Question::new(body.query)
     };
-    // Its page reconnects, and does so by the turn's id.
-    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
+    // Forge's page reconnects by the turn's id.
+    let turn = start::start(&app, &owner, Reader::Returning, question).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))
 }

@@ -1,8 +1,8 @@
-//! Messages as chat clients send them, which hold the conversation themselves: the last one of the user is the question, and what
-//! stands before it was said before.
+//! The messages of chat clients that store the conversation themselves.
 //!
-//! Only what users and assistants said is taken: this pipeline has no model that a `system` message could instruct, and the
-//! client's tools are none of its own. What follows the question is passed over.
+//! The last message of the user is the question, and the messages before it are the history. Only
+//! messages of users and assistants count: the pipeline has no model that a `system` message could
+//! instruct, and it does not call the client's tools. Messages after the question are ignored.
 
 use std::fmt;
 
@@ -15,34 +15,37 @@ use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
-use super::answers::{Given, Verdict};
+use super::answers::{HumanAnswer, Verdict};
 use super::refusal::Refusal;
-use super::start::{Asked, Memory, invalid};
+use super::request::invalid;
+use super::start::{Conversation, TurnRequest};
+use crate::orchestrator::Question;
 
-/// Longest type of a part that a refusal quotes.
+/// Longest part type that a refusal quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 64;
-/// Between two texts of one message.
-const BETWEEN_PARTS: &str = "\n";
+/// Separator between the texts of one message.
+const PART_SEPARATOR: &str = "\n";
 
-/// Who wrote a message, in the words of all clients together.
+/// The author of a message: the roles of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Speaker {
-    /// Who asks.
+#[schema(as = Speaker)]
+pub(super) enum ChatRole {
+    /// The user.
     User,
-    /// Who answers.
+    /// The assistant.
     Assistant,
     /// Instructions for a model.
     System,
-    /// The same, by its newer name.
+    /// The newer name of `system`.
     Developer,
-    /// What a tool of the client returned.
+    /// The result of a tool of the client.
     Tool,
-    /// The same, by its older name.
+    /// The older name of `tool`.
     Function,
-    /// Something that the client shows.
+    /// An activity that the client shows.
     Activity,
-    /// Thoughts of a model.
+    /// The reasoning of a model.
     Reasoning,
 }
 
@@ -50,7 +53,7 @@ pub(super) enum Speaker {
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ChatMessage)]
 pub(super) struct Message {
-    role: Speaker,
+    role: ChatRole,
     /// A string or a list of parts. An assistant that only called tools may have none.
     #[serde(default)]
     #[schema(schema_with = content)]
@@ -61,58 +64,58 @@ pub(super) struct Message {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct UiMessage {
     pub(super) id: Option<String>,
-    pub(super) role: Speaker,
+    pub(super) role: ChatRole,
     parts: Vec<UiPart>,
 }
 
-/// One part of it. Of a tool that asked a human it has the answer.
+/// One part of a message. The part of a tool that asked a human contains the answer.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = UiMessagePart)]
 struct UiPart {
     #[serde(flatten)]
     part: Part,
-    /// Of a tool: its name.
+    /// For a tool: its name.
     #[serde(default, rename = "toolName")]
     #[schema(value_type = Option<String>)]
     tool_name: Value,
-    /// Of a tool: the call, which is the question's `request_id`.
+    /// For a tool: the id of the call, which is the question's `request_id`.
     #[serde(default, rename = "toolCallId")]
     #[schema(value_type = Option<String>)]
     tool_call_id: Value,
-    /// Of a tool: `approval-responded` has a human's verdict, `output-available` an answer in words.
+    /// For a tool: `approval-responded` with a human's verdict, `output-available` with a text.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     state: Value,
-    /// Of a tool: `{id, approved}`.
+    /// For a tool: `{id, approved}`.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     approval: Value,
-    /// Of a tool: what it returned.
+    /// For a tool: its result.
     #[serde(default)]
     output: Value,
 }
 
 impl UiMessage {
-    /// The answers in it to what a turn asked a human.
-    pub(super) fn answers(&self) -> Vec<Given> {
+    /// Returns the answers of a human in this message.
+    pub(super) fn answers(&self) -> Vec<HumanAnswer> {
         self.parts.iter().filter_map(UiPart::answer).collect()
     }
 }
 
 impl UiPart {
-    fn answer(&self) -> Option<Given> {
+    fn answer(&self) -> Option<HumanAnswer> {
         if self.part.r#type != "dynamic-tool" || self.tool_name != AiSdk::ASK_TOOL {
             return None;
         }
-        let answer = match self.state.as_str()? {
-            "approval-responded" => Verdict::Approved(self.approval.get("approved")?.as_bool()?),
-            "output-available" => Verdict::Said(self.output.clone()),
-            "output-denied" => Verdict::Approved(false),
+        let verdict = match self.state.as_str()? {
+            "approval-responded" => Verdict::Approval(self.approval.get("approved")?.as_bool()?),
+            "output-available" => Verdict::Response(self.output.clone()),
+            "output-denied" => Verdict::Approval(false),
             _ => return None,
         };
-        Some(Given {
+        Some(HumanAnswer {
             request_id: self.tool_call_id.as_str()?.to_owned(),
-            answer,
+            verdict,
         })
     }
 }
@@ -122,24 +125,24 @@ impl UiPart {
 #[schema(as = MessagePart)]
 pub(super) struct Part {
     r#type: String,
-    /// What a part of the type `text` says.
+    /// The text, for the type `text`.
     text: Option<String>,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug)]
 enum Content {
     Text(String),
     Parts(Vec<Part>),
-    /// Of an activity.
+    /// The content of an activity.
     Object,
 }
 
-/// The schema of [`Content`].
+/// Returns the schema of [`Content`].
 fn content() -> Schema {
     let of = |kind| ObjectBuilder::new().schema_type(kind);
     OneOfBuilder::new()
-        .description(Some("Of a user a string or a list of parts."))
+        .description(Some("For a user, a string or a list of parts."))
         .item(of(Type::String))
         .item(ArrayBuilder::new().items(Ref::from_schema_name("MessagePart")))
         .item(of(Type::Object))
@@ -159,7 +162,7 @@ impl<'de> Deserialize<'de> for Content {
     }
 }
 
-/// By hand, because an untagged enum says of a mistake only that nothing matched.
+/// Written by hand, because the error of an untagged enum only says that no variant matched.
 struct ContentVisitor;
 
 impl<'de> Visitor<'de> for ContentVisitor {
@@ -195,52 +198,54 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-impl From<Message> for (Speaker, Content) {
+impl From<Message> for (ChatRole, Content) {
     fn from(message: Message) -> Self {
         (message.role, message.content)
     }
 }
 
-impl From<UiMessage> for (Speaker, Content) {
+impl From<UiMessage> for (ChatRole, Content) {
     fn from(message: UiMessage) -> Self {
         let parts = message.parts.into_iter().map(|part| part.part);
         (message.role, Content::Parts(parts.collect()))
     }
 }
 
-/// The question, with what was said before it.
-#[expect(private_bounds, reason = "the two kinds of messages are all there is")]
-pub(super) fn asked<M: Into<(Speaker, Content)>>(messages: Vec<M>) -> Result<Asked, Refusal> {
-    let mut messages: Vec<(Speaker, Content)> = messages.into_iter().map(Into::into).collect();
-    let Some(last) = messages
-        .iter()
-        .rposition(|(speaker, _)| *speaker == Speaker::User)
-    else {
-        return Err(invalid("None of the messages is the user's."));
+/// Returns the question with the messages before it.
+#[expect(private_bounds, reason = "there are only two types of messages")]
+pub(super) fn turn_request<M: Into<(ChatRole, Content)>>(messages: Vec<M>) -> Result<TurnRequest, Refusal> {
+    let mut messages: Vec<(ChatRole, Content)> = messages.into_iter().map(Into::into).collect();
+    let Some(last) = messages.iter().rposition(|(role, _)| *role == ChatRole::User) else {
+        return Err(invalid("The messages contain none of the user."));
     };
     messages.truncate(last + 1);
-    let mut said = Vec::new();
-    for (speaker, content) in messages {
-        let (role, text) = match speaker {
-            Speaker::User => (session::Role::User, typed(content)?),
-            Speaker::Assistant => (session::Role::Assistant, answered(content)),
-            _ => continue,
+    let mut earlier = Vec::new();
+    for (role, content) in messages {
+        let (role, text) = match role {
+            ChatRole::User => (session::Role::User, user_text(content)?),
+            ChatRole::Assistant => (session::Role::Assistant, assistant_text(content)),
+            ChatRole::System
+            | ChatRole::Developer
+            | ChatRole::Tool
+            | ChatRole::Function
+            | ChatRole::Activity
+            | ChatRole::Reasoning => continue,
         };
-        said.push(session::Message::new(role, text));
+        earlier.push(session::Message::new(role, text));
     }
-    let prompt = said.pop().map(|said| said.text).unwrap_or_default();
-    said.retain(|said| !said.text.is_empty());
-    Ok(Asked::new(prompt).memory(Memory::Given(said)))
+    let prompt = earlier.pop().map(|message| message.text).unwrap_or_default();
+    earlier.retain(|message| !message.text.is_empty());
+    Ok(TurnRequest::new(Question::new(prompt)).conversation(Conversation::Provided(earlier)))
 }
 
-/// What a user said. An attachment is refused: an answer that leaves it out would look as if it had been read.
-fn typed(content: Content) -> Result<String, Refusal> {
+/// Returns the text of a user. Refuses attachments: the answer would look as if they had been read.
+fn user_text(content: Content) -> Result<String, Refusal> {
     let parts = match content {
         Content::Text(text) => return Ok(text),
         Content::Parts(parts) => parts,
         Content::Object => {
             return Err(invalid(
-                "The content of a user's message is a string or a list of parts.",
+                "The content of a user's message must be a string or a list of parts.",
             ));
         }
     };
@@ -249,27 +254,27 @@ fn typed(content: Content) -> Result<String, Refusal> {
         match (&*part.r#type, part.text) {
             ("text", Some(text)) => texts.push(text),
             ("text", None) => return Err(invalid("A part of the type `text` has no text.")),
-            // What an application says to itself.
+            // Data of the application itself.
             (kind, _) if kind.starts_with("data-") => {}
             (kind, _) => {
                 let kind = &kind[..kind.floor_char_boundary(MAX_QUOTED_BYTES)];
                 return Err(invalid(format!(
-                    "A user's message has parts of the type `text`; `{kind}` cannot be read."
+                    "A user's message may only have parts of the type `text`, not `{kind}`."
                 )));
             }
         }
     }
-    Ok(texts.join(BETWEEN_PARTS))
+    Ok(texts.join(PART_SEPARATOR))
 }
 
-/// What an assistant said: its tools, thoughts and sources are not repeated.
-fn answered(content: Content) -> String {
+/// Returns the text of an assistant, without its tools, reasoning and sources.
+fn assistant_text(content: Content) -> String {
     match content {
         Content::Text(text) => text,
         Content::Parts(parts) => {
             let texts = parts.into_iter().filter(|part| part.r#type == "text");
             let texts: Vec<String> = texts.filter_map(|part| part.text).collect();
-            texts.join(BETWEEN_PARTS)
+            texts.join(PART_SEPARATOR)
         }
         Content::Object => String::new(),
     }
@@ -297,14 +302,18 @@ mod tests {
             ] },
             { "role": "assistant", "content": "begun" },
         ]);
-        let asked = asked(serde_json::from_value::<Vec<Message>>(messages).unwrap()).unwrap();
-        assert_eq!(asked.prompt, "Two?\nThree?");
-        let Memory::Given(said) = asked.memory else {
-            panic!("{:?}", asked.memory)
+        let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
+        let request = turn_request(messages).unwrap();
+        assert_eq!(request.question.prompt, "Two?\nThree?");
+        let Conversation::Provided(earlier) = request.conversation else {
+            panic!("{:?}", request.conversation)
         };
-        let said: Vec<_> = said.iter().map(|said| (said.role, &*said.text)).collect();
+        let earlier: Vec<_> = earlier
+            .iter()
+            .map(|message| (message.role, &*message.text))
+            .collect();
         assert_eq!(
-            said,
+            earlier,
             [
                 (session::Role::User, "One?"),
                 (session::Role::Assistant, "1.\n2."),

@@ -1,25 +1,26 @@
-//! The routes, and what they have in common.
+//! The routes.
 //!
 //! | route | file |
 //! |---|---|
 //! | `POST /v1/rag/sessions/{session_id}/messages/stream` and its JSON twin | `chat.rs` |
 //! | `POST /v1/turns` | `native.rs` |
-//! | `GET /v1/turns/{turn_id}/stream`, `POST …/stop` | `resume.rs`, with the place to go on from `cursor.rs` |
+//! | `GET /v1/turns/{turn_id}/stream`, `POST …/stop` | `resume.rs`, with the index from `cursor.rs` |
 //! | `POST /v1/turns/{turn_id}/answer` | `answers.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
 //! | `POST /api/chat`, what it resumes and what stops it | `ai_sdk.rs` |
 //! | `POST /ag-ui` | `ag_ui.rs` |
 //! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
-//! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs` |
+//! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs`, with `session.rs` |
 //! | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | `trustgraph.rs` |
 //! | `/eve/v1/…` | `eve.rs` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
-//! | `GET /openapi.json` | `openapi.rs`, with the shapes of `shapes.rs` |
+//! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
 //! | `GET /healthz` | here |
 //!
-//! Every route that answers a question goes through `start.rs`; those whose clients send all messages along read them with
-//! `messages.rs`. Whose a request is, `owner.rs` says.
+//! `request.rs` and `body.rs` read requests, `owner.rs` determines their owner, `start.rs` starts every
+//! turn, and `refusal.rs` holds all refusals. Routes whose clients send the whole conversation parse it
+//! with `messages.rs`.
 
 mod ag_ui;
 mod ai_sdk;
@@ -30,6 +31,7 @@ mod cursor;
 mod documents;
 mod eve;
 mod forge;
+mod lane;
 mod messages;
 mod native;
 mod openai;
@@ -37,11 +39,14 @@ mod openapi;
 mod owner;
 mod page;
 pub mod refusal;
+mod request;
 mod resume;
+mod schemas;
+mod session;
 mod session_chat;
-mod shapes;
 mod start;
 pub mod trustgraph;
+mod wires;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -58,9 +63,11 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::guard::{Guard, guard};
+use openapi::Document;
 use refusal::Refusal;
 
-/// Every route of the server. What stands at its handler is also what `openapi.rs` tells of it.
+/// Returns every route of the server. The attributes of its handler are also its entry in the OpenAPI
+/// document.
 fn table() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(chat::stream))
@@ -77,8 +84,8 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(openai::completions))
         .routes(routes!(openai::models))
         .routes(routes!(openai::model))
-        .routes(routes!(session_chat::begin))
-        .routes(routes!(session_chat::show))
+        .routes(routes!(session_chat::create))
+        .routes(routes!(session_chat::get))
         .routes(routes!(session_chat::stream))
         .routes(routes!(session_chat::whole))
         .routes(routes!(session_chat::status))
@@ -87,7 +94,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(eve::health))
         .routes(routes!(eve::info))
         .routes(routes!(eve::create))
-        .routes(routes!(eve::go_on))
+        .routes(routes!(eve::continue_session))
         .routes(routes!(eve::stream))
         .routes(routes!(eve::cancel))
         .routes(routes!(documents::list, documents::upload))
@@ -98,17 +105,19 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .merge(page::routes())
 }
 
-/// All routes, behind the guard. `address` is the one listened on; `gateway` serves the sockets.
+/// Returns all routes behind the guard. `address` is the address listened on, and `gateway` serves the
+/// WebSockets.
 pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
-    let (routes, _) = table().split_for_parts();
+    let (routes, document) = table().split_for_parts();
     let routes = routes
         .layer(Extension(gateway.clone()))
+        .layer(Extension(Document::new(document)))
         .method_not_allowed_fallback(async || {
             Refusal::permanent(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "method_not_allowed",
-                "This route does not take that method.",
+                "This route does not support that method.",
             )
         })
         .fallback(async || Refusal::permanent(StatusCode::NOT_FOUND, "not_found", "There is no such route."))
@@ -120,7 +129,7 @@ pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router 
     routes.layer(axum::middleware::from_fn_with_state(guarding, guard))
 }
 
-/// How the server is.
+/// The state of the server.
 #[derive(Debug, Serialize, ToSchema)]
 struct Health {
     /// `ok` or `shutting_down`.
@@ -130,29 +139,26 @@ struct Health {
     active_turns: usize,
 }
 
-/// 200 while the server takes questions, 503 while it goes down. A full server is healthy.
+/// Returns 200 while the server accepts questions and 503 while it shuts down. A full server is healthy.
 #[utoipa::path(
     get,
     path = "/healthz",
     tag = "server",
     operation_id = "health",
     responses(
-        (status = 200, description = "It takes questions", body = Health),
-        (status = 503, description = "It is going down", body = Health),
+        (status = 200, description = "The server accepts questions", body = Health),
+        (status = 503, description = "The server is shutting down", body = Health),
     ),
 )]
 async fn health(State(app): State<Arc<App>>) -> Response {
-    let closed = app
-        .turns
-        .check()
-        .is_err_and(|rejected| rejected.failure.kind != ragwire::FailureKind::Busy);
-    let status = if closed {
+    let is_shutting_down = app.is_shutting_down();
+    let status = if is_shutting_down {
         StatusCode::SERVICE_UNAVAILABLE
     } else {
         StatusCode::OK
     };
     let health = Health {
-        status: if closed { "shutting_down" } else { "ok" },
+        status: if is_shutting_down { "shutting_down" } else { "ok" },
         documents: app.library.list().len(),
         chunks: app.library.chunk_count(),
         active_turns: app.turns.active(),

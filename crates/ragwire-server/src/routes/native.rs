@@ -1,6 +1,7 @@
-//! `POST /v1/turns`: a question on the wires of our own, chosen by the reader's `Accept`.
+//! `POST /v1/turns`: a question on ragwire's own wires, negotiated by `Accept`.
 //!
-//! `Prefer: respond-async` (RFC 7240) only begins the turn and says where it is read: an `EventSource` cannot post.
+//! With `Prefer: respond-async` (RFC 7240) the response only says where the turn is read, because an
+//! `EventSource` cannot post.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::event::Mode;
-use ragwire::http::{AnyWire, TURN_HEADER, negotiate};
+use ragwire::http::{TURN_HEADER, negotiate};
 use ragwire::{Framed, Ndjson, Sse, Turn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,66 +20,68 @@ use utoipa::ToSchema;
 use super::openapi::{TurnRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Asked, Holds, Memory, Reader};
+use super::request::{self, BodyKind};
+use super::schemas;
+use super::start::{self, Conversation, Reader, TurnRequest};
+use super::wires::wires;
 use crate::app::App;
-use crate::orchestrator::Effort;
+use crate::orchestrator::{Effort, Question};
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// The one preference that is known.
+/// The only preference that is supported.
 const RESPOND_ASYNC: &str = "respond-async";
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Question)]
-struct Message {
-    /// The question, in words.
+struct QuestionBody {
+    /// The question.
     prompt: String,
-    /// Only where the question belongs to a conversation.
+    /// The session that the question belongs to, if any.
     session_id: Option<String>,
-    #[schema(value_type = Option<shapes::Mode>)]
+    #[schema(value_type = Option<schemas::Mode>)]
     mode: Option<Mode>,
-    /// As on the routes of ADR 0007.
+    /// The search effort.
     #[serde(default)]
     reasoning_effort: Effort,
-    /// The same; `mode` can only add to it.
+    /// Whether the review of the evidence is reported as `review` events.
     #[serde(default)]
     review_enabled: bool,
 }
 
-/// A turn that was begun.
+/// A turn that has started.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TurnBegun)]
-pub(super) struct Begun {
+pub(super) struct StartedTurn {
     turn: String,
 }
 
-/// Answers a question on the wire of our own that `Accept` chooses.
+/// Answers a question on the wire that `Accept` selects.
 ///
-/// With `Prefer: respond-async` the turn is begun, and read from `location`: within `--disconnect-grace`, without which the preference is not
-/// applied.
+/// With `Prefer: respond-async` the turn only starts, and the client reads it from `location` within
+/// `--disconnect-grace`. If that is 0, the preference is not applied.
 #[utoipa::path(
     post,
     path = "/v1/turns",
     tag = "questions",
     operation_id = "turn",
-    params(("prefer" = Option<String>, Header, description = "`respond-async`: the answer is read from `location`")),
-    request_body(content = Message, example = json!({ "prompt": "What is the commit rule?" })),
+    params(("prefer" = Option<String>, Header, description = "`respond-async`: read the answer from `location`")),
+    request_body(content = QuestionBody, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
-        (status = 200, description = "The turn, live", headers(("x-ragwire-turn" = String, description = "The turn, as the logs name it")),
+        (status = 200, description = "The turn, live", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content(
                 (String = "text/plain", example = json!(example(&Framed::default()))),
                 (String = "text/event-stream", example = json!(example(&Sse::default()))),
                 (String = "application/x-ndjson", example = json!(example(&Ndjson::default()))),
             )),
-        (status = 202, description = "The turn is begun, as `prefer` asked", body = Begun,
+        (status = 202, description = "The turn has started, as `prefer` asked", body = StartedTurn,
             headers(
-                ("location" = String, description = "Where the turn is read"),
+                ("location" = String, description = "Where to read the turn"),
                 ("preference-applied" = String, description = "`respond-async`"),
                 ("x-ragwire-turn" = String, description = "The turn"),
             )),
-        (status = 406, description = "`Accept` takes none of the three", body = shapes::Refused),
+        (status = 406, description = "`Accept` matches none of the three types", body = schemas::Refused),
         TurnRefusals,
     ),
 )]
@@ -87,33 +90,34 @@ pub(super) async fn stream(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    // A turn that nobody reads yet has to outlive that.
+    // Without a grace the turn would end before its first reader.
     let responds_async = prefers_async(request.headers()) && !app.settings.disconnect_grace.is_zero();
     let wire = if responds_async {
         None
     } else {
         Some(negotiate(request.headers(), wires())?)
     };
-    let message: Message = start::read(&app, Holds::Question, request).await?;
-    let memory = match message.session_id {
-        Some(id) => Memory::Session(start::session_id(Some(id))?),
-        None => Memory::Nothing,
+    let body: QuestionBody = request::read_question(&app, BodyKind::Question, request).await?;
+    let conversation = match body.session_id {
+        Some(id) => Conversation::Session(request::check_session_id(id)?),
+        None => Conversation::None,
     };
-    let asked = Asked {
-        effort: message.reasoning_effort,
-        review: message.review_enabled,
-        ..Asked::new(message.prompt).memory(memory)
-    }
-    .mode(message.mode);
-    // Its readers come back by the turn's id.
-    let turn = start::start(&app, &owner, Reader::Returning, asked).await?;
+    let question = Question {
+        effort: body.reasoning_effort,
+        review: body.review_enabled,
+        mode: body.mode,
+        ..Question::new(body.prompt)
+    };
+    let turn_request = TurnRequest::new(question).conversation(conversation);
+    // Clients reconnect by the turn's id.
+    let turn = start::start(&app, &owner, Reader::Returning, turn_request).await?;
     Ok(match wire {
         Some(wire) => turn.respond(wire).map(Body::new),
-        None => begun(&turn),
+        None => accepted(&turn),
     })
 }
 
-fn begun(turn: &Turn) -> Response {
+fn accepted(turn: &Turn) -> Response {
     let turn = turn.id().to_string();
     let headers = [
         (LOCATION, format!("/v1/turns/{turn}/stream")),
@@ -121,25 +125,26 @@ fn begun(turn: &Turn) -> Response {
         (TURN_HEADER, turn.clone()),
         (CACHE_CONTROL, "no-store".to_owned()),
     ];
-    (StatusCode::ACCEPTED, headers, Json(Begun { turn })).into_response()
+    (StatusCode::ACCEPTED, headers, Json(StartedTurn { turn })).into_response()
 }
 
-/// Whether one of the preferences is `respond-async`. Others, and what stands beside it, are passed over, as RFC 7240 asks.
+/// Returns whether one of the preferences is `respond-async`. Other preferences and parameters are
+/// ignored, as RFC 7240 requires.
 fn prefers_async(headers: &HeaderMap) -> bool {
     let mut values = headers
         .get_all(PREFER)
         .iter()
         .filter_map(|value| value.to_str().ok());
     values.any(|value| {
-        unquoted(value).split(',').any(|preference| {
+        strip_quoted(value).split(',').any(|preference| {
             let token = preference.split([';', '=']).next().unwrap_or_default();
             token.trim().eq_ignore_ascii_case(RESPOND_ASYNC)
         })
     })
 }
 
-/// Without what stands in quotes, which may hold separators.
-fn unquoted(value: &str) -> String {
+/// Removes quoted strings, which may contain separators.
+fn strip_quoted(value: &str) -> String {
     let (mut quoted, mut escaped) = (false, false);
     value
         .chars()
@@ -154,15 +159,6 @@ fn unquoted(value: &str) -> String {
         .collect()
 }
 
-/// The server's own order of preference: what `curl` without a header gets comes first.
-pub(super) fn wires() -> [AnyWire; 3] {
-    [
-        Box::new(Framed::default()),
-        Box::new(Sse::default()),
-        Box::new(Ndjson::default()),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
@@ -170,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn preferences_are_read_as_the_rfc_says() {
+    fn preferences_are_parsed_as_rfc_7240_says() {
         let prefers = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for value in values {

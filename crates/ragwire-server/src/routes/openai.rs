@@ -1,17 +1,17 @@
 //! `/v1/chat/completions` and `/v1/models`: what the SDKs of OpenAI and the programs built on them call.
 //!
-//! A key in `authorization` is not looked at: the SDKs send one whether there is a login or not. Every refusal of these routes has
-//! OpenAI's form, which has no place for a request's id; that stands in `x-request-id`, where the SDKs look for it.
+//! The key in `authorization` is ignored: the SDKs always send one. Every refusal of these routes has
+//! OpenAI's form. It has no member for a request id, so that goes into `x-request-id`, where the SDKs look
+//! for it.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ragwire::OpenAi;
 use serde::Deserialize;
@@ -22,19 +22,19 @@ use super::messages::{self, Message};
 use super::openapi::{OpenAiRefusals, example};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Holds, Reader};
+use super::request::{self, BodyKind, PathParam};
+use super::schemas;
+use super::start::{self, Reader};
 use crate::app::App;
 
-/// The only model there is: the pipeline.
+/// The only model: the pipeline.
 const MODEL: &str = "ragwire";
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What is asked for. The parameters of a model are passed over: there is none that they could change.
+/// The request. Sampling parameters are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = ChatCompletionRequest)]
-struct Completion {
+struct ChatCompletionRequest {
     /// `ragwire`.
     model: String,
     messages: Vec<Message>,
@@ -42,32 +42,32 @@ struct Completion {
     stream_options: Option<StreamOptions>,
 }
 
-/// What a stream tells.
+/// What a stream contains.
 #[derive(Debug, Deserialize, ToSchema)]
 struct StreamOptions {
     include_usage: Option<bool>,
 }
 
-/// Goes on with a conversation, streamed or in one piece.
+/// Answers the next question of a conversation, streamed or in one piece.
 #[utoipa::path(
     post,
     path = "/v1/chat/completions",
     tag = "openai",
     operation_id = "chatCompletions",
-    request_body(content = Completion, example = json!({
+    request_body(content = ChatCompletionRequest, example = json!({
         "model": MODEL,
         "messages": [{ "role": "user", "content": "What is the commit rule?" }],
         "stream": true,
         "stream_options": { "include_usage": true },
     })),
     responses(
-        (status = 200, description = "Chunks where `stream` is true, else one object",
-            headers(("x-ragwire-turn" = String, description = "The turn, where it streams")),
+        (status = 200, description = "Chunks if `stream` is true, otherwise one object",
+            headers(("x-ragwire-turn" = String, description = "The turn's id, if the response streams")),
             content(
                 (String = "text/event-stream", example = json!(example(&OpenAi::new("chatcmpl-1", 1_767_323_045, MODEL)))),
-                (shapes::ChatCompletion = "application/json"),
+                (schemas::ChatCompletion = "application/json"),
             )),
-        (status = 404, description = "There is no such model", body = shapes::OpenAiRefused),
+        (status = 404, description = "The model does not exist", body = schemas::OpenAiRefused),
         OpenAiRefusals,
     ),
 )]
@@ -77,19 +77,17 @@ pub(super) async fn completions(
     request: Request,
 ) -> Result<Response, OpenAiRefusal> {
     let owner = owner?;
-    let asked: Completion = start::read(&app, Holds::Conversation, request).await?;
-    if asked.model != MODEL {
-        return Err(no_model().into());
+    let body: ChatCompletionRequest = request::read_question(&app, BodyKind::Conversation, request).await?;
+    if body.model != MODEL {
+        return Err(unknown_model().into());
     }
-    // The SDKs stop by closing the connection, and have no way back to a stream of chunks.
-    let (reader, streams) = match asked.stream {
-        Some(true) => (Reader::Leaving, true),
-        _ => (Reader::Whole, false),
-    };
-    let turn = start::start(&app, &owner, reader, messages::asked(asked.messages)?).await?;
+    // The SDKs close the connection to stop, and cannot resume a stream of chunks.
+    let streams = body.stream.unwrap_or(false);
+    let reader = if streams { Reader::Leaving } else { Reader::Whole };
+    let turn = start::start(&app, &owner, reader, messages::turn_request(body.messages)?).await?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut wire = OpenAi::new(format!("chatcmpl-{}", turn.id()), created.as_secs(), MODEL);
-    if asked.stream_options.and_then(|options| options.include_usage) == Some(true) {
+    if body.stream_options.and_then(|options| options.include_usage) == Some(true) {
         wire = wire.with_usage();
     }
     if streams {
@@ -99,19 +97,19 @@ pub(super) async fn completions(
     Ok(Json(wire.completion(&whole.text, &whole.end)).into_response())
 }
 
-/// The models, of which there is one.
+/// Lists the models.
 #[utoipa::path(
     get,
     path = "/v1/models",
     tag = "openai",
     operation_id = "models",
-    responses((status = 200, description = "The list", body = shapes::Models)),
+    responses((status = 200, description = "The list", body = schemas::Models)),
 )]
 pub(super) async fn models() -> Json<Value> {
     Json(OpenAi::models(&[MODEL]))
 }
 
-/// One model.
+/// Returns one model.
 #[utoipa::path(
     get,
     path = "/v1/models/{model}",
@@ -119,23 +117,23 @@ pub(super) async fn models() -> Json<Value> {
     operation_id = "model",
     params(("model" = String, Path, description = "`ragwire`")),
     responses(
-        (status = 200, description = "The model", body = shapes::Model),
-        (status = 404, description = "There is no such model", body = shapes::OpenAiRefused),
+        (status = 200, description = "The model", body = schemas::Model),
+        (status = 404, description = "The model does not exist", body = schemas::OpenAiRefused),
     ),
 )]
-pub(super) async fn model(name: Result<Path<String>, PathRejection>) -> Result<Json<Value>, OpenAiRefusal> {
+pub(super) async fn model(name: PathParam) -> Result<Json<Value>, OpenAiRefusal> {
     if !name.is_ok_and(|Path(name)| name == MODEL) {
-        return Err(no_model().into());
+        return Err(unknown_model().into());
     }
     let mut list = OpenAi::models(&[MODEL]);
     Ok(Json(list["data"][0].take()))
 }
 
-fn no_model() -> Refusal {
+fn unknown_model() -> Refusal {
     Refusal::permanent(
         StatusCode::NOT_FOUND,
         "model_not_found",
-        format!("There is no such model here. The only one is `{MODEL}`."),
+        format!("Unknown model. The only one is `{MODEL}`."),
     )
 }
 
@@ -157,14 +155,11 @@ impl IntoResponse for OpenAiRefusal {
         if refusal.status.is_client_error() {
             error["error"]["type"] = "invalid_request_error".into();
         }
-        let mut response = (refusal.status, Json(error)).into_response();
+        let mut response = refusal.respond_with(error);
         let headers = response.headers_mut();
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Ok(id) = HeaderValue::try_from(id) {
             headers.insert(REQUEST_ID, id);
-        }
-        if let Some(after) = refusal.retry_after {
-            headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
         }
         response
     }

@@ -1,12 +1,14 @@
 //! `GET /openapi.json`: all routes, as OpenAPI 3.1.
 //!
-//! The document is put together from what stands at each handler in `#[utoipa::path]`, by the same call that makes the route: what the
-//! server answers and what the document says cannot part. A route is added with `routes!` in `mod.rs`; clippy refuses
-//! `OpenApiRouter::route`, which would leave it out. Streams are told by an example that the wire itself has written.
+//! The document comes from `#[utoipa::path]` at each handler, through the same call that creates the
+//! route, so no route is missing. Routes are added with `routes!` in `mod.rs`; clippy rejects
+//! `OpenApiRouter::route`, which would bypass the document. Streams are described by an example that the
+//! wire itself encodes.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, OnceLock};
 
+use axum::extract::Extension;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
@@ -20,21 +22,22 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response as Answer, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi as _};
 
-use super::shapes;
+use super::eve::EveRefusalBody;
+use super::schemas;
 
-/// What does not stand at a handler.
+/// The parts of the document that do not belong to a handler.
 #[derive(utoipa::OpenApi)]
 #[openapi(
     info(
         title = "ragwire-server",
         description = "Questions about your own documents, answered live, on the wire of each client. There is no login: the \
-                       server answers to its own host names only (421), and changes must not come from pages of another \
-                       origin (403).",
+                       server only accepts its own host names (421), and pages of another origin must not change \
+                       anything (403).",
     ),
-    components(schemas(shapes::Refused, shapes::OpenAiRefused, shapes::EveRefused)),
+    components(schemas(schemas::Refused, schemas::OpenAiRefused, EveRefusalBody)),
     tags(
-        (name = "questions", description = "The wires of our own, and of ADR 0007. The bytes are described in PROTOCOL.md."),
-        (name = "documents", description = "What is asked about."),
+        (name = "questions", description = "ragwire's own wires and that of ADR 0007. PROTOCOL.md describes the bytes."),
+        (name = "documents", description = "The documents that answers are based on."),
         (name = "ai-sdk", description = "npm `ai`."),
         (name = "ag-ui", description = "AG-UI."),
         (name = "openai", description = "The SDKs of OpenAI."),
@@ -47,25 +50,35 @@ use super::shapes;
 )]
 struct Base;
 
-/// Where the routes begin.
+/// Returns the document without routes.
 pub(super) fn base() -> OpenApi {
     Base::openapi()
 }
 
-/// It depends on nothing that differs between two servers, so it is written once.
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
-    let mut document = super::table().into_openapi();
-    for item in document.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.delete];
-        operations.into_iter().flatten().for_each(refused_by_the_guard);
-    }
-    // Strings and numbers always serialise.
-    document.to_json().unwrap_or_default().into()
-});
+/// The finished document, which is the same for all requests and serialized once.
+#[derive(Clone)]
+pub(super) struct Document(Arc<(OpenApi, OnceLock<Bytes>)>);
 
-/// Adds what the guard and the router may say to every request, before a route sees it.
-fn refused_by_the_guard(operation: &mut Operation) {
-    let why = "Refused before the route was reached: a foreign host or origin.";
+impl Document {
+    pub(super) fn new(mut document: OpenApi) -> Self {
+        for item in document.paths.paths.values_mut() {
+            let operations = [&mut item.get, &mut item.post, &mut item.delete];
+            operations.into_iter().flatten().for_each(add_guard_refusals);
+        }
+        Self(Arc::new((document, OnceLock::new())))
+    }
+
+    fn json(&self) -> Bytes {
+        let (document, json) = &*self.0;
+        // Strings and numbers always serialize.
+        json.get_or_init(|| document.to_json().unwrap_or_default().into())
+            .clone()
+    }
+}
+
+/// Adds the refusals of the guard and the router, which come before the route.
+fn add_guard_refusals(operation: &mut Operation) {
+    let why = "Refused before the route: unknown host, or a page of another origin.";
     let refusal = refusal("default", why, REFUSAL);
     operation
         .responses
@@ -74,7 +87,7 @@ fn refused_by_the_guard(operation: &mut Operation) {
         .or_insert(refusal);
 }
 
-/// This document.
+/// Returns this document.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -82,9 +95,9 @@ fn refused_by_the_guard(operation: &mut Operation) {
     operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object)),
 )]
-pub(super) async fn document() -> Response {
+pub(super) async fn document(Extension(document): Extension<Document>) -> Response {
     let json = HeaderValue::from_static("application/json");
-    ([(CONTENT_TYPE, json)], DOCUMENT.clone()).into_response()
+    ([(CONTENT_TYPE, json)], document.json()).into_response()
 }
 
 /// The schemas of refusals.
@@ -103,7 +116,7 @@ fn refusal(status: &str, why: &str, schema: &str) -> RefOr<Answer> {
         response = response.header("retry-after", header(Type::Integer, "In seconds"));
     }
     if schema == OPENAI_REFUSAL {
-        let id = header(Type::String, "To be quoted to whoever reads the logs");
+        let id = header(Type::String, "The id of this refusal in the server's log");
         response = response.header("x-request-id", id);
     }
     response.build().into()
@@ -126,33 +139,33 @@ fn refusals(schema: &str, table: &[(&str, &str)]) -> Refusals {
         .collect()
 }
 
-/// Of a body that cannot be taken.
+/// Refusals of a request body.
 const BODY: [(&str, &str); 5] = [
     (
         "400",
-        "The body broke off or is no JSON; or an id in the path is none.",
+        "The body is incomplete or not JSON, or an id in the path is malformed.",
     ),
     ("408", "The body did not arrive in time."),
     ("413", "The body is too large."),
-    ("415", "The body is not said to be JSON."),
-    ("422", "The JSON is not what this route takes."),
+    ("415", "The content type is not JSON."),
+    ("422", "The JSON does not have the expected shape."),
 ];
-/// Of a turn that does not begin.
+/// Refusals of a turn.
 const TURN: [(&str, &str); 5] = [
-    ("401", "The request does not say whose it is."),
+    ("401", "The header of `--owner-header` is missing or invalid."),
     (
         "429",
-        "Too many questions wait in this session; `retry-after` says when to ask again.",
+        "Too many questions are waiting in this session; `retry-after` says when to retry.",
     ),
     ("500", "The turn failed before its response began."),
     (
         "503",
-        "The server is full or going down, and `retry-after` says when to ask again; or the question waited too long.",
+        "The server is full or shutting down, and `retry-after` says when to retry; or the question waited too long.",
     ),
     ("504", "The turn took too long before its response began."),
 ];
 
-/// What every route that reads JSON may say instead of its answer.
+/// The refusals of every route that reads JSON.
 pub(super) struct BodyRefusals;
 
 impl IntoResponses for BodyRefusals {
@@ -161,7 +174,7 @@ impl IntoResponses for BodyRefusals {
     }
 }
 
-/// What every route that answers a question may say instead.
+/// The refusals of every route that answers a question.
 pub(super) struct TurnRefusals;
 
 impl IntoResponses for TurnRefusals {
@@ -170,7 +183,7 @@ impl IntoResponses for TurnRefusals {
     }
 }
 
-/// The same in OpenAI's form.
+/// [`TurnRefusals`] in OpenAI's form.
 pub(super) struct OpenAiRefusals;
 
 impl IntoResponses for OpenAiRefusals {
@@ -179,7 +192,7 @@ impl IntoResponses for OpenAiRefusals {
     }
 }
 
-/// The same in Eve's form.
+/// [`TurnRefusals`] in Eve's form.
 pub(super) struct EveRefusals;
 
 impl IntoResponses for EveRefusals {
@@ -188,24 +201,24 @@ impl IntoResponses for EveRefusals {
     }
 }
 
-/// What a handshake gets that opens no WebSocket.
+/// The refusals of a WebSocket handshake.
 pub(super) struct HandshakeRefusals;
 
 impl IntoResponses for HandshakeRefusals {
     fn responses() -> Refusals {
         let table = [
-            ("400", "The handshake has no usable key."),
-            ("426", "The request is no WebSocket handshake of version 13."),
+            ("400", "The handshake has no valid key."),
+            ("426", "The request is not a WebSocket handshake of version 13."),
             (
                 "503",
-                "The server is full or going down; `retry-after` says when to come again.",
+                "The server is full or shutting down; `retry-after` says when to retry.",
             ),
         ];
         refusals(REFUSAL, &table)
     }
 }
 
-/// A small turn as `wire` spells it.
+/// Returns a small turn as `wire` encodes it.
 pub(super) fn example(wire: &impl Wire) -> String {
     let (mut encoder, mut bytes) = (wire.encoder(), BytesMut::new());
     let quote = "Headers wait for the first event.";

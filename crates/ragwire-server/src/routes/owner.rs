@@ -1,8 +1,8 @@
-//! Who asks, where something in front of the server knows that.
+//! The owner of a request, if a proxy in front of the server names one.
 //!
-//! The server has no login. Started with `--owner-header NAME` it believes the header that a trusted proxy in front of it sets: that
-//! principal owns the turns it begins, and nobody else reads, stops or answers them. Without the flag nobody is named, and whoever
-//! has the 128 random bits of a turn's id has the turn.
+//! The server has no login. With `--owner-header NAME` it trusts the header that a proxy sets: only the
+//! user named there can read, stop and answer the turns that they started. Without the flag all requests
+//! are anonymous, and anyone who knows the 128 random bits of a turn's id has access to the turn.
 
 use std::sync::Arc;
 
@@ -13,37 +13,42 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use super::refusal::Refusal;
 use crate::app::App;
 
-/// Longest name. It is kept with each turn; a distinguished name of a certificate still fits.
+/// Longest name. Every turn stores it; a distinguished name of a certificate still fits.
 const MAX_BYTES: usize = 1024;
 
-/// The principal of a request; nobody where the server is told of none.
+/// The owner of a request; anonymous without `--owner-header`.
 ///
-/// As an argument of a handler it is refused with 401 where the header is missing, empty, no UTF-8, too long or there twice: a proxy that
-/// adds its header to one that the client sent must not let the client choose.
+/// As an argument of a handler it refuses a request with 401 if the header is missing, empty, not UTF-8,
+/// too long, or present twice: with a proxy that only adds its header, the client must not choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner(String);
 
 impl Owner {
-    /// Of turns that nobody can be told of.
-    pub(super) fn nobody() -> Self {
+    /// The owner of requests without a name.
+    pub(super) fn anonymous() -> Self {
         Self(String::new())
     }
 
-    /// The name, as journals compare it; empty for nobody.
+    /// Returns the name that journals compare; empty if anonymous.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The name, if there is one.
+    /// Returns the name, or `None` if anonymous.
     pub(super) fn name(&self) -> Option<&str> {
         Some(self.as_str()).filter(|name| !name.is_empty())
     }
 
-    fn of(headers: &HeaderMap, header: &HeaderName) -> Option<Self> {
+    #[cfg(test)]
+    pub(super) fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    fn from_headers(headers: &HeaderMap, header: &HeaderName) -> Option<Self> {
         let mut values = headers.get_all(header).iter();
         let name = std::str::from_utf8(values.next()?.as_bytes()).ok()?.trim();
-        let is_one = values.next().is_none();
-        (is_one && (1..=MAX_BYTES).contains(&name.len())).then(|| Self(name.to_owned()))
+        let is_only = values.next().is_none();
+        (is_only && (1..=MAX_BYTES).contains(&name.len())).then(|| Self(name.to_owned()))
     }
 }
 
@@ -51,16 +56,16 @@ impl FromRequestParts<Arc<App>> for Owner {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
-        match &*app.settings.owner_header {
-            None => Ok(Self(String::new())),
-            Some(header) => Self::of(&parts.headers, header).ok_or_else(|| {
-                Refusal::permanent(
-                    StatusCode::UNAUTHORIZED,
-                    "unauthorized",
-                    "The request does not say whose it is.",
-                )
-            }),
-        }
+        let Some(header) = app.settings.owner_header.as_ref() else {
+            return Ok(Self::anonymous());
+        };
+        Self::from_headers(&parts.headers, header).ok_or_else(|| {
+            Refusal::permanent(
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                format!("The request needs exactly one valid header {header}."),
+            )
+        })
     }
 }
 
@@ -69,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_header_names_one_principal() {
+    fn one_header_names_one_owner() {
         let header = HeaderName::from_static("x-user");
         let of = |values: &[&[u8]]| {
             let mut headers = HeaderMap::new();
             for value in values {
                 headers.append(&header, http::HeaderValue::from_bytes(value).unwrap());
             }
-            Owner::of(&headers, &header).map(|owner| owner.0)
+            Owner::from_headers(&headers, &header).map(|owner| owner.0)
         };
         let long = vec![b'a'; MAX_BYTES + 1];
         assert_eq!(of(&[b" alice "]).as_deref(), Some("alice"));

@@ -1,4 +1,4 @@
-//! The web page, and the project's own parser that it imports. All of it is in the program.
+//! The web page and the stream parser that it imports, compiled into the program.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 
-/// Everything comes from here and nothing may be embedded: a document that smuggles markup into the page gets nowhere.
+/// Allows only files of this server and no embedding, so that markup in a document cannot do anything.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
@@ -48,7 +48,7 @@ const FILES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-/// One route for each file.
+/// Returns one route per file.
 pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
     FILES
         .into_iter()
@@ -78,7 +78,7 @@ fn file(media_type: &'static str, text: &'static str) -> Response {
             (CONTENT_TYPE, HeaderValue::from_static(media_type)),
             (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
             (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-            // A new build has to show at the next reload.
+            // A new build must appear at the next reload.
             (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
         ],
         text,

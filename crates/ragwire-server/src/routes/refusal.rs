@@ -1,76 +1,117 @@
-//! Every refusal of this server, in the one form of ADR 0007: `{"error":{"code","message","recoverable","request_id"}}`.
+//! Refused requests, in the form of ADR 0007 (see docs/protocols.md):
+//! `{"error":{"code","message","recoverable","request_id"}}`.
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
-use ragwire::Failure;
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
 use ragwire::http::error_response;
-use ragwire::turn::{Rejected, TurnId};
+use ragwire::session::SessionError;
+use ragwire::turn::{AnswerError, Rejected, ResumeError, TurnId};
+use ragwire::{Failure, FailureKind};
+use serde_json::Value;
 
-/// A request that is not served.
+/// A refused request.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: StatusCode,
-    /// What the client is told.
+    /// The code and the message for the client.
     pub failure: Failure,
-    /// When asking again makes sense, where that is known.
+    /// When a retry makes sense, if that is known.
     pub retry_after: Option<Duration>,
-    /// What the client may quote to whoever reads the logs: the turn, where there was one.
+    /// The id that the client can quote to the operator, who finds it in the log: the turn's, if there
+    /// was one.
     pub request_id: TurnId,
 }
 
 impl Refusal {
-    /// One that the same request would get again.
+    /// Creates a refusal that the same request would get again.
     pub fn permanent(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            failure: Failure::new(code, message.into()).permanent(),
-            retry_after: None,
-            request_id: TurnId::random(),
-        }
+        Self::new(status, Failure::new(code, message.into()).permanent())
     }
 
-    /// One that may go away.
-    pub fn passing(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            failure: Failure::new(code, message.into()),
-            retry_after: None,
-            request_id: TurnId::random(),
-        }
+    /// Creates a refusal that a retry may avoid.
+    pub fn temporary(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(status, Failure::new(code, message.into()))
     }
 
-    /// Something that is this server's fault. The error itself is only logged.
+    /// Creates the refusal for an error of this server. The error itself is only logged.
     pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error, "a request failed");
-        Self::passing(
+        Self::temporary(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "The server failed. Please retry.",
         )
     }
 
-    /// Writes it to the log, and says under which id.
+    pub(super) fn new(status: StatusCode, failure: Failure) -> Self {
+        Self {
+            status,
+            failure,
+            retry_after: None,
+            request_id: TurnId::random(),
+        }
+    }
+
+    /// Creates the refusal for a turn that cannot be resumed or stopped.
+    pub(super) fn of_turn(id: TurnId, error: impl Into<ResumeError>) -> Self {
+        Self {
+            request_id: id,
+            ..Rejected::from(error.into()).into()
+        }
+    }
+
+    /// Creates the refusal for a human's answer that the turn does not accept.
+    pub(super) fn of_answer(id: TurnId, error: AnswerError) -> Self {
+        Self {
+            request_id: id,
+            ..Self::new(error.status(), error.failure())
+        }
+    }
+
+    /// Logs the refusal and returns its request id.
     pub fn log(&self) -> String {
         let id = self.request_id.to_string();
         tracing::info!(
             code = self.failure.code(),
             status = self.status.as_u16(),
             request_id = id,
-            "refused"
+            "refused a request"
         );
         id
     }
 
-    /// Says when to try again.
+    /// Sets when to retry.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
     }
+
+    /// Creates the response for a protocol with an error body of its own: with the status and, in whole
+    /// seconds, `retry-after`.
+    pub(super) fn respond_with(&self, body: Value) -> Response {
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+/// The failure for a session that does not exist, has expired, or belongs to another owner.
+pub(super) fn unknown_session() -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        "There is no such session; it may have been forgotten.",
+    )
+    .permanent()
 }
 
 impl From<Rejected> for Refusal {
@@ -80,6 +121,15 @@ impl From<Rejected> for Refusal {
             failure: rejected.failure,
             retry_after: rejected.retry_after,
             request_id: rejected.id,
+        }
+    }
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Unknown => Self::new(StatusCode::NOT_FOUND, unknown_session()),
+            other => Self::internal(&other),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! TrustGraph's two ways to ask: its WebSocket, and one JSON answer over HTTP.
+//! TrustGraph's WebSocket, and its JSON route (see docs/protocols.md).
 //!
-//! Each service has a pipeline of its own. Of a request they read `query`, `streaming` and their limits: `entity-limit`, `triple-limit`,
-//! `max-subgraph-size`, `max-path-length`, `edge-score-limit`, `edge-limit` and `max-reranker-input`, or `doc-limit` and `fetch-limit`. What
-//! else TrustGraph's clients send (`collection`, `user`, `workspace`) has no counterpart here and is passed over, as is the flow's name.
-//! Over HTTP the answer is one piece, with `streaming` as without it, as with TrustGraph.
+//! Each service has its own pipeline. A request contains `query`, `streaming` and limits: `entity-limit`,
+//! `triple-limit`, `max-subgraph-size`, `max-path-length`, `edge-score-limit`, `edge-limit` and
+//! `max-reranker-input`, or `doc-limit` and `fetch-limit`. Other members that TrustGraph's clients send
+//! (`collection`, `user`, `workspace`) have no counterpart here and are ignored, like the name of the flow.
+//! Over HTTP the answer comes in one piece even with `streaming`, as in TrustGraph.
 
 use std::sync::Arc;
 
@@ -21,29 +22,30 @@ use serde_json::{Map, Value};
 use super::openapi::{BodyRefusals, HandshakeRefusals};
 use super::owner::Owner;
 use super::refusal::Refusal;
-use super::shapes;
-use super::start::{self, Asked, Holds, Reader};
+use super::request::{self, BodyKind};
+use super::schemas;
+use super::start::{self, Reader};
 use crate::app::App;
-use crate::orchestrator::Service;
+use crate::orchestrator::{Question, Service};
 use crate::upgrade::Upgrade;
 
-/// The names of the services, in the route as on the socket.
+/// The names of the services, in the route and on the socket.
 const GRAPH_RAG: &str = "graph-rag";
 const DOCUMENT_RAG: &str = "document-rag";
 
-/// The type of the error that a request of its own fault gets over HTTP.
+/// The error type for a mistake in the request, over HTTP.
 const REQUEST_ERROR: &str = "request-error";
 
-/// What is read of a request.
+/// The members of a request that are read.
 #[derive(Debug, Deserialize)]
 struct Query {
     query: String,
-    /// `streaming`, the limits, and what is passed over.
+    /// `streaming`, the limits, and ignored members.
     #[serde(flatten)]
     others: Map<String, Value>,
 }
 
-/// The service that a request is for, with its limits, or what is wrong with them in words.
+/// Returns the service with the limits of the request, or a message that names the invalid limit.
 fn service(kind: ServiceKind, request: &Map<String, Value>) -> Result<Service, String> {
     let (mut graph, mut documents) = (GraphLimits::default(), DocumentLimits::default());
     match kind {
@@ -93,7 +95,7 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
             async move { answer(&app, kind, &call).await }
         }
     };
-    let max_message = start::max_bytes(app, Holds::Question);
+    let max_message = request::max_bytes(app, BodyKind::Question);
     Gateway::builder()
         .service(GRAPH_RAG, ServiceKind::GraphRag, service(ServiceKind::GraphRag))
         .service(
@@ -101,7 +103,7 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
             ServiceKind::DocumentRag,
             service(ServiceKind::DocumentRag),
         )
-        // The guard has looked, with what the settings allow.
+        // The guard has checked the origin against the settings.
         .allow_any_origin()
         .limits(
             GatewayLimits::default()
@@ -115,18 +117,22 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
 
 async fn answer(app: &App, kind: ServiceKind, call: &Call) -> Result<Turn, Rejected> {
     let started = match service(kind, &call.request) {
-        // The envelope has no place for a turn's id, so nobody could come back; a socket that closes cancels all that it asked.
+        // The envelope has no member for a turn's id, so the turn cannot be resumed; closing the socket
+        // cancels all its questions.
         Ok(service) => {
-            let asked = Asked::new(call.query()).service(service);
-            start::start(app, &Owner::nobody(), Reader::Whole, asked).await
+            let question = Question {
+                service,
+                ..Question::new(call.query())
+            };
+            start::start(app, &Owner::anonymous(), Reader::Whole, question).await
         }
-        Err(message) => Err(start::invalid(message)),
+        Err(message) => Err(request::invalid(message)),
     };
     started.map_err(|refusal| {
         refusal.log();
         let mut rejected = Rejected::new(refusal.failure);
         if refusal.status.is_client_error() {
-            // The request's own fault, which is not the service's.
+            // A mistake in the request is the gateway's error, not the service's.
             rejected.failure.kind = Gateway::ERROR.into();
         }
         rejected.id = refusal.request_id;
@@ -134,14 +140,14 @@ async fn answer(app: &App, kind: ServiceKind, call: &Call) -> Result<Turn, Rejec
     })
 }
 
-/// Opens TrustGraph's WebSocket: many questions at once.
+/// Opens TrustGraph's WebSocket, which carries many questions at once.
 #[utoipa::path(
     get,
     path = "/api/v1/socket",
     tag = "trustgraph",
     operation_id = "trustGraphSocket",
     responses(
-        (status = 101, description = "A WebSocket that speaks TrustGraph's envelope, as PROTOCOL.md describes it"),
+        (status = 101, description = "A WebSocket with TrustGraph's envelope, as PROTOCOL.md describes it"),
         HandshakeRefusals,
     ),
 )]
@@ -164,24 +170,24 @@ pub(super) async fn socket(
     response.map(Body::new)
 }
 
-/// Answers a question of TrustGraph's in one piece.
+/// Answers a TrustGraph question in one piece.
 ///
-/// A turn that fails is told with status 200, since TrustGraph's clients read no other, as is a limit out of its bounds. What else is
-/// refused before it is tried has its status.
+/// A failed turn and a limit that is out of bounds are reported with status 200, because TrustGraph's
+/// clients read no other. Other refusals have their own status.
 #[utoipa::path(
     post,
     path = "/api/v1/flow/{flow}/service/{service}",
     tag = "trustgraph",
     operation_id = "trustGraph",
     params(
-        ("flow" = String, Path, description = "Passed over: there is one flow"),
+        ("flow" = String, Path, description = "Ignored: there is only one flow"),
         ("service" = String, Path, description = "`graph-rag` or `document-rag`"),
     ),
-    request_body(content = shapes::TrustGraphQuery, example = json!({ "query": "What is the commit rule?", "streaming": false })),
+    request_body(content = schemas::TrustGraphQuery, example = json!({ "query": "What is the commit rule?", "streaming": false })),
     responses(
-        (status = 200, description = "The answer, or in `error` why there is none", body = shapes::TrustGraphResponse),
-        (status = 404, description = "There is no such service", body = shapes::Refused),
-        (status = 503, description = "The server is full or going down; `retry-after` says when to ask again.", body = shapes::Refused,
+        (status = 200, description = "The answer, or in `error` the reason why there is none", body = schemas::TrustGraphResponse),
+        (status = 404, description = "The service does not exist", body = schemas::Refused),
+        (status = 503, description = "The server is full or shutting down; `retry-after` says when to retry.", body = schemas::Refused,
             headers(("retry-after" = i64, description = "In seconds"))),
         BodyRefusals,
     ),
@@ -192,7 +198,7 @@ pub(super) async fn whole(
     Path((_flow, name)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    // Nobody sees the id: only the `response` is sent.
+    // The id is not sent: the body is only the `response`.
     let (wire, kind) = match name.as_str() {
         GRAPH_RAG => (TrustGraph::graph_rag(""), ServiceKind::GraphRag),
         DOCUMENT_RAG => (TrustGraph::document_rag(""), ServiceKind::DocumentRag),
@@ -200,11 +206,11 @@ pub(super) async fn whole(
             return Err(Refusal::permanent(
                 StatusCode::NOT_FOUND,
                 "unknown_service",
-                "There is no such service. There are graph-rag and document-rag.",
+                "Unknown service. The services are graph-rag and document-rag.",
             ));
         }
     };
-    let query: Query = start::read(&app, Holds::Question, request).await?;
+    let query: Query = request::read_question(&app, BodyKind::Question, request).await?;
     let refused = |message: String| {
         let failure = Failure::new(REQUEST_ERROR, message).permanent();
         Json(wire.response([], "", &End::failed(failure))).into_response()
@@ -215,16 +221,19 @@ pub(super) async fn whole(
     ) {
         return Ok(refused("`streaming` is not a boolean.".into()));
     }
-    let asked = match service(kind, &query.others) {
-        Ok(service) => Asked::new(query.query).service(service),
+    let question = match service(kind, &query.others) {
+        Ok(service) => Question {
+            service,
+            ..Question::new(query.query)
+        },
         Err(message) => return Ok(refused(message)),
     };
-    let response = match start::start(&app, &owner, Reader::Whole, asked).await {
+    let response = match start::start(&app, &owner, Reader::Whole, question).await {
         Ok(turn) => match turn.collect().await {
             Ok(collected) => wire.response(&collected.events, &collected.text, &collected.end),
             Err(error) => return Err(Refusal::internal(&error)),
         },
-        Err(refusal) if has_failed(&refusal) => {
+        Err(refusal) if is_failed_turn(&refusal) => {
             refusal.log();
             wire.response([], "", &End::failed(refusal.failure))
         }
@@ -233,11 +242,11 @@ pub(super) async fn whole(
     Ok(Json(response).into_response())
 }
 
-/// Whether there was a turn.
-fn has_failed(refusal: &Refusal) -> bool {
-    let not_taken = matches!(
+/// Returns `true` if a turn started and failed, rather than being refused.
+fn is_failed_turn(refusal: &Refusal) -> bool {
+    let is_refused = matches!(
         refusal.failure.kind,
         FailureKind::Busy | FailureKind::ShuttingDown | FailureKind::QueueTimeout
     );
-    refusal.status.is_server_error() && !not_taken
+    refusal.status.is_server_error() && !is_refused
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
 
-use super::session_chat::Session;
+use super::session::Session;
 
 /// Bytes, of which OpenAPI says that they are a string.
 fn files() -> Schema {
@@ -35,28 +35,6 @@ pub(super) enum Mode {
     Agentic,
     /// By a fixed sequence.
     Direct,
-}
-
-/// Who said it.
-#[derive(Debug, ToSchema)]
-#[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "the shape of `ragwire::session::Role`")]
-pub(super) enum Role {
-    /// The one who asks.
-    User,
-    /// The one who answers, also where the answer is an apology.
-    Assistant,
-}
-
-/// What the user of an Eve client says.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its shape is used")]
-pub(super) enum EveContent {
-    /// In words.
-    Text(String),
-    /// In parts.
-    Parts(Vec<EveTextPart>),
 }
 
 /// What a document was read as.
@@ -280,64 +258,6 @@ shapes! {
         was_queued: bool,
         queue_wait_ms: f64,
         queue_position: u32,
-    }
-
-    /// Why a request was not served, as Eve writes it.
-    #[schema(as = EveRefusal)]
-    EveRefused {
-        /// `false`.
-        ok: bool,
-        /// For the one who asks.
-        error: String,
-        /// Where the stream begins now, where its head is gone.
-        #[schema(rename = "journalBaseIndex", nullable = false)]
-        journal_base_index: Option<u64>,
-    }
-
-    /// Whether messages are taken.
-    EveHealth {
-        ok: bool,
-        /// `ready` or `shutting_down`.
-        status: String,
-        #[schema(rename = "workflowId")]
-        workflow_id: String,
-    }
-
-    /// A session has begun.
-    EveCreated {
-        /// `true`.
-        ok: bool,
-        /// Names the session; who knows it may read it.
-        #[schema(rename = "sessionId")]
-        session_id: String,
-        /// To be shown with the next message.
-        #[schema(rename = "continuationToken")]
-        continuation_token: String,
-    }
-
-    /// A session goes on.
-    EveContinued {
-        /// `true`.
-        ok: bool,
-        #[schema(rename = "sessionId")]
-        session_id: String,
-    }
-
-    /// Whether a turn was cancelled.
-    EveCancelled {
-        /// `true`.
-        ok: bool,
-        #[schema(rename = "sessionId")]
-        session_id: String,
-        /// `accepted` or `no_active_turn`.
-        status: String,
-    }
-
-    /// A part of a message; there are no others that are read.
-    EveTextPart {
-        /// `text`.
-        r#type: String,
-        text: String,
     }
 
     /// A question of TrustGraph's. What else its clients send (`collection`, `user`, `workspace`) is passed over.
