@@ -1,4 +1,5 @@
-//! JSON as every wire spells it: compact, and without any character that some line reader takes for a line end.
+//! JSON as every wire writes it: compact, and without any character that a line reader may take for a line
+//! end.
 
 use std::io;
 
@@ -6,8 +7,8 @@ use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
-/// Escapes U+007F, U+0085, U+2028 and U+2029 on top of what JSON asks for: Python's `splitlines` and its relatives split there,
-/// and serde_json leaves them as they are.
+/// Escapes U+007F, U+0085, U+2028 and U+2029 in addition to what JSON requires. Python's `splitlines` and
+/// similar functions split at some of them, and serde_json does not escape them.
 #[derive(Clone, Copy, Debug)]
 struct LineSafe;
 
@@ -27,7 +28,7 @@ impl Formatter for LineSafe {
     ) -> io::Result<()> {
         let mut rest = fragment.as_bytes();
         let mut from = 0;
-        // One scan for the first bytes of all four; 0xC2 and 0xE2 also begin harmless characters, which are stepped over.
+        // One scan for the first bytes of all four. 0xC2 and 0xE2 also begin other characters, which are skipped.
         while let Some(at) = memchr::memchr3(0x7f, 0xc2, 0xe2, &rest[from..]).map(|at| from + at) {
             match ESCAPES.iter().find(|(raw, _)| rest[at..].starts_with(raw)) {
                 Some((raw, escaped)) => {
@@ -51,12 +52,12 @@ impl Formatter for LineSafe {
     }
 }
 
-/// Appends `value` to `out`. On an error `out` may hold a part of it.
+/// Appends `value` to `out`. After an error `out` may contain a part of it.
 pub(crate) fn write(out: &mut BytesMut, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out.writer(), LineSafe))
 }
 
-/// How many bytes [`write`] would append.
+/// Returns how many bytes [`write`] would append.
 #[cfg(feature = "turn")]
 pub(crate) fn length(value: &impl Serialize) -> serde_json::Result<usize> {
     struct Count(usize);

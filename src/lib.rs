@@ -1,4 +1,4 @@
-//! Puts a RAG pipeline on the wire, live.
+//! Streams the progress, answer and citations of a RAG pipeline to its clients while it runs.
 //!
 //! ```text
 //!  orchestrator ──► sink ──► queue ──► turn ──► wire ──► body ──► hyper / axum
@@ -7,11 +7,11 @@
 //!                             and bytes completes
 //! ```
 //!
-//! Start with [`Turn::start`]: it wraps a retrieval function that takes a [`Sink`], and gives a response that streams what the
-//! function sends while it runs. After the response has begun nothing can fail any more: an error, a panic or a time-out ends in
-//! a complete stream.
+//! Start with [`Turn::start`]: it runs a function that takes a [`Sink`] and returns a turn, which streams
+//! everything that the function sends. Once the response has begun nothing can fail: after an error, a
+//! panic or a time-out the client still gets a complete stream with an explicit end.
 //!
-//! Three layers, each knowing only those before it:
+//! There are three layers, and each depends only on those before it:
 //!
 //! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
 //!    `default-features = false`.

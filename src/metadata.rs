@@ -1,4 +1,4 @@
-//! What closes a turn: citations, tools used, usage, and whatever the application adds.
+//! The metadata at the end of a turn: citations, tools, usage, and members that the application adds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,56 +12,56 @@ record! {
         document_id: String,
         /// The passage within it.
         chunk_id: String,
-        /// The words that support the answer, as they stand in the document.
+        /// The supporting words, exactly as in the document.
         supporting_quote: String,
-        /// The tool that found them.
+        /// The tool that retrieved the passage.
         source_tool: String;
-        /// The page, counted from 1 (0 where the document counts so).
+        /// The page, counted from 1 (from 0 if the document does).
         page_number: u32,
-        /// Score of the search that found it, on the tool's own scale.
+        /// Score in the search result, on the tool's scale.
         score: f64,
-        /// The heading that the passage stands under.
+        /// The heading of the passage.
         heading: String,
     }
 
-    /// What the turn consumed. Every number is measured or left out.
+    /// The resources that the turn consumed. Every number is measured or absent.
     #[derive(Default)]
     Usage {;
-        /// Tokens of the prompt.
+        /// Number of prompt tokens.
         input_tokens: u64,
-        /// Those of them that a prompt before had left behind and that were not decoded again.
+        /// Number of prompt tokens that were reused from an earlier prompt and not decoded again.
         cached_input_tokens: u64,
-        /// Tokens of the answer.
+        /// Number of answer tokens.
         output_tokens: u64,
-        /// Time that the prompt took, in milliseconds.
+        /// Time for the prompt, in milliseconds.
         prompt_ms: f64,
-        /// Time that the answer took from its first token on, in milliseconds.
+        /// Time for the answer after its first token, in milliseconds.
         generation_ms: f64,
-        /// How fast the answer was written: its tokens after the first one, for each second.
+        /// Answer tokens per second, not counting the first one.
         tokens_per_second: f64,
-        /// How many generations the model takes at a time.
+        /// Number of generations that the model can run at the same time.
         slots: u32,
-        /// Most of them that the model went on with at once while this answer was written, that one included.
+        /// Maximum number of generations that ran at the same time during this one, including it.
         slots_busy: u32,
         /// Name of the model.
         model: String,
     }
 
-    /// How long the turn waited for its slot (session chat `queue_stats`).
+    /// How long the turn was on the waiting list (session chat `queue_stats`).
     QueueStats {
-        /// Whether it waited at all: more than 10 ms.
+        /// Whether it waited for more than 10 ms.
         was_queued: bool,
-        /// Place in the queue when it came; 0 is at once.
+        /// Position when it joined; 0 if it was admitted at once.
         queue_position: u32;
-        /// How long it waited, in milliseconds.
+        /// Waiting time in milliseconds.
         queue_wait_ms: f64,
     }
 }
 
 impl Usage {
-    /// What both consumed together, one after the other: tokens and times add up. A number that only one of them has is that one's; the model's
-    /// name is the first one's, if it has one. How fast the first one was and what it shared its model with do not add up: they stay its own,
-    /// and nobody's where it has none.
+    /// Adds the usage of a later generation: tokens and times add up, and a number that only one of them has
+    /// is kept. The model's name is that of `self`, or else that of `more`. Speed and slots do not add up:
+    /// they stay those of `self`, even if absent.
     #[must_use]
     pub fn plus(mut self, more: &Self) -> Self {
         fn sum<T: Copy + std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -80,25 +80,36 @@ impl Usage {
 impl Optional for Usage {}
 impl Optional for QueueStats {}
 
-/// What closes a turn.
+/// The metadata at the end of a turn.
+///
+/// ```
+/// use ragwire::{Citation, Metadata, Usage};
+///
+/// let metadata = Metadata::default()
+///     .citations(vec![Citation::new("report.pdf", "report.pdf#3", "forty-two", "bm25").page_number(7u32)])
+///     .tools_used(["bm25"])
+///     .usage(Usage::new().output_tokens(12u64))
+///     .with("request", "r-1");
+/// assert_eq!(metadata.citations[0].page_number, Some(7));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// Evidence for the answer, in the order of its numbers in the text.
+    /// Evidence for the answer, in the order of the citation numbers in the text.
     pub citations: Vec<Citation>,
-    /// How the answer was found, for example `hybrid`.
+    /// How the answer was retrieved, for example `hybrid`.
     pub mode: Option<String>,
-    /// Names of the tools that took part.
+    /// Names of the tools that were used.
     pub tools_used: Vec<String>,
-    /// What the turn consumed.
+    /// The resources that the turn consumed.
     pub usage: Option<Usage>,
-    /// How long it waited.
+    /// How long the turn waited.
     pub queue_stats: Option<QueueStats>,
-    /// Members of the application's own. They cannot take a name that the metadata already has: the one of the metadata wins.
+    /// Members that the application adds. A member with the name of a field of this struct is ignored.
     pub extra: Map<String, Value>,
-    /// Events that a policy or a limit kept off the wire.
+    /// Number of events that a policy or a limit kept off the wire.
     pub events_dropped: u64,
-    /// Whether citations or late events were cut short to fit the limit of the wire.
+    /// Whether citations or late events were shortened to the wire's limit.
     pub truncated: bool,
 }
 
@@ -124,14 +135,14 @@ impl Metadata {
         self
     }
 
-    /// Sets what the turn consumed.
+    /// Sets the consumed resources.
     #[must_use]
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Adds a member of the application's own.
+    /// Adds a member that the application defines.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
@@ -145,21 +156,21 @@ mod tests {
 
     #[test]
     fn usages_add_up() {
-        let judged = Usage::new().input_tokens(3u64).prompt_ms(1.5).model("m");
-        let written = Usage::new().input_tokens(4u64).output_tokens(5u64);
+        let judge = Usage::new().input_tokens(3u64).prompt_ms(1.5).model("m");
+        let answer = Usage::new().input_tokens(4u64).output_tokens(5u64);
         let both = Usage::new()
             .input_tokens(7u64)
             .output_tokens(5u64)
             .prompt_ms(1.5)
             .model("m");
-        assert_eq!(written.clone().plus(&judged), both);
-        assert_eq!(judged.clone().plus(&written), both);
+        assert_eq!(answer.clone().plus(&judge), both);
+        assert_eq!(judge.clone().plus(&answer), both);
         let fast = |usage: Usage| usage.tokens_per_second(80.0).slots(4u32).slots_busy(2u32);
-        assert_eq!(fast(written.clone()).plus(&judged), fast(both.clone()));
+        assert_eq!(fast(answer.clone()).plus(&judge), fast(both.clone()));
         assert_eq!(
-            written.plus(&fast(judged)),
+            answer.plus(&fast(judge)),
             both,
-            "how fast another was says nothing of this one"
+            "the speed of the later generation is not taken over"
         );
         assert_eq!(Usage::default().plus(&Usage::default()), Usage::default());
     }

@@ -1,5 +1,5 @@
-//! The macro behind every plain record of the vocabulary: one table row gives the struct, its constructor
-//! and its setters, so that a field is written down once.
+//! The macro that defines the records of the vocabulary: one row gives the struct, its constructor and its
+//! setters, so that each field is written once.
 
 /// The Rust type of a field: a single token, or `[T]` for a list of `T`.
 macro_rules! field_type {
@@ -7,7 +7,7 @@ macro_rules! field_type {
     ($ty:ident) => { $ty };
 }
 
-/// How a field is taken by constructors and setters: strings and JSON as anything that becomes one, the rest as it is.
+/// The argument type of a field: `impl Into` for strings and JSON, the type itself for all others.
 macro_rules! field_argument {
     (String) => { impl Into<String> };
     (Value) => { impl Into<Value> };
@@ -15,8 +15,8 @@ macro_rules! field_argument {
     ($ty:ident) => { $ty };
 }
 
-/// `record! { /// docs  Name { required: Type; optional: Type } }`: required fields are the arguments of `new`, optional
-/// ones are `Option` fields with a setter each and are left out of the JSON when absent.
+/// `record! { /// docs  Name { required: Type; optional: Type } }` defines a struct. Required fields are the
+/// arguments of `new`. Optional ones are `Option` fields with a setter, and absent ones are not in the JSON.
 macro_rules! record {
     ($(
         $(#[$meta:meta])*
@@ -38,8 +38,8 @@ macro_rules! record {
         }
 
         impl $Name {
-            /// Takes the fields that are always there, in the order of the struct.
-            #[allow(clippy::new_without_default, reason = "an empty event is still said on purpose")]
+            /// Creates the record from its required fields, in the order of the struct.
+            #[allow(clippy::new_without_default, reason = "even an empty event is created on purpose")]
             pub fn new($($required: $crate::record::field_argument!($required_type)),*) -> Self {
                 Self {
                     $($required: $required.into(),)*
@@ -61,13 +61,13 @@ macro_rules! record {
 
 pub(crate) use {field_argument, field_type, record};
 
-/// Whether an optional field stays out of the JSON. A number that is none (NaN, infinite) counts as absent,
-/// and so does `null`: JSON would spell both `null`, which several clients refuse.
+/// Returns `true` if an optional field is not written to the JSON. NaN, infinite numbers and `null` count as
+/// absent: JSON would write them as `null`, which several clients reject.
 pub(crate) fn absent<T: Optional>(field: &Option<T>) -> bool {
     field.as_ref().is_none_or(|value| !value.has_json())
 }
 
-/// Says whether a value has a JSON form of its own.
+/// A value that may have no JSON form.
 pub(crate) trait Optional {
     fn has_json(&self) -> bool {
         true

@@ -1,28 +1,28 @@
-//! The beginning of a turn in one frame, for readers that come when its frames are kept no longer. It knows no wire and no journal:
-//! which events it still has is decided where frames are dropped.
+//! The beginning of a turn in one frame, for readers that arrive after its frames were dropped. The journal
+//! decides which events a snapshot still contains.
 
 use crate::event::Event;
 use crate::time::Timestamp;
 
-/// Stands for the first frames of a turn: the answer so far, and the last state of each step.
+/// Replaces the first frames of a turn by the answer so far and the last state of each step.
 ///
-/// For a reader it *replaces* whatever it has of the turn. Applied in their order, its events leave a reader as all events would have,
-/// as long as a newer state of a step takes the place of an older one.
+/// A reader replaces everything it has of the turn by the snapshot. Applied in order, its events have the
+/// same result as all events, provided that a newer state of a step replaces an older one.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// How many frames it stands for, at least 1: the index of the frame that comes next.
+    /// The number of frames that it replaces, at least 1. Equals the index of the next frame.
     pub frames: u64,
-    /// The last state of each step, in the order in which they were sent, with the moments.
+    /// The last state of each step, in the order in which they were sent, with their times.
     pub events: Vec<(Event, Option<Timestamp>)>,
     /// The answer so far.
     pub text: String,
-    /// How many events it leaves out, since a later one says more.
+    /// The number of events that it omits because a later event replaces them.
     pub events_dropped: u64,
 }
 
 impl Snapshot {
-    /// Stands for so many frames.
+    /// Creates an empty snapshot that replaces this number of frames.
     pub fn new(frames: u64) -> Self {
         Self {
             frames,
@@ -44,7 +44,7 @@ impl Snapshot {
         self
     }
 
-    /// Sets how many events are left out.
+    /// Sets the number of omitted events.
     #[must_use]
     pub fn events_dropped(mut self, events: u64) -> Self {
         self.events_dropped = events;

@@ -1,24 +1,24 @@
-//! Puts text together whose characters were split anywhere, and lets only whole characters out.
+//! Reassembles text that was split within characters.
 
-/// Holds the beginning of a character until its rest arrives: at most three bytes.
+/// Keeps the beginning of a character, at most three bytes, until its rest arrives.
 ///
-/// What is no UTF-8 becomes U+FFFD, one for each maximal part that could have begun a character (the rule of the WHATWG
-/// encoding standard, so a browser's `TextDecoder` shows the same).
+/// Invalid UTF-8 becomes U+FFFD, one for each maximal part that could have begun a character. This is the
+/// rule of the WHATWG encoding standard, so a browser's `TextDecoder` gives the same text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carry {
-    held: [u8; 4],
+    bytes: [u8; 4],
     // 0 <= length <= 3 between calls
     length: usize,
 }
 
 impl Carry {
-    /// Appends all whole characters of what is held and `bytes` to `out`.
+    /// Appends all complete characters of the stored beginning and `bytes` to `out`.
     pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut String) {
-        // The held beginning is completed one byte at a time: at most three rounds, and no copy of `bytes`.
+        // Completes the stored beginning one byte at a time: at most three rounds, and no copy of `bytes`.
         while self.length > 0 && !bytes.is_empty() {
-            self.held[self.length] = bytes[0];
+            self.bytes[self.length] = bytes[0];
             let tried = self.length + 1;
-            match std::str::from_utf8(&self.held[..tried]) {
+            match std::str::from_utf8(&self.bytes[..tried]) {
                 Ok(character) => {
                     out.push_str(character);
                     self.length = 0;
@@ -28,7 +28,7 @@ impl Carry {
                     self.length = tried;
                     bytes = &bytes[1..];
                 }
-                // The new byte does not belong to the held ones: they are given up, and it is looked at on its own.
+                // The new byte does not continue the stored ones: they become U+FFFD, and it is read again.
                 Err(_) => self.finish(out),
             }
         }
@@ -37,7 +37,7 @@ impl Carry {
             out.push_str(chunk.valid());
             let invalid = chunk.invalid();
             if chunks.peek().is_none() && could_begin(invalid) {
-                self.held[..invalid.len()].copy_from_slice(invalid);
+                self.bytes[..invalid.len()].copy_from_slice(invalid);
                 self.length = invalid.len();
             } else if !invalid.is_empty() {
                 out.push(char::REPLACEMENT_CHARACTER);
@@ -45,7 +45,7 @@ impl Carry {
         }
     }
 
-    /// Gives up what is held: an incomplete character becomes U+FFFD.
+    /// Ends the text: an incomplete character becomes U+FFFD.
     pub(crate) fn finish(&mut self, out: &mut String) {
         if self.length > 0 {
             self.length = 0;
@@ -54,7 +54,7 @@ impl Carry {
     }
 }
 
-/// Whether more bytes could make a character of `bytes`.
+/// Returns `true` if more bytes could complete `bytes` to a character.
 fn could_begin(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }

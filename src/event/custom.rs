@@ -1,22 +1,32 @@
-//! Events of the application's own, and of strangers.
+//! Events that the application defines, and unknown events of decoded streams.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Event;
-use crate::event::item::Item;
+use super::item::Item;
 
-/// Longest name of a [`Custom`] event, in bytes: it ends up in SSE `event:` lines and in AG-UI names, where nobody expects prose.
+/// The maximum length of a [`Custom`] event's name in bytes. Names are written to SSE `event:` lines and
+/// AG-UI names, which are meant to be short.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// An event of the application's own: a name and anything that serialises.
+/// An event that the application defines: a name and any serializable data.
 ///
-/// On the wire it is `{"event":NAME,"data":…}`. It is serialised where it is made, so an error returns to its producer and a
-/// queue holds finished JSON values only.
+/// On the wire it is `{"event":NAME,"data":…}`. The data is serialized when the event is created, so that
+/// an error returns to its producer and queues contain only finished JSON values.
+///
+/// ```
+/// use ragwire::event::{Custom, Event};
+/// use serde_json::json;
+///
+/// let event = Event::from(Custom::new("my_step", &json!({"n": 1}))?);
+/// assert_eq!(serde_json::to_string(&event)?, r#"{"event":"my_step","data":{"n":1}}"#);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Custom {
-    /// The event's name; see [`Custom::new`] for what it may be.
+    /// The event's name. [`Custom::new`] lists its limits.
     #[serde(rename = "event")]
     pub(crate) name: String,
     /// The event's data.
@@ -25,12 +35,12 @@ pub struct Custom {
 }
 
 impl Custom {
-    /// Serialises `data` under `name`.
+    /// Serializes `data` under `name`.
     ///
     /// # Errors
     ///
-    /// [`EventError::Name`] for a name that is empty, longer than [`MAX_NAME_BYTES`], holds a control character or is one of
-    /// [`Event::NAMES`]; [`EventError::Data`] where `data` does not serialise.
+    /// Returns [`EventError::Name`] for a name that is empty, longer than 128 bytes, contains a control
+    /// character or is one of [`Event::NAMES`]. Returns [`EventError::Data`] if `data` does not serialize.
     pub fn new(name: impl Into<String>, data: &impl Serialize) -> Result<Self, EventError> {
         let name = name.into();
         if name.is_empty()
@@ -46,7 +56,7 @@ impl Custom {
         })
     }
 
-    /// The event's name.
+    /// Returns the event's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -64,8 +74,9 @@ impl From<Custom> for Event {
     }
 }
 
-/// Reads any object with a string `event`: the last resort of [`Event`], so an event of a newer version or of a stranger
-/// is never an error. Members besides a lone `data` become the data themselves.
+/// Reads any object with a string `event`. It is the fallback of [`Event`], so that events of newer versions
+/// and of other systems are never errors. If `data` is not the only other member, all members together
+/// become the data.
 impl<'de> Deserialize<'de> for Custom {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut members = Map::deserialize(deserializer)?;
@@ -84,22 +95,22 @@ impl<'de> Deserialize<'de> for Custom {
     }
 }
 
-/// Why an event of the application's own was refused.
+/// Why a [`Custom`] event was not created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventError {
-    /// The name cannot stand on every wire.
+    /// Some wires cannot write the name.
     #[error(
         "event name must have 1 to {MAX_NAME_BYTES} bytes, no control characters, and not be a built-in name"
     )]
     Name,
-    /// The data does not serialise.
-    #[error("event data does not serialise")]
+    /// The data does not serialize.
+    #[error("event data does not serialize")]
     Data(#[source] serde_json::Error),
 }
 
 impl EventError {
-    /// Stable machine word for this error.
+    /// Returns a stable name for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name => "event_name",

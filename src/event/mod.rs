@@ -1,7 +1,8 @@
-//! The vocabulary: every event that a turn can report, under the field's own names.
+//! The vocabulary: every event that a turn can report.
 //!
-//! The names and fields are those of the systems that this crate speaks for (ADR 0007, Forge, session chat, Eve, TrustGraph).
-//! An event of the application's own is a [`Custom`]. This module knows no wire, no clock and no queue.
+//! Names and fields are those of the systems whose wires this crate speaks (ADR 0007, Forge, session chat,
+//! Eve, TrustGraph; `docs/protocols.md` introduces them). An application adds its own events with
+//! [`Custom`]. This module knows no wire, no clock and no queue.
 //!
 //! ```
 //! use ragwire::event::{Event, Search};
@@ -31,10 +32,11 @@ pub use parts::{
 #[cfg(feature = "turn")]
 pub(crate) use step::Step;
 
-use crate::event::item::Item;
+use self::item::Item;
 use crate::record::record;
 
-/// One row per event: `"name" Type { required: T; optional: T }`. The enum, the names and the conversions follow from it.
+/// Defines [`Event`], its names and conversions from one row per event:
+/// `"name" Type { required: T; optional: T }`.
 macro_rules! vocabulary {
     ($(
         $(#[$meta:meta])*
@@ -48,16 +50,16 @@ macro_rules! vocabulary {
         #[non_exhaustive]
         pub enum Event {
             $( $(#[$meta])* #[serde(rename = $name)] $Name($Name), )*
-            /// An event of the application's own.
+            /// An event that the application defines.
             #[serde(untagged)]
             Custom(Custom),
         }
 
         impl Event {
-            /// The names of the typed events; a [`Custom`] event cannot take one of them.
+            /// The names of the typed events. A [`Custom`] event cannot use one of them.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// The event's name, as every wire without names of its own spells it.
+            /// Returns the event's name, as every wire without its own names writes it.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$Name(_) => $name,)*
@@ -85,76 +87,76 @@ vocabulary! {
     "search" Search {
         /// Name of the tool.
         tool: String;
-        /// What is searched for.
+        /// The search query.
         query: String,
-        /// Page of the result list, or of the document that is read.
+        /// Page of the result list, or of the document that the tool reads.
         page: u32,
     }
 
-    /// A step of reasoning, said in words (ADR 0007 `reasoning`).
+    /// A step of reasoning as text (ADR 0007 `reasoning`).
     "reasoning" Reasoning {
         /// The step.
         content: String,
     }
 
-    /// A judge looked at the evidence or at a draft (ADR 0007 `review`).
+    /// A judge reviewed the evidence or a draft (ADR 0007 `review`).
     "review" Review {
-        /// Which review of this turn, counted from 1.
+        /// Number of the review within the turn, counted from 1.
         iteration: u32,
-        /// What the judge decided.
+        /// The judge's decision.
         verdict: Verdict;
-        /// Why, or what to do better.
+        /// The reason, or what to improve.
         feedback: String,
     }
 
-    /// What the question is taken for (Forge `query_analysis`).
+    /// The classification of the question (Forge `query_analysis`).
     "query_analysis" QueryAnalysis {
         /// The question.
         query: String,
-        /// How hard it looks.
+        /// How difficult the question looks.
         complexity: Complexity,
-        /// Whether it is answered through sub-questions.
+        /// Whether it is split into sub-questions.
         decomposed: bool,
-        /// How it is going to be answered.
+        /// How it will probably be answered.
         estimated_mode: Mode;
-        /// Who judged: `lexical`, or the model's name.
+        /// The judge: `lexical` or the name of a model.
         judge: String,
     }
 
-    /// A stored answer fits (Forge `cache_hit`).
+    /// The cache has an answer (Forge `cache_hit`).
     "cache_hit" CacheHit {
-        /// The question that the stored answer was given to.
+        /// The question of the cached answer.
         original_query: String,
-        /// When it was stored, RFC 3339.
+        /// When the answer was cached, in RFC 3339.
         cached_at: String;
         /// Cosine similarity of the two questions.
         similarity: f64,
     }
 
-    /// No stored answer fits (Forge `cache_miss`).
+    /// The cache has no answer (Forge `cache_miss`).
     "cache_miss" CacheMiss {}
 
     /// A retrieval tool begins (Forge `retrieval_start`).
     "retrieval_start" RetrievalStart {
         /// Name of the tool.
         tool: String,
-        /// What is searched for; may differ from the question.
+        /// The search query, which may differ from the question.
         query: String,
         /// Iteration of the agent, counted from 1.
         iteration: u32,
     }
 
-    /// A retrieval tool is done (Forge `retrieval_result`).
+    /// A retrieval tool has finished (Forge `retrieval_result`).
     "retrieval_result" RetrievalResult {
         /// Name of the tool.
         tool: String,
-        /// How many chunks it found.
+        /// Number of chunks in the result.
         chunks_found: u32,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         duration_ms: u64;
-        /// Best score among them, on the tool's own scale.
+        /// Best score in the result, on the tool's scale.
         top_score: f64,
-        /// How many chunks of each level.
+        /// Number of chunks per level.
         levels: Levels,
     }
 
@@ -165,136 +167,136 @@ vocabulary! {
         /// Its arguments.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         input: Value;
-        /// Ties the call to its result, where calls overlap.
+        /// Connects the call with its result when calls overlap.
         call_id: String,
         /// Iteration of the agent, counted from 1.
         iteration: u32,
-        /// What the tool is for.
+        /// The purpose of the tool.
         description: String,
         /// JSON schema of the arguments.
         parameters: Value,
         /// Round of the turn, counted from 1.
         round: u32,
-        /// Most rounds that the turn may take.
+        /// The maximum number of rounds of the turn.
         max_rounds: u32,
     }
 
-    /// A tool answered (Forge `tool_result`, session chat `tool_end`, Eve `agent.tool_result`).
+    /// A tool returned (Forge `tool_result`, session chat `tool_end`, Eve `agent.tool_result`).
     "tool_result" ToolResult {
         /// Name of the tool.
         tool: String,
-        /// What it returned, or what went wrong.
+        /// The returned value or the error.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value;
-        /// The call that this answers.
+        /// The call that returned.
         call_id: String,
         /// Whether `result` is an error.
         is_error: bool,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         duration_ms: u64,
         /// Round of the turn, counted from 1.
         round: u32,
-        /// Most rounds that the turn may take.
+        /// The maximum number of rounds of the turn.
         max_rounds: u32,
     }
 
     /// The quality gate judged the retrieved chunks (Forge `crag_evaluation`).
     "crag_evaluation" CragEvaluation {
-        /// Chunks that answer.
+        /// Number of chunks that answer the question.
         correct: u32,
-        /// Chunks that may answer.
+        /// Number of chunks that may answer it.
         ambiguous: u32,
-        /// Chunks that do not answer.
+        /// Number of chunks that do not answer it.
         incorrect: u32,
-        /// What follows from it.
+        /// What the pipeline does next.
         action: CragAction,
-        /// How many ambiguous chunks were widened to their parent.
+        /// Number of ambiguous chunks that were replaced by their parent.
         expanded: u32,
         /// The verdict on each chunk.
         details: [CragDetail];
-        /// Who judged: `lexical`, or the model's name.
+        /// The judge: `lexical` or the name of a model.
         judge: String,
     }
 
-    /// The chunks were put into a better order (Forge `rerank_result`).
+    /// The chunks were reranked (Forge `rerank_result`).
     "rerank_result" RerankResult {
-        /// How it was done.
+        /// The method.
         method: String,
-        /// Chunks before.
+        /// Number of chunks before reranking.
         input_count: u32,
-        /// Chunks after.
+        /// Number of chunks after reranking.
         output_count: u32,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         duration_ms: u64;
-        /// Best score after, on the method's own scale.
+        /// Best score after reranking, on the method's scale.
         top_score: f64,
     }
 
     /// The answer is about to be generated (Forge `generation_start`).
     "generation_start" GenerationStart {
-        /// Chunks in the context.
+        /// Number of chunks in the context.
         context_chunks: u32,
-        /// Tokens in the context.
+        /// Number of tokens in the context.
         total_context_tokens: u32,
-        /// Which model.
+        /// Name of the model.
         model: String,
     }
 
     /// A round of inference begins (session chat `round_start`).
     "round_start" RoundStart {
-        /// Which round, counted from 1.
+        /// Round of the turn, counted from 1.
         round: u32,
-        /// Most rounds that the turn may take.
+        /// The maximum number of rounds of the turn.
         max_rounds: u32,
     }
 
     /// The model generates in this round (session chat `generating`).
     "generating" Generating {
-        /// Which round, counted from 1.
+        /// Round of the turn, counted from 1.
         round: u32,
-        /// Most rounds that the turn may take.
+        /// The maximum number of rounds of the turn.
         max_rounds: u32,
     }
 
-    /// What the model thought, whole (session chat `thinking`).
+    /// The model's complete thought (session chat `thinking`).
     "thinking" Thinking {
         /// The thought, never shortened.
         content: String;
-        /// Which round, counted from 1.
+        /// Round of the turn, counted from 1.
         round: u32,
-        /// Most rounds that the turn may take.
+        /// The maximum number of rounds of the turn.
         max_rounds: u32,
     }
 
     /// The answer was checked claim by claim (Forge `verification`).
     "verification" Verification {
-        /// Claims looked at.
+        /// Number of claims checked.
         claims_checked: u32,
-        /// Claims that the sources support.
+        /// Number of claims that the sources support.
         claims_supported: u32,
-        /// Claims that the sources support in part.
+        /// Number of claims that the sources support partially.
         claims_partially_supported: u32,
-        /// Claims that the sources do not support.
+        /// Number of claims that the sources do not support.
         claims_unsupported: u32,
         /// The verdict on each claim.
         details: [ClaimCheck];
-        /// Share of support, 0 to 1.
+        /// Share of supported claims, 0 to 1.
         confidence: f64,
-        /// Who judged: `lexical`, or the model's name.
+        /// The judge: `lexical` or the name of a model.
         judge: String,
     }
 
-    /// The passages that the answer draws on (Forge `sources`).
+    /// The passages behind the answer (Forge `sources`).
     "sources" Sources {
         /// The passages, best first.
         sources: [Source],
     }
 
-    /// The turn waits for its slot (session chat's queue).
+    /// The turn is on the waiting list of its group (session chat's queue).
     "queued" Queued {
-        /// Place in the queue; 1 is next.
+        /// Position on the waiting list; 1 is next.
         position: u32,
-        /// Turns before this one, waiting or running.
+        /// Number of turns before this one, waiting or running.
         ahead: u32,
         /// Time waited so far, in milliseconds.
         waited_ms: u64,
@@ -304,19 +306,19 @@ vocabulary! {
     "input_requested" InputRequested {
         /// Names the request in the answer.
         request_id: String,
-        /// What kind of answer: `approval`, `choice`, `text`, …
+        /// The kind of answer: `approval`, `choice`, `text` or one that the application defines.
         kind: String,
-        /// What the human is asked.
+        /// The text of the question.
         prompt: String;
         /// The answers to choose from.
         options: [String],
     }
 
-    /// The human answered (Eve `input.resolved`).
+    /// A request to a human was resolved (Eve `input.resolved`).
     "input_resolved" InputResolved {
-        /// The request that was answered.
+        /// The request.
         request_id: String;
-        /// The answer; none where time was up or the request was withdrawn.
+        /// The answer. Absent if the request timed out or was withdrawn.
         response: Value,
     }
 
@@ -324,38 +326,38 @@ vocabulary! {
     "authorization_required" AuthorizationRequired {
         /// Name of the connection.
         connection: String,
-        /// Where the user consents.
+        /// The page where the user consents.
         auth_url: String;
-        /// What the consent is for.
+        /// The purpose of the consent.
         description: String,
-        /// Names the request, where the turn waits for it.
+        /// Names the request if the turn waits for its outcome.
         request_id: String,
     }
 
-    /// The consent was given or not (Eve `authorization.granted`, `authorization.completed`).
+    /// The outcome of a request for consent (Eve `authorization.granted`, `authorization.completed`).
     "authorization_completed" AuthorizationCompleted {
         /// Name of the connection.
         connection: String,
-        /// How it ended.
+        /// The outcome.
         outcome: AuthorizationOutcome;
-        /// Why, where it was not given.
+        /// Why consent was not given.
         reason: String,
-        /// The request that this ends.
+        /// The request that this resolves.
         request_id: String,
     }
 
-    /// The answer in the structure that the request asked for (Eve `result.completed`).
+    /// The answer in the structure that the client requested (Eve `result.completed`).
     "structured_result" StructuredResult {
         /// The result.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
     }
 
-    /// Why a graph search went where it went (TrustGraph `explain`).
+    /// How a graph search reached its result (TrustGraph `explain`).
     "graph_explanation" GraphExplanation {
         /// Names the explanation.
         explain_id: String,
-        /// The graph that holds its triples.
+        /// The graph that contains its triples.
         graph: String,
         /// The triples that were followed.
         triples: [Triple],
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_become_custom_events() {
+    fn unknown_events_become_custom_events() {
         for (text, name, data) in [
             (r#"{"event":"x"}"#, "x", json!({})),
             (r#"{"event":"x","data":[1]}"#, "x", json!([1])),

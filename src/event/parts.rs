@@ -1,11 +1,11 @@
-//! What events are made of: records within records, and words from closed sets.
+//! The parts of events: nested records, and enums of fixed words.
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Optional, record};
 
 record! {
-    /// How many chunks of each level a retrieval found (Forge).
+    /// Number of chunks per level in a retrieval's result (Forge).
     Levels {
         /// Sections.
         #[serde(rename = "L1")]
@@ -24,15 +24,15 @@ record! {
         chunk_id: String,
         /// The verdict.
         classification: CragClass;
-        /// Score before any widening, 0 to 1.
+        /// Score before the chunk was replaced by its parent, 0 to 1.
         score: f64,
-        /// Whether it was widened to its parent.
+        /// Whether the chunk was replaced by its parent.
         expanded: bool,
-        /// Score after widening, 0 to 1.
+        /// Score of the parent, 0 to 1.
         new_score: f64,
     }
 
-    /// One claim of the answer and what the sources say to it.
+    /// One claim of the answer and the verdict of the sources on it.
     ClaimCheck {
         /// The claim.
         claim: String,
@@ -44,19 +44,19 @@ record! {
     Source {
         /// The passage.
         chunk_id: String,
-        /// The document that it stands in.
+        /// Its document.
         document_id: String,
         /// Its text.
         text: String,
-        /// The pages that it stands on, counted from 1; empty where the document has none.
+        /// Its pages, counted from 1. Empty if the document has no pages.
         page_numbers: [u32];
         /// Name of the document.
         title: String,
         /// `L1` section, `L2` passage, `L3` sentence.
         level: String,
-        /// Score of the search that found it.
+        /// Its score in the search result.
         score: f64,
-        /// The heading that it stands under.
+        /// Its heading.
         heading: String,
     }
 
@@ -71,8 +71,8 @@ record! {
     }
 }
 
-/// `choice! { /// docs  Name { Variant = "spelling" } }`: a closed set of words. An unknown word makes the whole event a
-/// [`Custom`] one when read, so nothing of it is lost.
+/// `choice! { /// docs  Name { Variant = "word" } }` defines an enum of fixed words. An event with an unknown
+/// word is read as a [`Custom`](super::Custom) event, so that nothing is lost.
 macro_rules! choice {
     ($( $(#[$meta:meta])* $Name:ident { $($(#[$variant_meta:meta])* $Variant:ident = $word:literal),* $(,)? } )*) => { $(
         $(#[$meta])*
@@ -82,7 +82,7 @@ macro_rules! choice {
         }
 
         impl $Name {
-            /// The word on the wire.
+            /// Returns the word on the wire.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$Variant => $word,)* }
             }
@@ -93,23 +93,23 @@ macro_rules! choice {
 choice! {
     /// A judge's decision.
     Verdict {
-        /// Good enough.
+        /// The evidence or draft is good enough.
         Approved = "approved",
-        /// Not good enough.
+        /// The evidence or draft is not good enough.
         Rejected = "rejected",
     }
 
-    /// How hard a question looks.
+    /// The difficulty of a question.
     Complexity {
-        /// One search will do.
+        /// One search is enough.
         Simple = "simple",
-        /// A few searches.
+        /// It needs a few searches.
         Moderate = "moderate",
-        /// Several steps.
+        /// It needs several steps.
         Complex = "complex",
     }
 
-    /// How a question is answered.
+    /// The way in which a question is answered.
     Mode {
         /// By an agent that chooses its tools.
         Agentic = "agentic",
@@ -117,45 +117,45 @@ choice! {
         Direct = "direct",
     }
 
-    /// What follows from the quality gate.
+    /// The action after the quality gate.
     CragAction {
-        /// The chunks will do.
+        /// The chunks are good enough.
         Proceed = "proceed",
-        /// Search again.
+        /// The pipeline searches again.
         ReRetrieve = "re-retrieve",
-        /// Widen chunks to their parents.
+        /// Chunks are replaced by their parents.
         Expand = "expand",
     }
 
-    /// The quality gate's classes.
+    /// The quality gate's verdict on a chunk.
     CragClass {
-        /// Answers.
+        /// The chunk answers the question.
         Correct = "CORRECT",
-        /// May answer.
+        /// The chunk may answer the question.
         Ambiguous = "AMBIGUOUS",
-        /// Does not answer.
+        /// The chunk does not answer the question.
         Incorrect = "INCORRECT",
     }
 
-    /// What the sources say to a claim.
+    /// The verdict of the sources on a claim.
     ClaimVerdict {
-        /// They support it.
+        /// The sources support the claim.
         Supported = "SUPPORTED",
-        /// They support a part of it.
+        /// The sources support a part of the claim.
         PartiallySupported = "PARTIALLY_SUPPORTED",
-        /// They do not support it.
+        /// The sources do not support the claim.
         Unsupported = "UNSUPPORTED",
     }
 
-    /// How a request for consent ended.
+    /// The outcome of a request for consent.
     AuthorizationOutcome {
-        /// Given.
+        /// Consent was given.
         Authorized = "authorized",
-        /// Refused.
+        /// Consent was refused.
         Declined = "declined",
-        /// Something went wrong.
+        /// The request failed.
         Failed = "failed",
-        /// Nobody answered in time.
+        /// There was no answer in time.
         TimedOut = "timed-out",
     }
 }

@@ -1,10 +1,10 @@
-//! Which event says the newer state of which: the steps of a turn. It knows no journal and drops nothing itself.
+//! The steps of a turn: which event replaces which older one in a snapshot.
 
 use std::borrow::Cow;
 
 use super::{Custom, Event};
 
-/// What an event tells the state of. Of two events of one step the newer one is enough.
+/// A step whose state an event reports. Of two events of one step only the newer one is needed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Step {
     kind: Cow<'static, str>,
@@ -19,17 +19,18 @@ impl Step {
         }
     }
 
-    /// Bytes of its words.
+    /// Returns the length of its strings in bytes.
     pub(crate) fn len(&self) -> usize {
         self.kind.len() + self.id.len()
     }
 }
 
 impl Event {
-    /// The step whose state this event tells; `None` where it adds to what others told and so is replaced by none.
+    /// Returns the step whose state this event reports, or `None` if the event adds to earlier ones and
+    /// therefore replaces none.
     pub(crate) fn step(&self) -> Option<Step> {
         Some(match self {
-            // There is one of each in a turn, or only the last one counts.
+            // A turn has one of each, or only the last one counts.
             Self::Search(_) => Step::new("search", ""),
             Self::Reasoning(_) => Step::new("reasoning", ""),
             Self::QueryAnalysis(_) => Step::new("query_analysis", ""),
@@ -40,7 +41,7 @@ impl Event {
             Self::Verification(_) => Step::new("verification", ""),
             Self::Queued(_) => Step::new("queued", ""),
             Self::StructuredResult(_) => Step::new("structured_result", ""),
-            // Each round and each review is a step; so are the thoughts of each round.
+            // Each round and each review is a step, and so are the thoughts of each round.
             Self::Review(review) => Step::new("review", review.iteration.to_string()),
             Self::RoundStart(round) => Step::new("round_start", round.round.to_string()),
             Self::Generating(round) => Step::new("generating", round.round.to_string()),
@@ -48,35 +49,35 @@ impl Event {
                 let round = thought.round.map(|round| round.to_string());
                 Step::new("thinking", round.unwrap_or_default())
             }
-            // A result does not repeat what was asked, so it does not replace the call. Without an id only the order ties results to
-            // calls, and none of them can be spared.
+            // A result does not contain its call, so it does not replace it. Without an ID only the order
+            // connects results with calls, so all of them are needed.
             Self::RetrievalStart(start) => {
                 Step::new("retrieval_start", format!("{} {}", start.iteration, start.tool))
             }
             Self::RetrievalResult(result) => Step::new("retrieval_result", &result.tool),
             Self::ToolCall(call) => Step::new("tool_call", call.call_id.as_ref()?),
             Self::ToolResult(result) => Step::new("tool_result", result.call_id.as_ref()?),
-            // What is answered is open no longer.
-            Self::InputRequested(asked) => Step::new("input", &asked.request_id),
+            // A resolved request replaces its question.
+            Self::InputRequested(question) => Step::new("input", &question.request_id),
             Self::InputResolved(resolved) => Step::new("input", &resolved.request_id),
-            Self::AuthorizationRequired(asked) => Step::new(
+            Self::AuthorizationRequired(required) => Step::new(
                 "authorization",
-                asked.request_id.as_ref().unwrap_or(&asked.connection),
+                required.request_id.as_ref().unwrap_or(&required.connection),
             ),
-            Self::AuthorizationCompleted(done) => Step::new(
+            Self::AuthorizationCompleted(completed) => Step::new(
                 "authorization",
-                done.request_id.as_ref().unwrap_or(&done.connection),
+                completed.request_id.as_ref().unwrap_or(&completed.connection),
             ),
-            // Documents are said once; what a later event has of them is looked at by whoever drops.
+            // Later `sources` events add documents. The journal's fold merges them.
             Self::Sources(_) => return None,
             Self::GraphExplanation(explanation) => Step::new("graph_explanation", &explanation.explain_id),
-            Self::Custom(custom) => own_step(custom),
+            Self::Custom(custom) => custom_step(custom),
         })
     }
 }
 
-/// An event of the application's own replaces the one before it of its name, or of its name and `id` where its data has one.
-fn own_step(custom: &Custom) -> Step {
+/// Returns the step of a custom event: its name, together with the `id` in its data if there is one.
+fn custom_step(custom: &Custom) -> Step {
     Step {
         kind: Cow::Owned(format!("custom {}", custom.name())),
         id: custom

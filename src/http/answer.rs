@@ -1,4 +1,4 @@
-//! What a client is told whose answer to a question of the turn was not taken.
+//! The response to an answer that was not accepted.
 
 use ::http::{Response, StatusCode};
 
@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::turn::{AnswerError, TurnId};
 
 impl AnswerError {
-    /// The status: 404 where nothing of that name was asked, 409 where it was answered differently, 410 where it is over, 422
-    /// where the answer does not fit, 503 where the turn's host does not answer.
+    /// Returns the HTTP status: 404 if the question is unknown, 409 if it has a different answer, 410 if it is
+    /// closed, 422 if the answer does not fit, 503 if the turn's host does not respond.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::NOT_FOUND,
@@ -19,7 +19,7 @@ impl AnswerError {
         }
     }
 
-    /// The same for whoever answered. Only an unreachable host may be there again.
+    /// Returns the failure for the client. Only an unreachable host is recoverable.
     pub fn failure(self) -> Failure {
         let message = match self {
             Self::Unknown => "There is no such question.",
@@ -36,7 +36,7 @@ impl AnswerError {
         }
     }
 
-    /// The complete JSON response, in the form of [`error_response`]; `turn` is its `request_id`.
+    /// Creates the complete JSON response in the form of [`error_response`], with `turn` as `request_id`.
     pub fn respond(self, turn: TurnId) -> Response<TurnBody> {
         error_response(self.status(), &self.failure(), &turn.to_string(), None)
     }

@@ -10,9 +10,9 @@ use http_body::{Body, Frame, SizeHint};
 
 use crate::turn::TurnStream;
 
-/// The body of a turn's response, or of a response that is whole already, so that a service has one type for both.
+/// The body of a streaming or a complete response, so that a service has one type for both.
 ///
-/// It cannot fail: its error type says so. Dropping it disconnects the reader of the turn.
+/// It cannot fail: its error type is [`Infallible`]. Dropping it disconnects the reader of the turn.
 #[derive(Debug)]
 pub struct TurnBody(Kind);
 
@@ -49,7 +49,7 @@ impl Body for TurnBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            // Lets the server end the response in the same write as the last chunk.
+            // Allows the server to end the response in the same write as the last chunk.
             Kind::Live(stream) => stream.is_finished(),
             Kind::Whole(bytes) => bytes.is_none(),
         }

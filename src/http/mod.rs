@@ -1,6 +1,7 @@
-//! Turns as HTTP responses: for a bare hyper service and for axum alike.
+//! Turns as HTTP responses, for hyper services and for axum.
 //!
-//! [`Turn::respond`] makes the response; [`Rejected`] becomes one too, as complete JSON. This layer knows no runtime.
+//! [`Turn::respond`] creates the streaming response, and [`Rejected::respond`] a complete JSON response. This
+//! layer depends on no runtime.
 
 mod answer;
 mod body;
@@ -25,17 +26,17 @@ use crate::json;
 use crate::turn::{Rejected, Turn};
 use crate::wire::Wire;
 
-/// Tells nginx and its relatives to pass the stream on as it comes.
+/// Turns off buffering in nginx and similar proxies.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// Names the turn of a streaming response: 32 hexadecimal digits.
+/// The response header `x-ragwire-turn`: the turn's ID, 32 hexadecimal digits.
 pub const TURN_HEADER: HeaderName = HeaderName::from_static("x-ragwire-turn");
 
 impl Turn {
-    /// The response: status 200, the wire's content type, headers against caches, compression and buffering on the way, and the
-    /// body that streams the turn.
+    /// Creates the response: status 200, the wire's content type, headers that turn off caching, compression
+    /// and buffering on the way, and the body that streams the turn.
     ///
-    /// A turn that was resumed behind its end has nothing to stream: the status is 204.
+    /// The status is 204 if the turn was resumed past its end ([`Turn::is_empty`]).
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,7 +67,7 @@ impl Turn {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
             headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
             for (name, value) in wire.headers() {
-                // `from_static` would panic on a name that a wire of somebody else's gets wrong.
+                // `from_static` would panic if a third-party wire has an invalid name.
                 if let (Ok(name), Ok(value)) = (HeaderName::try_from(*name), HeaderValue::try_from(*value)) {
                     headers.insert(name, value);
                 }
@@ -80,10 +81,17 @@ impl Turn {
 }
 
 impl Rejected {
-    /// The status that says what kind of rejection this is: 503 where the server is full or going down or the turn waited too long
-    /// for its place, 429 where its owner has as many as allowed, 504 where time ran out, 406 where the reader accepts no wire
-    /// that is offered; 404, 410 and 416 where a turn is not resumed, because it is unknown, because its frames are no longer kept,
-    /// or because it has not come that far; 500 for the rest.
+    /// Returns the HTTP status for the kind of failure:
+    ///
+    /// - 404 if the turn, or something it needs, does not exist,
+    /// - 406 if the `Accept` header matches none of the offered wires,
+    /// - 409 if the journal's server lost frames that the reader has seen,
+    /// - 410 if the journal has dropped the requested frames,
+    /// - 416 if the turn has not produced the requested frames yet,
+    /// - 429 if the owner has reached its maximum of turns,
+    /// - 503 if the server is full, shutting down or not reachable, or the turn waited too long,
+    /// - 504 if the turn exceeded a time limit,
+    /// - 500 for every other failure.
     pub fn status(&self) -> StatusCode {
         match &self.failure.kind {
             FailureKind::Busy
@@ -105,9 +113,10 @@ impl Rejected {
         }
     }
 
-    /// The complete JSON response of ADR 0007: `{"error":{"code","message","recoverable","request_id"}}`.
+    /// Creates the complete JSON response of ADR 0007:
+    /// `{"error":{"code","message","recoverable","request_id"}}`.
     ///
-    /// With the feature `axum` this is also its `IntoResponse`.
+    /// With the feature `axum`, `Rejected` implements `IntoResponse` this way.
     pub fn respond(&self) -> Response<TurnBody> {
         error_response(
             self.status(),
@@ -118,9 +127,11 @@ impl Rejected {
     }
 }
 
-/// A JSON error response in the form of ADR 0007, for refusals of the application's own: a bad request, an unknown session.
+/// Creates a JSON error response in the form of ADR 0007, for requests that the application refuses itself,
+/// for example a bad request or an unknown session.
 ///
-/// `request_id` is what the client may quote to whoever reads the logs.
+/// `request_id` connects the response with the server's log. `retry_after` is rounded down to seconds, to at
+/// least one.
 pub fn error_response(
     status: StatusCode,
     failure: &Failure,
@@ -146,7 +157,7 @@ pub fn error_response(
     )
     .is_err()
     {
-        // Strings and a bool always serialise; should that ever change, the status still says what happened.
+        // Strings and a bool always serialize. If not, the status is still correct.
         bytes.clear();
     }
     let mut response = Response::new(TurnBody::whole(bytes.freeze()));

@@ -9,16 +9,17 @@ use crate::failure::{Failure, FailureKind};
 use crate::turn::Rejected;
 use crate::wire::Wire;
 
-/// A wire of which nobody knows the type any more. It is a [`Wire`] itself.
+/// A boxed wire, which is a [`Wire`] itself.
 pub type AnyWire = Box<dyn Wire + Send + Sync>;
 
-/// Longest `Accept` that is looked at, in bytes; browsers send some hundred. What is longer counts as no preference.
+/// The maximum length of an `Accept` header in bytes. Browsers send a few hundred; a longer header is ignored.
 const MAX_ACCEPT_BYTES: usize = 4096;
 
-/// Chooses one of `wires`, which stand in the server's own order of preference, by the request's `Accept`. Without one, or with
-/// one that cannot be read, it is the first. Two wires of one media type cannot be told apart; the first is chosen.
+/// Chooses one of `wires`, given in the server's order of preference, by the request's `Accept` header.
 ///
-/// Do it before a turn is started, so that nothing is spent on a reader who could not read it.
+/// Chooses the first wire if the header is missing or invalid. Of two wires with the same media type the
+/// first is chosen. Call it before the turn starts, so that nothing is computed for a client that cannot
+/// read the answer.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};
@@ -33,13 +34,13 @@ const MAX_ACCEPT_BYTES: usize = 4096;
 ///
 /// # Errors
 ///
-/// [`Rejected`] with status 406 where the reader accepts none of them.
+/// Returns [`Rejected`] with status 406 if the client accepts none of them.
 pub fn negotiate(headers: &HeaderMap, wires: impl IntoIterator<Item = AnyWire>) -> Result<AnyWire, Rejected> {
     let mut wires: Vec<AnyWire> = wires.into_iter().collect();
     let chosen = match accept(headers) {
         None => (!wires.is_empty()).then_some(0),
         Some(accept) => {
-            // A reader names the type; that the text is UTF-8 is ours to say.
+            // Compared without parameters: a client that accepts `text/plain` accepts its `charset`.
             let types: Vec<&str> = wires.iter().map(|wire| essence(wire.content_type())).collect();
             let offered: Vec<MediaType<'_>> = types
                 .iter()
@@ -50,7 +51,7 @@ pub fn negotiate(headers: &HeaderMap, wires: impl IntoIterator<Item = AnyWire>) 
         }
     };
     match chosen {
-        Some(at) => Ok(wires.swap_remove(at)),
+        Some(index) => Ok(wires.swap_remove(index)),
         None => Err(Rejected::new(
             Failure::new(
                 FailureKind::NotAcceptable,
@@ -61,7 +62,7 @@ pub fn negotiate(headers: &HeaderMap, wires: impl IntoIterator<Item = AnyWire>) 
     }
 }
 
-/// All `Accept` headers as one; `None` where the reader has no preference.
+/// Joins all `Accept` headers. Returns `None` if the client has no preference.
 fn accept(headers: &HeaderMap) -> Option<Accept> {
     let lines: Option<Vec<&str>> = headers
         .get_all(ACCEPT)
@@ -84,7 +85,7 @@ mod tests {
     use crate::Framed;
     use crate::wire::Spelling;
 
-    /// A wire that is nothing but its media type.
+    /// A wire that differs only in its media type.
     #[derive(Debug)]
     struct Typed(&'static str);
 
@@ -107,7 +108,7 @@ mod tests {
     const NDJSON: &str = "application/x-ndjson";
 
     #[test]
-    fn the_reader_chooses() {
+    fn accept_chooses_the_wire() {
         let many = "image/png, ".repeat(10_000);
         let cases: &[(&[&str], Option<&str>)] = &[
             (&[], Some(PLAIN)),

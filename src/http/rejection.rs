@@ -1,4 +1,4 @@
-//! A rejected turn as the `Err` of an axum handler.
+//! Conversion of a rejected turn into the `Err` of an axum handler.
 
 use axum_core::body::Body;
 use axum_core::response::{IntoResponse, Response};

@@ -1,30 +1,38 @@
-//! How much of a turn may wait for its reader.
+//! The limits of the queue between the orchestrator and the reader.
 
-/// How much may wait for the reader.
+/// Limits how much may wait for the reader. When a limit is reached, sends wait.
+///
+/// ```
+/// use ragwire::Turn;
+/// use ragwire::turn::QueueLimits;
+///
+/// let turn = Turn::builder().queue(QueueLimits::default().max_frames(64));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueLimits {
-    /// Most frames that wait; adjacent texts count as one.
+    /// The maximum number of waiting frames; adjacent texts count as one. Default: 256, more than the
+    /// progress of most turns, so that retrieval does not wait for a slow reader.
     pub max_frames: usize,
-    /// Most bytes that wait. A frame is taken while fewer than this wait, so the largest frame comes on top; so do, on the
-    /// framed wire, events that come after the first text, which wait for the metadata within its own limit.
+    /// The maximum number of waiting bytes. A frame is accepted while fewer bytes wait, so the total may
+    /// exceed the limit by one frame. On the framed wire, events after the first text wait for the metadata
+    /// under its own limit and do not count. Default: 48 KiB, so that a long answer fits, and with one more
+    /// frame it still fits an allocation of 64 KiB.
     pub max_bytes: usize,
-    /// Longest event in bytes of JSON while nobody has chosen a wire; after that the wire's own limit holds.
+    /// The maximum length of an event in bytes of JSON until a wire is chosen; from then on the wire's limit
+    /// applies. Default: 256 KiB, the framed wire's limit for a line.
     pub max_event_bytes: usize,
 }
 
 impl QueueLimits {
-    /// 256 frames: more than the progress of most turns, so retrieval never waits for a slow reader.
-    pub const MAX_FRAMES: usize = 256;
-    /// 48 KiB: a long answer fits, and with one more frame it still fits an allocation of 64 KiB.
-    pub const MAX_BYTES: usize = 48 * 1024;
-    /// 256 KiB: what the framed wire takes as a line.
-    pub const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
+    const MAX_FRAMES: usize = 256;
+    const MAX_BYTES: usize = 48 * 1024;
+    const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
 
-    /// What a line of our own wires has around an event: its index, its time stamp.
+    /// The room that a line needs for the event's index and timestamp.
     const LINE_ROOM: usize = 1024;
 
-    /// With events short enough to be a line of every wire of our own, by its default limits.
+    /// Limits events so that each fits a line of this crate's wires with their default limits.
     pub(super) fn within_a_line(self) -> Self {
         Self {
             max_event_bytes: self.max_event_bytes.min(Self::MAX_EVENT_BYTES - Self::LINE_ROOM),
@@ -32,21 +40,21 @@ impl QueueLimits {
         }
     }
 
-    /// Sets how many frames may wait; at least one.
+    /// Sets the maximum number of waiting frames, at least 1.
     #[must_use]
     pub fn max_frames(mut self, frames: usize) -> Self {
         self.max_frames = frames.max(1);
         self
     }
 
-    /// Sets how many bytes may wait; at least one.
+    /// Sets the maximum number of waiting bytes, at least 1.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.max_bytes = bytes.max(1);
         self
     }
 
-    /// Sets how long an event may be, in bytes of JSON.
+    /// Sets the maximum length of an event in bytes of JSON.
     #[must_use]
     pub fn max_event_bytes(mut self, bytes: usize) -> Self {
         self.max_event_bytes = bytes;

@@ -1,38 +1,49 @@
-//! The limits of a turn in time, and what is overdue.
+//! The time limits of a turn.
 
 use std::time::{Duration, Instant};
 
 use super::queue::Activity;
 use crate::failure::{Failure, FailureKind};
 
-/// The limits of a turn in time. `None` switches one off.
+/// The time limits of a turn. `None` turns a limit off.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ragwire::{Timeouts, Turn};
+///
+/// let timeouts = Timeouts::default().idle(Duration::from_secs(30)).keep_alive(None);
+/// let turn = Turn::builder().timeouts(timeouts);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Silence after which the wire's filler is sent, so that proxies keep the connection and a dead one is noticed.
+    /// How long the stream may be silent before the wire's filler is sent, so that proxies keep the
+    /// connection open and a dead one is noticed.
     pub keep_alive: Option<Duration>,
-    /// Silence of the orchestrator after which the turn fails. Waiting for a place in a group does not count, and while it waits for a
-    /// human ([`Sink::ask`](super::Sink::ask)) it is not silent.
+    /// How long the orchestrator may be silent before the turn fails. Time on the waiting list and time spent
+    /// waiting for a human ([`Sink::ask`](super::Sink::ask)) do not count.
     pub idle: Option<Duration>,
-    /// Length of the turn after which it fails, from the moment at which it has its place.
+    /// How long the turn may run before it fails, counted from its admission.
     pub total: Option<Duration>,
-    /// How long data may be ready without the reader taking it, before the turn fails.
+    /// How long data may wait for the reader before the turn fails.
     ///
-    /// The orchestrator is freed then, and the turn's place in its [group](super::TurnGroup). Of a [journaled](super::Journal) turn it is the
-    /// reader that is given up: it counts as gone, [`Disconnect`](super::Disconnect) says what becomes of the turn, and should it read on it
-    /// gets the failure completion, and may come back for the rest. To cut the connection itself, which a body cannot do, put a write time-out around the
-    /// socket as the reference server does.
+    /// The turn then ends and leaves its [group](super::TurnGroup). A [journaled](super::Journal) turn gives up
+    /// only the reader: it counts as disconnected, [`Disconnect`](super::Disconnect) decides what happens to
+    /// the turn, and if the reader continues, it gets the failure terminal and may resume. A body cannot cut
+    /// the connection itself; put a write time-out around the socket for that, as the reference server does.
     pub write_stall: Option<Duration>,
 }
 
 impl Timeouts {
-    /// 15 seconds: what SSE servers use, below every common proxy's 60.
+    /// The default keep-alive interval, 15 seconds: usual for SSE servers, and well below the 60 seconds of
+    /// common proxies.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-    /// 2 minutes: a large model may read a long prompt for a minute without a word.
+    /// The default idle limit, 2 minutes: a large model may process a long prompt for a minute without output.
     pub const IDLE: Duration = Duration::from_secs(120);
-    /// 10 minutes: some hosts cut a response after 601 seconds, whatever it sends (`wires.md` d.9).
+    /// The default total limit, 10 minutes: some hosting platforms cut every response after 601 seconds.
     pub const TOTAL: Duration = Duration::from_secs(600);
-    /// 30 seconds: longer than a phone takes from one network to the next.
+    /// The default write limit, 30 seconds: longer than a phone needs to change networks.
     pub const WRITE_STALL: Duration = Duration::from_secs(30);
 
     /// Sets the keep-alive interval.
@@ -42,21 +53,21 @@ impl Timeouts {
         self
     }
 
-    /// Sets the longest silence of the orchestrator.
+    /// Sets how long the orchestrator may be silent.
     #[must_use]
     pub fn idle(mut self, after: impl Into<Option<Duration>>) -> Self {
         self.idle = after.into();
         self
     }
 
-    /// Sets the longest turn.
+    /// Sets how long the turn may run.
     #[must_use]
     pub fn total(mut self, after: impl Into<Option<Duration>>) -> Self {
         self.total = after.into();
         self
     }
 
-    /// Sets how long the reader may leave data untaken.
+    /// Sets how long data may wait for the reader.
     #[must_use]
     pub fn write_stall(mut self, after: impl Into<Option<Duration>>) -> Self {
         self.write_stall = after.into();
@@ -92,7 +103,7 @@ pub(super) fn write_stalled() -> Failure {
     )
 }
 
-/// What is overdue at `now`, or when to look again.
+/// Returns the failure of a limit that is exceeded at `now`, or when to check again.
 pub(super) fn overdue(activity: Activity, timeouts: &Timeouts, now: Instant) -> Result<Instant, Failure> {
     let mut next = now + Duration::from_secs(24 * 3600);
     let mut check = |since: Instant, after: Option<Duration>, failure: fn() -> Failure| {
@@ -106,14 +117,14 @@ pub(super) fn overdue(activity: Activity, timeouts: &Timeouts, now: Instant) -> 
             None => Ok(()),
         }
     };
-    // A turn that waits for its place may get it right now.
+    // The limits of a waiting turn start when it is admitted, at the earliest now.
     let (began, sent) = match activity.began {
         Some(began) => (began, activity.sent),
         None => (now, now),
     };
     check(began, timeouts.total, total_timeout)?;
     check(sent, timeouts.idle, idle_timeout)?;
-    // A reader that is not behind may fall behind right now.
+    // A reader without waiting data can fall behind from now on.
     check(
         activity.behind_since.unwrap_or(now),
         timeouts.write_stall,

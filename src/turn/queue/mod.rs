@@ -1,14 +1,16 @@
-//! The bounded queue between one producer and one reader: frames while nobody has chosen a wire, then finished bytes.
+//! The bounded queue between one producer and one reader: frames until a wire is chosen, then encoded bytes.
 //!
-//! It knows no runtime and no clock: wakers go in, moments come from the caller. One lock holds everything, so the moment of
-//! commitment, the end and a cancellation can never be seen half (modelled with loom in `tests/loom`).
+//! The queue knows no runtime and no clock: wakers go in, and the caller passes the time. One lock protects
+//! everything, so that the commit, the end and a cancellation are atomic (modelled with loom in
+//! `tests/loom`).
 //!
-//! What costs when a turn is streamed is not the encoding but the hop: one chunk per item means one channel slot, one wake-up
-//! and one write each. So the producer encodes into one shared buffer, and the reader takes that buffer whole: one write when it
-//! is behind, no delay when it keeps up. Texts that meet while the reader is behind become one text, on every wire.
+//! Streaming is expensive because of the handover, not because of the encoding: one chunk per item means one
+//! channel slot, one wake-up and one write each. So the producer encodes into one shared buffer, and the
+//! reader takes the whole buffer: one write when it is behind, no delay when it keeps up. Adjacent texts that
+//! wait for the reader become one text, on every wire.
 //!
-//! Data and outcome travel apart: the end has a place of its own, so a full queue cannot block a failure, and it is encoded
-//! after everything that was sent before it, so a failure cannot overtake data.
+//! Data and outcome are stored separately: a full queue cannot block a failure, because the end needs no
+//! room, and a failure cannot overtake data, because the end is encoded after everything sent before it.
 
 mod read;
 mod state;
@@ -27,30 +29,30 @@ use crate::time::Timestamp;
 use crate::utf8::Carry;
 use crate::wire::EncodeError;
 
-/// Longest answer that is kept for the hook before the end: what is longer is cut there, never on the wire.
+/// The maximum length of the answer that the hook before the end gets. It is never cut on the wire.
 const MAX_TRANSCRIPT_BYTES: usize = 1024 * 1024;
 
-/// Why the queue takes nothing more.
+/// Why the queue accepts nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
     /// The turn has its end.
     Ended,
-    /// Nobody reads.
+    /// The reader has disconnected.
     Disconnected,
 }
 
-/// Why something was not put into the queue.
+/// Why an item was not queued.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// No room now.
+    /// The queue is full now.
     Full,
-    /// No room ever.
+    /// The queue accepts nothing more.
     Closed(Closed),
-    /// Not a legal frame; nothing was queued.
+    /// The frame is invalid. Nothing was queued.
     Invalid(EncodeError),
 }
 
-/// What the reader waits for before it says that the response has begun.
+/// The frame that begins the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitOn {
     /// Any frame.
@@ -61,7 +63,7 @@ pub(crate) enum CommitOn {
     End,
 }
 
-/// What was measured on the way.
+/// Measurements for the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) frames: u64,
@@ -71,21 +73,21 @@ pub(crate) struct Figures {
     pub(crate) first_text: Option<Instant>,
 }
 
-/// The moments that time-outs are counted from.
+/// The times from which time-outs count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
-    /// Since when the producer may send; `None` while its turn waits for a place.
+    /// Since when the producer may send. `None` while its turn is on the waiting list.
     pub(crate) began: Option<Instant>,
-    /// When the producer last sent something; later than that by at most the time that it lay here.
+    /// When the producer last sent something. May be later by the time that it waited here.
     pub(crate) sent: Instant,
-    /// Since when something has been ready that the reader did not take; `None` while nothing is, or nobody has chosen a wire.
+    /// Since when data has waited for the reader. `None` if no data waits or no wire is chosen.
     pub(crate) behind_since: Option<Instant>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     limits: QueueLimits,
-    /// What the turn asks, under a lock of its own: never taken within the other.
+    /// The turn's questions. Their lock is never taken while the queue's is held.
     pub(crate) questions: Questions,
     state: Mutex<State>,
 }
@@ -100,18 +102,18 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock would be a bug of ours; the state it leaves is still consistent frame by frame.
+        // A panic under this lock would be a bug in this crate. It leaves consistent frames.
         self.state
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The turn waits for its place: until it begins, whoever sends waits as if the queue were full.
+    /// Marks the turn as waiting for admission: until `begin`, senders wait as if the queue were full.
     pub(crate) fn hold(&self) {
         self.lock().activity.began = None;
     }
 
-    /// The turn has its place; its times count from now.
+    /// Marks the turn as admitted. Its time limits count from now.
     pub(crate) fn begin(&self, now: Instant) {
         let mut state = self.lock();
         state.activity.began = Some(now);
@@ -133,7 +135,7 @@ impl Queue {
         self.add_event(state, event, at, now)
     }
 
-    /// Queues an event that tells how the turn waits.
+    /// Queues an event that reports the turn's position on the waiting list.
     pub(crate) fn push_waiting(
         &self,
         event: &Event,
@@ -168,7 +170,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a piece of the answer; an empty one is nothing.
+    /// Queues a piece of the answer. An empty piece has no effect.
     pub(crate) fn push_text(&self, text: &str, now: impl FnOnce() -> Instant) -> Result<(), Refused> {
         self.push_with(now, |carry, out| {
             carry.finish(out);
@@ -211,7 +213,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Registers a sender that waits for room; false where there may be room already.
+    /// Registers a sender that waits for room. Returns `false` if there may already be room.
     pub(crate) fn wait_for_room(&self, cx: &Context<'_>) -> bool {
         let mut state = self.lock();
         if !matches!(state.admit(&self.limits), Err(Refused::Full)) {
@@ -221,13 +223,13 @@ impl Queue {
         true
     }
 
-    /// Whether the reader's wire shows an event that is sent now only at the end.
+    /// Returns `true` if the reader's wire would show an event that is sent now only at the end.
     pub(crate) fn hides_events(&self) -> bool {
         let state = self.lock();
         match &state.out {
             Out::Frames { .. } => false,
             Out::Bytes { encoder, .. } => {
-                // A text that still waits comes before.
+                // Text that still waits precedes the event.
                 let phase = if state.text.is_empty() {
                     Phase::Events
                 } else {
@@ -238,12 +240,12 @@ impl Queue {
         }
     }
 
-    /// Counts an event that a policy kept out.
+    /// Counts an event that a policy dropped.
     pub(crate) fn count_dropped(&self) {
         self.lock().figures.dropped += 1;
     }
 
-    /// Asks for an end: the producer's task makes it one, after the application's hook. The first to ask wins.
+    /// Requests an end: the producer's task publishes it after the application's hook. The first request wins.
     pub(crate) fn request_end(&self, end: End) -> Result<(), Closed> {
         let mut state = self.lock();
         if let Some(closed) = state.closed {
@@ -255,8 +257,8 @@ impl Queue {
         Ok(())
     }
 
-    /// The end is known and comes after the application's hook: until then nothing is added, so the hook is told the whole
-    /// answer, and time changes nothing about it.
+    /// Closes the queue while the application's hook runs: nothing is added, so the hook gets the complete
+    /// answer, and no time limit changes the end.
     pub(crate) fn decide(&self) {
         let mut state = self.lock();
         state.decided = true;
@@ -268,7 +270,7 @@ impl Queue {
         self.lock().decided
     }
 
-    /// The turn is over. The first end wins; what is sent after it is refused. True where this was the first.
+    /// Publishes the end. The first end wins, and later sends fail. Returns `true` if this is the first end.
     pub(crate) fn finish(&self, end: End) -> bool {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -288,7 +290,7 @@ impl Queue {
         true
     }
 
-    /// Whether the producer should give up now, and how the turn then ends.
+    /// Waits until the producer should stop. Returns the end of the turn.
     pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<End> {
         let mut state = self.lock();
         if let Some(end) = state.ending.as_ref().or(state.end.as_ref()) {
@@ -301,32 +303,32 @@ impl Queue {
         Poll::Pending
     }
 
-    /// Why nothing more is taken, if so.
+    /// Returns why the queue accepts nothing more, or `None` while it is open.
     pub(crate) fn closed(&self) -> Option<Closed> {
         self.lock().closed
     }
 
-    /// Waits until nothing more is taken.
+    /// Waits until the queue accepts nothing more.
     pub(crate) fn poll_closed(&self, cx: &Context<'_>) -> Poll<Closed> {
         let mut state = self.lock();
         if let Some(closed) = state.closed {
             return Poll::Ready(closed);
         }
-        // Woken with those who wait for room: whatever ends the turn wakes them all.
+        // Registered with the waiting senders, because every end wakes them.
         state.add_sender(cx);
         Poll::Pending
     }
 
-    /// The answer so far, if it was asked for; it is kept no longer.
+    /// Takes the answer so far, if it was recorded.
     pub(crate) fn take_transcript(&self) -> String {
         self.lock().transcript.take().unwrap_or_default()
     }
 
     pub(crate) fn activity(&self, now: Instant) -> Activity {
-        // A turn that waits for a human is not silent.
-        let asks = self.questions.is_waiting();
+        // Waiting for a human does not count as idle.
+        let is_asking = self.questions.is_waiting();
         let mut state = self.lock();
-        if asks || state.unstamped {
+        if is_asking || state.unstamped {
             state.stamp(now);
         }
         state.activity
@@ -344,7 +346,7 @@ fn register(slot: &mut Option<Waker>, cx: &Context<'_>) {
     }
 }
 
-/// Lets go of the lock, then wakes whoever waits for anything: each looks for itself what has changed.
+/// Releases the lock and wakes every waiting task. Each one checks for itself what has changed.
 fn wake_all(mut state: MutexGuard<'_, State>) {
     let (reader, producer) = (state.reader.take(), state.producer.take());
     let senders = std::mem::take(&mut state.senders);

@@ -12,7 +12,7 @@ use crate::frame::{End, Frame, Status};
 use crate::order::Phase;
 use crate::wire::Encoder;
 
-/// The question that an event asks.
+/// Returns the request ID of an event that asks a question.
 fn request_id(event: &Event) -> Option<&str> {
     match event {
         Event::InputRequested(question) => Some(&question.request_id),
@@ -22,20 +22,20 @@ fn request_id(event: &Event) -> Option<&str> {
 }
 
 impl Queue {
-    /// Waits until the response has begun or the turn failed before that: one decision, under one lock. `overdue` says that the
-    /// caller's patience is over, which begins the response whatever there is.
+    /// Waits until the response begins or the turn fails before that; the decision is made under one lock.
+    /// `overdue` means that the caller's deadline has passed, which begins the response in any case.
     pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
-        let asks = self.questions.is_waiting();
+        let is_asking = self.questions.is_waiting();
         let mut state = self.lock();
-        // Nobody can answer what they do not see.
-        let asks = asks && state.figures.frames > 0;
+        // A question begins the response once its event is queued: nobody can answer before they see it.
+        let is_asking = is_asking && state.figures.frames > 0;
         let begun = match on {
             CommitOn::Frame => state.figures.frames > 0,
             CommitOn::Text => state.figures.first_text.is_some(),
             CommitOn::End => false,
         };
-        // A full queue cannot get any nearer to what is waited for.
-        if begun || asks || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
+        // A full queue accepts no further frame, so the awaited one could never arrive.
+        if begun || is_asking || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
             return Poll::Ready(Ok(()));
         }
         match &state.end {
@@ -51,7 +51,7 @@ impl Queue {
         }
     }
 
-    /// A wire is chosen: what was kept is encoded, and from now on everything at once.
+    /// Chooses the wire: encodes the waiting frames, and from now on every frame when it is sent.
     pub(crate) fn attach(&self, mut encoder: Encoder, now: Instant) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -66,10 +66,10 @@ impl Queue {
             {
                 hidden.extend(request_id(event).map(str::to_owned));
             }
-            // The queue checked the order; an event that is too long for this wire is the one thing that can be refused.
+            // The queue has checked the order, so only an event that is too long for this wire can fail.
             if encoder.encode(&frame, &mut buffer).is_err() {
                 match &mut state.end {
-                    // Already summed up.
+                    // The end already has the total.
                     Some(end) => end.metadata.events_dropped += 1,
                     None => state.figures.dropped += 1,
                 }
@@ -85,7 +85,7 @@ impl Queue {
         }
     }
 
-    /// Takes everything that is ready as one chunk, the terminal included; `None` after it.
+    /// Takes everything that is ready as one chunk, including the terminal. Returns `None` after the terminal.
     pub(crate) fn poll_bytes(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -101,7 +101,7 @@ impl Queue {
             }
             Out::Bytes { .. } if !state.end_taken => {
                 register(&mut state.reader, cx);
-                // Late events may leave no bytes before the end: the reader has taken all there is, so they fill nothing.
+                // Late events may have no bytes before the end. They do not count as waiting for the reader.
                 if state.frames > 0 {
                     senders = state.taken(now);
                 }
@@ -115,7 +115,7 @@ impl Queue {
         taken
     }
 
-    /// Takes the next frame as it is; `None` after the end. For a reader that wants no wire.
+    /// Takes the next frame, for a reader without a wire. Returns `None` after the end.
     pub(crate) fn poll_frame(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Frame>> {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -145,7 +145,7 @@ impl Queue {
         taken
     }
 
-    /// Writes the wire's filler, if it has one now and nothing else is ready.
+    /// Writes the wire's filler if nothing else is ready.
     pub(crate) fn keep_alive(&self) {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -158,13 +158,13 @@ impl Queue {
         }
     }
 
-    /// Whether the terminal was handed out and nothing is left.
+    /// Returns `true` once the reader has taken everything including the terminal.
     pub(crate) fn is_drained(&self) -> bool {
         let state = self.lock();
         state.end_taken && state.is_empty()
     }
 
-    /// How the turn ended, once the reader has been told.
+    /// Returns how the turn ended once the reader has taken the end.
     pub(crate) fn end_taken(&self) -> Option<Status> {
         let state = self.lock();
         state
@@ -174,7 +174,7 @@ impl Queue {
             .map(|end| end.status.clone())
     }
 
-    /// Waits until the reader has the end, or is gone: what the producer's task does when everything else is done.
+    /// Waits until the reader has taken the end or has disconnected. The last step of the producer's task.
     pub(crate) fn poll_end_taken(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.end_taken || state.reader_gone {
@@ -184,20 +184,21 @@ impl Queue {
         Poll::Pending
     }
 
-    /// Since when the reader of a turn that ended at `ended` has taken nothing; `None` where nobody has chosen a wire.
+    /// Returns since when the reader of a turn that ended at `ended` has taken no data, or `None` if no wire
+    /// is chosen.
     pub(crate) fn untaken_since(&self, ended: Instant) -> Option<Instant> {
         let state = self.lock();
         let has_wire = matches!(state.out, Out::Bytes { .. });
         has_wire.then(|| state.activity.behind_since.unwrap_or(ended))
     }
 
-    /// The reader is gone: whoever sends is told, and the producer gives up.
+    /// Records that the reader has disconnected: senders get an error, and the producer stops.
     pub(crate) fn disconnect(&self) {
         let mut state = self.lock();
         state.reader_gone = true;
         state.closed.get_or_insert(Closed::Disconnected);
         state.activity.behind_since = None;
-        // A sink may live on for a long time; what nobody will read does not.
+        // Frees the data at once, because a sink may live for a long time.
         state.text = String::new();
         state.out = Out::nothing();
         wake_all(state);

@@ -1,4 +1,4 @@
-//! What stands under the queue's lock, and the steps that keep it consistent.
+//! The state under the queue's lock, and the operations that keep it consistent.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -16,31 +16,31 @@ use crate::turn::limits::QueueLimits;
 use crate::utf8::Carry;
 use crate::wire::{EncodeError, Encoder};
 
-/// First size of the shared buffer: a page holds the events of a typical retrieval.
+/// The initial size of the shared buffer: enough for the events of a typical retrieval.
 const FIRST_BUFFER_BYTES: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) out: Out,
-    /// Frames that wait, `text` counted once.
+    /// Number of waiting frames; `text` counts as one.
     pub(super) frames: usize,
-    /// Text that is not in `out` yet: what comes next may still join it.
+    /// Text that is not in `out` yet, because the next text may still be joined to it.
     pub(super) text: String,
     pub(super) carry: Carry,
-    /// The whole answer so far, where somebody asked for it.
+    /// The complete answer so far, if it is recorded for a hook.
     pub(super) transcript: Option<String>,
-    /// The end, from the moment it is known; the reader encodes it after everything else.
+    /// The end as soon as it is known. The reader encodes it after everything else.
     pub(super) end: Option<End>,
     pub(super) end_taken: bool,
-    /// Asked for, not there yet: the producer finishes by it at its next step.
+    /// A requested end, with which the producer finishes at its next step.
     pub(super) ending: Option<End>,
     pub(super) reader_gone: bool,
-    /// Why nothing more is taken; the first reason stays.
+    /// Why the queue accepts nothing more. The first reason stays.
     pub(super) closed: Option<Closed>,
-    /// The end is known and only waits for the application's hook.
+    /// Whether the end is known and waits for the application's hook.
     pub(super) decided: bool,
     pub(super) activity: Activity,
-    /// Whether frames came in since the clock was last read.
+    /// Whether frames were queued since the clock was last read.
     pub(super) unstamped: bool,
     pub(super) figures: Figures,
     pub(super) reader: Option<Waker>,
@@ -51,13 +51,13 @@ pub(super) struct State {
 /// Where frames go.
 #[derive(Debug)]
 pub(super) enum Out {
-    /// Nobody has chosen a wire: they are kept, with their size as JSON.
+    /// No wire is chosen: frames are stored, with their size as JSON.
     Frames {
         frames: VecDeque<Frame>,
         bytes: usize,
         order: Order,
     },
-    /// They are encoded at once.
+    /// Frames are encoded at once.
     Bytes { encoder: Encoder, buffer: BytesMut },
 }
 
@@ -99,7 +99,7 @@ impl State {
         }
     }
 
-    /// Whether the producer may put one more frame in.
+    /// Checks whether the producer may queue one more frame.
     pub(super) fn admit(&self, limits: &QueueLimits) -> Result<(), Refused> {
         self.room(limits)?;
         match self.activity.began {
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// Whether there is room for one more frame.
+    /// Checks whether there is room for one more frame.
     pub(super) fn room(&self, limits: &QueueLimits) -> Result<(), Refused> {
         if let Some(closed) = self.closed {
             return Err(Refused::Closed(closed));
@@ -135,7 +135,7 @@ impl State {
             }
     }
 
-    /// Moves the text to where frames go. An unfinished character stays behind in the carry and joins the text that follows.
+    /// Moves the text to `out`. An incomplete character stays in `carry` and continues with the next text.
     pub(super) fn flush_text(&mut self) {
         if self.text.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl State {
         match &mut self.out {
             Out::Bytes { encoder, buffer } => {
                 reserve(buffer);
-                // Refused only after the end, and then nothing gets this far.
+                // Fails only after the end, when no text is queued.
                 let _ = encoder.text(&self.text, buffer);
                 self.text.clear();
             }
@@ -182,8 +182,9 @@ impl State {
         }
     }
 
-    /// Something was sent. The clock is read where the moment matters: for the first frame of a kind, and for the first that
-    /// the reader finds. Reading it for each frame was a tenth of a turn's cost.
+    /// Records that something was sent. The clock is read only where the time matters: for the first frame of
+    /// a kind, and for the first one that waits for the reader. Reading it for each frame was a tenth of a
+    /// turn's cost.
     pub(super) fn sent(&mut self, first: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
         self.figures.frames += 1;
         if !first && self.frames > 1 {
@@ -198,20 +199,21 @@ impl State {
         Some(now)
     }
 
-    /// What was sent since the last reading of the clock counts as sent now: a silence is never taken for longer than it was.
+    /// Counts everything sent since the clock was last read as sent now, so that an idle time is never
+    /// overestimated.
     pub(super) fn stamp(&mut self, now: Instant) {
         self.unstamped = false;
         self.activity.sent = now;
     }
 
-    /// Remembers who waits, once.
+    /// Registers a waiting sender once.
     pub(super) fn add_sender(&mut self, cx: &Context<'_>) {
         if !self.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
             self.senders.push(cx.waker().clone());
         }
     }
 
-    /// Everything was taken: who is to be woken.
+    /// Records that everything was taken. Returns the senders to wake.
     pub(super) fn taken(&mut self, now: Instant) -> Vec<Waker> {
         if self.unstamped {
             self.stamp(now);
@@ -221,7 +223,7 @@ impl State {
         std::mem::take(&mut self.senders)
     }
 
-    /// Puts the end behind everything else, once: who is to be woken.
+    /// Appends the end after everything else, once. Returns the producer to wake.
     pub(super) fn take_end(&mut self) -> Option<Waker> {
         let end = self.end.as_ref().filter(|_| !self.end_taken)?;
         self.end_taken = true;
@@ -236,12 +238,12 @@ impl State {
     }
 }
 
-/// An empty buffer of the first size.
+/// Creates an empty buffer of the initial size.
 pub(super) fn first_buffer() -> BytesMut {
     BytesMut::with_capacity(FIRST_BUFFER_BYTES)
 }
 
-/// Gives an empty buffer its first size; a used one grows by itself.
+/// Gives an empty buffer its initial size. A used one grows by itself.
 fn reserve(buffer: &mut BytesMut) {
     if buffer.capacity() == 0 {
         buffer.reserve(FIRST_BUFFER_BYTES);
