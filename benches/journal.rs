@@ -1,14 +1,16 @@
-//! What a journal in memory costs, beside the same turn without one, in one run.
+//! The cost of a journal in memory compared with the same turn without one, in one run.
 //!
-//! - `append`: producer task to reader, 337 items, without a socket. `queue` is the turn without a journal and the baseline;
-//!   `journal` the same turn kept, with its first reader; `journal, nobody reads` leaves that out; `journal, 8 readers` has seven more,
-//!   each of which is woken, and encodes, on its own.
-//! - `replay`: a turn that is over, read again as bytes. `encode` spells the same frames without any journal and is the baseline.
-//!   `ndjson` and `framed` read all of it; `ndjson, last frame` and `framed, last frame` have seen all but the end, which is where a
-//!   wire whose frames stand alone seeks and the other encodes all that the reader has.
+//! - `append`: producer task to reader, 337 items, without a socket. `queue` is the turn without a
+//!   journal and the baseline; `journal` is the same turn recorded, with its first reader;
+//!   `journal, nobody reads` has no reader; `journal, 8 readers` has seven more, each of which
+//!   wakes and encodes separately.
+//! - `replay`: a finished turn, read again as bytes. `encode` encodes the same frames without a
+//!   journal and is the baseline. `ndjson` and `framed` read all of it; `ndjson, last frame` and
+//!   `framed, last frame` have seen everything but the end: there a wire with independent frames
+//!   seeks, and the other encodes everything that the reader already has.
 //!
-//! What limits `append` is the second task that the recorder is: a wake-up per batch and an `Arc` per frame. What limits `replay` is
-//! the encoder.
+//! `append` is limited by the recorder, a second task: a wake-up per batch and an `Arc` per frame.
+//! `replay` is limited by the encoder.
 
 mod workload;
 
@@ -24,7 +26,7 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Metadata, Ndjson, SendError, Sink, TurnId};
 use tokio::runtime::Runtime;
 
-/// Readers of the crowded turn.
+/// The number of readers of the turn with many readers.
 const READERS: usize = 8;
 
 fn main() {
@@ -106,11 +108,11 @@ fn append(criterion: &mut Criterion, runtime: &Runtime) {
     group.finish();
 }
 
-/// A turn that is over and kept.
+/// A finished turn in the journal.
 struct Over {
     journal: Journal,
     id: TurnId,
-    /// As they are kept: texts that met became one.
+    /// The frames as recorded, with adjacent texts joined.
     frames: Vec<Frame>,
 }
 
@@ -125,7 +127,7 @@ impl Over {
                     }
                     for text in workload::texts() {
                         sink.send(text).await?;
-                        // Else all texts become one frame.
+                        // Otherwise all texts become one frame.
                         tokio::task::yield_now().await;
                     }
                     Ok::<_, SendError>(workload::metadata())
@@ -205,7 +207,7 @@ fn reads(
     });
 }
 
-/// The figures that matter, taken in turns so that a busy machine is busy for all of them.
+/// Compares the variants, measured in alternation so that load on the machine affects all of them.
 fn ratios(runtime: &Runtime) {
     let over = Over::new(runtime);
     let frames = over.frames.len();

@@ -1,14 +1,17 @@
-//! A whole turn through a hyper body on loopback, in CPU time of the server, beside two baselines in the same run.
+//! A whole turn through a hyper body on loopback, in CPU time of the server, beside two baselines
+//! in the same run.
 //!
 //! - `ragwire`: `Turn::start` and `respond(Framed)`, events serialised at the sink.
-//! - `channel`: what one writes by hand: a bare hyper body over a bounded tokio channel, one chunk per item, *already encoded*.
+//! - `channel`: the hand-written alternative: a hyper body over a bounded tokio channel, one chunk
+//!   per item, *already encoded*.
 //! - `sse`: axum's `Sse` over the same channel, events serialised there.
 //!
-//! All three run in a process of their own with the same runtime and connection settings; 32 connections ask one turn after
-//! the other. CPU is what the kernel counts for that process, so the client and whatever else runs here do not matter much.
-//! What limits `ragwire` is the wake-up of the connection's task and the write it makes: about two thirds of its time.
+//! All three run in their own process with the same runtime and connection settings; 32 connections
+//! request one turn after the other. CPU time is what the kernel counts for that process, so the
+//! client and other load have little effect. `ragwire` is limited by waking the connection's task
+//! and its write: about two thirds of its time.
 //!
-//! `hop` is the queue alone: producer task to reader, without a socket.
+//! `hop` is only the queue: producer task to reader, without a socket.
 
 mod workload;
 
@@ -38,7 +41,7 @@ use tokio::sync::mpsc;
 
 const CONNECTIONS: usize = 32;
 const KINDS: [&str; 3] = ["ragwire", "channel", "sse"];
-/// Says to a copy of this program that it is the server, and of which kind.
+/// Tells a copy of this program that it is the server, and of which kind.
 const SERVER: &str = "RAGWIRE_BENCH_SERVER";
 
 fn main() {
@@ -59,7 +62,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// The figure that matters, measured in turns so that a busy machine is busy for all of them.
+/// Compares the variants, measured in alternation so that load on the machine affects all of them.
 fn ratios(servers: &mut [Server]) {
     const TURNS: u64 = 2_000;
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
@@ -93,7 +96,7 @@ async fn answer(sink: Sink) -> Result<Metadata, SendError> {
     Ok(workload::metadata())
 }
 
-/// Every item of the turn as its finished bytes.
+/// Every item of the turn in its encoded form.
 fn encoded() -> Vec<Bytes> {
     let mut encoder = Framed::default().encoder();
     let timestamp = Some(Timestamp::from_micros(1_767_323_045_678_000));
@@ -117,7 +120,7 @@ fn encoded() -> Vec<Bytes> {
     items
 }
 
-/// The queue alone.
+/// Only the queue.
 fn hop(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let mut group = criterion.benchmark_group("hop, 337 items");
@@ -253,7 +256,7 @@ async fn serve(kind: &str) {
     }
 }
 
-/// A server in a process of its own, and the connections to it.
+/// A server in its own process, and the connections to it.
 struct Server {
     kind: &'static str,
     process: Child,
@@ -282,7 +285,7 @@ impl Server {
         }
     }
 
-    /// Asks `turns` times; returns the CPU time that the server took for it.
+    /// Requests `turns` turns. Returns the CPU time that the server used.
     fn run(&mut self, turns: u64) -> Duration {
         let before = self.cpu();
         std::thread::scope(|scope| {

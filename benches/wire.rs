@@ -1,6 +1,7 @@
-//! The framed wire alone: what a turn costs to encode and to decode, without any task or socket.
+//! The framed wire alone: the cost of encoding and decoding a turn, without tasks and sockets.
 //!
-//! The limit is serde_json for events and a copy of the bytes for texts; `copy` is that copy alone, as the baseline.
+//! The limit is serde_json for events and a copy of the bytes for texts; `copy` is that copy alone,
+//! as the baseline.
 
 mod workload;
 

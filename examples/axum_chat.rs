@@ -1,4 +1,5 @@
-//! An axum handler that streams a turn: `cargo run --example axum_chat`, then the curl line that it prints.
+//! An axum handler that streams a turn: `cargo run --example axum_chat`, then the curl line that it
+//! prints.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use axum::{Router, serve};
 use ragwire::event::{RetrievalResult, RetrievalStart};
 use ragwire::{Citation, Framed, Metadata, Rejected, SendError, Sink, Turn};
 
-/// Stands for the retrieval function that you have: it takes a sink and says what it does while it does it.
+/// A placeholder for your retrieval function: it takes a sink and reports its progress.
 async fn answer(question: String, sink: Sink) -> Result<Metadata, SendError> {
     sink.send(RetrievalStart::new("bm25", &question, 1)).await?;
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -39,7 +40,8 @@ async fn chat(question: String) -> Result<impl IntoResponse, Rejected> {
 async fn main() -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("curl -N http://{}/chat -d 'why?'", listener.local_addr()?);
-    // Without TCP_NODELAY a small chunk waits for the client's delayed acknowledgement, 40 ms on Linux.
+    // Without TCP_NODELAY a small chunk waits for the client's delayed acknowledgement, 40 ms on
+    // Linux.
     let listener = listener.tap_io(|socket| {
         let _ = socket.set_nodelay(true);
     });

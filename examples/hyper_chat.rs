@@ -1,4 +1,5 @@
-//! A bare hyper service that streams a turn: `cargo run --example hyper_chat`, then the curl line that it prints.
+//! A bare hyper service that streams a turn: `cargo run --example hyper_chat`, then the curl line
+//! that it prints.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use ragwire::http::TurnBody;
 use ragwire::turn::Reply;
 use ragwire::{EventSink, Framed, Metadata, SendError, Turn};
 
-/// The first half of ADR 0007: collects evidence, and reports while it does.
+/// The first half of ADR 0007: collects evidence and reports its progress.
 async fn collect_evidence(question: String, events: EventSink) -> Result<Vec<&'static str>, SendError> {
     events.send(Search::new("bm25").query(question)).await?;
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -23,7 +24,7 @@ async fn chat(request: Request<Incoming>) -> Result<Response<TurnBody>, Infallib
     let question = request.uri().query().unwrap_or_default().to_owned();
     let turn = Turn::builder().start_pair(
         |events| collect_evidence(question, events),
-        // The second half: a stream of tokens, and what closes the turn.
+        // The second half: a stream of tokens and the metadata of the end.
         |evidence| {
             Reply::new(
                 stream::iter(evidence.value.into_iter().map(Ok::<_, SendError>)),
@@ -43,12 +44,13 @@ async fn main() -> std::io::Result<()> {
     println!("curl -N 'http://{}/?why'", listener.local_addr()?);
     loop {
         let (socket, _) = listener.accept().await?;
-        // Without this a small chunk waits for the client's delayed acknowledgement, 40 ms on Linux.
+        // Without this a small chunk waits for the client's delayed acknowledgement, 40 ms on
+        // Linux.
         socket.set_nodelay(true)?;
         #[expect(clippy::disallowed_methods, reason = "an example's accept loop")]
         tokio::spawn(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
-            // What hyper holds of a response that its reader does not take; it would be 400 KiB.
+            // Limits hyper's buffer for a client that does not read. The default is 400 KiB.
             http.timer(TokioTimer::new()).max_buf_size(64 * 1024);
             let _ = http
                 .serve_connection(TokioIo::new(socket), service_fn(chat))

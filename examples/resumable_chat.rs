@@ -1,6 +1,7 @@
-//! Answers that survive their connection: `cargo run --example resumable_chat`, then the curl lines that it prints.
+//! Answers that survive their connection: `cargo run --example resumable_chat`, then the curl lines
+//! that it prints.
 //!
-//! The first one is interrupted with Ctrl-C; the others read the rest, and stop the turn.
+//! Interrupt the first one with Ctrl-C. The others read the rest and stop the turn.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use axum::{Router, serve};
 use ragwire::turn::{Disconnect, Journal, JournalLimits};
 use ragwire::{Metadata, Rejected, SendError, Sink, Sse, Turn, TurnId};
 
-/// Whoever your authentication says it is; nobody else reads or stops this one's turns.
+/// A placeholder for the authenticated user. Only the owner can resume or stop a turn.
 const OWNER: &str = "alice";
 
 async fn answer(question: String, sink: Sink) -> Result<Metadata, SendError> {
@@ -34,7 +35,8 @@ async fn chat(State(journal): State<Journal>, question: String) -> Result<impl I
     Ok(turn.commit().await?.respond(Sse::default()))
 }
 
-/// An `EventSource` comes back by itself, with the index of the last frame that it has seen. 204 tells it that this was all.
+/// An `EventSource` reconnects with the index of the last frame that it has seen. Status 204 tells
+/// it to stop.
 async fn resume(
     State(journal): State<Journal>,
     Path(turn): Path<String>,
@@ -54,7 +56,7 @@ async fn resume(
 }
 
 async fn stop(State(journal): State<Journal>, Path(turn): Path<String>) -> Result<String, Rejected> {
-    let id = TurnId::parse(&turn).unwrap_or_else(TurnId::random); // what is no id is nobody's
+    let id = TurnId::parse(&turn).unwrap_or_else(TurnId::random); // an invalid ID is an unknown one
     Ok(format!("stopped: {}\n", journal.stop(id, OWNER).await?))
 }
 
@@ -63,9 +65,7 @@ async fn main() -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     println!("curl -iN http://{address}/chat -d 'why?'  # x-ragwire-turn names the TURN");
-    println!(
-        "curl -N http://{address}/turns/TURN -H 'last-event-id: 3'  # what came after the frame of index 3"
-    );
+    println!("curl -N http://{address}/turns/TURN -H 'last-event-id: 3'  # the frames after index 3");
     println!("curl -X POST http://{address}/turns/TURN/stop");
     let listener = listener.tap_io(|socket| {
         let _ = socket.set_nodelay(true);

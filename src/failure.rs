@@ -13,11 +13,11 @@ const DEFAULT_MESSAGE: &str = "I hit an internal error while gathering evidence.
 /// Defines [`FailureKind`] from one row per code.
 macro_rules! failure_kinds {
     ($($(#[$meta:meta])* $Kind:ident = $code:literal,)*) => {
-        /// The kind of a [`Failure`]: one variant for each code that this crate assigns, and one for
-        /// all others.
+        /// The kind of a [`Failure`]: one variant for each code that this crate assigns, and one
+        /// for all others.
         ///
-        /// The enum is exhaustive on purpose. Code that decides by kind, for example on an HTTP status,
-        /// lists all variants, so that the compiler finds it when a kind is added.
+        /// The enum is exhaustive on purpose. Code that decides by kind, for example on an HTTP
+        /// status, lists all variants, so that the compiler finds it when a kind is added.
         ///
         /// Strings convert into the kind that has them as its code:
         ///
@@ -31,8 +31,8 @@ macro_rules! failure_kinds {
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum FailureKind {
             $($(#[$meta])* #[doc = concat!("\n\nCode: `", $code, "`.")] $Kind,)*
-            /// A code that the orchestrator or another producer chose. Create it with `from`, which maps
-            /// the codes above to their own kinds.
+            /// A code that the orchestrator or another producer chose. Create it with `from`, which
+            /// maps the codes above to their own kinds.
             Other(Cow<'static, str>),
         }
 
@@ -125,8 +125,9 @@ impl Serialize for FailureKind {
 
 /// The failure of a turn, as its reader gets it.
 ///
-/// A failure goes over the wire, so it never contains the source error. To report more than the default
-/// message, an orchestrator returns a `Failure` as its error, with a text that any user may read:
+/// A failure goes over the wire, so it never contains the source error. To report more than the
+/// default message, an orchestrator returns a `Failure` as its error, with a text that any user may
+/// read:
 ///
 /// ```
 /// use ragwire::{Failure, FailureKind};
@@ -185,8 +186,8 @@ impl Failure {
 }
 
 impl Default for Failure {
-    /// Returns [`FailureKind::ChatFailed`] with the message of ADR 0007: "I hit an internal error while
-    /// gathering evidence. Please retry."
+    /// Returns [`FailureKind::ChatFailed`] with the message of ADR 0007: "I hit an internal error
+    /// while gathering evidence. Please retry."
     fn default() -> Self {
         Self::new(FailureKind::ChatFailed, DEFAULT_MESSAGE)
     }

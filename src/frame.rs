@@ -1,8 +1,8 @@
 //! The frames of a turn and its end.
 //!
-//! A frame is an event, a piece of the answer, the end of the turn, or a snapshot that replaces frames the
-//! journal has dropped. [`Order`](crate::Order) decides which frame may follow which; the modules under
-//! [`crate::wire`] write them as bytes.
+//! A frame is an event, a piece of the answer, the end of the turn, or a snapshot that replaces
+//! frames the journal has dropped. [`Order`](crate::Order) decides which frame may follow which;
+//! the modules under [`crate::wire`] write them as bytes.
 
 use crate::event::Event;
 use crate::failure::Failure;
@@ -71,8 +71,8 @@ impl End {
         }
     }
 
-    /// Creates the end of a turn that failed. It has no citations and no tools: an incomplete answer has
-    /// no evidence.
+    /// Creates the end of a turn that failed. It has no citations and no tools: an incomplete
+    /// answer has no evidence.
     pub fn failed(failure: Failure) -> Self {
         Self {
             status: Status::Failed(failure),

@@ -1,5 +1,5 @@
-//! JSON as every wire writes it: compact, and without any character that a line reader may take for a line
-//! end.
+//! JSON as every wire writes it: compact, and without any character that a line reader may take for
+//! a line end.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use bytes::{BufMut, BytesMut};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, Serializer};
 
-/// Escapes U+007F, U+0085, U+2028 and U+2029 in addition to what JSON requires. Python's `splitlines` and
-/// similar functions split at some of them, and serde_json does not escape them.
+/// Escapes U+007F, U+0085, U+2028 and U+2029 in addition to what JSON requires. Python's
+/// `splitlines` and similar functions split at some of them, and serde_json does not escape them.
 #[derive(Clone, Copy, Debug)]
 struct LineSafe;
 
@@ -28,7 +28,8 @@ impl Formatter for LineSafe {
     ) -> io::Result<()> {
         let mut rest = fragment.as_bytes();
         let mut from = 0;
-        // One scan for the first bytes of all four. 0xC2 and 0xE2 also begin other characters, which are skipped.
+        // One scan for the first bytes of all four. 0xC2 and 0xE2 also begin other characters,
+        // which are skipped.
         while let Some(at) = memchr::memchr3(0x7f, 0xc2, 0xe2, &rest[from..]).map(|at| from + at) {
             match ESCAPES.iter().find(|(raw, _)| rest[at..].starts_with(raw)) {
                 Some((raw, escaped)) => {

@@ -7,21 +7,24 @@
 //!                             and bytes completes
 //! ```
 //!
-//! Start with [`Turn::start`]: it runs a function that takes a [`Sink`] and returns a turn, which streams
-//! everything that the function sends. Once the response has begun nothing can fail: after an error, a
-//! panic or a time-out the client still gets a complete stream with an explicit end.
+//! Start with [`Turn::start`]: it runs a function that takes a [`Sink`] and returns a turn, which
+//! streams everything that the function sends. Once the response has begun nothing can fail: after
+//! an error, a panic or a time-out the client still gets a complete stream with an explicit end.
 //!
 //! There are three layers, and each depends only on those before it:
 //!
-//! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no clock; this is what is left with
-//!    `default-features = false`.
-//! 2. `turn` and `session` (feature `turn`): sink, queue, producer task, commit, completion; what is remembered from turn to turn.
-//! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket gateway.
+//! 1. [`event`], [`Frame`] and [`wire`]: the vocabulary and its spellings. No tokio, no http, no
+//!    clock; this is what is left with `default-features = false`.
+//! 2. `turn` and `session` (feature `turn`): sink, queue, producer task, commit, completion; what
+//!    is remembered from turn to turn.
+//! 3. `http` (features `http`, `axum` and `ws`): bodies, headers, JSON errors, the WebSocket
+//!    gateway.
 //!
-//! The crate `ragwire-rag` is the reference pipeline on top of them, and uses their public API only.
+//! The crate `ragwire-rag` is the reference pipeline on top of them, and uses their public API
+//! only.
 //!
-//! The [`guide`] has a chapter on each of these subjects. The bytes are specified in `PROTOCOL.md`, the
-//! design in `ARCHITECTURE.md`.
+//! The [`guide`] has a chapter on each of these subjects. The bytes are specified in `PROTOCOL.md`,
+//! the design in `ARCHITECTURE.md`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -72,8 +75,8 @@ pub use wire::trustgraph::TrustGraph;
 /// The guide: chapters about one subject each, with code that is compiled as it is printed.
 #[cfg(all(any(doc, doctest), feature = "full"))]
 pub mod guide {
-    /// Adds a chapter. The definitions in front take precedence over those at the end of the file, so
-    /// that a link between chapters leads to a file on GitHub and to a module here.
+    /// Adds a chapter. The definitions in front take precedence over those at the end of the file,
+    /// so that a link between chapters leads to a file on GitHub and to a module here.
     macro_rules! chapters {
         ($($name:ident = $file:literal;)*) => { $(
             #[doc = "[gateway.md]: crate::guide::gateway"]

@@ -1,4 +1,5 @@
-//! The metadata at the end of a turn: citations, tools, usage, and members that the application adds.
+//! The metadata at the end of a turn: citations, tools, usage, and members that the application
+//! adds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -59,9 +60,9 @@ record! {
 }
 
 impl Usage {
-    /// Adds the usage of a later generation: tokens and times add up, and a number that only one of them has
-    /// is kept. The model's name is that of `self`, or else that of `more`. Speed and slots do not add up:
-    /// they stay those of `self`, even if absent.
+    /// Adds the usage of a later generation: tokens and times add up, and a number that only one of
+    /// them has is kept. The model's name is that of `self`, or else that of `more`. Speed and
+    /// slots do not add up: they stay those of `self`, even if absent.
     #[must_use]
     pub fn plus(mut self, more: &Self) -> Self {
         fn sum<T: Copy + std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
@@ -105,7 +106,8 @@ pub struct Metadata {
     pub usage: Option<Usage>,
     /// How long the turn waited.
     pub queue_stats: Option<QueueStats>,
-    /// Members that the application adds. A member with the name of a field of this struct is ignored.
+    /// Members that the application adds. A member with the name of a field of this struct is
+    /// ignored.
     pub extra: Map<String, Value>,
     /// Number of events that a policy or a limit kept off the wire.
     pub events_dropped: u64,

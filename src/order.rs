@@ -60,8 +60,8 @@ impl Order {
     /// change.
     pub fn accept(&mut self, frame: FrameKind) -> Result<(), OutOfOrder> {
         self.phase = match (self.phase, frame) {
-            // Events may follow text, for example a tool that is called while the answer is written.
-            // Wires that put all events before the text carry late ones in the metadata.
+            // Events may follow text, for example a tool that is called while the answer is
+            // written. Wires that put all events before the text carry late ones in the metadata.
             (Phase::Events, FrameKind::Event) => Phase::Events,
             (Phase::Text, FrameKind::Event) => Phase::Text,
             (Phase::Events | Phase::Text, FrameKind::Text) => Phase::Text,
@@ -69,8 +69,8 @@ impl Order {
             (Phase::Events | Phase::Text | Phase::Trailer, FrameKind::End) => Phase::Ended,
             // A decoder reads late events from the metadata before the end is complete.
             (Phase::Trailer, FrameKind::Event) => Phase::Trailer,
-            // Comes first, or later for a reader that fell behind. The caller calls `begin_text` if the
-            // snapshot has text.
+            // Comes first, or later for a reader that fell behind. The caller calls `begin_text` if
+            // the snapshot has text.
             (Phase::Events, FrameKind::Snapshot) => Phase::Events,
             (Phase::Text, FrameKind::Snapshot) => Phase::Text,
             (Phase::Trailer, FrameKind::Text | FrameKind::Snapshot) | (Phase::Ended, _) => {
@@ -88,8 +88,8 @@ impl Order {
         self.phase = Phase::Trailer;
     }
 
-    /// Records that the answer has begun without a text frame: a decoder has read the separator, or a
-    /// snapshot contains text.
+    /// Records that the answer has begun without a text frame: a decoder has read the separator, or
+    /// a snapshot contains text.
     pub(crate) fn begin_text(&mut self) {
         self.phase = Phase::Text;
     }

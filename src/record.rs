@@ -1,5 +1,5 @@
-//! The macro that defines the records of the vocabulary: one row gives the struct, its constructor and its
-//! setters, so that each field is written once.
+//! The macro that defines the records of the vocabulary: one row gives the struct, its constructor
+//! and its setters, so that each field is written once.
 
 /// The Rust type of a field: a single token, or `[T]` for a list of `T`.
 macro_rules! field_type {
@@ -15,8 +15,9 @@ macro_rules! field_argument {
     ($ty:ident) => { $ty };
 }
 
-/// `record! { /// docs  Name { required: Type; optional: Type } }` defines a struct. Required fields are the
-/// arguments of `new`. Optional ones are `Option` fields with a setter, and absent ones are not in the JSON.
+/// `record! { /// docs  Name { required: Type; optional: Type } }` defines a struct. Required
+/// fields are the arguments of `new`. Optional ones are `Option` fields with a setter, and absent
+/// ones are not in the JSON.
 macro_rules! record {
     ($(
         $(#[$meta:meta])*
@@ -61,8 +62,8 @@ macro_rules! record {
 
 pub(crate) use {field_argument, field_type, record};
 
-/// Returns `true` if an optional field is not written to the JSON. NaN, infinite numbers and `null` count as
-/// absent: JSON would write them as `null`, which several clients reject.
+/// Returns `true` if an optional field is not written to the JSON. NaN, infinite numbers and `null`
+/// count as absent: JSON would write them as `null`, which several clients reject.
 pub(crate) fn absent<T: Optional>(field: &Option<T>) -> bool {
     field.as_ref().is_none_or(|value| !value.has_json())
 }

@@ -1,13 +1,13 @@
-//! The beginning of a turn in one frame, for readers that arrive after its frames were dropped. The journal
-//! decides which events a snapshot still contains.
+//! The beginning of a turn in one frame, for readers that arrive after its frames were dropped. The
+//! journal decides which events a snapshot still contains.
 
 use crate::event::Event;
 use crate::time::Timestamp;
 
 /// Replaces the first frames of a turn by the answer so far and the last state of each step.
 ///
-/// A reader replaces everything it has of the turn by the snapshot. Applied in order, its events have the
-/// same result as all events, provided that a newer state of a step replaces an older one.
+/// A reader replaces everything it has of the turn by the snapshot. Applied in order, its events
+/// have the same result as all events, provided that a newer state of a step replaces an older one.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Snapshot {

@@ -2,8 +2,8 @@
 
 /// Keeps the beginning of a character, at most three bytes, until its rest arrives.
 ///
-/// Invalid UTF-8 becomes U+FFFD, one for each maximal part that could have begun a character. This is the
-/// rule of the WHATWG encoding standard, so a browser's `TextDecoder` gives the same text.
+/// Invalid UTF-8 becomes U+FFFD, one for each maximal part that could have begun a character. This
+/// is the rule of the WHATWG encoding standard, so a browser's `TextDecoder` gives the same text.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carry {
     bytes: [u8; 4],
@@ -14,7 +14,8 @@ pub(crate) struct Carry {
 impl Carry {
     /// Appends all complete characters of the stored beginning and `bytes` to `out`.
     pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut String) {
-        // Completes the stored beginning one byte at a time: at most three rounds, and no copy of `bytes`.
+        // Completes the stored beginning one byte at a time: at most three rounds, and no copy of
+        // `bytes`.
         while self.length > 0 && !bytes.is_empty() {
             self.bytes[self.length] = bytes[0];
             let tried = self.length + 1;
@@ -28,7 +29,8 @@ impl Carry {
                     self.length = tried;
                     bytes = &bytes[1..];
                 }
-                // The new byte does not continue the stored ones: they become U+FFFD, and it is read again.
+                // The new byte does not continue the stored ones: they become U+FFFD, and it is
+                // read again.
                 Err(_) => self.finish(out),
             }
         }

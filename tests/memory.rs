@@ -1,4 +1,5 @@
-//! What a reader that never reads costs on the heap, however long the answer. A binary of its own: its allocator counts.
+//! The heap that a reader occupies that never reads, however long the answer is. A test binary of
+//! its own, because its allocator counts.
 #![cfg(feature = "http")]
 #![allow(clippy::disallowed_methods, reason = "servers here are tasks")]
 #![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
@@ -26,11 +27,11 @@ fn live() -> usize {
 
 const READERS: usize = 20;
 const PIECE_BYTES: usize = 128 * 1024;
-/// Ours of 48 KiB and hyper's of 64, what comes on top of a full one, and the growth of vectors to powers of two: 290 to 300 KiB for
-/// events, as measured, and what two runs differ by.
+/// The queue's 48 KiB, hyper's 64 KiB, one more frame on top of a full buffer, and the growth of
+/// vectors to powers of two: 290 to 300 KiB measured for events, and some tolerance between runs.
 const MAX_BYTES_PER_READER: usize = 320 * 1024;
 
-/// An endless answer of one kind; counts what was sent.
+/// An endless answer of one kind. Counts what was sent.
 async fn answer(kind: &'static str, sent: Arc<AtomicUsize>, sink: Sink) -> Result<Metadata, SendError> {
     loop {
         match kind {
@@ -42,13 +43,13 @@ async fn answer(kind: &'static str, sent: Arc<AtomicUsize>, sink: Sink) -> Resul
     }
 }
 
-/// Live bytes, once what came before is gone.
+/// Returns the live bytes once everything before is freed.
 async fn settled() -> usize {
     let mut last = live();
     loop {
         tokio::time::sleep(Duration::from_millis(300)).await;
         let now = live();
-        // The runtime itself moves a few bytes.
+        // The runtime itself allocates a few bytes.
         if now.abs_diff(last) < 1024 {
             return now;
         }
@@ -56,7 +57,7 @@ async fn settled() -> usize {
     }
 }
 
-/// Live bytes for each reader, once nothing moves any more.
+/// Returns the live bytes per reader once they no longer change.
 async fn bytes_per_reader(kind: &'static str) -> usize {
     let sent = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -88,7 +89,7 @@ async fn bytes_per_reader(kind: &'static str) -> usize {
             .unwrap();
         sockets.push(socket);
     }
-    // Everything moves until sockets and buffers are full.
+    // Data is sent until sockets and buffers are full.
     let mut last = 0;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -106,12 +107,12 @@ async fn bytes_per_reader(kind: &'static str) -> usize {
 #[test]
 fn a_stalled_reader_is_bounded() {
     for kind in ["tokens", "pieces", "events"] {
-        // A runtime for each, so that nothing of one is freed while the next is measured.
+        // One runtime each, so that no memory of one is freed while the next is measured.
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let bytes = runtime.block_on(bytes_per_reader(kind));
         drop(runtime);
         println!("{kind}: {} KiB for each stalled reader", bytes / 1024);
-        // The orchestrator itself holds the piece that it is sending.
+        // The orchestrator itself owns the piece that it is sending.
         let own = if kind == "pieces" { PIECE_BYTES } else { 0 };
         assert!(bytes < MAX_BYTES_PER_READER + own, "{kind}: {bytes} bytes");
     }

@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 use super::Event;
 use super::item::Item;
 
-/// The maximum length of a [`Custom`] event's name in bytes. Names are written to SSE `event:` lines and
-/// AG-UI names, which are meant to be short.
+/// The maximum length of a [`Custom`] event's name in bytes. Names are written to SSE `event:`
+/// lines and AG-UI names, which are meant to be short.
 pub const MAX_NAME_BYTES: usize = 128;
 
 /// An event that the application defines: a name and any serializable data.
 ///
-/// On the wire it is `{"event":NAME,"data":…}`. The data is serialized when the event is created, so that
-/// an error returns to its producer and queues contain only finished JSON values.
+/// On the wire it is `{"event":NAME,"data":…}`. The data is serialized when the event is created,
+/// so that an error returns to its producer and queues contain only finished JSON values.
 ///
 /// ```
 /// use ragwire::event::{Custom, Event};
@@ -39,8 +39,9 @@ impl Custom {
     ///
     /// # Errors
     ///
-    /// Returns [`EventError::Name`] for a name that is empty, longer than 128 bytes, contains a control
-    /// character or is one of [`Event::NAMES`]. Returns [`EventError::Data`] if `data` does not serialize.
+    /// Returns [`EventError::Name`] for a name that is empty, longer than 128 bytes, contains a
+    /// control character or is one of [`Event::NAMES`]. Returns [`EventError::Data`] if `data` does
+    /// not serialize.
     pub fn new(name: impl Into<String>, data: &impl Serialize) -> Result<Self, EventError> {
         let name = name.into();
         if name.is_empty()
@@ -74,9 +75,9 @@ impl From<Custom> for Event {
     }
 }
 
-/// Reads any object with a string `event`. It is the fallback of [`Event`], so that events of newer versions
-/// and of other systems are never errors. If `data` is not the only other member, all members together
-/// become the data.
+/// Reads any object with a string `event`. It is the fallback of [`Event`], so that events of newer
+/// versions and of other systems are never errors. If `data` is not the only other member, all
+/// members together become the data.
 impl<'de> Deserialize<'de> for Custom {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut members = Map::deserialize(deserializer)?;

@@ -6,8 +6,8 @@ use super::Event;
 
 /// What an orchestrator sends into the sink: an event or a piece of the answer.
 ///
-/// `&str` and `String` convert to answer text. Byte slices are answer text that may be split within a
-/// character.
+/// `&str` and `String` convert to answer text. Byte slices are answer text that may be split within
+/// a character.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,

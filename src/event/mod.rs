@@ -1,8 +1,8 @@
 //! The vocabulary: every event that a turn can report.
 //!
-//! Names and fields are those of the systems whose wires this crate speaks (ADR 0007, Forge, session chat,
-//! Eve, TrustGraph; `docs/protocols.md` introduces them). An application adds its own events with
-//! [`Custom`]. This module knows no wire, no clock and no queue.
+//! Names and fields are those of the systems whose wires this crate speaks (ADR 0007, Forge,
+//! session chat, Eve, TrustGraph; `docs/protocols.md` introduces them). An application adds its own
+//! events with [`Custom`]. This module knows no wire, no clock and no queue.
 //!
 //! ```
 //! use ragwire::event::{Event, Search};
@@ -334,7 +334,8 @@ vocabulary! {
         request_id: String,
     }
 
-    /// The outcome of a request for consent (Eve `authorization.granted`, `authorization.completed`).
+    /// The outcome of a request for consent (Eve `authorization.granted`,
+    /// `authorization.completed`).
     "authorization_completed" AuthorizationCompleted {
         /// Name of the connection.
         connection: String,

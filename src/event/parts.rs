@@ -71,8 +71,8 @@ record! {
     }
 }
 
-/// `choice! { /// docs  Name { Variant = "word" } }` defines an enum of fixed words. An event with an unknown
-/// word is read as a [`Custom`](super::Custom) event, so that nothing is lost.
+/// `choice! { /// docs  Name { Variant = "word" } }` defines an enum of fixed words. An event with
+/// an unknown word is read as a [`Custom`](super::Custom) event, so that nothing is lost.
 macro_rules! choice {
     ($( $(#[$meta:meta])* $Name:ident { $($(#[$variant_meta:meta])* $Variant:ident = $word:literal),* $(,)? } )*) => { $(
         $(#[$meta])*

@@ -26,8 +26,8 @@ impl Step {
 }
 
 impl Event {
-    /// Returns the step whose state this event reports, or `None` if the event adds to earlier ones and
-    /// therefore replaces none.
+    /// Returns the step whose state this event reports, or `None` if the event adds to earlier ones
+    /// and therefore replaces none.
     pub(crate) fn step(&self) -> Option<Step> {
         Some(match self {
             // A turn has one of each, or only the last one counts.
@@ -49,8 +49,8 @@ impl Event {
                 let round = thought.round.map(|round| round.to_string());
                 Step::new("thinking", round.unwrap_or_default())
             }
-            // A result does not contain its call, so it does not replace it. Without an ID only the order
-            // connects results with calls, so all of them are needed.
+            // A result does not contain its call, so it does not replace it. Without an ID only the
+            // order connects results with calls, so all of them are needed.
             Self::RetrievalStart(start) => {
                 Step::new("retrieval_start", format!("{} {}", start.iteration, start.tool))
             }
@@ -76,7 +76,8 @@ impl Event {
     }
 }
 
-/// Returns the step of a custom event: its name, together with the `id` in its data if there is one.
+/// Returns the step of a custom event: its name, together with the `id` in its data if there is
+/// one.
 fn custom_step(custom: &Custom) -> Step {
     Step {
         kind: Cow::Owned(format!("custom {}", custom.name())),

@@ -7,8 +7,9 @@ use crate::failure::Failure;
 use crate::turn::{AnswerError, TurnId};
 
 impl AnswerError {
-    /// Returns the HTTP status: 404 if the question is unknown, 409 if it has a different answer, 410 if it is
-    /// closed, 422 if the answer does not fit, 503 if the turn's host does not respond.
+    /// Returns the HTTP status: 404 if the question is unknown, 409 if it has a different answer,
+    /// 410 if it is closed, 422 if the answer does not fit, 503 if the turn's host does not
+    /// respond.
     pub fn status(self) -> StatusCode {
         match self {
             Self::Unknown => StatusCode::NOT_FOUND,
@@ -36,7 +37,8 @@ impl AnswerError {
         }
     }
 
-    /// Creates the complete JSON response in the form of [`error_response`], with `turn` as `request_id`.
+    /// Creates the complete JSON response in the form of [`error_response`], with `turn` as
+    /// `request_id`.
     pub fn respond(self, turn: TurnId) -> Response<TurnBody> {
         error_response(self.status(), &self.failure(), &turn.to_string(), None)
     }

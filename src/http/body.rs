@@ -12,7 +12,8 @@ use crate::turn::TurnStream;
 
 /// The body of a streaming or a complete response, so that a service has one type for both.
 ///
-/// It cannot fail: its error type is [`Infallible`]. Dropping it disconnects the reader of the turn.
+/// It cannot fail: its error type is [`Infallible`]. Dropping it disconnects the reader of the
+/// turn.
 #[derive(Debug)]
 pub struct TurnBody(Kind);
 

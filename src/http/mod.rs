@@ -1,7 +1,7 @@
 //! Turns as HTTP responses, for hyper services and for axum.
 //!
-//! [`Turn::respond`] creates the streaming response, and [`Rejected::respond`] a complete JSON response. This
-//! layer depends on no runtime.
+//! [`Turn::respond`] creates the streaming response, and [`Rejected::respond`] a complete JSON
+//! response. This layer depends on no runtime.
 
 mod answer;
 mod body;
@@ -33,8 +33,8 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 pub const TURN_HEADER: HeaderName = HeaderName::from_static("x-ragwire-turn");
 
 impl Turn {
-    /// Creates the response: status 200, the wire's content type, headers that turn off caching, compression
-    /// and buffering on the way, and the body that streams the turn.
+    /// Creates the response: status 200, the wire's content type, headers that turn off caching,
+    /// compression and buffering on the way, and the body that streams the turn.
     ///
     /// The status is 204 if the turn was resumed past its end ([`Turn::is_empty`]).
     ///
@@ -127,11 +127,11 @@ impl Rejected {
     }
 }
 
-/// Creates a JSON error response in the form of ADR 0007, for requests that the application refuses itself,
-/// for example a bad request or an unknown session.
+/// Creates a JSON error response in the form of ADR 0007, for requests that the application refuses
+/// itself, for example a bad request or an unknown session.
 ///
-/// `request_id` connects the response with the server's log. `retry_after` is rounded down to seconds, to at
-/// least one.
+/// `request_id` connects the response with the server's log. `retry_after` is rounded down to
+/// seconds, to at least one.
 pub fn error_response(
     status: StatusCode,
     failure: &Failure,

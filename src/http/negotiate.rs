@@ -12,14 +12,16 @@ use crate::wire::Wire;
 /// A boxed wire, which is a [`Wire`] itself.
 pub type AnyWire = Box<dyn Wire + Send + Sync>;
 
-/// The maximum length of an `Accept` header in bytes. Browsers send a few hundred; a longer header is ignored.
+/// The maximum length of an `Accept` header in bytes. Browsers send a few hundred; a longer header
+/// is ignored.
 const MAX_ACCEPT_BYTES: usize = 4096;
 
-/// Chooses one of `wires`, given in the server's order of preference, by the request's `Accept` header.
+/// Chooses one of `wires`, given in the server's order of preference, by the request's `Accept`
+/// header.
 ///
-/// Chooses the first wire if the header is missing or invalid. Of two wires with the same media type the
-/// first is chosen. Call it before the turn starts, so that nothing is computed for a client that cannot
-/// read the answer.
+/// Chooses the first wire if the header is missing or invalid. Of two wires with the same media
+/// type the first is chosen. Call it before the turn starts, so that nothing is computed for a
+/// client that cannot read the answer.
 ///
 /// ```
 /// use http::{HeaderMap, HeaderValue};
@@ -40,7 +42,8 @@ pub fn negotiate(headers: &HeaderMap, wires: impl IntoIterator<Item = AnyWire>) 
     let chosen = match accept(headers) {
         None => (!wires.is_empty()).then_some(0),
         Some(accept) => {
-            // Compared without parameters: a client that accepts `text/plain` accepts its `charset`.
+            // Compared without parameters: a client that accepts `text/plain` accepts its
+            // `charset`.
             let types: Vec<&str> = wires.iter().map(|wire| essence(wire.content_type())).collect();
             let offered: Vec<MediaType<'_>> = types
                 .iter()

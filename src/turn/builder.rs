@@ -124,17 +124,17 @@ impl TurnBuilder {
         self
     }
 
-    /// Sets the mode in the metadata. It is also there when the turn fails, where the orchestrator cannot
-    /// set it.
+    /// Sets the mode in the metadata. It is also there when the turn fails, where the orchestrator
+    /// cannot set it.
     #[must_use]
     pub fn mode(mut self, mode: impl Into<String>) -> Self {
         self.mode = Some(mode.into());
         self
     }
 
-    /// Calls `hook` exactly once, after the orchestrator was dropped and before the reader gets the end,
-    /// for example to store the answer. It runs however the turn ended, also if the turn ended on the
-    /// waiting list of its group. The hook is cancelled after 10 seconds.
+    /// Calls `hook` exactly once, after the orchestrator was dropped and before the reader gets the
+    /// end, for example to store the answer. It runs however the turn ended, also if the turn ended
+    /// on the waiting list of its group. The hook is cancelled after 10 seconds.
     #[must_use]
     pub fn before_end<F, H>(mut self, hook: H) -> Self
     where
@@ -145,42 +145,44 @@ impl TurnBuilder {
         self
     }
 
-    /// Adds the turn to a group: it counts against the group's limits, waits if the group is full, and
-    /// ends when the group shuts down.
+    /// Adds the turn to a group: it counts against the group's limits, waits if the group is full,
+    /// and ends when the group shuts down.
     #[must_use]
     pub fn group(mut self, group: &TurnGroup) -> Self {
         self.group = Some(group.clone());
         self
     }
 
-    /// Sets the owner of the turn: the name of the authenticated user, or of a session. The group's limit
-    /// per owner counts by it. Only the owner can resume a journaled turn or stop it by its ID; if no
-    /// owner is set, anyone who has the ID can.
+    /// Sets the owner of the turn: the name of the authenticated user, or of a session. The group's
+    /// limit per owner counts by it. Only the owner can resume a journaled turn or stop it by its
+    /// ID; if no owner is set, anyone who has the ID can.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// Sets a name by which the group's limit per owner counts instead of the [`owner`](Self::owner), for
-    /// example a conversation that answers one question at a time, whoever asks it. A lane does not grant
-    /// access to the turn; a [`Journal`] finds the owner's newest turn by it.
+    /// Sets a name by which the group's limit per owner counts instead of the
+    /// [`owner`](Self::owner), for example a conversation that answers one question at a time,
+    /// whoever asks it. A lane does not grant access to the turn; a [`Journal`] finds the owner's
+    /// newest turn by it.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lane = Lane::Named(lane.into());
         self
     }
 
-    /// Exempts the turn from the group's limit per owner, although it has an [`owner`](Self::owner).
+    /// Exempts the turn from the group's limit per owner, although it has an
+    /// [`owner`](Self::owner).
     #[must_use]
     pub fn no_lane(mut self) -> Self {
         self.lane = Lane::None;
         self
     }
 
-    /// Records the turn in `journal` from the moment its response begins: it can then be resumed, read by
-    /// several readers, and stopped by its ID. If the journal is full of running turns, the turn is
-    /// refused.
+    /// Records the turn in `journal` from the moment its response begins: it can then be resumed,
+    /// read by several readers, and stopped by its ID. If the journal is full of running turns, the
+    /// turn is refused.
     ///
     /// The limit on the size of an event is at most 255 KiB then (1 KiB below the default of
     /// [`QueueLimits`]), so that an event with its index fits a line of the wires of this crate.
@@ -190,8 +192,8 @@ impl TurnBuilder {
         self
     }
 
-    /// Sets what happens to a journaled turn when its last reader disconnects. A turn without a journal,
-    /// or whose response has not begun, is always cancelled.
+    /// Sets what happens to a journaled turn when its last reader disconnects. A turn without a
+    /// journal, or whose response has not begun, is always cancelled.
     #[must_use]
     pub fn on_disconnect(mut self, disconnect: Disconnect) -> Self {
         self.disconnect = disconnect;
@@ -201,16 +203,16 @@ impl TurnBuilder {
     /// Runs `orchestrator` in its own task. It gets the sink, and its return value ends the turn.
     ///
     /// If the group refuses the turn, `orchestrator` is not called. If the turn has to wait,
-    /// `orchestrator` is called at once to create the future, which may borrow, but the future is not
-    /// polled until the turn is admitted, and its sink acts as if the queue were full. Put everything
-    /// that must not happen earlier into the future.
+    /// `orchestrator` is called at once to create the future, which may borrow, but the future is
+    /// not polled until the turn is admitted, and its sink acts as if the queue were full. Put
+    /// everything that must not happen earlier into the future.
     ///
-    /// The `queued` events of a waiting turn are frames. With [`Commit::first_frame`] they begin the
-    /// response, so later failures are reported in the stream. A response that does not stream still gets
-    /// its status from [`Collected::into_result`](super::Collected::into_result).
+    /// The `queued` events of a waiting turn are frames. With [`Commit::first_frame`] they begin
+    /// the response, so later failures are reported in the stream. A response that does not stream
+    /// still gets its status from [`Collected::into_result`](super::Collected::into_result).
     ///
-    /// If the error is a [`Failure`](crate::Failure), the reader gets its message. Any other error is
-    /// only logged, and the reader gets the default failure.
+    /// If the error is a [`Failure`](crate::Failure), the reader gets its message. Any other error
+    /// is only logged, and the reader gets the default failure.
     ///
     /// # Panics
     ///
@@ -227,9 +229,10 @@ impl TurnBuilder {
         })
     }
 
-    /// Returns the sink instead of running an orchestrator, for producers that already have a thread or
-    /// task. [`Sink::finish`] or [`Sink::fail`] ends the turn; the turn fails if the last sink is dropped
-    /// without either. While the turn is on the waiting list of its group, sends wait too.
+    /// Returns the sink instead of running an orchestrator, for producers that already have a
+    /// thread or task. [`Sink::finish`] or [`Sink::fail`] ends the turn; the turn fails if the last
+    /// sink is dropped without either. While the turn is on the waiting list of its group, sends
+    /// wait too.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -322,8 +325,8 @@ impl TurnBuilder {
         }
     }
 
-    /// Reserves room in the journal and joins the group. If the group refuses the turn, the room in the
-    /// journal is free again.
+    /// Reserves room in the journal and joins the group. If the group refuses the turn, the room in
+    /// the journal is free again.
     fn admit(&mut self, id: TurnId, queue: &Arc<Queue>, started: Instant) -> Result<Admitted, Rejected> {
         let slot = match &self.journal {
             Some(journal) => Some(journal.reserve(id)?),

@@ -28,14 +28,15 @@ pub struct Collected {
     pub text: String,
     /// The end of the turn.
     pub end: End,
-    /// Whether a journal had only a [`Snapshot`](crate::Snapshot) of the first frames. `events` and `text`
-    /// then begin at the turn's beginning, wherever it was resumed, with the last state of each step. The
-    /// metadata of the end counts the events that are missing.
+    /// Whether a journal had only a [`Snapshot`](crate::Snapshot) of the first frames. `events` and
+    /// `text` then begin at the turn's beginning, wherever it was resumed, with the last state of
+    /// each step. The metadata of the end counts the events that are missing.
     pub is_compact: bool,
 }
 
 impl Collected {
-    /// Returns the turn if it completed, so that a response that does not stream gets an HTTP status.
+    /// Returns the turn if it completed, so that a response that does not stream gets an HTTP
+    /// status.
     ///
     /// # Errors
     ///
@@ -77,9 +78,9 @@ impl CollectError {
 impl Turn {
     /// Reads the turn to its end instead of streaming it.
     ///
-    /// A failed turn is collected like any other; check its `end`, or call [`Collected::into_result`]. A
-    /// turn that was resumed contains the requested frames and the end, or what [`Collected::is_compact`]
-    /// describes if the journal has dropped those frames.
+    /// A failed turn is collected like any other; check its `end`, or call
+    /// [`Collected::into_result`]. A turn that was resumed contains the requested frames and the
+    /// end, or what [`Collected::is_compact`] describes if the journal has dropped those frames.
     ///
     /// # Cancel safety
     ///
@@ -87,9 +88,9 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// Returns [`CollectError::TooLarge`] for a turn of more than 4 MiB of text or 10,000 events, which is
-    /// then dropped. Returns [`CollectError::Gone`] if a [`Journal`](super::Journal) dropped frames before
-    /// they were read and has no snapshot of them.
+    /// Returns [`CollectError::TooLarge`] for a turn of more than 4 MiB of text or 10,000 events,
+    /// which is then dropped. Returns [`CollectError::Gone`] if a [`Journal`](super::Journal)
+    /// dropped frames before they were read and has no snapshot of them.
     pub async fn collect(self) -> Result<Collected, CollectError> {
         let mut collected = Collected {
             id: self.id(),
@@ -107,7 +108,8 @@ impl Turn {
                 }
             }
             Source::Log(mut reading) => {
-                // A turn that was resumed past its end has no frame left to wait for, but the end is known.
+                // A turn that was resumed past its end has no frame left to wait for, but the end
+                // is known.
                 let mut seen = reading.end().filter(|_| reading.is_over()).map(Frame::End);
                 while !matches!(seen, Some(Frame::End(_))) {
                     let frames = poll_fn(|cx| reading.poll_frames(cx)).await;

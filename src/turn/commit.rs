@@ -18,8 +18,8 @@ use crate::failure::Failure;
 
 /// When the response begins. Until then a failure is an HTTP status.
 ///
-/// The end of the turn also decides it. So do a full queue, because no further frame could arrive, and
-/// a question to a human ([`Sink::ask`](super::Sink::ask)), which nobody could see otherwise.
+/// The end of the turn also decides it. So do a full queue, because no further frame could arrive,
+/// and a question to a human ([`Sink::ask`](super::Sink::ask)), which nobody could see otherwise.
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,8 +96,8 @@ impl Pending {
     ///
     /// # Errors
     ///
-    /// Returns [`Rejected`] if the turn failed, was stopped or was refused before its response began.
-    /// With the feature `http` it converts to a complete JSON response.
+    /// Returns [`Rejected`] if the turn failed, was stopped or was refused before its response
+    /// began. With the feature `http` it converts to a complete JSON response.
     pub async fn commit(self) -> Result<Turn, Rejected> {
         let (mut reader, commit) = (self.reader, self.commit);
         if let Some(rejected) = self.refused {

@@ -7,12 +7,12 @@ use std::pin::Pin;
 use super::id::TurnId;
 use crate::frame::{End, Status};
 
-/// Any error of an orchestrator. The message of a [`Failure`](crate::Failure) reaches the reader; any
-/// other error is only logged.
+/// Any error of an orchestrator. The message of a [`Failure`](crate::Failure) reaches the reader;
+/// any other error is only logged.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The end of a turn, passed to [`TurnBuilder::before_end`](super::TurnBuilder::before_end) before the
-/// reader gets it.
+/// The end of a turn, passed to [`TurnBuilder::before_end`](super::TurnBuilder::before_end) before
+/// the reader gets it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Ending {
@@ -25,8 +25,8 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Returns the text that a reader of a text wire ends up with: the answer, followed by the failure
-    /// message if the turn failed.
+    /// Returns the text that a reader of a text wire ends up with: the answer, followed by the
+    /// failure message if the turn failed.
     pub fn answer(&self) -> String {
         match &self.end.status {
             Status::Failed(failure) if self.text.is_empty() => failure.message.clone().into_owned(),

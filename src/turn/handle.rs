@@ -12,13 +12,13 @@ use super::queue::Queue;
 use crate::failure::Failure;
 use crate::frame::End;
 
-/// Ends a turn from elsewhere and answers its questions. A handle does not keep the turn's reader or
-/// orchestrator alive.
+/// Ends a turn from elsewhere and answers its questions. A handle does not keep the turn's reader
+/// or orchestrator alive.
 ///
-/// For a turn that runs on another host and is only read here through a [`Journal`](super::Journal),
-/// the handle is inert: [`stop`](Self::stop) returns `false` and there are no questions. Use
-/// [`Journal::stop`](super::Journal::stop) and [`Journal::answer`](super::Journal::answer) instead,
-/// which reach the other host.
+/// For a turn that runs on another host and is only read here through a
+/// [`Journal`](super::Journal), the handle is inert: [`stop`](Self::stop) returns `false` and there
+/// are no questions. Use [`Journal::stop`](super::Journal::stop) and
+/// [`Journal::answer`](super::Journal::answer) instead, which reach the other host.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

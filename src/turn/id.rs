@@ -18,16 +18,16 @@ impl TurnId {
     /// Creates an ID from the operating system's random number generator.
     pub fn random() -> Self {
         let mut bytes = [0; 16];
-        // A system without randomness still serves turns: without a journal an ID only names a turn.
-        // A journal, where an ID grants access, rejects such turns.
+        // A system without randomness still serves turns: without a journal an ID only names a
+        // turn. A journal, where an ID grants access, rejects such turns.
         if getrandom::fill(&mut bytes).is_err() {
             tracing::error!("the operating system provides no randomness for turn IDs");
         }
         Self(u128::from_ne_bytes(bytes))
     }
 
-    /// Parses an ID in its written form: 32 hexadecimal digits in lower case. Returns `None` for any
-    /// other text.
+    /// Parses an ID in its written form: 32 hexadecimal digits in lower case. Returns `None` for
+    /// any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let is_written =
             text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));

@@ -11,22 +11,22 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueLimits {
-    /// The maximum number of waiting frames; adjacent texts count as one. Default: 256, more than the
-    /// progress of most turns, so that retrieval does not wait for a slow reader.
+    /// The maximum number of waiting frames; adjacent texts count as one. Default: 256, more than
+    /// the progress of most turns, so that retrieval does not wait for a slow reader.
     pub max_frames: usize,
-    /// The maximum number of waiting bytes. A frame is accepted while fewer bytes wait, so the total may
-    /// exceed the limit by one frame. On the framed wire, events after the first text wait for the metadata
-    /// under its own limit and do not count. Default: 48 KiB, so that a long answer fits, and with one more
-    /// frame it still fits an allocation of 64 KiB.
+    /// The maximum number of waiting bytes. A frame is accepted while fewer bytes wait, so the
+    /// total may exceed the limit by one frame. On the framed wire, events after the first text
+    /// wait for the metadata under its own limit and do not count. Default: 48 KiB, so that a long
+    /// answer fits, and with one more frame it still fits an allocation of 64 KiB.
     pub max_bytes: usize,
-    /// The maximum length of an event in bytes of JSON until a wire is chosen; from then on the wire's limit
-    /// applies. Default: 256 KiB, the framed wire's limit for a line.
+    /// The maximum length of an event in bytes of JSON until a wire is chosen; from then on the
+    /// wire's limit applies. Default: 256 KiB, the framed wire's limit for a line.
     pub max_event_bytes: usize,
 }
 
 impl QueueLimits {
     const MAX_FRAMES: usize = 256;
-    const MAX_BYTES: usize = 48 * 1024;
+    pub(super) const MAX_BYTES: usize = 48 * 1024;
     const MAX_EVENT_BYTES: usize = crate::wire::Limits::MAX_LINE_BYTES;
 
     /// The room that a line needs for the event's index and timestamp.

@@ -7,17 +7,17 @@
 //!                              └────► journal/ ──► any number of readers  (optional)
 //! ```
 //!
-//! [`Turn::start`] runs the orchestrator in its own task. [`Pending::commit`] waits until it is known
-//! whether the response is an HTTP status or a stream. After that nothing can fail: whatever happens to
-//! the orchestrator, the reader gets the wire's terminal exactly once. This layer depends on tokio but
-//! not on HTTP.
+//! [`Turn::start`] runs the orchestrator in its own task. [`Pending::commit`] waits until it is
+//! known whether the response is an HTTP status or a stream. After that nothing can fail: whatever
+//! happens to the orchestrator, the reader gets the wire's terminal exactly once. This layer
+//! depends on tokio but not on HTTP.
 //!
 //! # Cancellation
 //!
-//! Dropping a [`Pending`], a [`Turn`] or the body made from it disconnects the reader: the orchestrator's
-//! future is dropped at its current `await`. A turn with a [`Journal`] may continue; [`Disconnect`]
-//! decides for how long. [`TurnHandle::stop`] also ends the turn for its readers, with the wire's
-//! terminal for a stopped turn.
+//! Dropping a [`Pending`], a [`Turn`] or the body made from it disconnects the reader: the
+//! orchestrator's future is dropped at its current `await`. A turn with a [`Journal`] may continue;
+//! [`Disconnect`] decides for how long. [`TurnHandle::stop`] also ends the turn for its readers,
+//! with the wire's terminal for a stopped turn.
 
 pub(crate) mod admission;
 mod builder;
@@ -63,14 +63,14 @@ use self::journal::follower::Reading;
 use self::reader::Reader;
 use crate::wire::Wire;
 
-/// A turn whose response has begun. Nothing can fail from here on: every stream ends with the wire's
-/// terminal.
+/// A turn whose response has begun. Nothing can fail from here on: every stream ends with the
+/// wire's terminal.
 ///
-/// Read it as one of: a stream of bytes with [`stream`](Self::stream), an HTTP response with `respond`
-/// (feature `http`), or one value with [`collect`](Self::collect).
+/// Read it as one of: a stream of bytes with [`stream`](Self::stream), an HTTP response with
+/// `respond` (feature `http`), or one value with [`collect`](Self::collect).
 ///
-/// Dropping it disconnects: the orchestrator is dropped at its current `await`, unless the turn has a
-/// [`Journal`] with other readers or with a [`Disconnect`] policy that lets it continue.
+/// Dropping it disconnects: the orchestrator is dropped at its current `await`, unless the turn has
+/// a [`Journal`] with other readers or with a [`Disconnect`] policy that lets it continue.
 #[derive(Debug)]
 #[must_use = "a turn that is not read is cancelled when it is dropped"]
 pub struct Turn {
@@ -119,8 +119,8 @@ impl Turn {
         }
     }
 
-    /// Returns `true` if the turn's journal already has its end, so that nothing more is written to it.
-    /// There may still be frames to read. Returns `false` if the turn has no journal.
+    /// Returns `true` if the turn's journal already has its end, so that nothing more is written to
+    /// it. There may still be frames to read. Returns `false` if the turn has no journal.
     pub fn is_finished(&self) -> bool {
         match &self.source {
             Source::Queue(_) => false,
@@ -131,10 +131,11 @@ impl Turn {
     /// Checks whether `wire` can begin where the turn was resumed.
     ///
     /// Wires with independent frames (`Sse`, `Ndjson`) can if the journal still has the requested
-    /// frames, or a [`Snapshot`](crate::Snapshot) of them. All other wires depend on what came before,
-    /// so they cannot once the journal has dropped the turn's first frames. Some of those write a
-    /// snapshot as events and text for a reader that resumes from 0; `PROTOCOL.md` has the table. On a
-    /// wire that cannot begin there, the stream consists of the failure terminal with code `gone`.
+    /// frames, or a [`Snapshot`](crate::Snapshot) of them. All other wires depend on what came
+    /// before, so they cannot once the journal has dropped the turn's first frames. Some of those
+    /// write a snapshot as events and text for a reader that resumes from 0; `PROTOCOL.md` has the
+    /// table. On a wire that cannot begin there, the stream consists of the failure terminal with
+    /// code `gone`.
     ///
     /// # Errors
     ///

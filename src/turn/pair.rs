@@ -1,5 +1,5 @@
-//! The two halves of a pipeline by ADR 0007: an evidence collector with an event sink, and a stream of
-//! answer tokens.
+//! The two halves of a pipeline by ADR 0007: an evidence collector with an event sink, and a stream
+//! of answer tokens.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,8 +18,8 @@ use crate::metadata::Metadata;
 /// The maximum number of events in the return value. A collector that reports more has a bug.
 const MAX_EVENTS: usize = 10_000;
 
-/// Reports the events of an evidence collector: each one goes live to the turn, if there is one, and into
-/// a list.
+/// Reports the events of an evidence collector: each one goes live to the turn, if there is one,
+/// and into a list.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,8 +59,8 @@ impl EventSink {
     ///
     /// # Errors
     ///
-    /// Returns [`SendError`] if the turn does not take the event, and [`SendError::TooManyEvents`] after
-    /// 10,000 events.
+    /// Returns [`SendError`] if the turn does not take the event, and [`SendError::TooManyEvents`]
+    /// after 10,000 events.
     pub async fn send(&self, event: impl Into<Event>) -> Result<(), SendError> {
         let event = event.into();
         if self.lock().len() >= MAX_EVENTS {
@@ -127,8 +127,8 @@ where
 }
 
 impl TurnBuilder {
-    /// Runs the two halves of ADR 0007 one after the other: `collector` with an event sink, then `answer`
-    /// with the evidence. The answer's tokens are streamed as they arrive.
+    /// Runs the two halves of ADR 0007 one after the other: `collector` with an event sink, then
+    /// `answer` with the evidence. The answer's tokens are streamed as they arrive.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

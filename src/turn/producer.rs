@@ -39,8 +39,8 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// Runs `orchestrator` to its end. The orchestrator is dropped before the end is published, so that
-    /// none of its code runs after the reader has the end.
+    /// Runs `orchestrator` to its end. The orchestrator is dropped before the end is published, so
+    /// that none of its code runs after the reader has the end.
     pub(super) fn spawn<F>(self, orchestrator: F, span: tracing::Span)
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
@@ -88,13 +88,14 @@ impl Producer {
                 tracing::warn!("the hook before the end exceeded its time limit");
             }
         }
-        // Released before the end is published, so that a client that has read the end finds room in the group.
+        // Released before the end is published, so that a client that has read the end finds room
+        // in the group.
         let membership = unfinished.membership.take();
         let readers = membership.as_ref().map(Membership::downgrade);
         drop(membership);
         self.queue.finish(end);
-        // A reader that takes no data would be a member forever: an HTTP/2 client can abandon a stream and
-        // keep the connection.
+        // A reader that takes no data would be a member forever: an HTTP/2 client can abandon a
+        // stream and keep the connection.
         if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall)
             && end_taken(&self.queue, after).await.is_err()
             && let Some(membership) = readers.upgrade()
@@ -203,8 +204,8 @@ impl std::fmt::Display for Chain<'_> {
     }
 }
 
-/// Publishes an end when the task is dropped: the runtime may shut down at any `await`, and the hook may
-/// panic.
+/// Publishes an end when the task is dropped: the runtime may shut down at any `await`, and the
+/// hook may panic.
 struct Unfinished {
     queue: Arc<Queue>,
     mode: Option<String>,

@@ -13,8 +13,9 @@ use super::timeouts::{Timeouts, overdue};
 use crate::failure::Failure;
 use crate::frame::End;
 
-/// How long after a time-out the reader waits for the producer to notice it. The producer is late only if
-/// the orchestrator blocks its thread, and the reader notices only if the runtime has another thread.
+/// How long after a time-out the reader waits for the producer to notice it. The producer is late
+/// only if the orchestrator blocks its thread, and the reader notices only if the runtime has
+/// another thread.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The reading end of a turn. Dropping it disconnects.
@@ -39,8 +40,8 @@ impl Reader {
         }
     }
 
-    /// Checks the time limits on the reader's side, in case the orchestrator blocks the thread that should
-    /// check them. Returns when to check again.
+    /// Checks the time limits on the reader's side, in case the orchestrator blocks the thread that
+    /// should check them. Returns when to check again.
     pub(crate) fn check_overdue(&self) -> Instant {
         let now = Instant::now();
         match overdue(

@@ -16,12 +16,12 @@ use crate::metadata::Metadata;
 use crate::time::Timestamp;
 use crate::wire::EncodeError;
 
-/// The maximum length of a piece of text in the queue. Longer ones are cut between characters, so that one
-/// huge piece cannot exceed the queue's limit in bytes.
+/// The maximum length of a piece of text in the queue. Longer ones are cut between characters, so
+/// that one huge piece cannot exceed the queue's limit in bytes.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
 
-/// Sends the orchestrator's events and text to the turn. Clones feed the same turn; each keeps its own
-/// order.
+/// Sends the orchestrator's events and text to the turn. Clones feed the same turn; each keeps its
+/// own order.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,20 +43,20 @@ const MAX_PIECE_BYTES: usize = 16 * 1024;
 ///
 /// # Back-pressure
 ///
-/// [`send`](Self::send) waits while the queue is full, in frames or in bytes. Nothing is dropped, except
-/// events that [`drop_when_full`](Self::drop_when_full) names.
+/// [`send`](Self::send) waits while the queue is full, in frames or in bytes. Nothing is dropped,
+/// except events that [`drop_when_full`](Self::drop_when_full) names.
 ///
 /// # Disconnection
 ///
 /// Once the reader has disconnected, or the turn has ended or was stopped, every send returns a
-/// [`SendError`]; it never waits and never panics. The orchestrator's future is dropped then, so only code
-/// on separate threads has to check.
+/// [`SendError`]; it never waits and never panics. The orchestrator's future is dropped then, so
+/// only code on separate threads has to check.
 ///
 /// # Drop
 ///
 /// For [`TurnBuilder::channel`](super::TurnBuilder::channel), dropping the last sink without
-/// [`finish`](Self::finish) fails the turn. For [`Turn::start`](super::Turn::start) the orchestrator's
-/// return value is the end, and dropping sinks has no effect.
+/// [`finish`](Self::finish) fails the turn. For [`Turn::start`](super::Turn::start) the
+/// orchestrator's return value is the end, and dropping sinks has no effect.
 #[derive(Clone, Debug)]
 pub struct Sink {
     shared: Arc<Shared>,
@@ -93,13 +93,13 @@ impl Sink {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, an event was either sent or not. The beginning of a text longer than
-    /// 16 KiB may have been sent.
+    /// If the future is dropped, an event was either sent or not. The beginning of a text longer
+    /// than 16 KiB may have been sent.
     ///
     /// # Errors
     ///
-    /// Returns [`SendError`] if the item was not sent. The beginning of a text longer than 16 KiB may have
-    /// been sent.
+    /// Returns [`SendError`] if the item was not sent. The beginning of a text longer than 16 KiB
+    /// may have been sent.
     pub async fn send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), SendError> {
         match item.into() {
             Item::Event(event) => {
@@ -131,8 +131,8 @@ impl Sink {
         }
     }
 
-    /// Sends without waiting. A text longer than 16 KiB is queued as one piece, by which the queue may then
-    /// exceed its limit in bytes.
+    /// Sends without waiting. A text longer than 16 KiB is queued as one piece, by which the queue
+    /// may then exceed its limit in bytes.
     ///
     /// # Errors
     ///
@@ -150,8 +150,9 @@ impl Sink {
         }
     }
 
-    /// Sends from a plain thread, for example one that runs llama.cpp, and blocks it while the queue is
-    /// full. In an async task this would block the runtime; use [`send`](Self::send) there.
+    /// Sends from a plain thread, for example one that runs llama.cpp, and blocks it while the
+    /// queue is full. In an async task this would block the runtime; use [`send`](Self::send)
+    /// there.
     ///
     /// # Errors
     ///
@@ -162,8 +163,8 @@ impl Sink {
 
     /// Ends the turn. Later sends by any clone return an error.
     ///
-    /// The orchestrator's future is dropped at its next `await`. Spawn a task for work that should outlive
-    /// the turn.
+    /// The orchestrator's future is dropped at its next `await`. Spawn a task for work that should
+    /// outlive the turn.
     ///
     /// # Errors
     ///
@@ -181,8 +182,8 @@ impl Sink {
         Ok(self.queue().request_end(End::failed(failure))?)
     }
 
-    /// Ends the turn as stopped, for an orchestrator that has its own stop signal. From elsewhere use
-    /// [`TurnHandle::stop`](super::TurnHandle::stop).
+    /// Ends the turn as stopped, for an orchestrator that has its own stop signal. From elsewhere
+    /// use [`TurnHandle::stop`](super::TurnHandle::stop).
     ///
     /// # Errors
     ///
@@ -191,16 +192,16 @@ impl Sink {
         Ok(self.queue().request_end(End::stopped())?)
     }
 
-    /// Drops events with these names instead of waiting while the queue is full. The metadata has their
-    /// number as `events_dropped`. Applies to this sink and to later clones of it.
+    /// Drops events with these names instead of waiting while the queue is full. The metadata has
+    /// their number as `events_dropped`. Applies to this sink and to later clones of it.
     #[must_use]
     pub fn drop_when_full(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.droppable = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Returns the error that every send would return, or `None` while the sink is open. Check it in loops
-    /// on plain threads that compute for a long time between two sends.
+    /// Returns the error that every send would return, or `None` while the sink is open. Check it
+    /// in loops on plain threads that compute for a long time between two sends.
     pub fn closed(&self) -> Option<SendError> {
         self.queue().closed().map(SendError::from)
     }

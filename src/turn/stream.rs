@@ -20,7 +20,8 @@ const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
 /// The timer interval of a journal's reader without a keep-alive. It has no time limits to check.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// The bytes of a turn on one wire: a stream that cannot fail and always ends with the wire's terminal.
+/// The bytes of a turn on one wire: a stream that cannot fail and always ends with the wire's
+/// terminal.
 ///
 /// Each chunk contains everything that is ready. While nothing is, the wire's filler is sent at the
 /// keep-alive interval.
@@ -48,7 +49,8 @@ const NEVER: Duration = Duration::from_secs(24 * 3600);
 pub struct TurnStream {
     chunks: Chunks,
     last: Instant,
-    // Created when the stream first waits, and reset only when it fires, so that a chunk costs no timer.
+    // Created when the stream first waits, and reset only when it fires, so that a chunk costs no
+    // timer.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -120,8 +122,9 @@ impl TurnStream {
         }
     }
 
-    /// Returns `true` if the stream ended at a question (see `parks` of the wire). The turn continues, and
-    /// its client resumes it with the answer ([`Journal::asked`](super::Journal::asked)).
+    /// Returns `true` if the stream ended at a question (see `parks` of the wire). The turn
+    /// continues, and its client resumes it with the answer
+    /// ([`Journal::asked`](super::Journal::asked)).
     pub fn is_parked(&self) -> bool {
         match &self.chunks {
             Chunks::Queue(_) => false,
@@ -129,8 +132,8 @@ impl TurnStream {
         }
     }
 
-    /// Continues past questions even if the wire would end its stream there, for internal readers such as
-    /// one that counts frames.
+    /// Continues past questions even if the wire would end its stream there, for internal readers
+    /// such as one that counts frames.
     #[must_use]
     pub fn through_questions(mut self) -> Self {
         if let Chunks::Log(follower) = &mut self.chunks {

@@ -21,27 +21,30 @@ pub struct Timeouts {
     /// How long the stream may be silent before the wire's filler is sent, so that proxies keep the
     /// connection open and a dead one is noticed.
     pub keep_alive: Option<Duration>,
-    /// How long the orchestrator may be silent before the turn fails. Time on the waiting list and time spent
-    /// waiting for a human ([`Sink::ask`](super::Sink::ask)) do not count.
+    /// How long the orchestrator may be silent before the turn fails. Time on the waiting list and
+    /// time spent waiting for a human ([`Sink::ask`](super::Sink::ask)) do not count.
     pub idle: Option<Duration>,
     /// How long the turn may run before it fails, counted from its admission.
     pub total: Option<Duration>,
     /// How long data may wait for the reader before the turn fails.
     ///
-    /// The turn then ends and leaves its [group](super::TurnGroup). A [journaled](super::Journal) turn gives up
-    /// only the reader: it counts as disconnected, [`Disconnect`](super::Disconnect) decides what happens to
-    /// the turn, and if the reader continues, it gets the failure terminal and may resume. A body cannot cut
-    /// the connection itself; put a write time-out around the socket for that, as the reference server does.
+    /// The turn then ends and leaves its [group](super::TurnGroup). A [journaled](super::Journal)
+    /// turn gives up only the reader: it counts as disconnected, [`Disconnect`](super::Disconnect)
+    /// decides what happens to the turn, and if the reader continues, it gets the failure terminal
+    /// and may resume. A body cannot cut the connection itself; put a write time-out around the
+    /// socket for that, as the reference server does.
     pub write_stall: Option<Duration>,
 }
 
 impl Timeouts {
-    /// The default keep-alive interval, 15 seconds: usual for SSE servers, and well below the 60 seconds of
-    /// common proxies.
+    /// The default keep-alive interval, 15 seconds: usual for SSE servers, and well below the 60
+    /// seconds of common proxies.
     pub const KEEP_ALIVE: Duration = Duration::from_secs(15);
-    /// The default idle limit, 2 minutes: a large model may process a long prompt for a minute without output.
+    /// The default idle limit, 2 minutes: a large model may process a long prompt for a minute
+    /// without output.
     pub const IDLE: Duration = Duration::from_secs(120);
-    /// The default total limit, 10 minutes: some hosting platforms cut every response after 601 seconds.
+    /// The default total limit, 10 minutes: some hosting platforms cut every response after 601
+    /// seconds.
     pub const TOTAL: Duration = Duration::from_secs(600);
     /// The default write limit, 30 seconds: longer than a phone needs to change networks.
     pub const WRITE_STALL: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! One cell of the matrix, and what must happen in it.
+//! One cell of the matrix and its expectations.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use crate::server::{GRACE, KEEP_ALIVE, OWNER, Policy, STALL, Server, Transport};
 use crate::stage::{APPROVE, ASK, PIECE_BYTES, PIECES, Part, State, cast};
 use crate::until;
 
-/// A grace that is waited for in real time.
+/// A grace period that passes in real time.
 const SHORT_GRACE: Duration = Duration::from_millis(300);
-/// Most bytes that an orchestrator gets rid of while its reader takes nothing and there is no journal: 48 KiB of ours twice (once
-/// filled, once taken), and what hyper, the kernel and the client's library hold, which is set to some 100 KiB here.
+/// The maximum number of bytes that an orchestrator can send without a journal while its reader
+/// takes nothing: the queue's 48 KiB twice (once filled, once taken), and the buffers of hyper, the
+/// kernel and the client's library, which are limited to about 100 KiB here.
 const MAX_UNREAD_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,51 +45,54 @@ impl fmt::Display for Cell {
     }
 }
 
-/// When the server learns that the client is gone.
+/// When the server notices the disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noticed {
-    /// Without a word of the orchestrator: the system says so, a filler cannot be written, or a ping is not answered.
+    /// Without any output of the orchestrator: the system reports it, a filler cannot be written,
+    /// or a ping is not answered.
     Quiet,
-    /// When the orchestrator says more than the buffers on the way hold.
+    /// Once the orchestrator has sent more than the buffers on the way can store.
     Talking,
 }
 
 impl Cell {
-    /// The expectation: rows 10 to 15 of the fault matrix.
+    /// Returns the expectation.
     fn noticed(&self) -> Noticed {
         use Fault::{BlackHole, Fin, FinAfterExtraByte, HalfClose, Rst, Slow, Stalled};
         use Transport::{Http1, Http2, WebSocket};
         match (self.fault, self.transport) {
-            // hyper sees a half-close as an end, unless it is told otherwise; so does h2, and a WebSocket ends by a frame.
+            // hyper treats a half-close as an end by default, and so does h2. A WebSocket ends with
+            // a frame.
             (Fin | Rst | HalfClose, _) => Noticed::Quiet,
-            // hyper does not look at an HTTP/1 socket that has sent too much. Only the fillers find out, and before the commitment
-            // there are none.
+            // hyper does not read an HTTP/1 socket that has sent too much. Only fillers notice the
+            // disconnect, and before the commit there are none.
             (FinAfterExtraByte, Http1) if self.state == State::BeforeCommit => Noticed::Talking,
             (FinAfterExtraByte, _) => Noticed::Quiet,
-            // HTTP/1 has no ping, and fillers are a byte each.
+            // HTTP/1 has no ping, and a filler is only one byte.
             (BlackHole | Stalled | Slow, Http1) => Noticed::Talking,
             (BlackHole, Http2 | WebSocket) => Noticed::Quiet,
-            // One stream that is not read says nothing of its connection.
+            // A stream that is not read does not affect its connection.
             (Stalled, Http2) => Noticed::Talking,
             (Stalled, WebSocket) => Noticed::Quiet,
-            // A ping of HTTP/2 has 17 bytes and does not get through in time; a WebSocket's has 2 and does.
+            // A ping of HTTP/2 has 17 bytes and does not get through in time; a WebSocket's has 2
+            // and does.
             (Slow, Http2) => Noticed::Quiet,
             (Slow, WebSocket) => Noticed::Talking,
         }
     }
 
-    /// Whether the connection outlives the answer: a stream of HTTP/2 that is not read.
+    /// Whether the connection outlives the answer, as with an HTTP/2 stream that is not read.
     fn connection_stays(&self) -> bool {
         self.transport == Transport::Http2 && self.fault == Fault::Stalled
     }
 
-    /// Plays the cell; panics where something is not as it must be.
+    /// Plays the cell. Panics if an expectation fails.
     pub(crate) async fn play(self) {
         let server = Server::start(self.transport, TurnGroup::new(2), STALL);
         tokio::task::yield_now().await;
         let tasks = Handle::current().metrics().num_alive_tasks();
         self.disconnect(server).await;
-        // The server's own are the accept loop.
+        // The server's only own task is the accept loop.
         let metrics = Handle::current().metrics();
         until("no task is left", || metrics.num_alive_tasks() < tasks).await;
     }
@@ -96,7 +100,7 @@ impl Cell {
     async fn disconnect(self, mut server: Server) {
         let (mut part, role) = cast(self.state);
         let policy = match self.policy {
-            // A clock that is moved on would cut an HTTP/2 connection that is to live.
+            // Advancing the clock would close an HTTP/2 connection that must stay open.
             Policy::Grace(_) if self.connection_stays() => Policy::Grace(SHORT_GRACE),
             policy => policy,
         };
@@ -112,12 +116,12 @@ impl Cell {
 
         let quiet = self.noticed() == Noticed::Quiet;
         if quiet && self.state == State::BeforeCommit {
-            // Nobody could ever come back to a turn whose response has not begun.
+            // A turn whose response has not begun cannot be resumed.
             until("the orchestrator is dropped", || part.is_gone()).await;
             assert_eq!(server.journal.turns(), 0, "kept");
         } else {
             if !quiet && self.transport != Transport::WebSocket {
-                // Not a proof that nothing happens, but a chance for it to happen.
+                // This does not prove that nothing happens, but gives it time to happen.
                 tokio::time::sleep(4 * KEEP_ALIVE).await;
                 assert!(!part.is_gone(), "dropped while nothing was written");
             }
@@ -141,7 +145,7 @@ impl Cell {
         .await;
     }
 
-    /// A turn whose response has begun, or begins after the client went away.
+    /// A turn whose response has begun, or begins after the disconnect.
     async fn end(&self, server: &Server, mut part: Part, id: TurnId, quiet: bool) {
         let journal = &server.journal;
         if !quiet {
@@ -211,7 +215,8 @@ impl Cell {
         }
     }
 
-    /// That the journal has the turn: what it sent, how it ended, and the exact rest for whoever comes back. Gives its lines.
+    /// Asserts that the journal has the turn: its frames, its end, and the exact rest for a reader
+    /// that resumes. Returns its lines.
     async fn check(&self, journal: &Journal, id: TurnId, status: Status, pieces: usize) -> Vec<String> {
         let turn = journal.resume(id, OWNER, 0).await.unwrap();
         let Collected {
@@ -229,7 +234,7 @@ impl Cell {
                 expected.push("input_resolved");
             }
         }
-        // One more may be in the journal than its orchestrator has counted.
+        // The journal may have one more frame than the orchestrator has counted.
         if self.state == State::Text {
             assert_eq!(names, expected);
             let xs = text.strip_prefix("Forty-two.").unwrap();
@@ -265,14 +270,14 @@ impl Cell {
     }
 }
 
-/// Moves the clock on; every socket is at rest then.
+/// Advances the clock while all sockets are idle.
 async fn move_on(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time + Duration::from_secs(1)).await;
     tokio::time::resume();
 }
 
-/// The lines of a turn from a frame on, without fillers.
+/// Returns the lines of a turn from a frame on, without fillers.
 async fn read(journal: &Journal, id: TurnId, from: u64) -> Vec<String> {
     let turn = journal.resume(id, OWNER, from).await.unwrap();
     let mut body = turn.respond(Ndjson::default()).into_body();
@@ -291,7 +296,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Somebody who has the first frame and comes back.
+/// A reader that has the first frame and resumes.
 struct Back {
     leave: Option<oneshot::Sender<()>>,
     reads: JoinHandle<Vec<u8>>,
@@ -327,7 +332,7 @@ impl Back {
         lines(&read.unwrap().unwrap()).concat()
     }
 
-    /// Leaves again.
+    /// Disconnects again.
     async fn leaves(&mut self) -> String {
         drop(self.leave.take());
         self.stays().await
@@ -335,14 +340,15 @@ impl Back {
 }
 
 impl Part {
-    /// Makes the orchestrator talk; one that waits for a human gets its answer, from elsewhere than its connection.
+    /// Makes the orchestrator send. One that waits for a human gets its answer through another
+    /// connection.
     async fn talk(&mut self, group: &TurnGroup, id: TurnId) {
         if let Some(turn) = group.get(&id)
             && turn.open_questions().iter().any(|ask| ask.request_id == ASK)
         {
             assert_eq!(turn.answer(ASK, APPROVE), Ok(AnswerOutcome::Accepted));
         }
-        // Where the client was found to be gone meanwhile, nobody is there to talk.
+        // If the disconnect was noticed meanwhile, the orchestrator no longer exists.
         let _ = self.go.take().unwrap().send(());
     }
 }

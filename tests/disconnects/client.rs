@@ -1,4 +1,5 @@
-//! Clients that go away. Each is a well-behaved one (hyper, tungstenite) behind a piece of wire that does what it is told to the socket.
+//! Clients that disconnect. Each one is a well-behaved client (hyper, tungstenite) behind a relay
+//! that manipulates the socket as the test asks.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -20,31 +21,32 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::server::Transport;
 use crate::until;
 
-/// The kernel's buffer for what the client has not read.
+/// The kernel's receive buffer of the client.
 const RECEIVE_BUFFER_BYTES: u32 = 4 << 10;
-/// What the client's own library may have taken and not read.
+/// The buffer of the client's library.
 const PIPE_BYTES: usize = 4 << 10;
-/// HTTP/2's window of one stream: what its server may send to a client that reads nothing.
+/// The HTTP/2 window of one stream: how much the server may send to a client that reads nothing.
 const WINDOW_BYTES: u32 = 16 << 10;
-/// How long a slow client takes for a byte: to the time-outs here what a second is to those of a server.
+/// How long a slow client takes for a byte. Relative to the time-outs here it is like a second for
+/// a real server.
 const BYTE: Duration = Duration::from_millis(200);
 
-/// How a client goes away, or seems to.
+/// How a client disconnects or seems to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It closes the socket.
     Fin,
-    /// It resets it.
+    /// It resets the connection.
     Rst,
-    /// It says that it will send nothing more, and reads on.
+    /// It half-closes the connection and continues to read.
     HalfClose,
-    /// It sends one byte too many, then closes the socket.
+    /// It sends one unexpected byte and then closes the socket.
     FinAfterExtraByte,
-    /// Nothing goes either way any more, and nobody is told.
+    /// Nothing passes in either direction, and neither side gets an error.
     BlackHole,
-    /// It reads nothing. On HTTP/2 one stream is left alone; the connection lives.
+    /// It reads nothing. On HTTP/2 it abandons one stream and keeps the connection.
     Stalled,
-    /// It reads a byte now and then.
+    /// It reads one byte at a time, slowly.
     Slow,
 }
 
@@ -60,13 +62,13 @@ impl Fault {
     ];
 }
 
-/// A client that has asked. Dropping it closes its connection.
+/// A client that has sent its request. Dropping it closes the connection.
 pub(crate) struct Client {
     transport: Transport,
     received: Arc<Mutex<Vec<u8>>>,
     ended: Arc<Mutex<bool>>,
     fault: Option<oneshot::Sender<Fault>>,
-    /// False where the client leaves what comes to itself.
+    /// `false` if the client does not read.
     reads: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
@@ -99,7 +101,7 @@ impl Client {
         }
     }
 
-    /// Goes away.
+    /// Disconnects.
     pub(crate) fn leave(&mut self, fault: Fault) {
         self.reads.send_replace(fault != Fault::Stalled);
         if self.transport != Transport::Http2 || fault != Fault::Stalled {
@@ -107,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Reads on, where it was stalled.
+    /// Continues to read after a stall.
     pub(crate) fn read_on(&self) {
         self.reads.send_replace(true);
     }
@@ -120,14 +122,14 @@ impl Client {
         .await;
     }
 
-    /// Everything that it reads, once that has ended.
+    /// Returns everything that it reads until the end.
     pub(crate) async fn all(&self) -> String {
         until("the client's answer ends", || *self.ended.lock().unwrap()).await;
         String::from_utf8(self.received.lock().unwrap().clone()).unwrap()
     }
 }
 
-/// What the client's library reads.
+/// Everything that the client's library reads.
 struct Seen {
     received: Arc<Mutex<Vec<u8>>>,
     ended: Arc<Mutex<bool>>,
@@ -208,7 +210,7 @@ async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
     }
 }
 
-/// Carries bytes between the client's library and its socket, until it is told to go away.
+/// Relays bytes between the client's library and its socket until the disconnect.
 async fn carry(
     transport: Transport,
     mut app: DuplexStream,
@@ -221,7 +223,7 @@ async fn carry(
         _ = copy_bidirectional(&mut app, &mut socket) => return,
     };
     match fault {
-        // The client itself was dropped.
+        // The client was dropped.
         Err(_) => {}
         Ok(Fault::Fin) => {
             let _ = socket.shutdown().await;
@@ -232,7 +234,7 @@ async fn carry(
             let _ = copy(&mut socket, &mut app).await;
         }
         Ok(Fault::FinAfterExtraByte) => {
-            // Another request's first byte; a frame's, which on a WebSocket is that of a text.
+            // The first byte of another request, or of a text frame on a WebSocket.
             let byte = match transport {
                 Transport::Http1 => b'G',
                 Transport::Http2 => 0,

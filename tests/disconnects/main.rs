@@ -1,13 +1,16 @@
-//! The disconnect matrix: how a client goes away × what becomes of the turn then × the transport × how far the turn has come.
+//! The disconnect matrix: the kind of disconnect × the policy for the turn × the transport × the
+//! progress of the turn.
 //!
-//! Real sockets on loopback: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket. Each cell has a runtime, a server, a group and a
-//! journal of its own, so that whatever it leaves behind is seen: tasks, places, connections, what the journal keeps. Open files are
-//! counted over a whole table.
+//! Uses real sockets on loopback: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket. Each cell
+//! has its own runtime, server, group and journal, so that every leak is detected: tasks, members
+//! of the group, connections, logs. Open files are counted over a whole table, so this is a test
+//! binary of its own.
 //!
-//! `cell.rs` says what must happen, `client.rs` how clients go away, `server.rs` and `stage.rs` are the other side.
+//! `cell.rs` has the expectations, `client.rs` the disconnects, `server.rs` and `stage.rs` the
+//! other side.
 #![cfg(all(feature = "http", feature = "ws"))]
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 mod cell;
 mod client;
@@ -25,9 +28,9 @@ use crate::client::Fault;
 use crate::server::{Policy, Transport};
 use crate::stage::State;
 
-/// Longer than a cell takes on a busy machine; nothing waits for it when all is well.
+/// Longer than a cell takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Cells that run at a time: nearly all of what they do is wait.
+/// The number of cells that run at the same time. They mostly wait.
 const THREADS: usize = 48;
 
 /// One test at a time counts the open files of the process.
@@ -51,7 +54,7 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Runs `play` on a runtime of its own, whose time may be moved on.
+/// Runs `play` on its own runtime, whose clock can be advanced.
 fn on_a_runtime<F: Future<Output = ()>>(play: impl FnOnce() -> F) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -80,7 +83,7 @@ fn table(transport: Transport) {
             }
         }
     }
-    // What tokio opens once for the process is none of the cells'.
+    // Files that tokio opens once per process do not belong to a cell.
     on_a_runtime(|| async {}).unwrap();
     let files = open_files();
     let next = AtomicUsize::new(0);
@@ -102,7 +105,7 @@ fn table(transport: Transport) {
     let mut rows = rows.into_inner().unwrap();
     rows.sort_by_key(|(at, ..)| *at);
     let failed = rows.iter().filter(|(_, _, outcome, _)| outcome.is_err()).count();
-    // Seen where a cell fails, and with `--nocapture`.
+    // Printed if a cell fails, and with `--nocapture`.
     for (_, cell, outcome, took) in &rows {
         let said = outcome.as_ref().err().map_or("ok", |why| why);
         println!("{cell}  {:5} ms  {said}", took.as_millis());

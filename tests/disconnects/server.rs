@@ -1,4 +1,5 @@
-//! The server: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket, set up as the reference server, with short times.
+//! The server: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket, configured like the
+//! reference server but with short time limits.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,18 +22,19 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::stage::Role;
 
-/// Silence after which the wire's filler is written.
+/// How long the stream is silent before the wire's filler is written.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_millis(100);
-/// How long the client may take nothing: of the turn, of the socket, of the gateway.
+/// How long the client may read nothing: the limit of the turn, of the socket and of the gateway.
 pub(crate) const STALL: Duration = Duration::from_millis(1_500);
-/// How often clients are asked whether they live, and how long they have to say so.
+/// The ping interval and the time limit for a pong.
 const PING: Duration = Duration::from_millis(300);
 const PONG: Duration = Duration::from_secs(2);
-/// hyper's buffer, and the kernel's: so that little goes to a client that takes nothing.
+/// The buffers of hyper and of the kernel, small so that little is sent to a client that reads
+/// nothing.
 const BUFFER_BYTES: usize = 16 << 10;
-/// The grace of turns that have one.
+/// The grace period of turns with that policy.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
-/// Whose turns they are.
+/// The owner of all turns.
 pub(crate) const OWNER: &str = "alice";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) enum Transport {
     WebSocket,
 }
 
-/// What becomes of a turn when its reader goes away.
+/// What happens to a turn when its reader disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     NoJournal,
@@ -55,7 +57,7 @@ impl Policy {
     pub(crate) const ALL: [Self; 4] = [Self::NoJournal, Self::Cancel, Self::Grace(GRACE), Self::GoOn];
 }
 
-/// A server; the cell that has it says who plays which turn.
+/// A server. Its cell decides which orchestrator plays which turn.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) journal: Journal,
@@ -76,7 +78,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Begins the turn of whoever comes next.
+    /// Starts the next turn.
     async fn turn(&self) -> Result<Turn, Rejected> {
         let (role, policy) = self.roles.lock().unwrap().pop_front().unwrap();
         let timeouts = Timeouts::default().keep_alive(KEEP_ALIVE).write_stall(self.stall);
@@ -95,7 +97,7 @@ impl Stage {
     }
 }
 
-/// A connection that is served.
+/// A connection of the server.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -113,7 +115,7 @@ impl Drop for Counted {
 
 impl Server {
     pub(crate) fn start(transport: Transport, group: TurnGroup, stall: Duration) -> Self {
-        // More than a turn has here: what is resumed is to be compared whole.
+        // More than a turn has here, so that the resumed frames can be compared completely.
         let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(8 << 20));
         let (sender, ids) = mpsc::channel(16);
         let stage = Arc::new(Stage {
@@ -149,12 +151,12 @@ impl Server {
         }
     }
 
-    /// Says who plays the next turn.
+    /// Sets the orchestrator of the next turn.
     pub(crate) fn expect(&self, role: Role, policy: Policy) {
         self.stage.roles.lock().unwrap().push_back((role, policy));
     }
 
-    /// How many connections are served, WebSockets among them.
+    /// Returns the number of connections, including WebSockets.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst) + self.gateway.active()
     }
@@ -210,7 +212,7 @@ async fn accept(
 
 async fn serve(transport: Transport, socket: TcpStream, stage: Arc<Stage>, gateway: Gateway) {
     let stall = stage.stall;
-    // A client that goes away is what this is about.
+    // Disconnects are expected here.
     let _ = match transport {
         Transport::Http1 => {
             let service = service_fn(move |_: http::Request<Incoming>| respond(Arc::clone(&stage)));
@@ -228,7 +230,7 @@ async fn serve(transport: Transport, socket: TcpStream, stage: Arc<Stage>, gatew
                 .serve_connection(TokioIo::new(timed(socket, stall)), service)
                 .await
         }
-        // The gateway has a time-out for writing of its own.
+        // The gateway has its own write time-out.
         Transport::WebSocket => {
             let service = service_fn(move |mut request: http::Request<Incoming>| {
                 let response = gateway.upgrade(&mut request);
@@ -248,7 +250,7 @@ fn http1() -> hyper::server::conn::http1::Builder {
     builder
 }
 
-/// What nobody reads for this long fails the next write, and with it the connection.
+/// Data that is not read for this long fails the next write and closes the connection.
 fn timed(socket: TcpStream, stall: Duration) -> std::pin::Pin<Box<TimeoutStream<TcpStream>>> {
     let mut socket = TimeoutStream::new(socket);
     socket.set_write_timeout(Some(stall));

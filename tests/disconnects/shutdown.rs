@@ -1,4 +1,4 @@
-//! Shutdown with turns of every kind: silent, stalled, detached, and waiting for a place. Row 23 of the fault matrix.
+//! Shutdown with turns of every kind: silent, stalled, detached, and on the waiting list.
 
 use ragwire::turn::TurnGroup;
 use ragwire::wire::Decode;
@@ -10,15 +10,15 @@ use crate::server::{OWNER, Policy, STALL, Server, Transport};
 use crate::stage::{State, cast};
 use crate::{PATIENCE, alone, on_a_runtime, until};
 
-/// What the client that is stalled does when the server goes down.
+/// What the stalled client does when the server shuts down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stalled {
     ReadsOn,
     NeverReads,
 }
 
-/// That the client has read one end, that of a shutdown, and nothing after it.
-fn is_told(transport: Transport, read: &str) {
+/// Asserts that the client has read one end, that of a shutdown, and nothing after it.
+fn assert_shut_down(transport: Transport, read: &str) {
     if transport == Transport::WebSocket {
         let messages: Vec<Value> = read
             .lines()
@@ -73,7 +73,7 @@ async fn go_down(transport: Transport, stalled: Stalled) {
         server.expect(role, policy);
         let client = Client::ask(transport, server.address).await;
         ids.push(server.ids.recv().await.unwrap());
-        // The last one is told that it waits.
+        // The last one gets its position on the waiting list.
         client.has_read().await;
         parts.push(part);
         clients.push(client);
@@ -93,11 +93,11 @@ async fn go_down(transport: Transport, stalled: Stalled) {
     server.gateway.shut_down();
     assert_eq!(group.check().unwrap_err().failure.kind, FailureKind::ShuttingDown);
     for client in [idle, queued] {
-        is_told(transport, &client.all().await);
+        assert_shut_down(transport, &client.all().await);
     }
     if stalled == Stalled::ReadsOn {
         slow.read_on();
-        is_told(transport, &slow.all().await);
+        assert_shut_down(transport, &slow.all().await);
     }
     let drained = async {
         group.drained().await;

@@ -1,4 +1,5 @@
-//! The orchestrator: it comes as far as it is told, waits for the test's word, and says when it is gone.
+//! The orchestrator: it plays up to a given state, waits for the test, and reports when it is
+//! dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,14 +10,15 @@ use ragwire::turn::{Ask, BoxError};
 use ragwire::{Metadata, Sink};
 use tokio::sync::oneshot;
 
-/// How many pieces of [`PIECE_BYTES`] an orchestrator sends that talks: more than all buffers between it and a client hold.
+/// The number of pieces of [`PIECE_BYTES`] that an orchestrator sends: more than all buffers up to
+/// the client can store.
 pub(crate) const PIECES: usize = 400;
 pub(crate) const PIECE_BYTES: usize = 1024;
-/// The question's id, and its answer.
+/// The question's ID and its answer.
 pub(crate) const ASK: &str = "go-on";
 pub(crate) const APPROVE: &str = "Approve";
 
-/// How far the turn has come when the client goes away.
+/// The progress of the turn at the disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     BeforeCommit,
@@ -29,7 +31,7 @@ impl State {
     pub(crate) const ALL: [Self; 4] = [Self::BeforeCommit, Self::Events, Self::Text, Self::Human];
 }
 
-/// Says so when the orchestrator is dropped.
+/// Reports when the orchestrator is dropped.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -51,9 +53,9 @@ pub(crate) struct Role {
 /// The test's side.
 pub(crate) struct Part {
     gone: Arc<AtomicBool>,
-    /// When the orchestrator has come as far as it was told.
+    /// Signals that the orchestrator has reached its state.
     pub(crate) reached: oneshot::Receiver<()>,
-    /// Makes it send its pieces; of one that waits for a human the answer has to come as well.
+    /// Makes it send its pieces. One that waits for a human also needs the answer.
     pub(crate) go: Option<oneshot::Sender<()>>,
     /// Lets it complete.
     pub(crate) finish: Option<oneshot::Sender<()>>,
@@ -65,7 +67,7 @@ impl Part {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// How many pieces were taken from it.
+    /// Returns the number of pieces that it could send.
     pub(crate) fn sent(&self) -> usize {
         self.sent.load(Ordering::SeqCst)
     }
@@ -114,13 +116,13 @@ impl Role {
             let ask = Ask::approval("Go on?")
                 .request_id(ASK)
                 .within(Duration::from_secs(3_600));
-            // The question is asked when the first of the two is first polled.
+            // The question is sent when the first of the two is first polled.
             let (answer, _) = tokio::join!(sink.ask(ask), async move { reached.send(()) });
             answer?;
         } else {
             let _ = reached.send(());
         }
-        // What the test drops is a word that never comes.
+        // If the test drops its side, the signal never arrives.
         if go.await.is_err() {
             std::future::pending::<()>().await;
         }

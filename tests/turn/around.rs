@@ -1,4 +1,4 @@
-//! Pairs, hooks, groups and collected turns.
+//! Collector pairs, hooks, groups and collected turns.
 
 use super::*;
 
@@ -39,7 +39,7 @@ async fn pairs() {
     assert_eq!(read(failing).await, Err("chat_failed".into()));
 }
 
-/// What the hook was told, and when.
+/// The endings that the hook received, with their times.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<Ended>>>);
 
@@ -71,7 +71,7 @@ impl Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hook_is_told_once_and_first() {
+async fn the_hook_runs_once_and_before_the_end() {
     let said = |status, text: &str, answer: &str| vec![(status, text.to_owned(), answer.to_owned())];
     for (steps, expected) in [
         (&[][..], said("completed", "", "")),
@@ -111,7 +111,7 @@ async fn the_hook_is_told_once_and_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_hook_is_told_of_stops_and_disconnects() {
+async fn the_hook_runs_after_stops_and_disconnects() {
     let stopped = vec![("stopped", "a".to_owned(), "a".to_owned())];
     for disconnect in [false, true] {
         let told = Told::default();
@@ -130,7 +130,7 @@ async fn the_hook_is_told_of_stops_and_disconnects() {
     }
 }
 
-/// The orchestrator has returned and the hook runs: nothing can be added any more, or the hook was told half the answer.
+/// While the hook runs nothing can be added, or the hook would have only a part of the answer.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_while_the_hook_runs() {
     let told = Told::default();
@@ -158,7 +158,7 @@ async fn nothing_is_sent_while_the_hook_runs() {
     assert_eq!(told.all(), [("completed", "a".into(), "a".into())]);
 }
 
-/// The hook was told of a completed turn; its own time must not make a failed one of it.
+/// A turn that completed must not fail because of the hook's own time.
 #[tokio::test(start_paused = true)]
 async fn a_slow_hook_does_not_change_the_end() {
     let told = Told::default();
@@ -172,14 +172,14 @@ async fn a_slow_hook_does_not_change_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_hangs_or_panics_holds_nobody_up() {
+async fn a_hook_that_hangs_or_panics_does_not_block_the_end() {
     let hang = Turn::builder()
         .before_end(|_| std::future::pending())
         .start(|sink| play(&[Text("a")], sink));
     let begun = Instant::now();
     assert_eq!(read(hang).await, Ok(format!("\x1da{DONE}")));
     assert_eq!(begun.elapsed(), Duration::from_secs(10));
-    // The application lost what it had to remember, so the reader is not told that all is well.
+    // The application could not store the answer, so the turn does not complete.
     let panics = Turn::builder()
         .before_end(|_| async { panic!("hook") })
         .start(|sink| play(&[Text("a")], sink));
@@ -258,7 +258,10 @@ async fn groups_shut_down() {
     assert_eq!(code(group.check()), "shutting_down");
     assert_eq!(read(start(&[])).await, Err("shutting_down".into()));
     assert_eq!(read(early).await, Err("shutting_down".into()));
-    assert!(group.drained().now_or_never().is_none(), "a reader is left");
+    assert!(
+        group.drained().now_or_never().is_none(),
+        "a reader is still connected"
+    );
     let drained = group.drained();
     let rest = drain(late.stream(&Framed::default()));
     let (rest, ()) = tokio::time::timeout(ms(10), futures_util::future::join(rest, drained))

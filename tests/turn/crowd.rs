@@ -1,4 +1,4 @@
-//! Five hundred clients at once, over real sockets. Counts, no times.
+//! Five hundred concurrent clients over real sockets. Measures counts, not times.
 
 use std::net::SocketAddr;
 
@@ -13,10 +13,10 @@ use super::*;
 const CLIENTS: usize = 500;
 const ACTIVE: usize = 8;
 const QUEUED: usize = 100;
-/// Longer than anything here takes on a busy machine; nothing waits for it when all is well.
+/// Longer than any step takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the server counts.
+/// The server's counters.
 #[derive(Debug, Default)]
 struct Counted {
     running: AtomicUsize,
@@ -61,7 +61,7 @@ async fn serve(group: TurnGroup, gate: Arc<Semaphore>, counted: Arc<Counted>) ->
     address
 }
 
-/// Asks, says that the head is there, and reads the rest.
+/// Sends a request, reports the response's head, and reads the rest.
 async fn ask(address: SocketAddr, heads: Arc<Semaphore>) -> (StatusCode, HeaderMap, String) {
     let socket = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket))
@@ -91,7 +91,7 @@ async fn five_hundred_at_once() {
     for _ in 0..CLIENTS {
         clients.spawn(ask(address, Arc::clone(&heads)));
     }
-    // Every one of them has its answer, or the beginning of it: so nobody is refused or admitted any more.
+    // All of them have an answer or its beginning, so no further turn is admitted or refused.
     let all = heads.acquire_many(u32::try_from(CLIENTS).unwrap());
     drop(tokio::time::timeout(PATIENCE, all).await.unwrap());
     assert_eq!((group.active(), group.queued()), (ACTIVE, QUEUED));

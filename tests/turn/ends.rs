@@ -41,7 +41,7 @@ async fn every_end_in_every_phase() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_mode_is_said_however_it_ends() {
+async fn every_end_has_the_mode() {
     let turn = || Turn::builder().mode("hybrid");
     check(
         turn(),
@@ -73,7 +73,7 @@ async fn commit_policies() {
         (first_text, &[Wait(5), Report, Wait(5), Text("a")], 10, Ok(())),
         (first_text, &[Report, Wait(5), Fail], 5, Err("chat_failed")),
         (first_text, &[Report, Wait(5)], 5, Ok(())),
-        // A full queue: nothing more could come.
+        // A full queue: no further frame could arrive.
         (
             first_text,
             &[Report, Report, Report, Wait(5), Text("a")],
@@ -128,7 +128,7 @@ async fn time_outs() {
         (none.keep_alive(ms(15)), &[Report, Wait(10), Report, Wait(14), Text("a")], 24, Ok(format!("{SEARCH}{SEARCH}\x1da{DONE}"))),
         (none, &[Report, Wait(1_000_000_000), Text("a")], 1_000_000_000, Ok(format!("{SEARCH}\x1da{DONE}"))),
         (none.idle(Duration::MAX).total(Duration::MAX).keep_alive(Duration::MAX).write_stall(Duration::MAX), &[Report, Wait(10)], 10, Ok(format!("{SEARCH}\x1d{DONE}"))),
-        // A quiet orchestrator after a late event is no slow reader.
+        // Silence after a late event does not count as a slow reader.
         (none.write_stall(ms(30)), &[Text("a"), Wait(1), Report, Wait(100), Text("b")], 101, Ok("\x1dab\x1e{\"citations\":[],\"tools_used\":[\"bm25\"],\"events\":[{\"event\":\"search\",\"tool\":\"bm25\"}]}".into())),
     ] {
         let begun = Instant::now();
@@ -137,7 +137,8 @@ async fn time_outs() {
     }
 }
 
-/// Late events leave nothing to take, so a reader that keeps up never empties the queue of them: they must not fill it.
+/// Late events have no bytes before the end, so a reader that keeps up never takes them. They must
+/// not fill the queue.
 #[tokio::test(start_paused = true)]
 async fn late_events_do_not_fill_the_queue() {
     let turn = Turn::builder().queue(QueueLimits::default().max_frames(4));
@@ -160,7 +161,7 @@ async fn late_events_do_not_fill_the_queue() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_does_not_read_is_given_up() {
+async fn a_stalled_reader_ends_the_turn() {
     let (flag, dropped) = Flag::new();
     let timeouts = Timeouts::default().write_stall(ms(30));
     let turn = Turn::builder().timeouts(timeouts).start(|sink: Sink| async move {

@@ -1,15 +1,14 @@
-//! What a turn does, on a paused clock. Orchestrators are scripts, expected bytes are literal; only time stamps are taken out.
+//! Turns on a paused clock, over real sockets, and through the gateway. Orchestrators are scripts
+//! and expected bytes are literal; only timestamps are removed.
 #![cfg(feature = "http")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 mod around;
-mod asks;
-mod asks_unseen;
-mod asks_wait;
 mod crowd;
 mod ends;
 #[cfg(all(feature = "axum", feature = "ws"))]
 mod gateway;
+mod human;
 mod journal;
 #[path = "../journals/mod.rs"]
 mod journals;
@@ -73,7 +72,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// All that the reader gets: the bytes without time stamps, or why there are none.
+/// Returns everything that the reader gets: the bytes without timestamps, or the code of the
+/// rejection.
 async fn read(pending: Pending) -> Result<String, String> {
     match pending.commit().await {
         Ok(turn) => Ok(drain(turn.stream(&Framed::default())).await),
@@ -107,7 +107,7 @@ async fn check(turn: TurnBuilder, steps: &'static [Step], expected: Result<Strin
     assert_eq!(read, expected.map_err(str::to_owned), "{steps:?}");
 }
 
-/// Tells when it is dropped.
+/// Records when it is dropped.
 struct Flag(Arc<AtomicBool>);
 
 impl Flag {
@@ -123,12 +123,12 @@ impl Drop for Flag {
     }
 }
 
-/// Lets every task that can run, run.
+/// Runs all tasks until they wait.
 async fn settle() {
     tokio::time::sleep(Duration::from_nanos(1)).await;
 }
 
-/// What every way of sending says now.
+/// Returns the result of every way to send.
 async fn codes(sink: &Sink) -> [String; 5] {
     let closed = sink
         .closed()

@@ -1,12 +1,14 @@
-//! What only shows outside of one thread, and in the logs.
+//! Behaviour that needs several threads or appears in the logs.
 
 use super::*;
 
-/// Real time: an orchestrator that blocks its thread cannot look at its own clock, so the reader does, a second later.
+/// In real time: if an orchestrator blocks its thread, the reader checks the time limits, one
+/// second later.
 ///
-/// The runtime of its own stands for a server's other threads: one whose every thread is blocked has no timers at all.
+/// The separate runtime represents the other threads of a server. A runtime whose threads are all
+/// blocked has no timers.
 #[tokio::test]
-async fn an_orchestrator_that_blocks_its_thread_is_cut() {
+async fn an_orchestrator_that_blocks_its_thread_times_out() {
     let blocked = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -63,7 +65,7 @@ impl tracing::Subscriber for Capture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn logs_say_how_it_went_and_never_what_was_said() {
+async fn logs_report_the_outcome_but_no_content() {
     let group = TurnGroup::new(1);
     let _place = Turn::builder()
         .group(&group)
@@ -113,7 +115,7 @@ async fn logs_say_how_it_went_and_never_what_was_said() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_goes_down_ends_its_turns() {
+async fn a_runtime_that_shuts_down_ends_its_turns() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -1,4 +1,4 @@
-//! Order, back-pressure and refusals of the sink.
+//! The order, back-pressure and errors of the sink.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn clones_keep_their_order() {
     }
 }
 
-/// How much a producer that never stops gets rid of while the reader takes `takes` times.
+/// Counts how much an endless producer can send while the reader reads `takes` times.
 async fn sent_after(limits: QueueLimits, piece: &'static str, event: bool, takes: usize) -> usize {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
@@ -69,7 +69,7 @@ async fn back_pressure() {
         (frames, true, 0, 10),
         (frames, true, 1, 20),
         (frames, true, 3, 40),
-        // 128 bytes each: the ninth finds 1,024 waiting.
+        // 128 bytes each: the ninth one finds 1,024 waiting bytes.
         (bytes, false, 0, 8),
         (bytes, false, 1, 16),
         (bytes, false, 3, 32),
@@ -83,7 +83,7 @@ async fn back_pressure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn full_queues_refuse_or_drop() {
+async fn full_queues_reject_or_drop() {
     let (sink, turn) = Turn::builder()
         .queue(QueueLimits::default().max_frames(2))
         .channel();
@@ -108,7 +108,7 @@ async fn full_queues_refuse_or_drop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_over_the_limit_is_refused_and_the_turn_goes_on() {
+async fn an_event_over_the_limit_is_rejected_and_the_turn_continues() {
     let wire = Framed::default().limits(Limits::default().max_line_bytes(100));
     let turn = Turn::builder()
         .queue(QueueLimits::default().max_event_bytes(100))
@@ -137,9 +137,10 @@ async fn an_event_over_the_limit_is_refused_and_the_turn_goes_on() {
     );
 }
 
-/// The queue takes what the wire does not: when the wire is chosen after the end, the end still says what is missing.
+/// The queue may accept events that the wire rejects. If the wire is chosen after the end, the end
+/// still counts the missing ones.
 #[tokio::test(start_paused = true)]
-async fn events_that_the_wire_refuses_are_counted() {
+async fn events_that_the_wire_rejects_are_counted() {
     let wire = Framed::default().limits(Limits::default().max_line_bytes(100));
     let turn = Turn::start(|sink: Sink| async move {
         sink.send(Reasoning::new("x".repeat(100))).await?;
@@ -154,7 +155,7 @@ async fn events_that_the_wire_refuses_are_counted() {
 }
 
 #[test]
-fn a_plain_thread_sends_and_is_slowed_down() {
+fn a_plain_thread_sends_with_back_pressure() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

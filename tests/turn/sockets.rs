@@ -1,4 +1,5 @@
-//! Turns over real sockets: hyper with HTTP/1 and HTTP/2, and axum. Order is proved by handshakes; the clock only gives upper bounds.
+//! Turns over real sockets: hyper with HTTP/1 and HTTP/2, and axum. Handshakes prove the order; the
+//! clock only gives upper bounds.
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
 
 use std::convert::Infallible;
@@ -23,7 +24,7 @@ use tokio::sync::{Barrier, Notify, oneshot};
 
 use super::plain;
 
-/// Longer than anything here takes on a busy machine; nothing waits for it when all is well.
+/// Longer than any step takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 // ---- servers and clients -----------------------------------------------------------------------------------------------
@@ -36,7 +37,7 @@ enum Server {
 }
 use Server::{Axum, Hyper1, Hyper2};
 
-/// Makes the turn for a path.
+/// Creates the turn for a path.
 type App = Arc<dyn Fn(&str) -> Pending + Send + Sync>;
 
 async fn respond(turn: Pending) -> Response<TurnBody> {
@@ -70,7 +71,7 @@ impl Server {
                 });
                 let socket = TokioIo::new(socket);
                 tokio::spawn(async move {
-                    // A client that goes away is no error of these tests.
+                    // A disconnect is not an error in these tests.
                     let _ = match self {
                         Hyper2 => {
                             hyper::server::conn::http2::Builder::new(TokioExecutor::new())
@@ -89,7 +90,7 @@ impl Server {
         address
     }
 
-    /// A connection: send a request, get a response.
+    /// Opens a connection.
     async fn connect(self, address: SocketAddr) -> Client {
         let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
         if self == Hyper2 {
@@ -112,7 +113,7 @@ enum Client {
 }
 
 impl Client {
-    /// Waits until the connection takes another request.
+    /// Waits until the connection accepts another request.
     async fn ready(&mut self) {
         match self {
             Self::One(sender) => sender.ready().await.unwrap(),
@@ -148,7 +149,7 @@ async fn text(body: Incoming) -> String {
     plain(&body.collect().await.unwrap().to_bytes())
 }
 
-/// All headers but the date, which hyper sets, and the turn's id, which is looked at.
+/// Returns all headers except the date, which hyper sets, and the turn's ID, which is checked.
 fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
     let mut named: Vec<_> = headers
         .iter()
@@ -175,7 +176,7 @@ fn done() -> Metadata {
     Metadata::default().tools_used(["bm25"])
 }
 
-/// Sends what the path says, a part each: `/event/text/fail`.
+/// Performs the parts of the path: `/event/text/fail`.
 async fn play(path: String, sink: Sink) -> Result<Metadata, BoxError> {
     for part in path.split('/') {
         match part {
@@ -289,7 +290,7 @@ async fn every_outcome_byte_for_byte() {
     }
 }
 
-/// The orchestrator waits for the client, which has to see the first event for that.
+/// The orchestrator waits until the client has received the first event.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_event_is_the_first_byte() {
     for server in [Hyper1, Hyper2, Axum] {
@@ -325,7 +326,7 @@ async fn the_first_event_is_the_first_byte() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_turns_at_once() {
     const PER_SERVER: [(Server, usize, usize); 3] = [(Hyper1, 150, 1), (Axum, 150, 1), (Hyper2, 7, 100)];
-    // Nobody gets text before everybody has an event: they all run at the same time.
+    // No client gets text before all have an event, so all turns run at the same time.
     let all = Arc::new(Barrier::new(1000));
     let mut turns = Vec::new();
     for (server, connections, each) in PER_SERVER {
@@ -367,9 +368,9 @@ async fn a_thousand_turns_at_once() {
     assert_eq!(answered, 1000);
 }
 
-// ---- clients that go away ----------------------------------------------------------------------------------------------
+// ---- disconnects ----------------------------------------------------------------------------------------------
 
-/// Says so when the orchestrator is dropped.
+/// Reports when the orchestrator is dropped.
 struct Gone(Option<oneshot::Sender<()>>);
 
 impl Drop for Gone {
@@ -378,7 +379,8 @@ impl Drop for Gone {
     }
 }
 
-/// A server whose orchestrator sends one event and waits for ever; and the word that it was dropped.
+/// Starts a server whose orchestrator sends one event and waits forever. Also returns the signal
+/// that the orchestrator was dropped.
 async fn endless(server: Server, timeouts: Timeouts) -> (SocketAddr, oneshot::Receiver<()>) {
     let (sender, gone) = oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
@@ -399,7 +401,7 @@ async fn endless(server: Server, timeouts: Timeouts) -> (SocketAddr, oneshot::Re
 enum Leave {
     Fin,
     Rst,
-    /// With a byte sent after the request: hyper then does not see the FIN until it writes.
+    /// Sends a byte after the request: hyper then does not notice the FIN until it writes.
     FinAfterExtraByte,
 }
 
@@ -438,7 +440,7 @@ async fn a_lost_client_stops_the_orchestrator() {
         soon(gone).await.unwrap();
         let took = left.elapsed();
         println!("{server:?} {leave:?}: {took:?}");
-        // Half a second on top for a machine that has other things to do.
+        // Half a second more for a busy machine.
         assert!(
             took < Duration::from_millis(within + 500),
             "{server:?} {leave:?} took {took:?}"
@@ -463,7 +465,8 @@ async fn a_dropped_http2_stream_stops_the_orchestrator() {
     );
 }
 
-/// The connection is there, the client takes nothing: the orchestrator is suspended, and in the end freed.
+/// The client keeps the connection but reads nothing: the orchestrator waits and is finally
+/// dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_never_reads_is_bounded_and_cut() {
     for server in [Hyper1, Axum] {
@@ -494,7 +497,7 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
             .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
             .unwrap();
-        // Suspended: nothing is sent for a while, and the orchestrator is still there.
+        // The orchestrator waits: nothing is sent for a while, and it is not dropped.
         let mut before = 0;
         soon(async {
             loop {
@@ -509,7 +512,7 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
         .await;
         assert!(gone.try_recv().is_err(), "not yet");
         println!("{server:?}: {before} KiB went into sockets and buffers");
-        // Linux grows both socket buffers to some megabytes; ours is 48 KiB of it.
+        // Linux grows both socket buffers to several megabytes; the queue adds 48 KiB.
         assert!(before < 16 * 1024, "{before} KiB");
         soon(&mut gone).await.unwrap();
         drop(socket);

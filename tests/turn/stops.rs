@@ -1,4 +1,4 @@
-//! Stops, disconnects, and what sinks say after that.
+//! Stops, disconnects, and the errors of sinks after them.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn stop_in_every_phase() {
             assert!(!handle.stop(), "a second stop does nothing");
         };
         let begun = Instant::now();
-        // The stop comes first where it comes at once.
+        // An immediate stop precedes everything else.
         let ((), read) = tokio::join!(stop, read(turn));
         assert_eq!(read, expected.map_err(str::to_owned), "{steps:?}");
         assert_eq!(begun.elapsed(), ms(at.unwrap_or(0)), "{steps:?}");
@@ -64,7 +64,7 @@ async fn a_handle_fails_the_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sinks_after_the_end_say_why() {
+async fn sinks_report_the_end() {
     type Act = fn(Sink, Pending) -> Option<Pending>;
     for (what, act, code) in [
         (
@@ -110,7 +110,7 @@ async fn an_orchestrator_stops_its_own_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_after_the_end_is_not_seen() {
+async fn nothing_follows_the_end() {
     let (sink, turn) = Turn::builder().channel();
     sink.send("a").await.unwrap();
     sink.finish(Metadata::default()).unwrap();
@@ -139,7 +139,7 @@ async fn dropping_the_last_sink_fails_a_channel() {
         drop(clone);
         assert_eq!(read(turn).await, expected);
     }
-    // With an orchestrator, dropping sinks means nothing.
+    // With an orchestrator, dropping sinks has no effect.
     let turn = Turn::start(|sink| async move {
         drop(sink);
         Ok::<_, Infallible>(Metadata::default())

@@ -1,4 +1,4 @@
-//! Turns that wait for their place in a group.
+//! Turns on the waiting list of a group.
 
 use futures_util::future::join_all;
 use ragwire::http::TurnBody;
@@ -7,7 +7,7 @@ use ragwire::{QueueStats, SessionChat};
 
 use super::*;
 
-/// A group of `active` turns of which four more may wait.
+/// Creates a group of `active` running turns and four waiting ones.
 pub(super) fn group(active: usize) -> TurnGroup {
     TurnGroup::builder().max_active(active).max_queued(4).build()
 }
@@ -16,7 +16,7 @@ pub(super) fn queued(position: u32, ahead: u32, waited_ms: u64) -> String {
     format!("{{\"event\":\"queued\",\"position\":{position},\"ahead\":{ahead},\"waited_ms\":{waited_ms}}}\n")
 }
 
-/// How a turn of [`play`] ends that waited so.
+/// The end of a turn of [`play`] with these queue statistics.
 fn done(was_queued: bool, position: u32, wait_ms: &str) -> String {
     format!(
         "\x1e{{\"citations\":[],\"tools_used\":[\"bm25\"],{}}}",
@@ -37,7 +37,7 @@ pub(super) fn failed(code: &str, message: &str, stats: &str) -> String {
     )
 }
 
-/// The group is as it was in the beginning.
+/// Asserts that the group is empty.
 #[track_caller]
 pub(super) fn idle(group: &TurnGroup) {
     assert_eq!((group.active(), group.queued()), (0, 0));
@@ -49,7 +49,7 @@ pub(super) const ANSWER: &[Step] = &[Text("a"), Wait(1000)];
 pub(super) const FOR_EVER: &[Step] = &[Text("a"), Wait(100_000_000)];
 
 #[tokio::test(start_paused = true)]
-async fn each_is_told_where_it_stands() {
+async fn waiting_turns_report_their_position() {
     let group = group(1);
     let turns = (0..4).map(|_| read(Turn::builder().group(&group).start(|sink| play(ANSWER, sink))));
     let read = join_all(turns).await;
@@ -74,9 +74,10 @@ async fn each_is_told_where_it_stands() {
     idle(&group);
 }
 
-/// Twenty turns of 100 ms each: every change is told once, and the last one within the time between two events.
+/// Twenty turns of 100 ms each: changes are reported at the minimum interval, and the last one
+/// always is.
 #[tokio::test(start_paused = true)]
-async fn not_every_change_is_told() {
+async fn fast_changes_are_not_all_reported() {
     let group = TurnGroup::builder().max_active(1).max_queued(20).build();
     let turns = (0..20).map(|_| {
         let steps: &[Step] = &[Wait(100)];
@@ -91,7 +92,7 @@ async fn not_every_change_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_nobody_notices_is_not_told() {
+async fn a_short_wait_is_not_reported() {
     let group = group(1);
     for (takes, told, was_queued, wait) in [
         (9, String::new(), false, "9.0"),
@@ -106,9 +107,10 @@ async fn a_wait_that_nobody_notices_is_not_told() {
     idle(&group);
 }
 
-/// Wires without a word for it keep the connection with their filler; the response has begun with the event.
+/// Wires without a form for the event keep the connection open with their filler. The event has
+/// begun the response.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_long_is_kept_alive() {
+async fn a_long_wait_is_kept_alive() {
     let group = group(1);
     let first = read(
         Turn::builder()
@@ -128,12 +130,12 @@ async fn who_waits_for_long_is_kept_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_before_its_time() {
+async fn nothing_runs_before_its_admission() {
     let group = group(1);
     let (sink, first) = Turn::builder().group(&group).channel();
     let (called, polled) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let second = Turn::builder().group(&group).start(|sink: Sink| {
-        // The closure may borrow; nothing is sent yet.
+        // The closure may borrow. Nothing is sent yet.
         called.fetch_add(1, Ordering::SeqCst);
         assert!(matches!(sink.try_send("early"), Err(TrySendError::Full)));
         let polled = Arc::clone(&polled);
@@ -178,9 +180,10 @@ async fn nothing_runs_before_its_time() {
     idle(&group);
 }
 
-/// Idle and total time count from the moment at which the turn has its place; a keep-alive and the orchestrator's own time do too.
+/// The idle and total limits count from the admission, and so do keep-alives and the orchestrator's
+/// own time.
 #[tokio::test(start_paused = true)]
-async fn waiting_is_no_silence() {
+async fn waiting_does_not_count_as_idle() {
     let group = group(1);
     let timeouts = Timeouts::default().idle(ms(100)).total(ms(150));
     let other = Timeouts::default().idle(None).total(None);
@@ -228,9 +231,9 @@ async fn waiting_is_no_silence() {
     idle(&group);
 }
 
-/// A reader that takes nothing while it waits is given up as any other.
+/// A reader that stalls while its turn waits is given up like any other.
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_stalls_loses_its_place_in_the_line() {
+async fn a_stalled_reader_leaves_the_waiting_list() {
     let group = group(1);
     let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
     let timeouts = Timeouts::default().write_stall(ms(500));
@@ -256,9 +259,10 @@ async fn a_reader_that_stalls_loses_its_place_in_the_line() {
 
 const TIMED_OUT: &str = "Timed out after 30 minutes waiting for another request to finish.";
 
-/// The response has begun with the `queued` event: the wire says it in its own words.
+/// The `queued` event has begun the response, so each wire reports the time-out with its own
+/// terminal.
 #[tokio::test(start_paused = true)]
-async fn who_waits_too_long_is_told_on_its_wire() {
+async fn a_queue_timeout_is_reported_on_the_wire() {
     let group = group(1);
     let never = Timeouts::default().idle(None).total(None).keep_alive(None);
     let _first = Turn::builder()
@@ -294,13 +298,13 @@ async fn who_waits_too_long_is_told_on_its_wire() {
             stats(true, 1, "1800000.0")
         )
     );
-    // A response that does not stream has the status of one that never began.
+    // A response that does not stream has the same status as one that never began.
     let collected = second().commit().await.unwrap().collect().await.unwrap();
     assert_eq!(collected.into_result().unwrap_err().status().as_u16(), 503);
     assert_eq!((group.active(), group.queued()), (1, 0));
 }
 
-/// Takes the time stamps of the session chat out.
+/// Removes the timestamps of the session-chat wire.
 fn without_seconds(bytes: &[u8]) -> String {
     let text = std::str::from_utf8(bytes).unwrap();
     let mut parts = text.split(",\"timestamp\":");
@@ -311,7 +315,7 @@ fn without_seconds(bytes: &[u8]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_too_long_is_refused_where_nothing_was_sent() {
+async fn a_queue_timeout_rejects_a_turn_without_frames() {
     let group = TurnGroup::builder()
         .max_active(1)
         .max_queued(1)
@@ -344,7 +348,7 @@ async fn who_waits_too_long_is_refused_where_nothing_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_holds_up_nobody_else() {
+async fn an_owner_does_not_delay_others() {
     let group = TurnGroup::builder()
         .max_active(3)
         .max_queued(5)
@@ -378,15 +382,16 @@ async fn an_owner_holds_up_nobody_else() {
     let done = |position, wait| format!("\x1d{}", done(position > 0, position, wait));
     let expected = [
         done(0, "0.0"),
-        // Of those it waits for, it is the first.
+        // It is the first of those that wait for the same owner.
         format!("{}{}", queued(1, 1, 10), done(1, "1000.0")),
         done(0, "0.0"),
         done(0, "0.0"),
-        // Held up by its owner's, as long as that runs.
+        // Waits until its owner's turn ends.
         format!("{}{}", queued(1, 1, 10), done(1, "3000.0")),
-        // It is nobody's, so it waits for any place: the second `a` was before it and got the first one, this one the next.
+        // Without an owner it waits for any room: the second `a` is before it and is admitted
+        // first.
         format!("{}{}", queued(1, 3, 10), done(1, "2000.0")),
-        // Not held up any more, but the place that came free goes to the one before it.
+        // Its owner's turn has ended, but the turn before it is admitted first.
         format!(
             "{}{}{}{}",
             queued(2, 2, 10),
@@ -485,7 +490,7 @@ async fn full_groups_refuse() {
         );
     }
     assert_eq!((group.active(), group.queued()), (1, 1));
-    // Who left makes room at once.
+    // A turn that has ended makes room at once.
     drop(second);
     assert!(group.check().is_ok());
     let second = start("b");
@@ -496,7 +501,7 @@ async fn full_groups_refuse() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_orchestrator_says_of_the_queue_stays() {
+async fn queue_stats_of_the_orchestrator_stay() {
     let group = group(1);
     let turn = Turn::builder().group(&group).start(|_| async {
         let mut metadata = Metadata::default();
@@ -505,7 +510,7 @@ async fn what_the_orchestrator_says_of_the_queue_stays() {
     });
     let own = "\x1d\x1e{\"citations\":[],\"tools_used\":[],\"queue_stats\":{\"was_queued\":true,\"queue_position\":7}}";
     assert_eq!(read(turn).await, Ok(own.into()));
-    // Where nobody can wait, there is nothing to say.
+    // A group without a waiting list reports nothing.
     let turn = Turn::builder()
         .group(&TurnGroup::new(1))
         .start(|sink| play(&[], sink));

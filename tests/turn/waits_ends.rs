@@ -1,13 +1,14 @@
-//! How turns leave the line: whoever comes next never waits for one that left, and every place comes back.
+//! How turns leave the waiting list: no turn waits for one that has left, and all room is free
+//! again.
 
 use futures_util::future::join_all;
 
 use super::waits::{ANSWER, FOR_EVER, failed, group, idle, queued, stats};
 use super::*;
 
-/// Every way to leave the line: whoever comes next never waits for the one that left.
+/// Every way to leave the waiting list. The next turn never waits for the one that left.
 #[tokio::test(start_paused = true)]
-async fn who_left_is_skipped() {
+async fn ended_turns_are_skipped() {
     for what in [
         "leaves",
         "leaves later",
@@ -36,13 +37,14 @@ async fn who_left_is_skipped() {
             "fails" => assert!(handle.fail(Failure::new("quota", "No more today."))),
             _ => assert!(handle.stop()),
         }
-        // At once, before any task has run.
+        // At once, before any task runs.
         assert_eq!((group.active(), group.queued()), (1, 2), "{what}");
         if what.ends_with("later") {
             settle().await;
             assert!(dropped.load(Ordering::SeqCst), "{what}: its orchestrator is gone");
         }
-        // The place is free, and the second was before it: the third gets it though the second's reader is still there.
+        // The first has ended and the second has left the list: the third is admitted although the
+        // second still has a reader.
         sink.finish(Metadata::default()).unwrap();
         let (first, third) = tokio::join!(read(first), async {
             let turn = third.commit().await.unwrap();
@@ -68,7 +70,7 @@ async fn who_left_is_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_in_the_line_is_told() {
+async fn a_stop_on_the_waiting_list_is_reported() {
     let group = group(1);
     let _first = Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
     let turn = Turn::builder().group(&group).start(|sink| play(ANSWER, sink));
@@ -86,14 +88,14 @@ async fn a_stop_in_the_line_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_ends_those_who_wait() {
+async fn shutdown_ends_waiting_turns() {
     let group = group(1);
     let start = || Turn::builder().group(&group).start(|sink| play(FOR_EVER, sink));
     let (first, second) = (start(), start());
     tokio::time::sleep(ms(20)).await;
     let third = start();
     group.shut_down();
-    // The place that the first gives back is nobody's.
+    // The room that the first leaves stays free.
     drop(first);
     let message = "The server is restarting. Please retry in a moment.";
     assert_eq!(
@@ -104,16 +106,19 @@ async fn shutdown_ends_those_who_wait() {
             failed("shutting_down", message, &stats(true, 1, "20.0"))
         ))
     );
-    assert!(group.drained().now_or_never().is_none(), "a reader is left");
+    assert!(
+        group.drained().now_or_never().is_none(),
+        "a reader is still connected"
+    );
     assert_eq!(read(third).await, Err("shutting_down".into()));
     assert_eq!(read(start()).await, Err("shutting_down".into()));
     settle().await;
     idle(&group);
 }
 
-/// However a turn ends, in the line or out of it, the group is as it was.
+/// However a turn ends, waiting or running, the group is empty afterwards.
 #[tokio::test(start_paused = true)]
-async fn places_come_back() {
+async fn every_end_frees_its_room() {
     let group = TurnGroup::builder()
         .max_active(2)
         .max_queued(2)

@@ -1,4 +1,4 @@
-//! A group against a plain model of it, under random arrivals, departures and ends.
+//! A group compared with a plain model of it, under random arrivals, disconnects and ends.
 
 use proptest::prelude::*;
 
@@ -9,26 +9,26 @@ const MAX_QUEUED: usize = 4;
 const MAX_PER_OWNER: usize = 2;
 const OWNERS: [Option<&str>; 4] = [None, Some("a"), Some("b"), Some("c")];
 
-/// What happens next. Numbers choose among the turns that are there.
+/// The next step. Numbers choose among the existing turns.
 #[derive(Clone, Copy, Debug)]
-enum Happens {
+enum Happening {
     Arrives(usize),
-    /// Its reader goes.
+    /// Its reader disconnects.
     Leaves(usize),
     Stops(usize),
-    /// An active one ends by itself.
+    /// An active turn completes.
     Ends(usize),
     /// Milliseconds.
     Passes(u64),
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn steps() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        4 => (0..OWNERS.len()).prop_map(Happens::Arrives),
-        1 => any::<usize>().prop_map(Happens::Leaves),
-        1 => any::<usize>().prop_map(Happens::Stops),
-        2 => any::<usize>().prop_map(Happens::Ends),
-        1 => (1..2000_u64).prop_map(Happens::Passes),
+        4 => (0..OWNERS.len()).prop_map(Happening::Arrives),
+        1 => any::<usize>().prop_map(Happening::Leaves),
+        1 => any::<usize>().prop_map(Happening::Stops),
+        2 => any::<usize>().prop_map(Happening::Ends),
+        1 => (1..2000_u64).prop_map(Happening::Passes),
     ]
 }
 
@@ -41,7 +41,7 @@ struct Guest {
     waited: Duration,
 }
 
-/// Two lists, and the rules as sentences.
+/// Two lists and the rules of admission.
 #[derive(Default)]
 struct Model {
     active: Vec<Guest>,
@@ -57,7 +57,7 @@ impl Model {
         self.active.len() < MAX_ACTIVE && (owner.is_none() || self.active_of(owner) < MAX_PER_OWNER)
     }
 
-    /// The first of those who may run gets the place, as long as there is one.
+    /// Admits the first turns that may run while there is room.
     fn admit(&mut self) {
         while let Some(at) = self.waiting.iter().position(|guest| self.may_run(guest.owner)) {
             let mut guest = self.waiting.remove(at);
@@ -75,8 +75,8 @@ impl Model {
         Some(if has_his_share { "too_many" } else { "busy" })
     }
 
-    /// Where the one that waits last stands: among those of its owner if it waits for one of them, else among those who wait
-    /// for any place.
+    /// The position of the last waiting turn: among those of its owner if it waits for one of them,
+    /// otherwise among those that wait for any room.
     fn last_position(&self) -> u32 {
         let held: Vec<bool> = (0..self.waiting.len())
             .scan(Vec::new(), |free: &mut Vec<Option<&str>>, at| {
@@ -109,7 +109,7 @@ fn owners(guests: &[Guest]) -> Vec<String> {
         .collect()
 }
 
-async fn play_out(script: Vec<Happens>) {
+async fn play_out(script: Vec<Happening>) {
     let group = TurnGroup::builder()
         .max_active(MAX_ACTIVE)
         .max_queued(MAX_QUEUED)
@@ -119,7 +119,7 @@ async fn play_out(script: Vec<Happens>) {
     let mut model = Model::default();
     for step in script {
         match step {
-            Happens::Arrives(owner) => {
+            Happening::Arrives(owner) => {
                 let owner = OWNERS[owner];
                 let mut turn = Turn::builder().timeouts(timeouts).group(&group);
                 if let Some(owner) = owner {
@@ -151,7 +151,7 @@ async fn play_out(script: Vec<Happens>) {
                     model.waiting.last_mut().unwrap().position = position;
                 }
             }
-            Happens::Leaves(which) | Happens::Stops(which) => {
+            Happening::Leaves(which) | Happening::Stops(which) => {
                 let all = model.active.len() + model.waiting.len();
                 if all == 0 {
                     continue;
@@ -163,10 +163,10 @@ async fn play_out(script: Vec<Happens>) {
                 } else {
                     model.waiting.remove(at - model.active.len())
                 };
-                if matches!(step, Happens::Stops(_)) {
+                if matches!(step, Happening::Stops(_)) {
                     assert!(guest.pending.handle().stop());
                     if !active {
-                        // It gives its place up before it is read.
+                        // It leaves the waiting list before it is read.
                         settle().await;
                         assert_eq!(group.queued(), model.waiting.len());
                     }
@@ -174,10 +174,10 @@ async fn play_out(script: Vec<Happens>) {
                 } else {
                     drop(guest);
                 }
-                // A place comes back when the orchestrator is gone too.
+                // Its room is free once the orchestrator was dropped too.
                 settle_before(&mut model).await;
             }
-            Happens::Ends(which) => {
+            Happening::Ends(which) => {
                 if model.active.is_empty() {
                     continue;
                 }
@@ -192,7 +192,7 @@ async fn play_out(script: Vec<Happens>) {
                 );
                 settle_before(&mut model).await;
             }
-            Happens::Passes(time) => tokio::time::sleep(ms(time)).await,
+            Happening::Passes(time) => tokio::time::sleep(ms(time)).await,
         }
         settle().await;
         let now = group.owners();
@@ -211,10 +211,10 @@ async fn play_out(script: Vec<Happens>) {
     drop(model);
     settle().await;
     assert_eq!((group.active(), group.queued()), (0, 0));
-    assert!(group.drained().now_or_never().is_some(), "every place came back");
+    assert!(group.drained().now_or_never().is_some(), "all room is free again");
 }
 
-/// The tasks run before the clock goes on, so the model admits at the same moment.
+/// All tasks run before the clock advances, so the model admits at the same time.
 async fn settle_before(model: &mut Model) {
     for _ in 0..64 {
         tokio::task::yield_now().await;
@@ -224,7 +224,7 @@ async fn settle_before(model: &mut Model) {
 
 proptest! {
     #[test]
-    fn a_group_does_as_its_model(script in prop::collection::vec(happens(), 1..80)) {
+    fn a_group_does_as_its_model(script in prop::collection::vec(steps(), 1..80)) {
         tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)

@@ -27,21 +27,21 @@ pub(super) const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// A group of turns with common limits and a common shutdown. Clones are the same group.
 ///
-/// A turn is a member of the group until its orchestrator and its readers are gone. A turn that ends on
-/// the waiting list leaves the list at that moment. A reader that takes no data for as long as
-/// [`Timeouts::write_stall`](crate::Timeouts::write_stall) counts as disconnected, although its connection
-/// may still be open: an HTTP/2 client can abandon one stream and keep the others.
+/// A turn is a member of the group until its orchestrator and its readers are gone. A turn that
+/// ends on the waiting list leaves the list at that moment. A reader that takes no data for as long
+/// as [`Timeouts::write_stall`](crate::Timeouts::write_stall) counts as disconnected, although its
+/// connection may still be open: an HTTP/2 client can abandon one stream and keep the others.
 ///
 /// # Waiting
 ///
-/// A group with [`max_queued`](TurnGroupBuilder::max_queued) has a waiting list of that length, in order
-/// of arrival. A waiting turn reports its position with [`Queued`](crate::event::Queued) events: first
-/// after 10 ms, because shorter waits are not reported, and then after a change, at most twice per second.
-/// Its orchestrator's future is not polled before the turn is admitted. Turns that are stopped or whose
-/// reader disconnects leave the waiting list.
+/// A group with [`max_queued`](TurnGroupBuilder::max_queued) has a waiting list of that length, in
+/// order of arrival. A waiting turn reports its position with [`Queued`](crate::event::Queued)
+/// events: first after 10 ms, because shorter waits are not reported, and then after a change, at
+/// most twice per second. Its orchestrator's future is not polled before the turn is admitted.
+/// Turns that are stopped or whose reader disconnects leave the waiting list.
 ///
-/// Every turn of such a group has [`QueueStats`] in its metadata, unless the orchestrator has already set
-/// them.
+/// Every turn of such a group has [`QueueStats`] in its metadata, unless the orchestrator has
+/// already set them.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,8 +94,8 @@ impl TurnGroupBuilder {
         self
     }
 
-    /// Sets the maximum length of the waiting list. Default: 0, so that no turn waits. Each waiting turn
-    /// occupies a connection and keeps its question in memory.
+    /// Sets the maximum length of the waiting list. Default: 0, so that no turn waits. Each waiting
+    /// turn occupies a connection and keeps its question in memory.
     pub fn max_queued(mut self, turns: usize) -> Self {
         self.limits.max_queued = turns;
         self
@@ -107,9 +107,10 @@ impl TurnGroupBuilder {
         self
     }
 
-    /// Sets the maximum number of running turns with the same [`owner`](crate::turn::TurnBuilder::owner) or
-    /// [`lane`](crate::turn::TurnBuilder::lane), at least 1. Default: no such limit. Further turns go to
-    /// the waiting list and do not delay other owners there.
+    /// Sets the maximum number of running turns with the same
+    /// [`owner`](crate::turn::TurnBuilder::owner) or [`lane`](crate::turn::TurnBuilder::lane), at
+    /// least 1. Default: no such limit. Further turns go to the waiting list and do not delay other
+    /// owners there.
     pub fn max_per_owner(mut self, turns: usize) -> Self {
         self.limits.max_per_owner = turns.max(1);
         self
@@ -139,10 +140,11 @@ pub struct Owners {
 }
 
 impl TurnGroup {
-    /// The default limit of running turns, 64: each one computes, so more of them would only delay all.
+    /// The default limit of running turns, 64: each one computes, so more of them would only delay
+    /// all.
     pub const MAX_ACTIVE: usize = 64;
-    /// The default queue timeout, 30 minutes, as in the session-chat contract. Three of the longest turns
-    /// fit into it.
+    /// The default queue timeout, 30 minutes, as in the session-chat contract. Three of the longest
+    /// turns fit into it.
     pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
     /// Creates a group of at most `max_turns` running turns, without a waiting list.
@@ -188,8 +190,8 @@ impl TurnGroup {
         self.lock().turn(id)
     }
 
-    /// Checks whether a turn without an owner could join now, to run or to wait, so that a request that
-    /// would be refused need not be read.
+    /// Checks whether a turn without an owner could join now, to run or to wait, so that a request
+    /// that would be refused need not be read.
     ///
     /// # Errors
     ///
@@ -198,8 +200,8 @@ impl TurnGroup {
         self.lock().check(&self.shared.limits).map_err(refused)
     }
 
-    /// Refuses new turns and ends all others with a failure. Their readers still have to receive it; wait
-    /// for them with [`drained`](Self::drained).
+    /// Refuses new turns and ends all others with a failure. Their readers still have to receive
+    /// it; wait for them with [`drained`](Self::drained).
     pub fn shut_down(&self) {
         let turns = self.lock().close();
         for turn in turns {
@@ -251,8 +253,8 @@ fn refused(failure: Failure) -> Rejected {
     }
 }
 
-/// The membership of a turn in its group, running or waiting. Its orchestrator and its readers own it
-/// together.
+/// The membership of a turn in its group, running or waiting. Its orchestrator and its readers own
+/// it together.
 #[derive(Clone, Debug)]
 pub(in crate::turn) struct Membership(Arc<Member>);
 
@@ -293,8 +295,8 @@ impl Membership {
         self.0.group.shared.queue_timeout
     }
 
-    /// Returns the turn's position on the waiting list, or `None` once it is admitted. Wakes the caller
-    /// when that changes.
+    /// Returns the turn's position on the waiting list, or `None` once it is admitted. Wakes the
+    /// caller when that changes.
     pub(super) fn poll_position(&self, cx: &Context<'_>) -> Option<Position> {
         self.0.group.lock().poll_position(self.0.joined.number, cx)
     }
@@ -311,8 +313,8 @@ impl Membership {
         self.0.leave();
     }
 
-    /// Returns how long the turn waited until `began`, or until now if it still waits. Returns `None` for a
-    /// group without a waiting list.
+    /// Returns how long the turn waited until `began`, or until now if it still waits. Returns
+    /// `None` for a group without a waiting list.
     pub(in crate::turn) fn stats(&self, began: Option<std::time::Instant>) -> Option<QueueStats> {
         if self.0.group.shared.limits.max_queued == 0 {
             return None;

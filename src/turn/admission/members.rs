@@ -1,7 +1,7 @@
 //! The active members of a group and its waiting list: first come, first served.
 //!
-//! A plain value under the group's only lock. It knows no clock and wakes no task itself: work for after
-//! the lock is returned as a [`Deferred`].
+//! A plain value under the group's only lock. It knows no clock and wakes no task itself: work for
+//! after the lock is returned as a [`Deferred`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,7 +104,8 @@ impl Members {
         }
         let share = self.share(owner.as_ref());
         let number = self.next_number();
-        // If there is room, all waiting turns wait for another turn of their owner, so this one overtakes none.
+        // If there is room, all waiting turns wait for another turn of their owner, so this one
+        // overtakes none.
         if self.active.len() < limits.max_active && share < limits.max_per_owner {
             self.activate(number, turn.clone(), owner);
             return (Ok(Joined { number, position: 0 }), Deferred::default());
@@ -147,8 +148,8 @@ impl Members {
         }
     }
 
-    /// Returns the turn's position and registers the waker for a change of it. Returns `None` once the
-    /// turn is no longer on the waiting list.
+    /// Returns the turn's position and registers the waker for a change of it. Returns `None` once
+    /// the turn is no longer on the waiting list.
     pub(super) fn poll_position(&mut self, number: u64, cx: &Context<'_>) -> Option<Position> {
         let index = self.find(number)?;
         let waiting = self.waiting.get_mut(index)?;
@@ -266,9 +267,9 @@ impl Members {
         Some(active.turn)
     }
 
-    /// Admits waiting turns while there is room, and updates the positions of the others. Turns that have
-    /// ended are removed. A turn that waits for another one of its owner is passed over and does not
-    /// delay other owners.
+    /// Admits waiting turns while there is room, and updates the positions of the others. Turns
+    /// that have ended are removed. A turn that waits for another one of its owner is passed over
+    /// and does not delay other owners.
     fn update(&mut self, limits: &Limits) -> Deferred {
         let mut deferred = Deferred::default();
         if self.waiting.is_empty() {

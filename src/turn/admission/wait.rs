@@ -1,5 +1,5 @@
-//! The wait of a turn on the waiting list: it reports its position to the reader and ends when it is
-//! stopped, abandoned or out of time.
+//! The wait of a turn on the waiting list: it reports its position to the reader and ends when it
+//! is stopped, abandoned or out of time.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,16 +17,16 @@ use crate::time::Timestamp;
 use crate::turn::queue::Queue;
 use crate::turn::timeouts::{Timeouts, overdue};
 
-/// The minimum time between two `queued` events of a turn: faster changes cannot be read. The reader
-/// gets the last change of each interval.
+/// The minimum time between two `queued` events of a turn: faster changes cannot be read. The
+/// reader gets the last change of each interval.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits until the turn is admitted.
 ///
 /// # Errors
 ///
-/// Returns the end of a turn that is not admitted: it was stopped, its reader disconnected, or it waited
-/// too long. The turn is then no longer on the waiting list.
+/// Returns the end of a turn that is not admitted: it was stopped, its reader disconnected, or it
+/// waited too long. The turn is then no longer on the waiting list.
 pub(in crate::turn) async fn wait(
     membership: &Membership,
     queue: &Queue,
@@ -91,9 +91,9 @@ fn report(queue: &Queue, position: Position, waited: Duration) -> bool {
         .is_ok()
 }
 
-/// The failure of a turn that waited too long, with the message of the session-chat contract. It has its
-/// own kind because nothing was tried: the server is full (503); it did not take too long to answer
-/// (504).
+/// The failure of a turn that waited too long, with the message of the session-chat contract. It
+/// has its own kind because nothing was tried: the server is full (503); it did not take too long
+/// to answer (504).
 fn timed_out(after: Duration) -> Failure {
     let message = format!(
         "Timed out after {} waiting for another request to finish.",

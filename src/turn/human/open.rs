@@ -1,7 +1,7 @@
 //! The open questions of a turn, and which answers they accept: one answer per question, once.
 //!
-//! This module knows no runtime and no clock: wakers go in, and the caller decides when it has waited
-//! long enough. Its lock is never held together with the queue's.
+//! This module knows no runtime and no clock: wakers go in, and the caller decides when it has
+//! waited long enough. Its lock is never held together with the queue's.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
@@ -158,8 +158,8 @@ impl Questions {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Opens a question for answers. An ID names one question per turn, so that no answer is taken for
-    /// another question's.
+    /// Opens a question for answers. An ID names one question per turn, so that no answer is taken
+    /// for another question's.
     pub(crate) fn open(&self, question: OpenQuestion, authorization: bool) -> Result<(), OpenError> {
         let mut state = self.lock();
         if state.find(&question.request_id).is_some() || state.find_closed(&question.request_id).is_some() {

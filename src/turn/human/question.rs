@@ -18,8 +18,9 @@ use crate::turn::handle::TurnHandle;
 use crate::turn::id::TurnId;
 use crate::turn::sink::{SendError, Sink, TrySendError};
 
-/// The maximum length of a question's event in bytes of JSON, with its options: a few pages of text. It
-/// is far below every wire's limit for an event, so a question that is asked is also shown.
+/// The maximum length of a question's event in bytes of JSON, with its options: a few pages of
+/// text. It is far below every wire's limit for an event, so a question that is asked is also
+/// shown.
 const MAX_ASK_BYTES: usize = 16 * 1024;
 /// The maximum length of an ID that the application chooses, in bytes. Generated IDs are shorter.
 const MAX_REQUEST_ID_BYTES: usize = 128;
@@ -28,8 +29,8 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 const VERDICTS: [&str; 2] = ["Approve", "Reject"];
 /// The `kind` of a question of [`Sink::authorize`].
 const AUTHORIZATION: &str = "authorization";
-/// The default time for an answer: half of the default time limit of a turn, so that there is time left
-/// to continue without the answer.
+/// The default time for an answer: half of the default time limit of a turn, so that there is time
+/// left to continue without the answer.
 const WITHIN: Duration = Duration::from_secs(300);
 /// The reason of a failed authorization for which the orchestrator stopped request.
 const WITHDRAWN: &str = "withdrawn";
@@ -63,9 +64,9 @@ impl Ask {
     /// The maximum length of an answer in bytes of JSON: 16 KiB.
     pub const MAX_ANSWER_BYTES: usize = MAX_ANSWER_BYTES;
 
-    /// Asks for permission: `Approve` or `Reject`, unless [`options`](Self::options) sets other words. The
-    /// first option approves and the last one rejects, for readers that offer only these two
-    /// ([`OpenQuestion::verdict`]).
+    /// Asks for permission: `Approve` or `Reject`, unless [`options`](Self::options) sets other
+    /// words. The first option approves and the last one rejects, for readers that offer only these
+    /// two ([`OpenQuestion::verdict`]).
     pub fn approval(prompt: impl Into<String>) -> Self {
         Self::new(APPROVAL, prompt).options(VERDICTS)
     }
@@ -98,8 +99,8 @@ impl Ask {
         self
     }
 
-    /// Sets the ID that names the question in its answer. The default is 128 random bits, written as 32
-    /// hexadecimal digits.
+    /// Sets the ID that names the question in its answer. The default is 128 random bits, written
+    /// as 32 hexadecimal digits.
     ///
     /// An ID has 1 to 128 bytes without control characters and names one question per turn.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
@@ -138,7 +139,8 @@ pub struct Authorize {
 }
 
 impl Authorize {
-    /// Requests consent to `connection`, given at `auth_url`. The URL is shown to the user unchanged.
+    /// Requests consent to `connection`, given at `auth_url`. The URL is shown to the user
+    /// unchanged.
     pub fn new(connection: impl Into<String>, auth_url: impl Into<String>) -> Self {
         Self {
             connection: connection.into(),
@@ -156,8 +158,8 @@ impl Authorize {
         self
     }
 
-    /// Sets the ID of the request, as [`Ask::request_id`] does. Use for example the `state` of an OAuth
-    /// request, by which its callback finds the question.
+    /// Sets the ID of the request, as [`Ask::request_id`] does. Use for example the `state` of an
+    /// OAuth request, by which its callback finds the question.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());
         self
@@ -192,10 +194,10 @@ pub enum AskError {
     /// The event of the question has more than 16 KiB of JSON. The question was not asked.
     #[error("question has more than {MAX_ASK_BYTES} bytes")]
     TooLarge,
-    /// The reader's wire does not show the question in time: it writes events only before the answer, or
-    /// only with the end ([`Framed`](crate::Framed) after the first text, for example). Use
-    /// [`Ask::shown_elsewhere`] if the application shows it by other means. A turn with a journal may have
-    /// readers on any wire and never gets this error.
+    /// The reader's wire does not show the question in time: it writes events only before the
+    /// answer, or only with the end ([`Framed`](crate::Framed) after the first text, for example).
+    /// Use [`Ask::shown_elsewhere`] if the application shows it by other means. A turn with a
+    /// journal may have readers on any wire and never gets this error.
     #[error("question is not shown before the end of the turn")]
     Unseen,
     /// The question was not answered in time.
@@ -231,13 +233,14 @@ impl From<OpenError> for AskError {
 }
 
 impl Sink {
-    /// Asks a human and waits for the answer: the reader gets `input_requested`, the application answers
-    /// through the turn's [`TurnHandle`], and the reader gets `input_resolved` with the answer.
+    /// Asks a human and waits for the answer: the reader gets `input_requested`, the application
+    /// answers through the turn's [`TurnHandle`], and the reader gets `input_resolved` with the
+    /// answer.
     ///
-    /// A question begins the response whatever the [`Commit`](crate::Commit) policy is, because nobody can
-    /// answer a question that is not shown. For the same reason ask before the first text if the wire
-    /// writes its events before the answer. After the first text such a reader does not see the question,
-    /// and this function returns [`AskError::Unseen`] at once.
+    /// A question begins the response whatever the [`Commit`](crate::Commit) policy is, because
+    /// nobody can answer a question that is not shown. For the same reason ask before the first
+    /// text if the wire writes its events before the answer. After the first text such a reader
+    /// does not see the question, and this function returns [`AskError::Unseen`] at once.
     ///
     /// Some wires end their stream at a question and take the answer with the next request
     /// (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`). Such a turn needs a
@@ -263,15 +266,16 @@ impl Sink {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future withdraws the question: a later answer gets [`AnswerError::Late`], and the
-    /// reader gets `input_resolved` without a response if the queue has room for it. An answer that was
-    /// accepted just before is lost.
+    /// Dropping the future withdraws the question: a later answer gets [`AnswerError::Late`], and
+    /// the reader gets `input_resolved` without a response if the queue has room for it. An answer
+    /// that was accepted just before is lost.
     ///
     /// # Errors
     ///
-    /// Returns [`AskError`], also if an answer was accepted but the turn ended before the reader got it.
-    /// An answer that is too long for the wire is left out of the stream and counted in `events_dropped`.
-    /// After [`AskError::Expired`] the reader has got `input_resolved` without a response.
+    /// Returns [`AskError`], also if an answer was accepted but the turn ended before the reader
+    /// got it. An answer that is too long for the wire is left out of the stream and counted in
+    /// `events_dropped`. After [`AskError::Expired`] the reader has got `input_resolved` without a
+    /// response.
     pub async fn ask(&self, ask: Ask) -> Result<Value, AskError> {
         let request_id = request_id(ask.request_id)?;
         let mut question = InputRequested::new(&request_id, &ask.kind, &ask.prompt);
@@ -302,17 +306,17 @@ impl Sink {
         answer.ok_or(AskError::Expired)
     }
 
-    /// Requests the user's consent and waits for the outcome: the reader gets `authorization_required`,
-    /// the program that receives the consent reports it with [`TurnHandle::authorized`], and the reader
-    /// gets `authorization_completed`.
+    /// Requests the user's consent and waits for the outcome: the reader gets
+    /// `authorization_required`, the program that receives the consent reports it with
+    /// [`TurnHandle::authorized`], and the reader gets `authorization_completed`.
     ///
-    /// The outcome is [`AuthorizationOutcome::TimedOut`] if none is reported in time. Everything else
-    /// works as for [`ask`](Self::ask).
+    /// The outcome is [`AuthorizationOutcome::TimedOut`] if none is reported in time. Everything
+    /// else works as for [`ask`](Self::ask).
     ///
     /// # Cancel safety
     ///
-    /// As for [`ask`](Self::ask), but the reader gets `authorization_completed` with the outcome `failed`
-    /// if the queue has room for it.
+    /// As for [`ask`](Self::ask), but the reader gets `authorization_completed` with the outcome
+    /// `failed` if the queue has room for it.
     ///
     /// # Errors
     ///
@@ -358,7 +362,8 @@ impl Sink {
             return Err(AskError::TooLarge);
         }
         let id = request.open_question.request_id.clone();
-        // A question that is dropped on the way is never answered, so the drop policy does not apply.
+        // A question that is dropped on the way is never answered, so the drop policy does not
+        // apply.
         let sink = self.clone().drop_when_full(std::iter::empty::<String>());
         if !request.shown_elsewhere && sink.queue().hides_events() {
             return Err(AskError::Unseen);
@@ -477,27 +482,28 @@ impl From<&InputRequested> for OpenQuestion {
 }
 
 impl TurnHandle {
-    /// Answers an open question of the turn. The first valid answer is accepted; repeating it changes
-    /// nothing.
+    /// Answers an open question of the turn. The first valid answer is accepted; repeating it
+    /// changes nothing.
     ///
-    /// Check ownership before you call this: knowing an ID does not grant access. To an authorization a
-    /// human can only answer `"declined"`; its real outcome is reported with
+    /// Check ownership before you call this: knowing an ID does not grant access. To an
+    /// authorization a human can only answer `"declined"`; its real outcome is reported with
     /// [`authorized`](Self::authorized).
     ///
     /// # Errors
     ///
-    /// Returns [`AnswerError`] if the answer was not accepted; nothing has changed then. With the feature
-    /// `http` it has an HTTP status.
+    /// Returns [`AnswerError`] if the answer was not accepted; nothing has changed then. With the
+    /// feature `http` it has an HTTP status.
     pub fn answer(&self, request_id: &str, answer: impl Into<Value>) -> Result<AnswerOutcome, AnswerError> {
         self.accept(request_id, answer.into(), AnswerSource::Human)
     }
 
-    /// Reports the outcome of an authorization. The program that receives the user's consent calls it, for
-    /// example an OAuth callback.
+    /// Reports the outcome of an authorization. The program that receives the user's consent calls
+    /// it, for example an OAuth callback.
     ///
     /// # Errors
     ///
-    /// Returns [`AnswerError`], also if the question is not an authorization. Nothing has changed then.
+    /// Returns [`AnswerError`], also if the question is not an authorization. Nothing has changed
+    /// then.
     pub fn authorized(
         &self,
         request_id: &str,
@@ -506,7 +512,8 @@ impl TurnHandle {
         self.accept(request_id, outcome.as_str().into(), AnswerSource::Program)
     }
 
-    /// Returns the open questions in the order in which they were asked. Empty once the turn has ended.
+    /// Returns the open questions in the order in which they were asked. Empty once the turn has
+    /// ended.
     pub fn open_questions(&self) -> Vec<OpenQuestion> {
         if self.queue.closed().is_some() {
             return Vec::new();

@@ -1,16 +1,18 @@
-//! The bounded queue between one producer and one reader: frames until a wire is chosen, then encoded bytes.
+//! The bounded queue between one producer and one reader: frames until a wire is chosen, then
+//! encoded bytes.
 //!
-//! The queue knows no runtime and no clock: wakers go in, and the caller passes the time. One lock protects
-//! everything, so that the commit, the end and a cancellation are atomic (modelled with loom in
-//! `tests/loom`).
+//! The queue knows no runtime and no clock: wakers go in, and the caller passes the time. One lock
+//! protects everything, so that the commit, the end and a cancellation are atomic (modelled with
+//! loom in `tests/loom`).
 //!
-//! Streaming is expensive because of the handover, not because of the encoding: one chunk per item means one
-//! channel slot, one wake-up and one write each. So the producer encodes into one shared buffer, and the
-//! reader takes the whole buffer: one write when it is behind, no delay when it keeps up. Adjacent texts that
-//! wait for the reader become one text, on every wire.
+//! Streaming is expensive because of the handover, not because of the encoding: one chunk per item
+//! means one channel slot, one wake-up and one write each. So the producer encodes into one shared
+//! buffer, and the reader takes the whole buffer: one write when it is behind, no delay when it
+//! keeps up. Adjacent texts that wait for the reader become one text, on every wire.
 //!
-//! Data and outcome are stored separately: a full queue cannot block a failure, because the end needs no
-//! room, and a failure cannot overtake data, because the end is encoded after everything sent before it.
+//! Data and outcome are stored separately: a full queue cannot block a failure, because the end
+//! needs no room, and a failure cannot overtake data, because the end is encoded after everything
+//! sent before it.
 
 mod read;
 mod state;
@@ -108,7 +110,8 @@ impl Queue {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Marks the turn as waiting for admission: until `begin`, senders wait as if the queue were full.
+    /// Marks the turn as waiting for admission: until `begin`, senders wait as if the queue were
+    /// full.
     pub(crate) fn hold(&self) {
         self.lock().activity.began = None;
     }
@@ -245,7 +248,8 @@ impl Queue {
         self.lock().figures.dropped += 1;
     }
 
-    /// Requests an end: the producer's task publishes it after the application's hook. The first request wins.
+    /// Requests an end: the producer's task publishes it after the application's hook. The first
+    /// request wins.
     pub(crate) fn request_end(&self, end: End) -> Result<(), Closed> {
         let mut state = self.lock();
         if let Some(closed) = state.closed {
@@ -257,8 +261,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Closes the queue while the application's hook runs: nothing is added, so the hook gets the complete
-    /// answer, and no time limit changes the end.
+    /// Closes the queue while the application's hook runs: nothing is added, so the hook gets the
+    /// complete answer, and no time limit changes the end.
     pub(crate) fn decide(&self) {
         let mut state = self.lock();
         state.decided = true;
@@ -270,7 +274,8 @@ impl Queue {
         self.lock().decided
     }
 
-    /// Publishes the end. The first end wins, and later sends fail. Returns `true` if this is the first end.
+    /// Publishes the end. The first end wins, and later sends fail. Returns `true` if this is the
+    /// first end.
     pub(crate) fn finish(&self, end: End) -> bool {
         let mut guard = self.lock();
         let state = &mut *guard;

@@ -22,12 +22,14 @@ fn request_id(event: &Event) -> Option<&str> {
 }
 
 impl Queue {
-    /// Waits until the response begins or the turn fails before that; the decision is made under one lock.
-    /// `overdue` means that the caller's deadline has passed, which begins the response in any case.
+    /// Waits until the response begins or the turn fails before that; the decision is made under
+    /// one lock. `overdue` means that the caller's deadline has passed, which begins the response
+    /// in any case.
     pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
         let is_asking = self.questions.is_waiting();
         let mut state = self.lock();
-        // A question begins the response once its event is queued: nobody can answer before they see it.
+        // A question begins the response once its event is queued: nobody can answer before they
+        // see it.
         let is_asking = is_asking && state.figures.frames > 0;
         let begun = match on {
             CommitOn::Frame => state.figures.frames > 0,
@@ -66,7 +68,8 @@ impl Queue {
             {
                 hidden.extend(request_id(event).map(str::to_owned));
             }
-            // The queue has checked the order, so only an event that is too long for this wire can fail.
+            // The queue has checked the order, so only an event that is too long for this wire can
+            // fail.
             if encoder.encode(&frame, &mut buffer).is_err() {
                 match &mut state.end {
                     // The end already has the total.
@@ -85,7 +88,8 @@ impl Queue {
         }
     }
 
-    /// Takes everything that is ready as one chunk, including the terminal. Returns `None` after the terminal.
+    /// Takes everything that is ready as one chunk, including the terminal. Returns `None` after
+    /// the terminal.
     pub(crate) fn poll_bytes(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -101,7 +105,8 @@ impl Queue {
             }
             Out::Bytes { .. } if !state.end_taken => {
                 register(&mut state.reader, cx);
-                // Late events may have no bytes before the end. They do not count as waiting for the reader.
+                // Late events may have no bytes before the end. They do not count as waiting for
+                // the reader.
                 if state.frames > 0 {
                     senders = state.taken(now);
                 }
@@ -174,7 +179,8 @@ impl Queue {
             .map(|end| end.status.clone())
     }
 
-    /// Waits until the reader has taken the end or has disconnected. The last step of the producer's task.
+    /// Waits until the reader has taken the end or has disconnected. The last step of the
+    /// producer's task.
     pub(crate) fn poll_end_taken(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if state.end_taken || state.reader_gone {
@@ -184,8 +190,8 @@ impl Queue {
         Poll::Pending
     }
 
-    /// Returns since when the reader of a turn that ended at `ended` has taken no data, or `None` if no wire
-    /// is chosen.
+    /// Returns since when the reader of a turn that ended at `ended` has taken no data, or `None`
+    /// if no wire is chosen.
     pub(crate) fn untaken_since(&self, ended: Instant) -> Option<Instant> {
         let state = self.lock();
         let has_wire = matches!(state.out, Out::Bytes { .. });

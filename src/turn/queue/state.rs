@@ -135,7 +135,8 @@ impl State {
             }
     }
 
-    /// Moves the text to `out`. An incomplete character stays in `carry` and continues with the next text.
+    /// Moves the text to `out`. An incomplete character stays in `carry` and continues with the
+    /// next text.
     pub(super) fn flush_text(&mut self) {
         if self.text.is_empty() {
             return;
@@ -182,9 +183,9 @@ impl State {
         }
     }
 
-    /// Records that something was sent. The clock is read only where the time matters: for the first frame of
-    /// a kind, and for the first one that waits for the reader. Reading it for each frame was a tenth of a
-    /// turn's cost.
+    /// Records that something was sent. The clock is read only where the time matters: for the
+    /// first frame of a kind, and for the first one that waits for the reader. Reading it for each
+    /// frame was a tenth of a turn's cost.
     pub(super) fn sent(&mut self, first: bool, now: impl FnOnce() -> Instant) -> Option<Instant> {
         self.figures.frames += 1;
         if !first && self.frames > 1 {
@@ -199,8 +200,8 @@ impl State {
         Some(now)
     }
 
-    /// Counts everything sent since the clock was last read as sent now, so that an idle time is never
-    /// overestimated.
+    /// Counts everything sent since the clock was last read as sent now, so that an idle time is
+    /// never overestimated.
     pub(super) fn stamp(&mut self, now: Instant) {
         self.unstamped = false;
         self.activity.sent = now;

@@ -1,6 +1,8 @@
-//! The queue, from the very source that ships, with loom's locks in the place of the standard library's.
+//! Models of the queue. They compile the queue's own source with loom's locks instead of the
+//! standard library's.
 //!
-//! A package of its own, so that nothing else is built for it twice. `cargo test -p ragwire-loom` runs the models.
+//! This is a separate package so that nothing else is built twice. `cargo test -p ragwire-loom`
+//! runs the models.
 #![cfg(test)]
 #![allow(
     dead_code,

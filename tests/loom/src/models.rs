@@ -1,4 +1,5 @@
-//! The models. Each runs in every interleaving with at most three preemptions; a thread that would wait for ever is an error.
+//! The models. Each one runs in every interleaving with at most three preemptions. A thread that
+//! would wait forever is an error.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ fn push(queue: &Queue) -> Result<(), Refused> {
     queue.push_event(&Search::new("t").into(), Timestamp::from_micros(0), Instant::now)
 }
 
-/// As a sink sends: waits for room, once for each time that there is none.
+/// Sends like a sink: waits once whenever the queue is full.
 fn send(queue: &Queue) -> Result<(), Closed> {
     loop {
         match push(queue) {
@@ -61,7 +62,7 @@ fn send(queue: &Queue) -> Result<(), Closed> {
     }
 }
 
-/// As a body reads, to the end.
+/// Reads to the end like a body.
 fn read(queue: &Queue) -> String {
     let mut bytes = Vec::new();
     while let Some(chunk) = block_on(poll_fn(|cx| queue.poll_bytes(cx, Instant::now()))) {
@@ -74,7 +75,8 @@ fn attach(queue: &Queue) {
     queue.attach(Framed::default().encoder(), Instant::now());
 }
 
-/// 15: the first event and a failure race for the status. Either there is a stream that shows both, or there is neither.
+/// The first event and a failure race for the status. The result is either a stream with both or no
+/// stream.
 #[test]
 fn commit_is_one_moment() {
     check(|queue| {
@@ -97,7 +99,7 @@ fn commit_is_one_moment() {
     });
 }
 
-/// The wire is chosen while the producer sends and ends: nothing is lost, doubled or out of order.
+/// The wire is chosen while the producer sends and ends: nothing is lost, repeated or out of order.
 #[test]
 fn everything_arrives_in_order() {
     check(|queue| {
@@ -116,7 +118,7 @@ fn everything_arrives_in_order() {
     });
 }
 
-/// 24: a sender that waits for room wakes, whatever ends the wait, and learns why.
+/// A sender that waits for room wakes on every event that ends the wait, and gets the reason.
 #[test]
 fn a_blocked_sender_wakes() {
     type Act = fn(&Queue);
@@ -149,7 +151,7 @@ fn a_blocked_sender_wakes() {
     }
 }
 
-/// 20: whichever of an end and a lost reader comes first is what a sender is told, from then on for good.
+/// Senders get the first of an end and a disconnect, and the reason never changes afterwards.
 #[test]
 fn the_first_reason_stays() {
     check(|queue| {
@@ -168,7 +170,7 @@ fn the_first_reason_stays() {
     });
 }
 
-/// Two ends: one of them, once.
+/// Of two ends exactly one is published.
 #[test]
 fn the_second_end_is_ignored() {
     check(|queue| {
@@ -190,7 +192,8 @@ fn the_second_end_is_ignored() {
     });
 }
 
-/// A stop reaches a producer that sleeps, and its end the reader, also where the reader leaves at the same time.
+/// A stop reaches a sleeping producer, and its end reaches the reader, even if the reader
+/// disconnects at the same time.
 #[test]
 fn a_stop_ends_the_turn() {
     for leaves in [false, true] {
@@ -219,7 +222,8 @@ fn a_stop_ends_the_turn() {
     }
 }
 
-/// Two answers and a reader that may have waited long enough: one answer at most is taken, and that is the one that comes out.
+/// Two answers race with a question that may expire: at most one is accepted, and that one is
+/// returned.
 #[test]
 fn of_two_answers_one_is_taken() {
     for waits in [false, true] {
@@ -240,7 +244,7 @@ fn of_two_answers_one_is_taken() {
                 })
             });
             if waits {
-                // Woken by whichever comes first; never for nothing.
+                // Woken by the first of them, never without a reason.
                 block_on(poll_fn(|cx| queue.questions.poll_answered("r", cx)));
             }
             let given = queue.questions.close("r");

@@ -79,7 +79,8 @@ proptest! {
         });
     }
 
-    /// Any bytes at all instead of frames: the socket ends, its task does not panic, and what ran on it is dropped.
+    /// Any bytes at all instead of frames: the socket ends, its task does not panic, and what ran
+    /// on it is dropped.
     #[test]
     fn any_bytes_end_the_socket_at_worst(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         run(async {

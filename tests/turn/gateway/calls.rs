@@ -89,7 +89,8 @@ async fn the_specified_envelope_is_an_option() {
     );
 }
 
-/// One id always has something to say; another comes, says 100 things at once, and gets every second message.
+/// One id always has something to say; another comes, says 100 things at once, and gets every
+/// second message.
 #[tokio::test]
 async fn an_endless_answer_leaves_every_second_message_to_another() {
     const SHORT: usize = 100;

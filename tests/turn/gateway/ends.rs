@@ -47,7 +47,8 @@ async fn a_closed_socket_drops_what_ran_on_it() {
     }
 }
 
-/// A client that takes nothing: its orchestrators are suspended with little in between, and the socket is cut in time.
+/// A client that takes nothing: its orchestrators are suspended with little in between, and the
+/// socket is cut in time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_bounded_and_cut() {
     let sent = Arc::new(AtomicUsize::new(0));

@@ -1,5 +1,6 @@
-//! The WebSocket gateway with a client of tungstenite, over real sockets on hyper and axum, and over pipes on a paused clock.
-//! Expected messages are literal. Order is proved by handshakes between test and orchestrator.
+//! The WebSocket gateway with a client of tungstenite, over real sockets on hyper and axum, and
+//! over pipes on a paused clock. Expected messages are literal. Order is proved by handshakes
+//! between test and orchestrator.
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
 
 mod any;
@@ -34,7 +35,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// Longer than anything here takes on a busy machine; nothing waits for it when all is well.
+/// Longer than any step takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn soon<F: Future>(future: F) -> F::Output {

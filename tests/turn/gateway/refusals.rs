@@ -86,7 +86,8 @@ async fn what_is_refused_disturbs_nothing() {
             r#"{"id":"run","service":"graph-rag","request":{"query":"run"}}"#,
             duplicate(),
         ),
-        // Whatever else is wrong with it: an error under the id would end the first request for its client.
+        // Whatever else is wrong with it: an error under the id would end the first request for its
+        // client.
         (r#"{"id":"run"}"#, duplicate()),
         (r#"{"id":"run","service":"odd","request":{}}"#, duplicate()),
         (

@@ -1,19 +1,18 @@
-//! What waiting for a human does to the clock, and to the moment at which the response begins.
+//! How waiting for a human affects the time limits and the begin of the response.
 
 use ragwire::turn::{AnswerError, AnswerOutcome};
 
-use super::asks::{SECOND, approval, asks, framed};
 use super::*;
 
-/// The turn may be silent for two seconds and last for a minute.
+/// The limits are two seconds of silence and one minute in total.
 #[tokio::test(start_paused = true)]
-async fn waiting_is_no_silence() {
+async fn waiting_does_not_count_as_idle() {
     let timeouts = Timeouts::default()
         .keep_alive(None)
         .idle(2 * SECOND)
         .total(60 * SECOND);
     for (waits, then, length, code) in [
-        // Longer than any silence, and then as silent as before.
+        // Waits longer than the idle limit and is then silent.
         (30 * SECOND, ms(1900), ms(31_900), None),
         (30 * SECOND, ms(2100), ms(32_000), Some("timeout")),
         (90 * SECOND, ms(0), ms(60_000), Some("timeout")),
@@ -32,9 +31,9 @@ async fn waiting_is_no_silence() {
     }
 }
 
-/// What ends the orchestrator withdraws what it asks, and the reader is told before the end.
+/// A time-out withdraws the question, and the reader gets that before the end.
 #[tokio::test(start_paused = true)]
-async fn a_turn_out_of_time_takes_its_question_back() {
+async fn a_timeout_withdraws_the_question() {
     let timeouts = Timeouts::default().keep_alive(None).total(60 * SECOND);
     let turn = Turn::builder()
         .timeouts(timeouts)
@@ -49,9 +48,10 @@ async fn a_turn_out_of_time_takes_its_question_back() {
     assert_eq!(handle.answer("r1", "Approve"), Err(AnswerError::Late));
 }
 
-/// A question that is withdrawn where there is no room to say so leaves the orchestrator its whole silence.
+/// The idle time begins again after a withdrawn question, also if the queue has no room to report
+/// it.
 #[tokio::test(start_paused = true)]
-async fn silence_is_counted_from_the_end_of_the_wait() {
+async fn idle_time_counts_from_the_end_of_the_wait() {
     let timeouts = Timeouts::default().idle(2 * SECOND).write_stall(None);
     let turn = Turn::builder()
         .timeouts(timeouts)
@@ -68,7 +68,8 @@ async fn silence_is_counted_from_the_end_of_the_wait() {
     assert_eq!(collected.end.status, Status::Completed);
 }
 
-/// Nobody answers what they do not see: a question begins the response, whatever it waits for.
+/// A question begins the response under every commit policy, because nobody can answer it before
+/// they see it.
 #[tokio::test(start_paused = true)]
 async fn a_question_begins_the_response() {
     for commit in [

@@ -1,14 +1,13 @@
-//! Questions that a reader would see only when it is too late.
+//! Questions that the reader's wire would show too late.
 
 use ragwire::turn::{Ask, Authorize, Journal, JournalLimits};
 use ragwire::wire::Wire;
 use ragwire::wire::openai::Progress;
 use ragwire::{OpenAi, Sse, TrustGraph};
 
-use super::asks::SECOND;
 use super::*;
 
-/// Asks after what `before` says, for as long as `within`; says what came of it.
+/// Plays `before`, asks, and answers with the outcome.
 async fn asks_after(before: &'static [Step], ask: Ask, sink: Sink) -> Result<Metadata, BoxError> {
     play(before, sink.clone()).await?;
     // The reader's wire is chosen by now.
@@ -25,7 +24,7 @@ fn ask() -> Ask {
     Ask::approval("Really?").within(SECOND)
 }
 
-/// A wire, what is said before the question, the question, and what comes of it.
+/// A wire, the steps before the question, the question, and its outcome.
 type Case = (Box<dyn Wire>, &'static [Step], Ask, &'static str);
 
 fn openai(progress: Progress) -> Box<dyn Wire> {
@@ -33,7 +32,7 @@ fn openai(progress: Progress) -> Box<dyn Wire> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_sees_is_not_asked() {
+async fn hidden_questions_are_rejected() {
     let framed = || Box::new(Framed::default());
     let cases: Vec<Case> = vec![
         (framed(), &[Report], ask(), "ask_expired"),
@@ -64,7 +63,7 @@ async fn what_nobody_sees_is_not_asked() {
         let waited = begun.elapsed() >= SECOND;
         assert!(read.contains(code), "{wire:?}: {read}");
         assert_eq!(waited, code == "ask_expired", "{wire:?} after {before:?}");
-        // What was not asked is not told either.
+        // A question that was not sent is not resolved either.
         assert_eq!(
             read.contains("input_resolved"),
             read.contains("input_requested"),
@@ -73,9 +72,9 @@ async fn what_nobody_sees_is_not_asked() {
     }
 }
 
-/// The question was asked before the reader's wire was chosen: it is taken back as soon as that hides it.
+/// A question that was sent before the wire was chosen is withdrawn if that wire hides it.
 #[tokio::test(start_paused = true)]
-async fn a_question_that_turns_out_to_be_hidden_is_withdrawn() {
+async fn a_question_is_withdrawn_if_the_wire_hides_it() {
     for (commit, text, code) in [
         (Commit::first_frame(), Some("Half "), "ask_unseen"),
         (Commit::first_frame(), None, "ask_expired"),
@@ -102,7 +101,7 @@ async fn a_question_that_turns_out_to_be_hidden_is_withdrawn() {
         assert_eq!(error, code, "{commit:?} {text:?}");
         assert_eq!(begun.elapsed() >= SECOND, code == "ask_expired");
     }
-    // A consent as well.
+    // The same for a request for consent.
     let (sink, turn) = Turn::builder().channel();
     let asked = async {
         sink.send("Half ").await.unwrap();
@@ -119,7 +118,7 @@ async fn a_question_that_turns_out_to_be_hidden_is_withdrawn() {
 
 /// A journaled turn may have a reader on another wire.
 #[tokio::test(start_paused = true)]
-async fn a_journaled_turn_asks_in_any_case() {
+async fn a_journaled_turn_always_asks() {
     let journal = Journal::in_memory(JournalLimits::default());
     let turn = Turn::builder()
         .journal(&journal)
