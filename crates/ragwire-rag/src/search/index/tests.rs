@@ -528,6 +528,6 @@ fn embedder_and_store_must_match() {
     assert_eq!(error.code(), "other_vectors");
     assert_eq!(
         error.to_string(),
-        format!("the embedder makes vectors of {DIMENSIONS} numbers and the store takes 3")
+        format!("the embedder's vectors have {DIMENSIONS} dimensions, but the store expects 3")
     );
 }
