@@ -1,6 +1,6 @@
-//! Questions that fail on purpose, in a phase of one's choice, so that clients can be tested against a real server.
+//! Questions that fail on purpose in a given phase, to test clients against a real server.
 //!
-//! Off unless the server is started with `--test-faults`. Every other question goes to the orchestrator underneath.
+//! They only work with `--test-faults`. All other questions go to the inner orchestrator.
 //!
 //! | question | what happens |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `fault:text` | one event, some text, then a failure |
 //! | `fault:panic` | one event, then a panic |
 //! | `fault:stop` | one event, some text, then a stop |
-//! | `fault:ask` | one event, then asks for approval, and says what the answer was, in words |
-//! | `fault:ask-text` | one event, then asks for a name, and says it |
+//! | `fault:ask` | one event, then asks for approval, and writes what the answer was |
+//! | `fault:ask-text` | one event, then asks for a name, and writes it |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
 //! | `fault:paced 300 20 red` | 300 words `red-1 `, `red-2 ` …, one every 20 ms, each tenth after an event, then a normal end |
@@ -30,21 +30,22 @@ use ragwire::{Citation, Metadata, Sink};
 
 use crate::orchestrator::{Answering, Orchestrator, Question};
 
-/// What readers of lines, of JSON and of UTF-8 stumble over.
+/// Text that is difficult for readers of lines, JSON and UTF-8.
 const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
 const STEP: Duration = Duration::from_millis(100);
-/// Eight megabytes a second: more than buffers hold for a client that takes nothing, and no load for one that does.
+/// Eight megabytes per second: it fills the buffers of a client that does not read, and is no load for
+/// one that does.
 const FLOOD_BYTES: usize = 8 * 1024;
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 
-/// An orchestrator that fails when it is asked to.
+/// An orchestrator that fails on request.
 #[derive(Debug)]
 pub struct Faults {
     inner: Arc<dyn Orchestrator>,
 }
 
 impl Faults {
-    /// Around another one.
+    /// Wraps an orchestrator.
     pub fn new(inner: Arc<dyn Orchestrator>) -> Self {
         Self { inner }
     }
@@ -59,7 +60,7 @@ impl Orchestrator for Faults {
     }
 }
 
-/// A long answer: how many words, how long before each, and how they begin, so that a reader knows them from those of another turn.
+/// A long answer. All words start with `name`, so that a test can tell turns apart.
 struct Paced<'a> {
     words: u32,
     pause: Duration,
@@ -161,7 +162,7 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
         }
         "unicode" => {
             sink.send(Reasoning::new(UNICODE)).await?;
-            // Cut in the middle of a character, as the tokens of a model are.
+            // Cut in the middle of characters, like the tokens of a model.
             for piece in UNICODE.as_bytes().chunks(3) {
                 sink.send(piece).await?;
             }

@@ -1,9 +1,10 @@
-//! Who may call: nobody through a browser that was led here by a stranger's page.
+//! Protects the server from web pages of other origins.
 //!
-//! A server on loopback has no login, yet every page that its user opens can send requests to it. Two checks keep them out. The
-//! `Host` has to be this server's own, so that a name that a stranger points at 127.0.0.1 (DNS rebinding) does not make their page
-//! same-origin; and what changes something, or opens a socket, must not come from a page of another origin, since uploads and plain posts need no
-//! permission of the browser. There is no CORS unless an origin was allowed by name.
+//! A server on loopback has no login, yet every page that its user opens can send requests to it. Two
+//! checks prevent abuse. The `Host` must be a name of this server: otherwise a page whose name an attacker
+//! points at 127.0.0.1 (DNS rebinding) would be same-origin. And requests that change something or open a
+//! socket must not come from a page of another origin, because browsers send uploads and plain posts
+//! without asking. There is no CORS unless an origin is allowed by name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,17 +22,17 @@ use crate::settings::Settings;
 
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// What the checks need.
+/// The allowed hosts and origins.
 #[derive(Debug)]
 pub struct Guard {
-    /// Whether only known hosts are served.
+    /// Whether unknown hosts are refused.
     only_known_hosts: bool,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
 
 impl Guard {
-    /// For a server that listens on `address`.
+    /// Creates the guard of a server that listens on `address`.
     pub fn new(settings: &Settings, address: SocketAddr) -> Self {
         let mut hosts: Vec<_> = settings
             .allow_host
@@ -48,7 +49,7 @@ impl Guard {
         }
     }
 
-    /// The permission for pages of the allowed origins, where there are any.
+    /// Returns the CORS layer for the allowed origins, if there are any.
     pub fn cors(&self) -> Option<CorsLayer> {
         let origins: Vec<_> = self
             .origins
@@ -59,7 +60,7 @@ impl Guard {
             CorsLayer::new()
                 .allow_origin(AllowOrigin::list(origins))
                 .allow_methods([Method::GET, Method::POST, Method::DELETE])
-                // Each wire's clients send headers of their own; an origin that is allowed may send any.
+                // The clients of each wire send different headers, so an allowed origin may send any.
                 .allow_headers(AllowHeaders::mirror_request())
                 .expose_headers(EXPOSED)
         })
@@ -70,7 +71,7 @@ impl Guard {
             return Err(Refusal::permanent(
                 StatusCode::BAD_REQUEST,
                 "bad_host",
-                "The request needs one valid Host header.",
+                "The request needs exactly one valid Host header.",
             ));
         };
         let host = authority.host().to_ascii_lowercase();
@@ -78,38 +79,38 @@ impl Guard {
             return Err(Refusal::permanent(
                 StatusCode::MISDIRECTED_REQUEST,
                 "foreign_host",
-                "This server does not go by that host name. Start it with --allow-host to let it.",
+                "Unknown host name: add it with --allow-host.",
             ));
         }
-        // A page needs no permission for a socket either, and may read all that it says.
-        let only_looks = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
+        // Browsers open WebSockets across origins without asking, and let the page read everything.
+        let is_read_only = [Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method())
             && !request.headers().contains_key(UPGRADE);
-        if only_looks || self.is_own_origin(request.headers(), &authority) {
+        if is_read_only || self.is_own_origin(request.headers(), &authority) {
             return Ok(());
         }
         Err(Refusal::permanent(
             StatusCode::FORBIDDEN,
             "foreign_origin",
-            "Pages of other origins may not call this server. Start it with --allow-origin to let them.",
+            "Pages of this origin may not call the server: add it with --allow-origin.",
         ))
     }
 
-    /// Clients that are no browser send no `Origin` and are not meant here.
+    /// Returns whether the `Origin` is this server or an allowed one. Clients other than browsers send none.
     fn is_own_origin(&self, headers: &HeaderMap, authority: &Authority) -> bool {
         headers.get_all(ORIGIN).iter().all(|origin| {
             let Ok(origin) = origin.to_str() else {
                 return false;
             };
-            let own = origin
+            let is_same = origin
                 .strip_prefix("http://")
                 .or_else(|| origin.strip_prefix("https://"))
                 .is_some_and(|origin| origin.eq_ignore_ascii_case(authority.as_str()));
-            own || self.origins.iter().any(|allowed| allowed == origin)
+            is_same || self.origins.iter().any(|allowed| allowed == origin)
         })
     }
 }
 
-/// The host that the request is for: HTTP/2 says it in its target, HTTP/1 in exactly one header.
+/// Returns the host of the request: in HTTP/2 from its target, in HTTP/1 from exactly one header.
 fn authority(request: &Request) -> Option<Authority> {
     if let Some(authority) = request.uri().authority() {
         return Some(authority.clone());
@@ -131,7 +132,7 @@ fn host_of(address: SocketAddr) -> String {
     }
 }
 
-/// What the clients of the wires read of a response besides its type.
+/// Response headers that the clients of the wires read, besides the content type.
 const EXPOSED: [HeaderName; 9] = [
     ragwire::http::TURN_HEADER,
     RETRY_AFTER,
@@ -150,7 +151,7 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    // Text of documents is sent as what it is, never as what a browser takes it for.
+    // A browser must not guess another type for the text of a document.
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(NOSNIFF, nosniff);
     response

@@ -1,11 +1,11 @@
-//! The documents that come with the server, so that the first question can be asked before anything is set up.
+//! The sample documents, which allow a first question before any setup.
 //!
-//! They are about streamed answers themselves. Their names begin with `sample/`, which no upload can, so they can be taken out
-//! as soon as the user names documents of their own.
+//! They are about streamed answers. Their names start with `sample/`, which the name of an upload cannot,
+//! so they are removed once the user adds other documents.
 
 use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
 
-/// What the names of these documents begin with.
+/// Prefix of the names of sample documents.
 const PREFIX: &str = "sample/";
 
 /// A question that they answer.
@@ -29,11 +29,11 @@ const DOCUMENTS: [(&str, &[u8]); 9] = documents! {
     "time-outs.html"
 };
 
-/// Adds them. They are our own, so they are read in this process.
+/// Adds the sample documents. They are trusted, so this process parses them itself.
 ///
 /// # Errors
 ///
-/// Where the library cannot be written.
+/// Fails if the library cannot be written.
 pub fn add(library: &Library) -> Result<(), LibraryError> {
     for (name, bytes) in DOCUMENTS {
         match parse(name, bytes, &ParseLimits::default()) {
@@ -46,11 +46,11 @@ pub fn add(library: &Library) -> Result<(), LibraryError> {
     Ok(())
 }
 
-/// Takes them out.
+/// Removes the sample documents.
 ///
 /// # Errors
 ///
-/// Where the library cannot be written.
+/// Fails if the library cannot be written.
 pub fn remove(library: &Library) -> Result<(), LibraryError> {
     for document in library.list() {
         if document.name.starts_with(PREFIX) && DOCUMENTS.iter().any(|(name, _)| *name == document.name) {
@@ -60,7 +60,7 @@ pub fn remove(library: &Library) -> Result<(), LibraryError> {
     Ok(())
 }
 
-/// Whether there is nothing else.
+/// Returns whether the library contains only sample documents.
 pub fn is_all_of(library: &Library) -> bool {
     let documents = library.list();
     !documents.is_empty() && documents.iter().all(|document| document.name.starts_with(PREFIX))

@@ -1,6 +1,6 @@
 //! The client `ask`: steps to stderr and text to stdout as they come, and an exit status that says how the turn ended.
 //!
-//! It reads each wire of our own with the crate's own decoder, so it also shows how a client is written in Rust.
+//! It reads ragwire's wires with the decoders of the crate, so it is also an example of a client in Rust.
 
 mod options;
 mod printing;
@@ -29,20 +29,20 @@ use printing::{Printer, clean};
 /// Largest answer that is not streamed, and largest error: 16 MiB.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// How it ended, as the status of the process. 0 is a completed turn.
+/// Exit statuses; 0 is a completed turn.
 const FAILED: u8 = 1;
 const REFUSED: u8 = 2;
 const STOPPED: u8 = 3;
 const TRUNCATED: u8 = 4;
 
-/// Why there is no answer.
+/// A question without an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
     /// The question cannot be sent.
     #[error("{0}")]
     Usage(String),
-    /// The server was not reached.
+    /// The server cannot be reached.
     #[error("cannot reach {server}: {reason}")]
     Unreachable {
         /// Its address.
@@ -55,23 +55,23 @@ pub enum AskError {
     Refused {
         /// The HTTP status.
         status: StatusCode,
-        /// The server's word for it.
+        /// The code of the refusal.
         code: String,
-        /// What it says.
+        /// The message of the refusal.
         message: String,
     },
     /// The server refused the question over a socket, where there is no status.
     #[error("{message} ({code})")]
     NotServed {
-        /// The server's word for it.
+        /// The code of the refusal.
         code: String,
-        /// What it says.
+        /// The message of the refusal.
         message: String,
     },
-    /// The connection broke, or the stream ended before its end.
-    #[error("the connection broke off: the answer is not complete")]
+    /// The connection closed before the end of the stream.
+    #[error("the connection closed early: the answer is incomplete")]
     Truncated,
-    /// The server answered on something else than the wire that was asked for.
+    /// The response is not in the requested format.
     #[error("the server answered with {answered}, not with {wanted}")]
     OtherType {
         /// The media type of the answer.
@@ -79,13 +79,13 @@ pub enum AskError {
         /// The media type of the wire.
         wanted: &'static str,
     },
-    /// The answer breaks the rules of its wire.
+    /// The answer violates the rules of its wire.
     #[error("the stream cannot be read: {0}")]
     Stream(#[from] DecodeError),
-    /// A message of TrustGraph's that is none.
-    #[error("the server's message cannot be read")]
+    /// A malformed TrustGraph message.
+    #[error("the server sent a malformed message")]
     Message,
-    /// Stdout is gone, as with `| head`.
+    /// Stdout is closed, as with `| head`.
     #[error("the answer cannot be printed: {0}")]
     Output(#[from] io::Error),
 }
@@ -104,7 +104,7 @@ impl AskError {
     }
 }
 
-/// Asks, prints, and says how it ended.
+/// Asks the question, prints the answer and returns the exit status.
 pub async fn run(options: AskOptions) -> ExitCode {
     match ask(options).await {
         Ok(Status::Completed) => ExitCode::SUCCESS,
@@ -128,22 +128,22 @@ pub async fn run(options: AskOptions) -> ExitCode {
 }
 
 async fn ask(options: AskOptions) -> Result<Status, AskError> {
-    let (words, wanted) = options.settle()?;
+    let (words, target) = options.settle()?;
     let prompt = request::prompt(&words)?;
-    if let Some(service) = &wanted.service {
+    if let Some(service) = &target.service {
         return match service.streaming {
-            true => trustgraph::stream(&wanted.server, service, &prompt).await,
-            false => trustgraph::whole(&wanted.server, service, &prompt).await,
+            true => trustgraph::stream(&target.server, service, &prompt).await,
+            false => trustgraph::whole(&target.server, service, &prompt).await,
         };
     }
-    let response = send(request::request(&prompt, &wanted)?, &wanted.server).await?;
-    match wanted.wire {
+    let response = send(request::request(&prompt, &target)?, &target.server).await?;
+    match target.wire {
         Some(wire) => stream(wire, response).await,
         None => whole(response).await,
     }
 }
 
-/// Sends a request; an error for any response but a success.
+/// Sends a request. Any status except a success is an error.
 async fn send(request: Request<Full<Bytes>>, server: &str) -> Result<Response<Incoming>, AskError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let response = client
@@ -159,7 +159,7 @@ async fn send(request: Request<Full<Bytes>>, server: &str) -> Result<Response<In
     Ok(response)
 }
 
-/// The JSON of a response in one piece.
+/// Reads the JSON of a response in one piece.
 async fn json(response: Response<Incoming>) -> Result<Value, AskError> {
     let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
     let bytes = body.map_err(|_| AskError::Truncated)?.to_bytes();
@@ -190,19 +190,19 @@ async fn refused(response: Response<Incoming>) -> AskError {
     }
 }
 
-/// The answer as it comes.
+/// Prints a streamed answer.
 async fn stream(wire: WireName, response: Response<Incoming>) -> Result<Status, AskError> {
     check_type(wire, response.headers())?;
     let mut body = response.into_body();
     let mut decoder = wire.decoder();
     let mut printer = Printer::default();
     loop {
-        let is_over = match body.frame().await {
+        let has_ended = match body.frame().await {
             Some(Ok(frame)) => {
                 decoder.feed(frame.data_ref().map_or(&[][..], |data| data));
                 false
             }
-            // However the bytes came to an end, what had arrived may still be half a character.
+            // The bytes may end in the middle of a character.
             Some(Err(_)) | None => {
                 decoder.finish();
                 true
@@ -211,13 +211,13 @@ async fn stream(wire: WireName, response: Response<Incoming>) -> Result<Status, 
         if let Some(status) = print_all(wire, &mut *decoder, &mut printer)? {
             return Ok(status);
         }
-        if is_over {
+        if has_ended {
             return Err(AskError::Truncated);
         }
     }
 }
 
-/// An answer of another type would be read as garbage, or its fault not be seen.
+/// Rejects a response of another type, which the decoder would misread.
 fn check_type(wire: WireName, headers: &HeaderMap) -> Result<(), AskError> {
     let wanted = wire.media_type();
     let answered = headers.get(CONTENT_TYPE);
@@ -234,7 +234,7 @@ fn check_type(wire: WireName, headers: &HeaderMap) -> Result<(), AskError> {
     })
 }
 
-/// Prints what has been decoded; a status is the end.
+/// Prints the decoded frames. Returns the status at the end of the turn.
 fn print_all(
     wire: WireName,
     decoder: &mut dyn Decode,
@@ -247,7 +247,7 @@ fn print_all(
             Frame::Snapshot(snapshot) => printer.snapshot(&snapshot)?,
             Frame::End(End { status, metadata, .. }) => {
                 if let Status::Failed(failure) = &status
-                    && !wire.tells_failures_in_text()
+                    && !wire.has_failure_in_text()
                 {
                     printer.failure(&failure.message)?;
                 }
@@ -259,7 +259,7 @@ fn print_all(
     Ok(None)
 }
 
-/// The answer in one piece.
+/// Prints an answer in one piece.
 async fn whole(response: Response<Incoming>) -> Result<Status, AskError> {
     let answer = json(response).await?;
     let text = answer["answer"].as_str().ok_or(AskError::Truncated)?;

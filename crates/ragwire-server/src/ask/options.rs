@@ -1,4 +1,4 @@
-//! The flags of `ask`, and what they say together with the environment.
+//! The flags of `ask`, merged with the environment.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use super::AskError;
 use crate::settings::Settings;
 use crate::settings::values::BadValue;
 
-/// The session of who names none.
+/// The default session.
 const SESSION: &str = "cli";
 
 /// The flags of `ask`.
@@ -19,41 +19,41 @@ const SESSION: &str = "cli";
 pub struct AskOptions {
     /// The question; `-` or nothing reads it from stdin
     pub(super) prompt: Vec<String>,
-    /// The question, as TrustGraph's own programs take it
+    /// The question, as a flag like in TrustGraph's programs
     #[arg(short, long, value_name = "QUESTION", conflicts_with = "prompt")]
     query: Option<String>,
     #[command(flatten)]
     flags: AskFlags,
 }
 
-/// The flags that may also stand in the environment.
+/// The flags that the environment can set too.
 #[derive(Debug, Default, clap::Args)]
 pub struct AskFlags {
     /// The server's address [default: http://127.0.0.1:8787]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// The session that the question belongs to [default: cli]
+    /// Session of the question [default: cli]
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// The wire that the answer comes on: framed, sse, ndjson [default: framed]
+    /// Wire of the answer: framed, sse, ndjson [default: framed]
     #[arg(long, value_name = "NAME")]
     wire: Option<WireName>,
-    /// How it is answered: agentic, direct [default: as the server likes]
+    /// How to answer: agentic, direct [default: the server decides]
     #[arg(long, value_name = "MODE", value_parser = mode)]
     mode: Option<Mode>,
-    /// How much thought it is worth: none, low, medium, high, xhigh
+    /// Search effort: none, low, medium, high, xhigh
     #[arg(long, value_name = "EFFORT")]
     effort: Option<String>,
-    /// Have the evidence judged before it is used
+    /// Show the review of the evidence
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     review: Option<bool>,
     /// Wait for the whole answer in one piece; not with --wire or --mode
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     no_streaming: Option<bool>,
-    /// Ask as TrustGraph's clients do: graph-rag, document-rag; in one piece unless --streaming says otherwise
+    /// Ask a TrustGraph service: graph-rag, document-rag; in one piece without --streaming
     #[arg(long, value_name = "NAME")]
     service: Option<ServiceName>,
-    /// Have the answer as it comes
+    /// Stream the answer of --service
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
     streaming: Option<bool>,
     /// Limits of --service, such as entity-limit=10
@@ -62,7 +62,7 @@ pub struct AskFlags {
 }
 
 impl AskOptions {
-    /// What no flag says is taken from the environment. A variable that contradicts a flag gives way to it.
+    /// Fills missing flags from the environment. A flag overrides a variable that contradicts it.
     #[must_use]
     pub fn over(mut self, mut environment: AskFlags) -> Self {
         let flags = self.flags;
@@ -75,7 +75,7 @@ impl AskOptions {
         if flags.service.is_some() {
             (environment.wire, environment.mode, environment.session) = (None, None, None);
             (environment.effort, environment.review) = (None, None);
-        } else if flags.of_our_own().next().is_some() {
+        } else if flags.native_only().next().is_some() {
             (environment.service, environment.limit) = (None, None);
         }
         self.flags = AskFlags {
@@ -93,12 +93,12 @@ impl AskOptions {
         self
     }
 
-    /// What is to be asked of whom, with the defaults; the question itself comes later.
+    /// Returns the words of the question and the request, with the defaults.
     ///
     /// # Errors
     ///
-    /// [`AskError::Usage`] for flags that cannot hold together.
-    pub(super) fn settle(self) -> Result<(Vec<String>, Wanted), AskError> {
+    /// [`AskError::Usage`] for flags that contradict each other.
+    pub(super) fn settle(self) -> Result<(Vec<String>, Target), AskError> {
         let flags = self.flags;
         let as_a_whole = flags.no_streaming.unwrap_or(false);
         if as_a_whole && flags.streaming == Some(true) {
@@ -107,14 +107,14 @@ impl AskOptions {
             ));
         }
         if flags.service.is_some()
-            && let Some(name) = flags.of_our_own().next()
+            && let Some(name) = flags.native_only().next()
         {
             return Err(AskError::Usage(format!(
-                "service and {name} contradict each other: TrustGraph's services know no {name}"
+                "service and {name} contradict each other: TrustGraph's services do not support {name}"
             )));
         }
         if flags.service.is_none() && flags.limit.is_some() {
-            return Err(AskError::Usage("limit goes with service alone".into()));
+            return Err(AskError::Usage("limit requires service".into()));
         }
         let service = flags.service.map(|name| Service {
             name,
@@ -124,11 +124,11 @@ impl AskOptions {
         for (given, name) in [(flags.wire.is_some(), "wire"), (flags.mode.is_some(), "mode")] {
             if as_a_whole && given {
                 return Err(AskError::Usage(format!(
-                    "no-streaming and {name} contradict each other: the whole answer in one piece knows no {name}"
+                    "no-streaming and {name} contradict each other: an answer in one piece does not support {name}"
                 )));
             }
         }
-        let wanted = Wanted {
+        let wanted = Target {
             server: flags
                 .server
                 .unwrap_or_else(|| format!("http://{}", Settings::default().listen)),
@@ -144,8 +144,8 @@ impl AskOptions {
 }
 
 impl AskFlags {
-    /// The flags given that mean nothing to TrustGraph's services.
-    fn of_our_own(&self) -> impl Iterator<Item = &'static str> + use<> {
+    /// Returns the names of the given flags that do not apply to TrustGraph's services.
+    fn native_only(&self) -> impl Iterator<Item = &'static str> + use<> {
         let given = [
             ("wire", self.wire.is_some()),
             ("mode", self.mode.is_some()),
@@ -159,17 +159,17 @@ impl AskFlags {
     }
 }
 
-/// What is wanted of the server.
+/// What to request from which server.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct Target {
     pub(super) server: String,
     pub(super) session: String,
-    /// `None` where the answer is to come in one piece.
+    /// `None` for an answer in one piece.
     pub(super) wire: Option<WireName>,
     pub(super) mode: Option<Mode>,
     pub(super) effort: Option<String>,
     pub(super) review: bool,
-    /// `None` where the question is one of our own routes'.
+    /// `None` for ragwire's own routes.
     pub(super) service: Option<Service>,
 }
 
@@ -177,7 +177,7 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) name: ServiceName,
-    /// Over the socket, as it comes; else over HTTP, in one piece.
+    /// `true` streams over the WebSocket; `false` gets one piece over HTTP.
     pub(super) streaming: bool,
     pub(super) limits: Vec<Limit>,
 }
@@ -190,7 +190,7 @@ pub(super) enum ServiceName {
 }
 
 impl ServiceName {
-    /// As the route and the messages spell it.
+    /// Returns the name in the route and in messages.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::GraphRag => "graph-rag",
@@ -212,7 +212,7 @@ impl FromStr for ServiceName {
     }
 }
 
-/// A limit of a request, by TrustGraph's name. Whether there is one, and how far it goes, the server says.
+/// A limit of a request, by TrustGraph's name. The server checks the name and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) name: String,
@@ -230,14 +230,14 @@ impl FromStr for Limit {
                 value: value.parse().ok()?,
             })
         });
-        limit.ok_or_else(|| BadValue::new(format!("`{text}` is no limit; write entity-limit=10")))
+        limit.ok_or_else(|| BadValue::new(format!("`{text}` is not a limit; write entity-limit=10")))
     }
 }
 
-/// A wire of our own.
+/// One of ragwire's own wires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum WireName {
-    /// What the server answers to who accepts anything.
+    /// The default of the server.
     #[default]
     Framed,
     Sse,
@@ -263,13 +263,14 @@ impl WireName {
         }
     }
 
-    /// The media type without its parameters, for `Accept` and for comparing: that text is UTF-8 goes without saying.
+    /// Returns the media type without its parameters, for `Accept` and for comparison.
     pub(super) fn media_type(self) -> &'static str {
         essence(self.wire().content_type())
     }
 
-    /// Whether a failure adds its sentence to the text (F-08), or stands in the end alone (N-05).
-    pub(super) fn tells_failures_in_text(self) -> bool {
+    /// Returns whether the wire appends the message of a failure to the text (F-08), rather than only to the
+    /// terminal (N-05).
+    pub(super) fn has_failure_in_text(self) -> bool {
         self == Self::Framed
     }
 }
@@ -296,13 +297,13 @@ fn choose<T: Copy>(
     chosen.copied().ok_or_else(|| {
         let words: Vec<_> = choices.iter().map(|choice| word(*choice)).collect();
         BadValue::new(format!(
-            "`{text}` is no {kind}; write one of {}",
+            "unknown {kind} `{text}`: write one of {}",
             words.join(", ")
         ))
     })
 }
 
-/// A media type without its parameters.
+/// Returns a media type without its parameters.
 pub(super) fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }

@@ -1,4 +1,4 @@
-//! What is shown: steps and citations on stderr, text on stdout.
+//! Prints steps and citations to stderr and text to stdout.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -7,17 +7,17 @@ use ragwire::event::{Event, Source, Triple};
 use ragwire::{Citation, Snapshot};
 use ragwire_rag::graph::entity::name_of;
 
-/// Where Unicode has the pictures of the control characters, in their order.
+/// The first of the Unicode control pictures, which are in the order of the control characters.
 const PICTURES: u32 = 0x2400;
 
-/// Triples of an explanation that are shown: what somebody reads. The wires have all of them.
+/// Maximum number of triples printed per explanation. The wires have all of them.
 const MAX_TRIPLES: usize = 20;
 
-/// Where the passages come from is told by an event; the citations at the end only name them.
+/// Prints a turn. An event describes the sources, and the citations at the end refer to them.
 #[derive(Debug, Default)]
 pub(super) struct Printer {
     sources: HashMap<String, Source>,
-    /// How much of the answer is printed.
+    /// Printed bytes of the answer.
     text_bytes: usize,
 }
 
@@ -31,8 +31,8 @@ impl Printer {
         eprintln!("· {}", clean(&step(event)));
         if let Event::GraphExplanation(explanation) = event {
             for Triple { s, p, o, .. } in explanation.triples.iter().take(MAX_TRIPLES) {
-                let told = [s, p, o].map(|term| name_of(term).unwrap_or_else(|| term.clone()));
-                eprintln!("    {}", clean(&told.join(" | ").replace('\n', " ")));
+                let terms = [s, p, o].map(|term| name_of(term).unwrap_or_else(|| term.clone()));
+                eprintln!("    {}", clean(&terms.join(" | ").replace('\n', " ")));
             }
             match explanation.triples.len().saturating_sub(MAX_TRIPLES) {
                 0 => {}
@@ -45,11 +45,11 @@ impl Printer {
         let mut out = io::stdout().lock();
         out.write_all(clean(text).as_bytes())?;
         self.text_bytes += text.len();
-        // Each piece is seen when it arrives, also where stdout is a pipe.
+        // Each piece is visible at once, even if stdout is a pipe.
         out.flush()
     }
 
-    /// What is printed cannot be taken back, but it is how the answer so far begins: only the rest of that is new.
+    /// Prints the rest of a snapshot. The printed text is always its beginning.
     pub(super) fn snapshot(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         for (event, _) in &snapshot.events {
             self.event(event);
@@ -60,7 +60,7 @@ impl Printer {
         }
     }
 
-    /// The sentence of a failure, as a wire that puts it behind the text does.
+    /// Prints the message of a failure, like a wire that appends it to the text.
     pub(super) fn failure(&mut self, message: &str) -> io::Result<()> {
         match message {
             "" => Ok(()),
@@ -92,7 +92,7 @@ impl Printer {
     }
 }
 
-/// One step in one line.
+/// Describes an event in one line.
 fn step(event: &Event) -> String {
     match event {
         Event::Search(search) => {
@@ -142,18 +142,18 @@ fn step(event: &Event) -> String {
         Event::ToolCall(call) => format!("{} is called", call.tool),
         Event::ToolResult(result) => format!("{} is done", result.tool),
         Event::CacheHit(hit) => format!("answered before: {}", hit.original_query),
-        Event::Queued(queued) => format!("queued: place {}, {} ahead", queued.position, queued.ahead),
+        Event::Queued(queued) => format!("queued: position {}, {} ahead", queued.position, queued.ahead),
         event => event.name().replace('_', " "),
     }
 }
 
-/// Who judged, where the event says so.
+/// Returns the judge in parentheses, if the event has one.
 fn by(judge: Option<&str>) -> String {
     judge.map(|judge| format!(" ({judge})")).unwrap_or_default()
 }
 
-/// Text of documents and of models must not steer the terminal: control characters are shown by their pictures, as the framed
-/// wire shows the two that it needs for itself, and those without a picture as U+FFFD.
+/// Replaces control characters, with which text of documents and models could control the terminal, by
+/// their pictures, or by U+FFFD. The framed wire does the same with its two separators.
 pub(super) fn clean(text: &str) -> String {
     let shown = |letter: char| match letter {
         '\n' | '\t' => letter,

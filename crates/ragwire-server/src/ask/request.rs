@@ -1,4 +1,4 @@
-//! What is sent: the question, and where to.
+//! The request: the question and its route.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -9,18 +9,18 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use super::AskError;
-use super::options::{Wanted, WireName};
+use super::options::{Target, WireName};
 
-/// Where a question is answered on the wires of our own.
+/// The route of ragwire's own wires.
 const TURNS: &str = "/v1/turns";
-/// Where a question of a session is answered in one piece.
+/// The route of answers in one piece.
 const SESSIONS: &str = "/v1/rag/sessions";
-/// What a question is sent as, and an answer in one piece comes as.
+/// The type of questions, and of answers in one piece.
 pub(super) const JSON: &str = "application/json";
-/// Longest question read from stdin.
+/// Longest question from stdin, in bytes.
 const MAX_PROMPT_BYTES: u64 = 1 << 20;
 
-/// The question, from the command line or from stdin.
+/// Returns the question, from the command line or from stdin.
 pub(super) fn prompt(words: &[String]) -> Result<String, AskError> {
     let prompt = if words.is_empty() || words == ["-"] {
         if io::stdin().is_terminal() {
@@ -39,33 +39,33 @@ pub(super) fn prompt(words: &[String]) -> Result<String, AskError> {
     Ok(prompt.trim().to_owned())
 }
 
-/// The request that asks it: of one route for all wires, so that every flag means the same on each.
-pub(super) fn request(prompt: &str, wanted: &Wanted) -> Result<Request<Full<Bytes>>, AskError> {
-    let server = &wanted.server;
+/// Builds the request. All wires use the same route, so every flag has the same meaning on each.
+pub(super) fn request(prompt: &str, target: &Target) -> Result<Request<Full<Bytes>>, AskError> {
+    let server = &target.server;
     let base = base(server)?;
-    let mut body = json!({ "prompt": prompt, "review_enabled": wanted.review });
-    if let Some(effort) = &wanted.effort {
+    let mut body = json!({ "prompt": prompt, "review_enabled": target.review });
+    if let Some(effort) = &target.effort {
         body["reasoning_effort"] = effort.as_str().into();
     }
-    if let Some(mode) = wanted.mode {
+    if let Some(mode) = target.mode {
         body["mode"] = mode.as_str().into();
     }
-    let uri = match wanted.wire {
+    let uri = match target.wire {
         Some(_) => {
-            body["session_id"] = wanted.session.as_str().into();
+            body["session_id"] = target.session.as_str().into();
             format!("{base}{TURNS}")
         }
-        None => format!("{base}{SESSIONS}/{}/messages", segment(&wanted.session)),
+        None => format!("{base}{SESSIONS}/{}/messages", segment(&target.session)),
     };
     post(
         server,
         &uri,
-        wanted.wire.map_or(JSON, WireName::media_type),
+        target.wire.map_or(JSON, WireName::media_type),
         &body,
     )
 }
 
-/// The server's address without the slash at its end.
+/// Returns the server's address without a trailing slash.
 pub(super) fn base(server: &str) -> Result<&str, AskError> {
     let base = server.trim_end_matches('/');
     if base.starts_with("http://") {
@@ -74,7 +74,7 @@ pub(super) fn base(server: &str) -> Result<&str, AskError> {
     Err(AskError::Usage(format!("{server} does not begin with http://")))
 }
 
-/// A request with a JSON body that wants `accept` in return.
+/// Builds a request with a JSON body that accepts `accept`.
 pub(super) fn post(
     server: &str,
     uri: &str,
@@ -83,7 +83,7 @@ pub(super) fn post(
 ) -> Result<Request<Full<Bytes>>, AskError> {
     let uri: Uri = uri
         .parse()
-        .map_err(|_| AskError::Usage(format!("{server} is no address")))?;
+        .map_err(|_| AskError::Usage(format!("not a valid address: {server}")))?;
     Request::post(uri)
         .header(CONTENT_TYPE, HeaderValue::from_static(JSON))
         .header(ACCEPT, HeaderValue::from_static(accept))
@@ -91,7 +91,7 @@ pub(super) fn post(
         .map_err(|error| AskError::Usage(error.to_string()))
 }
 
-/// One segment of a path.
+/// Percent-encodes one segment of a path.
 fn segment(id: &str) -> String {
     percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC)
         .to_string()

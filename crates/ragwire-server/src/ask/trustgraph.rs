@@ -1,6 +1,7 @@
-//! A question to one of TrustGraph's services: as it comes over the socket, or in one piece over HTTP.
+//! Questions to TrustGraph's services: streamed over the WebSocket, or in one piece over HTTP.
 //!
-//! The messages are TrustGraph's, so they are read as what they are, not by a decoder of ours. What is printed is the same as elsewhere.
+//! The messages are TrustGraph's, so this module parses them without a decoder of the crate. The output is
+//! the same as for other questions.
 
 use futures_util::{SinkExt, StreamExt};
 use ragwire::event::{Event, GraphExplanation, Triple};
@@ -16,12 +17,12 @@ use super::{AskError, request};
 
 /// The id of the one request.
 const ID: &str = "ask";
-/// The type of an error that is the request's own fault, over HTTP.
+/// The error type for a mistake in the request, over HTTP.
 const REQUEST_ERROR: &str = "request-error";
-/// HTTP's port.
+/// The default port of HTTP.
 const PORT: u16 = 80;
 
-/// The `request` of TrustGraph's.
+/// Builds the `request` member.
 fn question(service: &Service, prompt: &str) -> Value {
     let mut question = Map::from_iter([
         ("query".to_owned(), Value::from(prompt)),
@@ -37,7 +38,7 @@ fn question(service: &Service, prompt: &str) -> Value {
     question.into()
 }
 
-/// The answer in one piece.
+/// Prints an answer in one piece.
 pub(super) async fn whole(server: &str, service: &Service, prompt: &str) -> Result<Status, AskError> {
     let base = request::base(server)?;
     let uri = format!("{base}/api/v1/flow/default/service/{}", service.name.as_str());
@@ -50,18 +51,18 @@ pub(super) async fn whole(server: &str, service: &Service, prompt: &str) -> Resu
     last(&mut printer, &answer, &answer["error"])
 }
 
-/// The answer as it comes.
+/// Prints a streamed answer.
 pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Result<Status, AskError> {
     let base = request::base(server)?;
     let authority = base.trim_start_matches("http://");
     let uri: http::Uri = base
         .parse()
-        .map_err(|_| AskError::Usage(format!("{server} is no address")))?;
+        .map_err(|_| AskError::Usage(format!("not a valid address: {server}")))?;
     let unreachable = |reason: String| AskError::Unreachable {
         server: server.to_owned(),
         reason,
     };
-    // An address of IPv6 stands in brackets, which a name to look up has not.
+    // An IPv6 address in a URL has brackets, which name lookup does not accept.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let connection = TcpStream::connect((host, uri.port_u16().unwrap_or(PORT))).await;
     let connection = connection.map_err(|error| unreachable(error.to_string()))?;
@@ -71,9 +72,9 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
             tungstenite::Error::Http(response) => refused(&response),
             other => unreachable(other.to_string()),
         })?;
-    let asked = json!({ "id": ID, "service": service.name.as_str(), "flow": "default", "request": question(service, prompt) });
+    let message = json!({ "id": ID, "service": service.name.as_str(), "flow": "default", "request": question(service, prompt) });
     socket
-        .send(Message::text(asked.to_string()))
+        .send(Message::text(message.to_string()))
         .await
         .map_err(|_| AskError::Truncated)?;
     let mut printer = Printer::default();
@@ -82,13 +83,13 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
         let Message::Text(text) = message else { continue };
         let message: Value = serde_json::from_str(&text).map_err(|_| AskError::Message)?;
         if message["id"] != ID {
-            // Nothing else was asked; the gateway says so of what it could not read.
+            // Only one question was sent. The gateway omits the id if it could not read the request.
             return Err(not_served(&message["error"]));
         }
         let response = &message["response"];
         if message["complete"] == true {
             return match response {
-                // A request that was refused has no response.
+                // A refused request has no response.
                 Value::Null => Err(not_served(&message["error"])),
                 response => last(&mut printer, response, &response["error"]),
             };
@@ -97,7 +98,7 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
             Some("chunk") => printer.text(response["response"].as_str().unwrap_or_default())?,
             Some("explain") => printer.event(&explanation(response).into()),
             Some("event") => print_event(&mut printer, &response["event"]),
-            // Others may come with a later server.
+            // Later servers may send other types.
             _ => {}
         }
     }
@@ -129,7 +130,7 @@ fn print_event(printer: &mut Printer, event: &Value) {
     }
 }
 
-/// An explanation as the event that it was.
+/// Returns the event of an explanation.
 fn explanation(response: &Value) -> GraphExplanation {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let term = |term: &Value| text(term.get("i").or_else(|| term.get("v")).unwrap_or(&Value::Null));
@@ -143,7 +144,7 @@ fn explanation(response: &Value) -> GraphExplanation {
     )
 }
 
-/// The last message: what is left of the text, the citations, and how it ended.
+/// Prints the last message, which has the rest of the text and the citations, and returns the status.
 fn last(printer: &mut Printer, response: &Value, error: &Value) -> Result<Status, AskError> {
     let metadata = &response["metadata"];
     if let (Some(message), Some(kind)) = (error["message"].as_str(), error["type"].as_str()) {

@@ -292,7 +292,7 @@ fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
                 "· search (bm25): why?\n"
             };
             let expected = if cut < body.len() {
-                let error = "\nerror: the connection broke off: the answer is not complete\n";
+                let error = "\nerror: the connection closed early: the answer is incomplete\n";
                 said(4, texts_before(cut), format!("{step}{error}"))
             } else {
                 said(0, "Y\u{e9}\u{1f600} no.\n", step)
@@ -311,8 +311,8 @@ fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
 
 #[test]
 fn an_answer_that_breaks_the_rules_is_an_error() {
-    const BROKEN_OFF: &str = "\nerror: the connection broke off: the answer is not complete\n";
-    const GAP: &str = "\nerror: the stream cannot be read: a frame is missing or came twice\n";
+    const BROKEN_OFF: &str = "\nerror: the connection closed early: the answer is incomplete\n";
+    const GAP: &str = "\nerror: the stream cannot be read: a frame is missing or repeated\n";
     const NO_EVENT: &str = "\nerror: the stream cannot be read: line is not an event\n";
     let wire = |wire: &'static str, content_type: &str, body: &str, expected: Said| {
         (wire, response(content_type, body.as_bytes()), expected)
@@ -489,12 +489,12 @@ fn the_request_follows_from_flags_and_environment() {
 
 #[test]
 fn contradictory_flags_are_refused_with_a_reason() {
-    let no_wire = "`tcp` is no wire; write one of framed, sse, ndjson";
-    let no_mode = "`fast` is no mode; write one of agentic, direct";
+    let no_wire = "unknown wire `tcp`: write one of framed, sse, ndjson";
+    let no_mode = "unknown mode `fast`: write one of agentic, direct";
     let help = "\n\nFor more information, try '--help'.\n";
     let contradiction = |name: &str| {
         format!(
-            "\nerror: no-streaming and {name} contradict each other: the whole answer in one piece knows no {name}\n"
+            "\nerror: no-streaming and {name} contradict each other: an answer in one piece does not support {name}\n"
         )
     };
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], String);

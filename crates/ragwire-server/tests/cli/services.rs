@@ -188,7 +188,7 @@ fn plays(plays: Vec<Vec<Value>>) -> (String, JoinHandle<Vec<Value>>) {
 
 #[test]
 fn a_broken_socket_or_invalid_messages_are_reported() {
-    const BROKEN: &str = "\nerror: the connection broke off: the answer is not complete\n";
+    const BROKEN: &str = "\nerror: the connection closed early: the answer is incomplete\n";
     let text = |text: &str| json!({"id": "ask", "response": {"message_type": "chunk", "response": text}, "complete": false});
     let end = json!({"id": "ask", "response": {"message_type": "end"}, "complete": true});
     let other = json!({"id": "ask", "response": {"message_type": "new-one", "x": 1}, "complete": false});
@@ -327,7 +327,9 @@ fn the_request_to_a_service_follows_from_flags_and_environment() {
 #[test]
 fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
     let of_ours = |name: &str| {
-        format!("\nerror: service and {name} contradict each other: TrustGraph's services know no {name}\n")
+        format!(
+            "\nerror: service and {name} contradict each other: TrustGraph's services do not support {name}\n"
+        )
     };
     let cases: &[(&[&str], String)] = &[
         (&["--service", "graph-rag", "--wire", "sse"], of_ours("wire")),
@@ -338,7 +340,7 @@ fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
         ),
         (
             &["--limit", "doc-limit=1"],
-            "\nerror: limit goes with service alone\n".into(),
+            "\nerror: limit requires service\n".into(),
         ),
         (
             &["--streaming", "--no-streaming"],
@@ -352,11 +354,11 @@ fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
     for (flags, error) in [
         (
             &["--service", "rag", "x"][..],
-            "`rag` is no service; write one of graph-rag, document-rag",
+            "unknown service `rag`: write one of graph-rag, document-rag",
         ),
         (
             &["--service", "graph-rag", "--limit", "doc-limit", "-q", "x"],
-            "`doc-limit` is no limit; write entity-limit=10",
+            "`doc-limit` is not a limit; write entity-limit=10",
         ),
         (&["-q", "x", "y"], "cannot be used with"),
     ] {

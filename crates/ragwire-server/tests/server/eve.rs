@@ -318,19 +318,19 @@ async fn invalid_requests_are_refused_in_eves_form() {
             &vocabulary,
             json!({"message": "a"}),
             400,
-            "The vocabulary is `shipped` or `documented`.",
+            "`vocabulary` must be `shipped` or `documented`.",
         ),
         (
             &CREATE.to_owned(),
             json!({"message": long}),
             422,
-            "The prompt has more than 100 bytes of UTF-8.",
+            "The prompt is longer than 100 bytes of UTF-8.",
         ),
         (
             &CREATE.to_owned(),
             json!({"message": "a", "outputSchema": {}}),
             422,
-            "This agent has no structured results; send no outputSchema.",
+            "This agent has no structured results; do not send outputSchema.",
         ),
         (
             &CREATE.to_owned(),
@@ -349,7 +349,11 @@ async fn invalid_requests_are_refused_in_eves_form() {
     }
     for start_index in ["x", "-1", "1.5", ""] {
         let reply = server.get(&session.stream(start_index)).await;
-        refused(&reply, 400, "startIndex is the number of lines that were read.");
+        refused(
+            &reply,
+            400,
+            "startIndex must be the number of lines that were read.",
+        );
     }
     refused(
         &server.get(&format!("{unknown}/stream")).await,
@@ -420,7 +424,7 @@ async fn a_dropped_offset_is_reported() {
         assert_eq!(reply.status, 400);
         assert_eq!(
             reply.json(),
-            json!({"ok": false, "error": "The lines before index 8 are no longer kept.", "journalBaseIndex": 8})
+            json!({"ok": false, "error": "The lines before index 8 are no longer available.", "journalBaseIndex": 8})
         );
     }
     // A turn of another session evicts it, and with it all lines of this one.

@@ -302,7 +302,7 @@ async fn sessions_of_a_host_that_died_do_not_stay_active() {
                 400,
                 json!({
                     "ok": false,
-                    "error": format!("The lines before index {base} are no longer kept."),
+                    "error": format!("The lines before index {base} are no longer available."),
                     "journalBaseIndex": base,
                 })
             )

@@ -175,7 +175,7 @@ async fn sessions_survive_a_kill() {
         .await;
     let expected = json!({
         "ok": false,
-        "error": format!("The lines before index {lines} are no longer kept."),
+        "error": format!("The lines before index {lines} are no longer available."),
         "journalBaseIndex": lines,
     });
     assert_eq!(gone, (400, expected));

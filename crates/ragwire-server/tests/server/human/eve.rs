@@ -160,11 +160,14 @@ async fn wrong_answers_to_a_session_have_distinct_errors() {
         (answer("other", "Ada"), refused(404, "There is no such question.")),
         (
             json!({ "inputResponses": [{ "requestId": id }] }),
-            refused(422, "An input response has an optionId or a text."),
+            refused(422, "An input response needs an optionId or a text."),
         ),
         (
             json!({ "inputResponses": [{ "requestId": id, "text": "Ada" }], "message": "And?" }),
-            refused(422, "A message and inputResponses are sent one after the other."),
+            refused(
+                422,
+                "Send either a message or inputResponses, not both in one request.",
+            ),
         ),
         (
             json!({ "inputResponses": [{ "requestId": id, "text": "Ada" }], "continuationToken": "eve_0" }),
