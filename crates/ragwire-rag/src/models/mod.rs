@@ -1,11 +1,14 @@
-//! The seams to models: what writes, what embeds, what ranks. And what they share: a prompt, a stream of pieces, their errors.
+//! The traits for models that write, embed or rank, and what they share: prompts, streamed
+//! generations, errors.
 //!
-//! A pipeline holds each as an `Arc<dyn …>` and chooses at start. Nothing here knows llama.cpp, HTTP or a store.
+//! A pipeline holds each model as an `Arc<dyn …>` that is chosen at start. The traits know neither
+//! llama.cpp nor HTTP nor a store.
 //!
 //! ```
 //! # use ragwire_rag::models::{LanguageModel, ModelError, Prompt, Shape};
 //! # async fn ask(model: &dyn LanguageModel) -> Result<(), ModelError> {
-//! let prompt = Prompt::user("Is the sky blue? Answer yes or no.").shape(Shape::Gbnf(r#"root ::= "yes" | "no""#.into()));
+//! let prompt = Prompt::user("Is the sky blue?").shape(Shape::Json(serde_json::json!({ "enum":
+//! ["yes", "no"] })));
 //! let mut generation = model.generate(prompt);
 //! while let Some(piece) = generation.next().await {
 //!     print!("{}", piece?);
@@ -32,27 +35,28 @@ use tokio::sync::mpsc;
 
 use ragwire::Usage;
 
-/// A future behind a seam: one allocation, which does not show beside a model's work.
+/// A boxed future, as the traits return it. Its allocation is negligible beside a model's work.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Most tokens of an answer, where a prompt does not say.
-pub const MAX_TOKENS: u32 = 1_024;
-/// Pieces that wait for a reader: a reader that is further behind holds up its own generation and nobody else's.
+/// Default for [`Prompt::max_tokens`].
+pub(crate) const MAX_TOKENS: u32 = 1_024;
+/// Number of pieces that may wait for the reader of a generation. A reader that falls further
+/// behind pauses its own generation and no other.
 pub const PIECES_AHEAD: usize = 64;
 
-/// Who says a message of a prompt.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Sets what the model is to do.
+    /// Instructions to the model.
     System,
-    /// Asks.
+    /// The user.
     User,
-    /// Answered before.
+    /// The model, earlier in the conversation.
     Assistant,
 }
 
 impl Role {
-    /// The word in chat templates and in OpenAI's API: `system`, `user`, `assistant`.
+    /// The name in chat templates and in OpenAI's API: `system`, `user`, `assistant`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -62,18 +66,18 @@ impl Role {
     }
 }
 
-/// One message of a prompt.
+/// A message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ChatMessage {
-    /// Who says it.
+    /// The author.
     pub role: Role,
-    /// What is said.
+    /// The text.
     pub content: String,
 }
 
 impl ChatMessage {
-    /// `role` says `content`.
+    /// A message by `role`.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self {
             role,
@@ -82,39 +86,41 @@ impl ChatMessage {
     }
 }
 
-/// What an answer has to look like.
+/// The required form of an answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Shape {
     /// Any text.
     #[default]
     Text,
-    /// JSON that this JSON schema accepts. The model cannot write anything else; it can run out of tokens in the middle.
+    /// JSON that conforms to this JSON schema. The model cannot write anything else, but it can run
+    /// out of tokens in the middle.
+    ///
+    /// Schemas must come from the program, not from its clients: engines compile them to grammars,
+    /// which can be expensive.
     Json(Value),
-    /// Text of a grammar in llama.cpp's GBNF, with the start symbol `root`. Not every model can: [`ModelError::Unsupported`].
-    Gbnf(String),
 }
 
 /// How the next token is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// 0 takes the likeliest token always; more is bolder.
+    /// Randomness: 0 always chooses the likeliest token, higher values choose more freely.
     pub temperature: f32,
-    /// Only this many likeliest tokens; 0 for all.
+    /// Chooses among this many likeliest tokens only; 0 disables the limit.
     pub top_k: u32,
-    /// Only the likeliest tokens whose probabilities sum up to this; 1 for all.
+    /// Chooses among the likeliest tokens whose probabilities add up to this; 1 disables the limit.
     pub top_p: f32,
-    /// Only tokens at least this share as likely as the likeliest; 0 for all.
+    /// Excludes tokens that are less likely than this share of the likeliest; 0 disables the limit.
     pub min_p: f32,
-    /// How much tokens of the last 64 are held down; 1 not at all.
+    /// Penalty for tokens that occur among the last 64; 1 disables it.
     pub repeat_penalty: f32,
-    /// The same seed and prompt give the same answer; none takes a new one each time.
+    /// The same seed and prompt give the same answer; `None` chooses a random seed.
     pub seed: Option<u32>,
 }
 
 impl Sampling {
-    /// The likeliest token always: for judgements, and for answers that quote.
+    /// Always the likeliest token: for judgements, and for answers that quote.
     pub const GREEDY: Self = Self {
         temperature: 0.0,
         top_k: 0,
@@ -131,28 +137,28 @@ impl Sampling {
         self
     }
 
-    /// Sets how many likeliest tokens are chosen from.
+    /// Sets the number of likeliest tokens to choose from.
     #[must_use]
     pub fn top_k(mut self, top_k: u32) -> Self {
         self.top_k = top_k;
         self
     }
 
-    /// Sets the sum of probabilities that is chosen from.
+    /// Sets the total probability of the tokens to choose from.
     #[must_use]
     pub fn top_p(mut self, top_p: f32) -> Self {
         self.top_p = top_p;
         self
     }
 
-    /// Sets the least share of the likeliest token's probability.
+    /// Sets the least probability relative to the likeliest token.
     #[must_use]
     pub fn min_p(mut self, min_p: f32) -> Self {
         self.min_p = min_p;
         self
     }
 
-    /// Sets how much repetition is held down.
+    /// Sets the penalty for repetition.
     #[must_use]
     pub fn repeat_penalty(mut self, repeat_penalty: f32) -> Self {
         self.repeat_penalty = repeat_penalty;
@@ -173,24 +179,24 @@ impl Default for Sampling {
     }
 }
 
-/// What a model is to write.
+/// A conversation for a model to continue, and how it is to do so.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Prompt {
     /// The conversation, oldest first.
     pub messages: Vec<ChatMessage>,
-    /// Most tokens of the answer.
+    /// Length of the longest answer in tokens. Default: 1,024.
     pub max_tokens: u32,
-    /// How each is chosen.
+    /// How each token is chosen. Default: greedy.
     pub sampling: Sampling,
-    /// Texts that end the answer; they are not part of it.
+    /// Texts that end the answer without being part of it.
     pub stop: Vec<String>,
-    /// What the answer has to look like.
+    /// The required form of the answer.
     pub shape: Shape,
 }
 
 impl Prompt {
-    /// A conversation: greedy, up to [`MAX_TOKENS`] tokens of text.
+    /// A prompt for any text, sampled greedily, of at most 1,024 tokens.
     pub fn new(messages: Vec<ChatMessage>) -> Self {
         Self {
             messages,
@@ -201,12 +207,12 @@ impl Prompt {
         }
     }
 
-    /// One message of the user's.
+    /// A prompt of one user message.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(vec![ChatMessage::new(Role::User, content)])
     }
 
-    /// Sets the most tokens of the answer.
+    /// Sets the length of the longest answer in tokens.
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: u32) -> Self {
         self.max_tokens = max_tokens;
@@ -227,7 +233,7 @@ impl Prompt {
         self
     }
 
-    /// Sets what the answer has to look like.
+    /// Sets the required form of the answer.
     #[must_use]
     pub fn shape(mut self, shape: Shape) -> Self {
         self.shape = shape;
@@ -235,43 +241,44 @@ impl Prompt {
     }
 }
 
-/// Why a model did not do what was asked.
+/// Why a model could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The prompt and the answer that was asked for do not fit the model's context. Nothing was decoded.
-    #[error("the prompt has {prompt} tokens and the model takes {limit}")]
+    /// The prompt and the requested length of the answer do not fit the model's context. Nothing
+    /// was generated.
+    #[error("the prompt has {prompt} tokens, but the model takes {limit}")]
     Overflow {
         /// Tokens of the prompt.
         prompt: u32,
-        /// Most tokens that a prompt may have beside the answer asked for.
+        /// Most tokens of a prompt, given the requested length of the answer.
         limit: u32,
     },
     /// The prompt is empty, or one of its settings is out of range.
-    #[error("the prompt cannot be used: {0}")]
+    #[error("invalid prompt: {0}")]
     BadPrompt(String),
-    /// The grammar or the JSON schema is none that can be followed.
-    #[error("the shape of the answer cannot be used: {0}")]
+    /// The JSON schema is invalid or not supported.
+    #[error("invalid shape of the answer: {0}")]
     BadShape(String),
-    /// This model cannot do that.
-    #[error("the model cannot do that: {0}")]
+    /// The model does not support this.
+    #[error("not supported by the model: {0}")]
     Unsupported(&'static str),
-    /// As much waits already as may.
+    /// The queue is full.
     #[error("the model has too much to do")]
     Busy,
-    /// It could not be reached, or did not answer in time.
-    #[error("the model is not there")]
+    /// The model could not be reached, or did not answer in time.
+    #[error("the model is unavailable")]
     Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
-    /// It failed in the middle.
+    /// The model failed during its work.
     #[error("the model failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
-    /// It was shut down.
+    /// The model was shut down.
     #[error("the model was shut down")]
     Closed,
 }
 
 impl ModelError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Overflow { .. } => "context_overflow",
@@ -289,13 +296,13 @@ impl ModelError {
 /// Why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FinishReason {
-    /// The model said so, or a stop text came.
+    /// The model ended the answer, or a stop text occurred.
     Stop,
-    /// There were as many tokens as the prompt or the context allows.
+    /// The limit of tokens of the prompt or the context was reached.
     Length,
 }
 
-/// What a whole generation came to. Every number is measured or left out.
+/// The figures of a completed generation. Every number is measured or absent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Finished {
@@ -303,22 +310,22 @@ pub struct Finished {
     pub reason: FinishReason,
     /// Tokens of the prompt.
     pub prompt_tokens: Option<u32>,
-    /// Those of them that another prompt had left behind and that were not decoded again.
+    /// Tokens of the prompt that were reused from another prompt instead of being decoded again.
     pub cached_tokens: Option<u32>,
     /// Tokens of the answer.
     pub answer_tokens: Option<u32>,
-    /// From the first slice of the prompt to the first token, in milliseconds.
+    /// Milliseconds from the first slice of the prompt to the first token.
     pub prompt_ms: Option<f64>,
-    /// From the first token to the last, in milliseconds.
+    /// Milliseconds from the first token to the last.
     pub generation_ms: Option<f64>,
-    /// How many generations the model takes at a time.
+    /// Number of generations that the model can run at a time.
     pub slots: Option<u32>,
-    /// Most generations that one step of the model went on with while this one ran, itself included.
+    /// Largest number of generations in one step of the model while this one ran, itself included.
     pub slots_busy: Option<u32>,
 }
 
 impl Finished {
-    /// Ended for `reason`; nothing was measured yet.
+    /// A generation that ended for `reason`, without figures.
     pub fn new(reason: FinishReason) -> Self {
         Self {
             reason,
@@ -332,14 +339,15 @@ impl Finished {
         }
     }
 
-    /// Tokens of the answer for each second. The first one came before the time of the others began; where it is the only one there is no rate.
+    /// Tokens per second after the first token, which came before the time began. `None` if there
+    /// is only one token.
     pub fn tokens_per_second(&self) -> Option<f64> {
         let (tokens, ms) = (self.answer_tokens?.checked_sub(1)?, self.generation_ms?);
         let rate = f64::from(tokens) / (ms / 1e3);
         (tokens > 0 && rate.is_finite() && rate > 0.0).then_some(rate)
     }
 
-    /// The same as a turn tells it.
+    /// The figures as a turn reports them.
     pub fn usage(&self, model: &str) -> Usage {
         let mut usage = Usage::new().model(model);
         usage.input_tokens = self.prompt_tokens.map(u64::from);
@@ -354,34 +362,34 @@ impl Finished {
     }
 }
 
-/// What a model sends to a [`Generation`].
+/// A message from a model to its [`Generation`].
 #[derive(Debug)]
 pub enum Piece {
-    /// The next text; never empty, always whole characters.
+    /// More text; never empty, always whole characters.
     Text(String),
-    /// The end, and nothing after it.
+    /// The end; nothing may follow.
     Finished(Finished),
-    /// The end in a failure, and nothing after it.
+    /// The end in a failure; nothing may follow.
     Failed(ModelError),
 }
 
-/// An answer on its way. Dropping it stops the model within one step.
+/// A streamed answer. Dropping it stops the model within one step.
 #[derive(Debug)]
 pub struct Generation {
     pieces: mpsc::Receiver<Piece>,
     finished: Option<Finished>,
-    over: bool,
+    has_ended: bool,
 }
 
 impl Generation {
-    /// What a model of one's own sends through, and what its caller reads: at most [`PIECES_AHEAD`] pieces lie between. A sender that is
-    /// dropped without an end is a failure.
+    /// Creates a generation and the sender for its model. At most 64 pieces wait between them. A
+    /// sender that is dropped before the end makes the generation fail.
     pub fn channel() -> (mpsc::Sender<Piece>, Self) {
         let (sender, pieces) = mpsc::channel(PIECES_AHEAD);
         let generation = Self {
             pieces,
             finished: None,
-            over: false,
+            has_ended: false,
         };
         (sender, generation)
     }
@@ -389,92 +397,98 @@ impl Generation {
     /// A generation that failed before it began.
     pub fn failed(error: ModelError) -> Self {
         let (sender, generation) = Self::channel();
-        // The channel is new: there is room.
+        // The channel is new, so there is room.
         let _ = sender.try_send(Piece::Failed(error));
         generation
     }
 
-    /// The next text, and nothing after the end. An error is the end as well.
+    /// Waits for the next text. Returns `None` after the end; an error is the end as well.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future loses nothing.
     ///
     /// # Errors
-    /// Whatever ended the generation early.
+    ///
+    /// The error that ended the generation early.
     pub async fn next(&mut self) -> Option<Result<String, ModelError>> {
-        if self.over {
+        if self.has_ended {
             return None;
         }
         match self.pieces.recv().await {
             Some(Piece::Text(text)) => Some(Ok(text)),
             Some(Piece::Finished(finished)) => {
-                self.over = true;
+                self.has_ended = true;
                 self.finished = Some(finished);
                 None
             }
             Some(Piece::Failed(error)) => {
-                self.over = true;
+                self.has_ended = true;
                 Some(Err(error))
             }
             None => {
-                self.over = true;
+                self.has_ended = true;
                 Some(Err(ModelError::Closed))
             }
         }
     }
 
-    /// What it came to, once [`next`](Self::next) has given nothing.
+    /// The figures of the generation, after [`next`](Self::next) has returned `None`.
     pub fn finished(&self) -> Option<Finished> {
         self.finished
     }
 
-    /// The whole text and what it came to.
+    /// Waits for the whole text and the figures.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future stops the model.
     ///
     /// # Errors
-    /// Whatever ended the generation early; the text until then is lost.
+    ///
+    /// The error that ended the generation early; the text so far is lost.
     pub async fn whole(mut self) -> Result<(String, Finished), ModelError> {
         let mut whole = String::new();
         while let Some(piece) = self.next().await {
             whole.push_str(&piece?);
         }
-        // `next` gives nothing only after `Finished`.
+        // `next` returns `None` only after `Piece::Finished`.
         self.finished
             .map(|finished| (whole, finished))
             .ok_or(ModelError::Closed)
     }
 }
 
-/// Writes.
+/// A language model.
 pub trait LanguageModel: Debug + Send + Sync + 'static {
     /// The model's name in events and usage.
     fn name(&self) -> &str;
 
-    /// Tokens that prompt and answer may have together.
+    /// Number of tokens that prompt and answer may have together.
     fn context_tokens(&self) -> u32;
 
-    /// How many tokens a prompt has, its template included. What cannot count estimates upwards.
+    /// Counts the tokens of a prompt, including its template. A model that cannot count
+    /// overestimates.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future changes nothing.
     fn count_tokens<'a>(&'a self, prompt: &'a Prompt) -> Boxed<'a, Result<u32, ModelError>>;
 
-    /// Begins to write. It never blocks; whatever goes wrong is told by the generation.
+    /// Starts to write. Never blocks; errors are reported by the generation.
     fn generate(&self, prompt: Prompt) -> Generation;
 }
 
-/// Which side of a search a text is on; models trained on both sides embed them differently.
+/// The role of a text in a search; models trained on both roles embed them differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// What is searched for.
+    /// The text that is searched for.
     Query,
-    /// What is found.
+    /// The text that is found.
     Passage,
 }
 
-/// Turns texts into vectors.
+/// An embedding model.
 pub trait Embed: Debug + Send + Sync + 'static {
     /// The model's name.
     fn name(&self) -> &str;
@@ -482,22 +496,29 @@ pub trait Embed: Debug + Send + Sync + 'static {
     /// Length of every vector.
     fn dimensions(&self) -> usize;
 
-    /// One vector of length 1 for each text, in order. A text longer than the model takes is cut.
+    /// Embeds texts. Returns one vector of length 1 for each text, in order; a text that is too
+    /// long for the model is truncated.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up what has not begun.
+    ///
+    /// Dropping the future abandons what has not begun.
     ///
     /// # Errors
+    ///
     /// One error for all texts.
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>>;
 
-    /// One vector of length 1 for each token of each text, in order, for late interaction ([`max_sim`]).
+    /// Embeds the tokens of texts, for late interaction ([`max_sim`]). Returns one vector of length
+    /// 1 for each token of each text, in order.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up what has not begun.
+    ///
+    /// Dropping the future abandons what has not begun.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] where there are none; else as [`embed`](Self::embed).
+    ///
+    /// [`ModelError::Unsupported`] if the model has no vectors of tokens; otherwise as
+    /// [`embed`](Self::embed).
     fn embed_tokens(
         &self,
         side: Side,
@@ -505,34 +526,38 @@ pub trait Embed: Debug + Send + Sync + 'static {
     ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>>;
 }
 
-/// Scores passages against a query.
+/// A model that ranks passages.
 pub trait Rank: Debug + Send + Sync + 'static {
-    /// How it is done, for the events: `colbert` (MaxSim over the vectors of tokens), `cross-encoder`, `lexical`.
+    /// The ranking method, for events: `colbert` (MaxSim over the vectors of tokens),
+    /// `cross-encoder`, `lexical`.
     fn method(&self) -> &str;
 
-    /// One score for each passage, in order; more is better, comparable within one call only.
+    /// Scores passages against a query. Returns one score for each passage, in order; higher is
+    /// better, and scores are comparable within one call only.
     ///
     /// # Cancel safety
-    /// Dropping the future gives up what has not begun.
+    ///
+    /// Dropping the future abandons what has not begun.
     ///
     /// # Errors
+    ///
     /// One error for all passages.
     fn rank<'a>(&'a self, query: &'a str, passages: Vec<String>) -> Boxed<'a, Result<Vec<f32>, ModelError>>;
 }
 
-/// Late interaction (Khattab and Zaharia, 2020): for each vector of the query its best product among those of the passage, summed up. 0
-/// where one side is empty.
+/// Late interaction (Khattab and Zaharia, 2020): the sum, over the vectors of the query, of the
+/// best dot product with a vector of the passage. 0 if one side is empty.
 pub fn max_sim(query: &[Vec<f32>], passage: &[Vec<f32>]) -> f32 {
     let best = |one: &Vec<f32>| passage.iter().map(|other| dot(one, other)).reduce(f32::max);
     query.iter().filter_map(best).sum()
 }
 
-/// The product of two vectors, which is their cosine where both have length 1.
+/// The dot product of two vectors: their cosine if both have length 1.
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Scales a vector to length 1. A vector of zeros stays one.
+/// Scales a vector to length 1. A zero vector is unchanged.
 pub fn normalize(vector: &mut [f32]) {
     let length = dot(vector, vector).sqrt();
     if length > 0.0 {

@@ -1,4 +1,4 @@
-//! A language model that says what it is told to, for tests: whole answers in pieces, garbage, errors, silence.
+//! A language model for tests that follows a script: answers in pieces, garbage, errors, silence.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use crate::models::{Boxed, FinishReason, Finished, Generation, LanguageModel, ModelError, Piece, Prompt};
 
-/// What it does with one prompt.
+/// The reaction to one prompt.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// Says these pieces and stops.
+    /// Sends these pieces and stops.
     Says(Vec<String>),
-    /// Says these pieces and is cut off by its limit.
+    /// Sends these pieces and reaches its limit of tokens.
     CutOff(Vec<String>),
-    /// Says these pieces after a while.
+    /// Sends these pieces after a delay.
     Late(Duration, Vec<String>),
-    /// Says these pieces, then fails.
+    /// Sends these pieces, then fails.
     Fails(Vec<String>, ModelError),
-    /// Says nothing, for ever.
+    /// Sends nothing, forever.
     Hangs,
-    /// Goes away without an end.
+    /// Drops the sender without an end.
     Vanishes,
-    /// Is shut down, from now on.
+    /// Shuts down for good.
     ShutsDown,
 }
 
@@ -36,7 +36,8 @@ impl Reply {
     }
 }
 
-/// One token for four bytes of a prompt's messages, rounded up, and nothing for the template.
+/// Counts one token for every four bytes of a prompt's messages, rounded up, and none for the
+/// template.
 #[derive(Debug)]
 pub(crate) struct Scripted {
     name: &'static str,
@@ -66,7 +67,7 @@ impl Scripted {
         self
     }
 
-    /// What it was asked until now.
+    /// The prompts so far.
     pub(crate) fn prompts(&self) -> Vec<Prompt> {
         self.prompts
             .lock()
@@ -161,7 +162,7 @@ impl LanguageModel for Scripted {
                 }
                 Err(error) => Piece::Failed(error),
             };
-            // A reader that is gone needs no end.
+            // A dropped reader needs no end.
             let _ = sender.send(end).await;
         });
         generation

@@ -1,4 +1,5 @@
-//! Embedders for tests: a word is a direction, so texts that share words are near, and nothing is learnt or random.
+//! Embedders for tests. Each word is a direction, so texts that share words are near each other;
+//! nothing is learned or random.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::models::{Boxed, Embed, ModelError, Side, normalize};
 
-/// Length of the vectors: enough that the words of a test seldom share a direction.
+/// Number of dimensions: enough that the words of a test rarely share a direction.
 pub(crate) const DIMENSIONS: usize = 256;
 
-/// An embedder that adds up words.
+/// An embedder that adds up the directions of words.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// How many texts each call had, queries and passages apart.
+    /// The side and number of texts of each call.
     pub(crate) calls: Mutex<Vec<(Side, usize)>>,
     next: AtomicUsize,
     without_tokens: bool,
@@ -26,29 +27,29 @@ pub(crate) struct Words {
 enum Fault {
     Fails,
     LosesOne,
-    IsAway,
+    Unavailable,
 }
 
 impl Words {
-    /// The call with this number, counted from 0, fails.
+    /// Fails the call with this number, counted from 0.
     pub(crate) fn failing_at(mut self, call: usize) -> Self {
         self.fault = Some((call, Fault::Fails));
         self
     }
 
-    /// From this call on it is not there.
+    /// Is unavailable from this call on.
     pub(crate) fn away_from(mut self, call: usize) -> Self {
-        self.fault = Some((call, Fault::IsAway));
+        self.fault = Some((call, Fault::Unavailable));
         self
     }
 
-    /// The call with this number gives one vector too few.
+    /// Returns one vector too few in the call with this number.
     pub(crate) fn losing_one_at(mut self, call: usize) -> Self {
         self.fault = Some((call, Fault::LosesOne));
         self
     }
 
-    /// A text with this word in it fails every call.
+    /// Fails every call with a text that contains this word.
     pub(crate) fn poisoned_by(mut self, word: &'static str) -> Self {
         self.poison = Some(word);
         self
@@ -64,7 +65,7 @@ impl Words {
         self
     }
 
-    /// Two words that mean the same.
+    /// Treats two words as the same.
     pub(crate) fn synonym(mut self, word: &'static str, other: &'static str) -> Self {
         self.synonyms.insert(word, other);
         self
@@ -97,7 +98,7 @@ impl Words {
         }
         let call = self.next.fetch_add(1, Ordering::Relaxed);
         match self.fault {
-            Some((from, Fault::IsAway)) if call >= from => Err(ModelError::Unavailable(None)),
+            Some((from, Fault::Unavailable)) if call >= from => Err(ModelError::Unavailable(None)),
             Some((at, Fault::Fails)) if call == at => Err(ModelError::Failed("a fault".into())),
             Some((at, Fault::LosesOne)) if call == at => {
                 vectors.pop();

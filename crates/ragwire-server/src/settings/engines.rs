@@ -62,7 +62,7 @@ const DIALECTS: [(&str, Dialect); 6] = [
     ("openai-reasoning", Dialect::OpenAiReasoning),
     ("llama.cpp", Dialect::LlamaCpp),
     ("vllm", Dialect::Vllm),
-    ("vllm-guided", Dialect::VllmGuided),
+    ("vllm-guided", Dialect::Vllm),
 ];
 const STORES: [(&str, StoreKind); 3] = [
     ("memory", StoreKind::Memory),

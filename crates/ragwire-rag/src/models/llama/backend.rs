@@ -1,9 +1,9 @@
-//! llama.cpp's backend, once for the process, and the loading of a GGUF with errors that say what is wrong with it.
+//! The backend of llama.cpp, one per process, and the loading of a GGUF with specific errors.
 //!
 //! llama.cpp answers every failure of loading with a null pointer, and some files that it loads make it abort later. So what can be seen in the
 //! file's header is looked at before, and what can be seen in the vocabulary after.
 //!
-//! It knows no prompts and no sequences.
+//! It knows neither prompts nor sequences.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,11 +18,11 @@ use llama_cpp_2::model::params::{LlamaModelParams, LlamaSplitMode};
 use llama_cpp_2::{LogOptions, list_llama_ggml_backend_devices, send_logs_to_tracing};
 
 /// All layers on the accelerator, where there is one.
-pub const ALL_LAYERS: u32 = u32::MAX;
+const ALL_LAYERS: u32 = u32::MAX;
 /// Most threads, as ggml allows.
-pub const MAX_THREADS: u32 = 512;
+const MAX_THREADS: u32 = 512;
 /// Most threads where the options do not say: beyond that a token waits for memory, not for arithmetic.
-pub const DEFAULT_MAX_THREADS: u32 = 16;
+const DEFAULT_MAX_THREADS: u32 = 16;
 
 /// `GGUF_TYPE_STRING` of the format.
 const GGUF_STRING: u32 = 8;
@@ -70,7 +70,7 @@ pub enum Split {
 pub struct LlamaFile {
     /// The GGUF; of a model in several files the first one.
     pub path: PathBuf,
-    /// Layers on the accelerator; the others stay on the CPU. [`ALL_LAYERS`] is the default.
+    /// Number of layers on the accelerator; the others are computed on the CPU. Default: all.
     pub gpu_layers: u32,
     /// Which accelerator holds the whole model ([`Split::Single`]).
     pub main_gpu: u32,
@@ -82,8 +82,8 @@ pub struct LlamaFile {
     pub mmap: bool,
     /// Whether its memory is kept from being swapped out.
     pub mlock: bool,
-    /// Threads of the CPU, 1 to [`MAX_THREADS`]. Half of those there are, at most [`DEFAULT_MAX_THREADS`], is the default: the other half are
-    /// the server's, and often no cores of their own.
+    /// Number of CPU threads, 1 to 512. Default: half of those available, at most 16; the other half is
+    /// for the server, and often not made of separate cores.
     pub threads: u32,
     /// Most bytes that the weights and the cells of the context may take together. None asks all devices for their memory.
     pub memory_limit: Option<u64>,
@@ -171,29 +171,29 @@ impl LlamaFile {
 #[non_exhaustive]
 pub enum LoadError {
     /// There is no such file.
-    #[error("there is no model file {}", .0.display())]
+    #[error("model file not found: {}", .0.display())]
     Missing(PathBuf),
     /// The file could not be read.
     #[error("the model file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// The file is no GGUF.
-    #[error("the model file is no gguf")]
+    /// The file is not a GGUF.
+    #[error("the model file is not gguf")]
     NotGguf,
     /// The file begins as a GGUF and its header breaks off or contradicts itself.
     #[error("the header of the model file is damaged")]
     Damaged,
-    /// The model is none for this.
-    #[error("a model of the architecture {architecture} is none for {wanted}")]
+    /// The model cannot be used for this.
+    #[error("architecture {architecture} does not support {wanted}")]
     WrongKind {
-        /// What the file says it is.
+        /// The architecture in the file.
         architecture: String,
-        /// What it was to do.
+        /// The intended use.
         wanted: &'static str,
     },
     /// llama.cpp refused it: an architecture it does not know, or weights that are missing or cut off. Its log (target `llama-cpp-2`) says more.
     #[error("llama.cpp refused the model (architecture {architecture})")]
     Refused {
-        /// What the file says it is.
+        /// The architecture in the file.
         architecture: String,
     },
     /// The file has no tokenizer: text could not be given to it.
@@ -203,7 +203,7 @@ pub enum LoadError {
     #[error("the model's vocabulary cannot be used: {0}")]
     Vocabulary(&'static str),
     /// The model and its context are bigger than the memory there is, or that was allowed.
-    #[error("the model needs {needed} bytes and {available} are there")]
+    #[error("the model needs {needed} bytes, but {available} are available")]
     TooBig {
         /// Bytes of the weights and of the context.
         needed: u64,
@@ -213,7 +213,7 @@ pub enum LoadError {
     /// An option is out of range, or asks for a device that is not there.
     #[error("the options cannot be used: {0}")]
     Options(String),
-    /// The chat template is none that llama.cpp knows.
+    /// llama.cpp does not support the chat template.
     #[error("the chat template is not known to llama.cpp; set one by name, such as `chatml`")]
     Template,
     /// The context could not be made: too little memory, most often.
@@ -223,7 +223,7 @@ pub enum LoadError {
     #[error("the model does not pool its vectors")]
     NoPooling,
     /// The model scores no pairs.
-    #[error("the model is no reranker")]
+    #[error("the model is not a reranker")]
     NotARanker,
     /// The model cannot do that.
     #[error("the model cannot do that: {0}")]
@@ -346,7 +346,7 @@ pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
     })
 }
 
-/// What the file says of itself before any weight is read.
+/// The metadata of the file, read before any weight.
 struct Header {
     architecture: String,
     tokenizer: String,
@@ -376,7 +376,7 @@ impl Header {
         let gguf = GgufContext::from_file(path).ok_or(LoadError::Damaged)?;
         let text = |key: &str| {
             let index = gguf.find_key(key);
-            // Asking for a text that is none aborts the process.
+            // Reading a value that is not a string as one aborts the process.
             let is_text = index >= 0 && gguf.kv_type(index) == GGUF_STRING;
             is_text.then(|| gguf.val_str(index)).flatten().map(str::to_owned)
         };
@@ -438,7 +438,7 @@ fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
         .map_err(|error| LoadError::Options(error.to_string()))
 }
 
-/// The bytes of all devices together. A machine whose devices tell nothing has no limit.
+/// The memory of all devices together. If the devices do not report it, there is no limit.
 fn memory_of_devices() -> u64 {
     let total = list_llama_ggml_backend_devices()
         .iter()

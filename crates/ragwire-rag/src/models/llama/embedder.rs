@@ -8,9 +8,9 @@ use llama_cpp_2::context::params::LlamaPoolingType;
 use llama_cpp_2::model::LlamaModel;
 
 use super::backend::{Kind, LlamaFile, LoadError, load};
-use super::batches::{Batches, Request, Vectors, Wanted};
-use super::batching::{BatchStats, Batching, Counts};
+use super::batching_options::{BatchStats, Batching, Counts};
 use super::tokenizer::Tokenizer;
+use super::vector_server::{Request, VectorServer, Vectors, Wanted};
 use super::worker::Worker;
 use crate::models::{Boxed, Embed, ModelError, Side};
 
@@ -146,7 +146,7 @@ impl LlamaEmbedder {
                 let name = wanted.name.unwrap_or_else(|| loaded.name.clone());
                 let counts = Arc::new(Counts::new(name, "embed"));
                 let threads = file.threads;
-                let mut batches = Batches::open(
+                let mut server = VectorServer::open(
                     &loaded,
                     tokenizer,
                     pooling.into(),
@@ -155,7 +155,7 @@ impl LlamaEmbedder {
                     Arc::clone(&counts),
                 )?;
                 opening.tell((counts, dimensions));
-                batches.serve(requests);
+                server.serve(requests);
                 Ok(())
             })
             .await?;

@@ -11,14 +11,13 @@ use std::fmt::{self, Debug, Formatter};
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::context::params::LlamaContextParams;
 use llama_cpp_2::model::LlamaModel;
-use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::LoadError;
 use super::backend::{self, Kind, Loaded};
@@ -27,6 +26,7 @@ use super::prepare::{self, Preparer, Request};
 use super::sampling::Fault;
 use super::scheduler::{Parts, Scheduler};
 use super::stats::{Board, LlamaStats};
+use super::stop::Stop;
 use super::template::Template;
 use crate::models::{Boxed, Generation, LanguageModel, ModelError, Prompt};
 
@@ -62,30 +62,6 @@ struct Inner {
     board: Board,
     /// Closed when both threads have ended.
     ended: watch::Receiver<()>,
-}
-
-/// Tells the threads to end.
-#[derive(Debug, Default)]
-pub(super) struct Stop {
-    is_set: AtomicBool,
-    notify: Notify,
-}
-
-impl Stop {
-    pub(super) fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Acquire)
-    }
-
-    /// Waits until it is set.
-    pub(super) async fn notified(&self) {
-        self.notify.notified().await;
-    }
-
-    fn set(&self) {
-        self.is_set.store(true, Ordering::Release);
-        // Only the decoding thread waits; where it does not yet, it finds this.
-        self.notify.notify_one();
-    }
 }
 
 /// What the decoding thread tells once the model is loaded.

@@ -1,4 +1,4 @@
-//! llama.cpp in this process, behind the seams of [`model`](super::model).
+//! llama.cpp in this process, behind the traits of [`models`](super).
 //!
 //! ```no_run
 //! # use ragwire_rag::models::llama::{LlamaEngine, LlamaFile, LlamaOptions, LoadError};
@@ -14,30 +14,32 @@
 //! # }
 //! ```
 //!
-//! | module | what it is |
+//! | module | contents |
 //! |---|---|
-//! | `backend` | the process's one backend, and loading a GGUF |
-//! | `batches` | requests of many texts, taken in turns, on the thread that computes vectors |
-//! | `batching` | how many texts a model is given at once, and what came of them |
+//! | `backend` | the backend of the process, and loading a GGUF |
+//! | `batching_options` | the batches of a model for vectors, and their statistics |
 //! | `embedder` | texts to vectors |
-//! | `engine` | the chat engine's handle and threads |
-//! | `gbnf` | grammars and JSON schemas that llama.cpp can be trusted with |
-//! | `options` | what an engine is made with |
-//! | `outlet` | a generation's channel, never waited for |
-//! | `prefixes` | beginnings that later prompts share |
-//! | `prepare` | prompts made ready beside the decoding |
+//! | `engine` | the chat engine: its handle and its threads |
+//! | `options` | options of a chat engine |
+//! | `outlet` | the channel of a generation, which never blocks the engine |
+//! | `prefixes` | decoded beginnings that later prompts share |
+//! | `prepare` | prompts prepared beside the decoding |
 //! | `ranker` | passages to scores |
 //! | `sampling` | how the next token is chosen |
 //! | `scheduler` | continuous batching |
-//! | `sequences` | one context through which texts go many at a time |
-//! | `slot` | one generation while it runs |
-//! | `stats` | what is counted |
+//! | `sequences` | a context through which many texts pass at a time |
+//! | `shape` | JSON schemas as grammars |
+//! | `slot` | a running generation |
+//! | `stats` | statistics and metrics |
+//! | `stop` | the signal that stops an engine |
 //! | `template` | from messages to tokens |
-//! | `text` | from tokens' bytes to pieces |
-//! | `tokenizer` | a text to the tokens of a batch, with what stands around it |
-//! | `worker` | a thread that owns a model, and the bounded way to it |
+//! | `text` | from the bytes of tokens to pieces |
+//! | `tokenizer` | from a text to the tokens of a batch |
+//! | `vector_server` | requests of many texts, served in turn on the thread that computes vectors |
+//! | `worker` | a thread that owns a model, and its bounded queue |
 //!
-//! What llama.cpp says goes to `tracing`, under the target `llama-cpp-2`. What an engine does goes to the `metrics` facade, labelled `model`:
+//! llama.cpp logs to `tracing`, under the target `llama-cpp-2`. Engines report to the `metrics` facade,
+//! with the label `model`:
 //!
 //! | metric | kind | what it counts |
 //! |---|---|---|
@@ -47,8 +49,8 @@
 //! | `ragwire_llama_answer_tokens_total` | counter | answer tokens chosen |
 //! | `ragwire_llama_generations_total` | counter | generations that ended, by `outcome`: `stop`, `length`, `cancelled`, `failed` |
 //! | `ragwire_llama_slots` | gauge | generations that may have a slot at a time |
-//! | `ragwire_llama_running`, `_paused`, `_waiting` | gauge | generations with a slot, those of them with a reader behind, in line |
-//! | `ragwire_llama_cells_reserved`, `_cells_cached` | gauge | cells promised, and left behind |
+//! | `ragwire_llama_running`, `_paused`, `_waiting` | gauge | generations with a slot, those with a slow reader, those in the queue |
+//! | `ragwire_llama_cells_reserved`, `_cells_cached` | gauge | cells reserved for running generations, and kept for reuse |
 //! | `ragwire_llama_prompt_seconds` | histogram | from the first slice of a prompt to the first token |
 //! | `ragwire_llama_generation_seconds` | histogram | from the first token to the last |
 //! | `ragwire_llama_tokens_per_second` | histogram | of one generation, after its first token; where it has more |
@@ -58,17 +60,17 @@
 //! | `ragwire_llama_batches_total` | counter | their batches, by `work` |
 //! | `ragwire_llama_batch_seconds` | histogram | of one such batch, by `work` |
 //!
-//! The same figures of one answer are in its turn's [`Usage`](ragwire::Usage): tokens, shared ones, both times, tokens per second, the engine's slots and how
-//! many of them were busy at most. What judges consumed is added to tokens and times there, not to the others.
+//! The same figures of one answer are in its turn's [`Usage`](ragwire::Usage): tokens, reused tokens, both
+//! times, tokens per second, the engine's slots and the largest number of busy ones. What judges
+//! consume is added to the tokens and times, but not to the other figures.
 //!
-//! It builds llama.cpp: minutes, with cmake, a C++ compiler and libclang. It knows no documents and no pipeline.
+//! Building llama.cpp takes minutes and needs cmake, a C++ compiler and libclang. This module knows
+//! neither documents nor a pipeline.
 
 mod backend;
-mod batches;
-mod batching;
+mod batching_options;
 mod embedder;
 mod engine;
-mod gbnf;
 mod options;
 mod outlet;
 mod prefixes;
@@ -77,26 +79,22 @@ mod ranker;
 mod sampling;
 mod scheduler;
 mod sequences;
+mod shape;
 mod slot;
 mod stats;
+mod stop;
 mod template;
 mod text;
 mod tokenizer;
+mod vector_server;
 mod worker;
 
-pub use backend::{ALL_LAYERS, DEFAULT_MAX_THREADS, LlamaFile, LoadError, MAX_THREADS, Split};
-pub use batches::MAX_BATCH_TOKENS;
-pub use batching::{BATCH_TEXTS, BATCH_TOKENS, BatchStats, Batching, TEXT_TOKENS, VECTOR_BYTES, WAITING};
+pub use backend::{LlamaFile, LoadError, Split};
+pub use batching_options::{BatchStats, Batching};
 pub use embedder::{EmbedderOptions, LlamaEmbedder, Pooling};
 pub use engine::LlamaEngine;
-pub use gbnf::{MAX_GRAMMAR_BYTES, MAX_SCHEMA_BYTES, MAX_SHAPE_DEPTH};
-pub use options::{
-    Cells, DEFAULT_CONTEXT_TOKENS, DEFAULT_PREFIXES, DEFAULT_SLICE_TOKENS, DEFAULT_SLOTS,
-    DEFAULT_STEP_TOKENS, DEFAULT_WAITING, LlamaOptions, MAX_PREFIXES, MAX_SLOTS, MAX_STEP_TOKENS,
-    MAX_WAITING,
-};
-pub use prefixes::MIN_SHARED_TOKENS;
+pub use options::{Cells, LlamaOptions, MAX_PREFIXES, MAX_SLOTS, MAX_STEP_TOKENS, MAX_WAITING};
 pub use ranker::{LlamaRanker, RankerOptions};
-pub use sampling::{MAX_REPEAT_PENALTY, MAX_STOP_BYTES, MAX_STOPS, MAX_TEMPERATURE, PENALTY_TOKENS};
+pub use sampling::{MAX_REPEAT_PENALTY, MAX_STOP_BYTES, MAX_STOPS, MAX_TEMPERATURE};
 pub use stats::{LlamaStats, Step};
-pub use template::{DEFAULT_TEMPLATE, MAX_MESSAGES};
+pub use template::MAX_MESSAGES;

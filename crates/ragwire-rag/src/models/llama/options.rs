@@ -12,25 +12,25 @@ use super::stats::{Observer, Step};
 
 /// Tokens of prompt and answer together, where the options do not say and the model was trained on more: beyond that the cells outweigh the
 /// weights of a small model.
-pub const DEFAULT_CONTEXT_TOKENS: u32 = 8_192;
+const DEFAULT_CONTEXT_TOKENS: u32 = 8_192;
 /// Generations at once: enough to keep an accelerator busy, few enough for a CPU.
-pub const DEFAULT_SLOTS: u32 = 4;
+const DEFAULT_SLOTS: u32 = 4;
 /// Most generations at once.
 pub const MAX_SLOTS: u32 = 64;
 /// Generations that wait for a slot before the engine is busy: about a minute's worth at a few seconds each.
-pub const DEFAULT_WAITING: u32 = 32;
+const DEFAULT_WAITING: u32 = 32;
 /// Most generations that wait.
 pub const MAX_WAITING: u32 = 4_096;
 /// Finished sequences whose beginnings are kept.
-pub const DEFAULT_PREFIXES: u32 = 8;
+const DEFAULT_PREFIXES: u32 = 8;
 /// Most of them. Together with [`MAX_SLOTS`] half of the sequences that llama.cpp has.
 pub const MAX_PREFIXES: u32 = 64;
 /// Tokens of a batch: what llama.cpp computes at once by default.
-pub const DEFAULT_STEP_TOKENS: u32 = 512;
+const DEFAULT_STEP_TOKENS: u32 = 512;
 /// Most tokens of a batch.
 pub const MAX_STEP_TOKENS: u32 = 8_192;
 /// Prompt tokens in a step that answers share: a step stays a few times as long as one without, not a hundred times.
-pub const DEFAULT_SLICE_TOKENS: u32 = 128;
+const DEFAULT_SLICE_TOKENS: u32 = 128;
 
 /// How precisely the context is kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -71,8 +71,8 @@ pub struct LlamaOptions {
     pub file: LlamaFile,
     /// Its name in events and usage; none takes the file's own.
     pub name: Option<String>,
-    /// Tokens that prompt and answer may have together, at most as many as the model was trained on. None takes those, up to
-    /// [`DEFAULT_CONTEXT_TOKENS`].
+    /// Tokens that prompt and answer may have together, at most as many as the model was trained on.
+    /// Default: that number, up to 8,192.
     pub context_tokens: Option<u32>,
     /// Tokens that all generations may have together. None takes [`context_tokens`](Self::context_tokens) for each slot; less saves memory,
     /// and generations wait for cells.

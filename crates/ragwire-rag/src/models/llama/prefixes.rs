@@ -5,7 +5,7 @@
 use llama_cpp_2::token::LlamaToken;
 
 /// Fewest tokens that are worth sharing: below, decoding them again costs as little.
-pub const MIN_SHARED_TOKENS: usize = 16;
+pub(super) const MIN_SHARED_TOKENS: usize = 16;
 
 /// Tokens that lie decoded in a sequence.
 #[derive(Debug)]

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use llama_cpp_2::model::LlamaModel;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use super::engine::Stop;
 use super::outlet::Outlet;
 use super::sampling::{self, Chooser, Fault};
 use super::slot::Prepared;
+use super::stop::Stop;
 use super::template::Template;
 use super::text::Answer;
 use crate::models::{ChatMessage, ModelError, Piece, Prompt};

@@ -8,10 +8,10 @@ use llama_cpp_2::context::params::LlamaPoolingType;
 use llama_cpp_2::model::LlamaModel;
 
 use super::backend::{Kind, LlamaFile, LoadError, load};
-use super::batches::{Batches, Request, Wanted};
-use super::batching::{BatchStats, Batching, Counts};
+use super::batching_options::{BatchStats, Batching, Counts};
 use super::embedder::UNKNOWN_TOKENIZER;
 use super::tokenizer::Tokenizer;
+use super::vector_server::{Request, VectorServer, Wanted};
 use super::worker::Worker;
 use crate::models::{Boxed, ModelError, Rank};
 
@@ -81,7 +81,7 @@ impl LlamaRanker {
             };
             let name = options.name.unwrap_or_else(|| loaded.name.clone());
             let counts = Arc::new(Counts::new(name, "rank"));
-            let mut batches = Batches::open(
+            let mut server = VectorServer::open(
                 &loaded,
                 tokenizer,
                 LlamaPoolingType::Rank,
@@ -89,9 +89,9 @@ impl LlamaRanker {
                 file.threads,
                 Arc::clone(&counts),
             )?;
-            check_head(&mut batches)?;
+            check_head(&mut server)?;
             opening.tell(counts);
-            batches.serve(requests);
+            server.serve(requests);
             Ok(())
         })
         .await?;
@@ -159,8 +159,8 @@ fn check_labels(model: &LlamaModel) -> Result<(), LoadError> {
 
 /// Refuses a model without a head. llama.cpp does not: it takes one number after the other from the first text's vector for scores. By that
 /// it is known, since the same pair then has another score each time. What the file says of itself is no help: converters leave it out.
-fn check_head(batches: &mut Batches<'_>) -> Result<(), LoadError> {
-    let scores = batches.probe().map_err(|_| LoadError::NotARanker)?;
+fn check_head(server: &mut VectorServer<'_>) -> Result<(), LoadError> {
+    let scores = server.probe().map_err(|_| LoadError::NotARanker)?;
     let (least, most) = scores.iter().fold((f32::MAX, f32::MIN), |(least, most), &score| {
         (least.min(score), most.max(score))
     });

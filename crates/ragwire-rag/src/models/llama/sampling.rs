@@ -15,11 +15,11 @@ use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::token::data::LlamaTokenData;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 
-use super::gbnf;
+use super::shape;
 use crate::models::{ModelError, Prompt, Sampling};
 
 /// Tokens that a repeat penalty looks back over, those of the prompt included.
-pub const PENALTY_TOKENS: usize = 64;
+const PENALTY_TOKENS: usize = 64;
 /// Highest temperature: beyond it every token is as likely as every other.
 pub const MAX_TEMPERATURE: f32 = 10.0;
 /// Highest repeat penalty: beyond it only tokens that never came are left.
@@ -149,8 +149,8 @@ impl Chooser {
         prompt: &Prompt,
         tokens: &[LlamaToken],
     ) -> Result<Self, ModelError> {
-        let grammar = gbnf::grammar(&prompt.shape)?
-            .map(|grammar| LlamaSampler::grammar(model, &grammar, gbnf::ROOT))
+        let grammar = shape::grammar(&prompt.shape)?
+            .map(|grammar| LlamaSampler::grammar(model, &grammar, shape::ROOT))
             .transpose()
             .map_err(|_| ModelError::BadShape("llama.cpp does not follow it".to_owned()))?;
         let sampling = prompt.sampling;

@@ -21,11 +21,11 @@ use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 use tokio::sync::mpsc;
 
-use super::engine::Stop;
 use super::prefixes::{self, MIN_SHARED_TOKENS, Prefixes};
 use super::sampling::{Choice, Fault, Never};
 use super::slot::{Ending, Farewell, Prepared, Slot};
 use super::stats::{self, Board, LlamaStats, Observer, Step};
+use super::stop::Stop;
 use crate::models::ModelError;
 
 /// What a scheduler is made of.

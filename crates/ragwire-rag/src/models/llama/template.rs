@@ -14,7 +14,7 @@ use super::LoadError;
 use crate::models::{ChatMessage, ModelError, Role};
 
 /// The template of a model that has none, by llama.cpp's name.
-pub const DEFAULT_TEMPLATE: &str = "chatml";
+const DEFAULT_TEMPLATE: &str = "chatml";
 /// Most messages of a prompt.
 pub const MAX_MESSAGES: usize = 1_024;
 
@@ -40,7 +40,7 @@ enum Part<'a> {
 }
 
 impl Template {
-    /// `own` where the options have one; else the model's; else [`DEFAULT_TEMPLATE`].
+    /// `own` where the options have one; else the model's; else `chatml`.
     pub(super) fn new(model: &LlamaModel, own: Option<&str>) -> Result<Self, LoadError> {
         let template = match own {
             Some(own) => LlamaChatTemplate::new(own).map_err(|_| LoadError::Template)?,

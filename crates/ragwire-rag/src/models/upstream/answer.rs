@@ -1,10 +1,12 @@
-//! The answer out of its bytes: events of `chat.completion.chunk` objects, or one `chat.completion` of a server that does not stream. It knows no
-//! connection and no clock, so every script of bytes can be played through it.
+//! Decodes the answer from its bytes: events of `chat.completion.chunk` objects, or one
+//! `chat.completion` object of a server that does not stream. It knows neither a connection nor a
+//! clock, so any script of bytes can be played through it.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{Said, UpstreamError};
+use super::error::UpstreamError;
+use super::error_body::UpstreamErrorBody;
 use super::key::ApiKey;
 use crate::models::{FinishReason, Finished};
 use ragwire::wire::sse::EventStream;
@@ -12,27 +14,27 @@ use ragwire::wire::sse::EventStream;
 /// What ends a stream.
 const DONE: &str = "[DONE]";
 
-/// What a stream has said so far.
+/// The state of a streamed answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     events: EventStream,
     key: Option<ApiKey>,
     max_text: usize,
     text_bytes: usize,
-    /// Whether the choice that was asked for has shown.
-    chosen: bool,
+    /// Whether a choice has been seen.
+    has_choice: bool,
     reason: Option<FinishReason>,
     usage: Option<Value>,
     timings: Option<Value>,
-    done: bool,
+    is_done: bool,
 }
 
-/// What an event came to.
+/// The content of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// More of the answer; never empty.
     Text(String),
-    /// Something else: a role, a thought, numbers. The server is alive.
+    /// Something else, such as a role, reasoning or numbers: the server is alive.
     Alive,
 }
 
@@ -43,22 +45,22 @@ impl Answer {
             key,
             max_text,
             text_bytes: 0,
-            chosen: false,
+            has_choice: false,
             reason: None,
             usage: None,
             timings: None,
-            done: false,
+            is_done: false,
         }
     }
 
-    /// Takes the next bytes of a stream.
+    /// Adds the next bytes of a stream.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.events.feed(bytes);
     }
 
-    /// The next event; nothing where more bytes are needed, or after `[DONE]`.
+    /// Returns the next event; `None` if more bytes are needed, or after `[DONE]`.
     pub(super) fn next(&mut self) -> Option<Result<Step, UpstreamError>> {
-        if self.done {
+        if self.is_done {
             return None;
         }
         let message = match self.events.next()? {
@@ -71,42 +73,42 @@ impl Answer {
             }
         };
         if message.data.trim() == DONE {
-            self.done = true;
+            self.is_done = true;
             return Some(Ok(Step::Alive));
         }
         Some(self.take(message.data.as_bytes(), message.event == "error"))
     }
 
-    /// Takes an answer that came in one piece.
+    /// Reads an answer that came in one piece.
     pub(super) fn take_whole(&mut self, body: &[u8]) -> Result<Step, UpstreamError> {
         let step = self.take(body, false)?;
-        if !self.chosen {
-            return Err(UpstreamError::Unreadable("it has no choice"));
+        if !self.has_choice {
+            return Err(UpstreamError::Unreadable("it has no choices"));
         }
-        // The object is whole, so it is its own end.
-        self.done = true;
+        // The object is complete, so it is its own end.
+        self.is_done = true;
         Ok(step)
     }
 
     fn take(&mut self, json: &[u8], is_error: bool) -> Result<Step, UpstreamError> {
         let chunk: Chunk =
-            serde_json::from_slice(json).map_err(|_| UpstreamError::Unreadable("an event is no chunk"))?;
+            serde_json::from_slice(json).map_err(|_| UpstreamError::Unreadable("an event is not a chunk"))?;
         if is_error || chunk.error.as_ref().is_some_and(|error| !error.is_null()) {
-            return Err(Said::read(json, self.key.as_ref()).report());
+            return Err(UpstreamErrorBody::read(json, self.key.as_ref()).report());
         }
-        let told = |value: Option<Value>, before: &mut Option<Value>| {
+        let update = |value: Option<Value>, stored: &mut Option<Value>| {
             if let Some(value) = value.filter(Value::is_object) {
-                *before = Some(value);
+                *stored = Some(value);
             }
         };
-        told(chunk.usage, &mut self.usage);
-        told(chunk.timings, &mut self.timings);
-        // One choice is asked for.
+        update(chunk.usage, &mut self.usage);
+        update(chunk.timings, &mut self.timings);
+        // One choice was requested.
         let choices = chunk.choices.unwrap_or_default();
         let Some(choice) = choices.into_iter().find(|choice| choice.index == 0) else {
             return Ok(Step::Alive);
         };
-        self.chosen = true;
+        self.has_choice = true;
         let message = choice.delta.or(choice.message).unwrap_or_default();
         if message.refusal.is_some_and(|refusal| !refusal.is_empty()) {
             return Err(UpstreamError::Ended("refusal".into()));
@@ -115,7 +117,7 @@ impl Answer {
         if !text.is_empty() && self.reason.is_some() {
             return Err(UpstreamError::Unreadable("text comes after the end"));
         }
-        // Some servers say an empty reason until they have one.
+        // Some servers send an empty reason until they have one.
         if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
             self.reason = Some(reason_of(&reason)?);
         }
@@ -133,20 +135,22 @@ impl Answer {
         })
     }
 
-    /// Whether the end was told: nothing but numbers can follow.
+    /// Returns `true` if the server reported the end: only numbers can follow.
     pub(super) fn has_ended(&self) -> bool {
-        self.done || self.reason.is_some()
+        self.is_done || self.reason.is_some()
     }
 
-    /// Whether nothing at all can follow.
+    /// Returns `true` if nothing can follow.
     pub(super) fn is_done(&self) -> bool {
-        self.done
+        self.is_done
     }
 
-    /// What it came to, where the end was told.
+    /// The figures of the answer, if the server reported the end.
     pub(super) fn finish(&self) -> Option<Finished> {
-        // `[DONE]` alone says that it is whole, but not why; that it stopped is the rest.
-        let reason = self.reason.or_else(|| self.done.then_some(FinishReason::Stop))?;
+        // `[DONE]` alone means that the answer is complete; the reason is then a stop.
+        let reason = self
+            .reason
+            .or_else(|| self.is_done.then_some(FinishReason::Stop))?;
         let mut finished = Finished::new(reason);
         let number = |value: Option<&Value>, path: &str| {
             let number = value?.pointer(path)?.as_u64()?;
@@ -157,7 +161,8 @@ impl Answer {
         finished.answer_tokens = number(usage, "/completion_tokens");
         finished.cached_tokens =
             number(usage, "/prompt_tokens_details/cached_tokens").or_else(|| number(timings, "/cache_n"));
-        // llama.cpp measures; what others leave out is not made up from when bytes came.
+        // llama.cpp measures its times. For other servers they are not guessed from when bytes
+        // arrived.
         let millis = |name: &str| {
             let millis = timings?.get(name)?.as_f64()?;
             (millis >= 0.0).then_some(millis)
@@ -168,12 +173,13 @@ impl Answer {
     }
 }
 
-/// OpenAI's words, and those that TGI has for a stop.
+/// Parses OpenAI's reasons, and TGI's for a stop.
 fn reason_of(reason: &str) -> Result<FinishReason, UpstreamError> {
     match reason {
         "stop" | "eos_token" | "stop_sequence" => Ok(FinishReason::Stop),
         "length" => Ok(FinishReason::Length),
-        // What is left is cut, held back, or no text at all. Unknown words may mean any of these.
+        // The other reasons mean a cut, withheld or missing text. An unknown reason may mean any of
+        // these.
         _ => Err(UpstreamError::Ended(
             reason
                 .chars()
@@ -184,7 +190,8 @@ fn reason_of(reason: &str) -> Result<FinishReason, UpstreamError> {
     }
 }
 
-/// A chunk or a completion. Numbers are taken as they come: those that are none are left out, and no reason to lose an answer.
+/// A chunk or a completion. Members with numbers are optional and untyped: an invalid one is
+/// ignored rather than losing the answer.
 #[derive(Deserialize)]
 struct Chunk {
     choices: Option<Vec<Choice>>,

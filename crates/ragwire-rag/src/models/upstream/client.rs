@@ -1,4 +1,5 @@
-//! The connection to a server: one request, the head of its response, and its body within bounds. It knows no prompt and no vector.
+//! The connection to a server: one request, the head of its response, and its body within bounds.
+//! It knows neither prompts nor vectors.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,27 +17,30 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::error::{Said, UpstreamError, Wait};
+use super::error::{UpstreamError, Wait};
+use super::error_body::UpstreamErrorBody;
 use super::options::UpstreamOptions;
 use super::retry::{Retry, Trouble, read_retry_after};
 
-/// Largest head of a response, and most that is read at once: gateways add cookies and policies, 64 KiB is four times what hyper's own server takes.
+/// Size of the largest head of a response, and of a read: gateways add cookies and policies. Four
+/// times the limit of hyper's own server.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Most headers; hyper's own bound.
+/// Number of headers at most; hyper's default.
 const MAX_HEADERS: usize = 100;
-/// Most of an error's body that is read: the reason stands in the first line of it.
+/// Number of bytes of an error's body that are read: the reason is in its first line.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// Longest wait for an error's body: the status is there already.
+/// How long the body of an error may take: the status is already known.
 const ERROR_BODY: Duration = Duration::from_secs(5);
-/// How long a connection waits for the next request. Node closes after 5 seconds and others after more; a request that meets the close is sent
-/// again by the pool.
+/// How long an idle connection is kept. Node closes after 5 seconds, others later; the pool repeats
+/// a request that meets the close.
 const POOL_IDLE: Duration = Duration::from_secs(30);
-/// Connections that wait: as many answers as a small server writes at a time.
+/// Number of idle connections at most: as many answers as a small server writes at a time.
 const POOL_SIZE: usize = 8;
-/// Who asks.
+/// The value of `User-Agent`.
 const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 
-/// A server that takes requests. HTTP/1.1 only, so that giving up an answer closes its connection, which every server notices.
+/// The client of a server. HTTP/1.1 only, so that dropping an answer closes its connection, which
+/// every server notices.
 #[derive(Debug)]
 pub(super) struct Client {
     http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -50,11 +54,12 @@ impl Client {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(options.timeouts.connect));
-        // Named, since a process may have two providers, and rustls does not choose between them.
+        // Named explicitly: a process may have two providers, and rustls does not choose between
+        // them.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|_| UpstreamError::Setting("tls has no version that both sides know"))?;
+            .map_err(|_| UpstreamError::Setting("tls has no protocol version in common"))?;
         let tls = match &options.roots {
             Some(roots) => tls.with_root_certificates(roots.clone()),
             None => tls.with_webpki_roots(),
@@ -78,7 +83,8 @@ impl Client {
         })
     }
 
-    /// Posts JSON, and gives a response whose status is a success. Redirects are none: what is behind them was not named by anybody here.
+    /// Posts JSON and returns a response with a success status. Redirects are errors: nobody
+    /// configured the address behind them.
     pub(super) async fn post(
         &self,
         uri: Uri,
@@ -101,7 +107,7 @@ impl Client {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
-        // None was asked for, so this is a server that would send it to nobody who can read it.
+        // No encoding was requested, so the body cannot be decoded.
         let encoded = |value: &HeaderValue| !value.is_empty() && value != "identity";
         if response.headers().get(CONTENT_ENCODING).is_some_and(encoded) {
             return Err(UpstreamError::Unreadable("it is compressed, which was not asked for").into());
@@ -109,17 +115,17 @@ impl Client {
         Ok(response)
     }
 
-    /// What a response with an error status says.
+    /// Reads the error of a response with an error status.
     async fn refusal(&self, response: Response<Incoming>) -> Trouble {
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER);
         let retry_after = retry_after
             .and_then(|value| value.to_str().ok())
             .and_then(|value| read_retry_after(value, Timestamp::now()));
-        let said = if status.is_client_error() || status.is_server_error() {
+        let body = if status.is_client_error() || status.is_server_error() {
             let mut body = response.into_body();
             let mut kept = BytesMut::new();
-            // Whatever goes wrong here, the status is the news.
+            // If reading fails, the status says enough.
             let _ = timeout(ERROR_BODY, async {
                 while let Some(Ok(frame)) = body.frame().await {
                     kept.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
@@ -130,17 +136,17 @@ impl Client {
             })
             .await;
             kept.truncate(MAX_ERROR_BYTES);
-            Said::read(&kept, self.options.key.as_ref())
+            UpstreamErrorBody::read(&kept, self.options.key.as_ref())
         } else {
-            Said::default()
+            UpstreamErrorBody::default()
         };
         Trouble {
-            error: said.refusal(status.as_u16()),
+            error: body.refusal(status.as_u16()),
             retry_after,
         }
     }
 
-    /// Posts JSON and reads a JSON body within the limits, with all attempts that are allowed.
+    /// Posts JSON and reads a JSON body within the limits, with all allowed attempts.
     pub(super) async fn exchange(
         &self,
         uri: &Uri,
@@ -158,7 +164,7 @@ impl Client {
             let Some(pause) = retry.pause(attempt, &trouble) else {
                 return Err(trouble.error);
             };
-            tracing::debug!(error = %trouble.error, ?pause, "the model server is asked again");
+            tracing::debug!(error = %trouble.error, ?pause, "retrying the model server");
             total.wait(tokio::time::sleep(pause)).await?;
             attempt += 1;
         }
@@ -170,7 +176,7 @@ impl Client {
         Ok(self.whole(&mut response.into_body(), total).await?)
     }
 
-    /// A body in one piece.
+    /// Reads a body that comes in one piece.
     pub(super) async fn whole(&self, body: &mut Incoming, total: Deadline) -> Result<Bytes, UpstreamError> {
         let limit = self.options.limits.body;
         let mut whole = BytesMut::new();
@@ -186,14 +192,15 @@ impl Client {
         Ok(whole.freeze())
     }
 
-    /// The longest silence, from now on.
+    /// The deadline for the next bytes.
     pub(super) fn idle(&self) -> Deadline {
         Deadline::new(self.options.timeouts.idle, Wait::Idle)
     }
 
-    /// The next bytes of a body; nothing at its end.
+    /// Reads the next bytes of a body; `None` at its end.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future loses nothing.
     pub(super) async fn data(
         &self,
@@ -202,7 +209,7 @@ impl Client {
     ) -> Result<Option<Bytes>, UpstreamError> {
         loop {
             match deadline.wait(body.frame()).await? {
-                // Trailers are passed over.
+                // Trailers are ignored.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Ok(Some(data));
@@ -215,7 +222,7 @@ impl Client {
     }
 }
 
-/// Until when something is waited for, and what is told then.
+/// A point in time until which something is awaited, and how a timeout is reported.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
     at: Instant,
@@ -224,10 +231,10 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// In `after` from now on.
+    /// A deadline in `after` from now.
     pub(super) fn new(after: Duration, wait: Wait) -> Self {
         Self {
-            // What does not fit is never.
+            // A duration that does not fit means no deadline.
             at: Instant::now()
                 .checked_add(after)
                 .unwrap_or_else(|| Instant::now() + FAR),
@@ -236,7 +243,7 @@ impl Deadline {
         }
     }
 
-    /// Whichever comes first.
+    /// The earlier of two deadlines.
     pub(super) fn min(self, other: Self) -> Self {
         if other.at < self.at { other } else { self }
     }
@@ -254,7 +261,7 @@ impl Deadline {
 /// Ten years.
 const FAR: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// What a request without a response came to.
+/// Classifies an error of a request without a response.
 fn trouble(error: legacy::Error) -> Trouble {
     if error.is_connect() {
         return UpstreamError::Connect(error.into()).into();
@@ -263,7 +270,7 @@ fn trouble(error: legacy::Error) -> Trouble {
         .source()
         .and_then(|source| source.downcast_ref::<hyper::Error>());
     if hyper.is_some_and(hyper::Error::is_parse) {
-        return UpstreamError::Unreadable("its head is no http, or too large").into();
+        return UpstreamError::Unreadable("its head is not http, or too large").into();
     }
     UpstreamError::Broken(Some(error.into())).into()
 }

@@ -1,4 +1,4 @@
-//! How many tokens a prompt has: asked of a server that counts, or estimated.
+//! The number of tokens of a prompt: counted by the server, or estimated.
 
 use std::time::Duration;
 
@@ -14,53 +14,54 @@ use super::request::messages;
 use super::retry::Retry;
 use crate::models::Prompt;
 
-/// Tokens that a template puts around a message, and around all of them: four or five in those that there are.
+/// Tokens that a chat template adds to each message and to the whole: known templates add four or
+/// five.
 const TEMPLATE_TOKENS: u64 = 8;
-/// Longest wait for a count: it takes the server milliseconds, and there is an estimate.
+/// How long a count may take: the server needs milliseconds, and there is an estimate.
 const COUNT: Duration = Duration::from_secs(5);
-/// Whoever does not count at once is not asked again.
+/// A count is not retried, because there is an estimate.
 const ONCE: Retry = Retry {
     attempts: 1,
     pause: Duration::ZERO,
     max_pause: Duration::ZERO,
 };
 
-/// Exact where the server counts, else estimated.
+/// Counts exactly if the server can, otherwise estimates.
 pub(super) async fn tokens(client: &Client, prompt: &Prompt) -> u32 {
     let counted = tokio::time::timeout(COUNT, async {
         match client.options.dialect {
             Dialect::LlamaCpp => llama(client, prompt).await.map(Some),
-            Dialect::Vllm | Dialect::VllmGuided => vllm(client, prompt).await.map(Some),
-            _ => Ok(None),
+            Dialect::Vllm => vllm(client, prompt).await.map(Some),
+            Dialect::Plain | Dialect::OpenAi | Dialect::OpenAiReasoning => Ok(None),
         }
     })
     .await;
     match counted {
         Ok(Ok(Some(tokens))) => return tokens,
         Ok(Ok(None)) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "the model server does not count"),
-        Err(_) => tracing::debug!("the model server does not count in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "the model server did not count the tokens"),
+        Err(_) => tracing::debug!("the model server did not count the tokens in time"),
     }
     estimate(prompt, client.options.bytes_per_token)
 }
 
-/// Too many rather than too few, as long as no token has fewer bytes than that.
+/// Overestimates, as long as no token has fewer than `bytes_per_token` bytes.
 pub(super) fn estimate(prompt: &Prompt, bytes_per_token: u32) -> u32 {
     let message = |text: &String| (text.len() as u64).div_ceil(bytes_per_token.into()) + TEMPLATE_TOKENS;
-    let tokens: u64 = prompt.messages.iter().map(|said| message(&said.content)).sum();
+    let tokens: u64 = prompt.messages.iter().map(|one| message(&one.content)).sum();
     u32::try_from(tokens + TEMPLATE_TOKENS).unwrap_or(u32::MAX)
 }
 
 async fn llama(client: &Client, prompt: &Prompt) -> Result<u32, UpstreamError> {
     #[derive(Deserialize)]
-    struct Applied {
+    struct Template {
         prompt: String,
     }
     #[derive(Deserialize)]
     struct Tokenized {
         tokens: Vec<IgnoredAny>,
     }
-    let applied: Applied = ask(client, "/apply-template", &json!({"messages": messages(prompt)})).await?;
+    let applied: Template = ask(client, "/apply-template", &json!({"messages": messages(prompt)})).await?;
     let text = json!({"content": applied.prompt, "add_special": true, "parse_special": true});
     let tokenized: Tokenized = ask(client, "/tokenize", &text).await?;
     Ok(u32::try_from(tokenized.tokens.len()).unwrap_or(u32::MAX))
@@ -84,7 +85,7 @@ async fn ask<T: for<'de> Deserialize<'de>>(
     let uri = client.options.base.beside(path)?;
     let body = Bytes::from(request.to_string());
     let answer = client.exchange(&uri, &body, ONCE).await?;
-    serde_json::from_slice(&answer).map_err(|_| UpstreamError::Unreadable("it is no count of tokens"))
+    serde_json::from_slice(&answer).map_err(|_| UpstreamError::Unreadable("it is not a token count"))
 }
 
 #[cfg(test)]

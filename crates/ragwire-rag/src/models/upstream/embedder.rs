@@ -1,39 +1,36 @@
-//! Vectors from `…/embeddings`: texts in batches, vectors in the order of the texts, each of length 1.
+//! Vectors from `…/embeddings`: texts in batches, one vector of length 1 for each, in order.
 
 use bytes::Bytes;
 use http::Uri;
 use serde::{Deserialize, Serialize};
 
 use super::client::Client;
-use super::error::{Asked, UpstreamError};
+use super::error::{RequestSize, UpstreamError};
 use super::options::UpstreamOptions;
 use crate::models::{Boxed, Embed, ModelError, Side, normalize};
 
-/// What is embedded to find out how long a vector is.
+/// The text that is embedded to find out the length of a vector.
 const PROBE: &str = "dimensions";
-/// Longest vector that is taken: four times that of the largest models.
+/// Number of dimensions of the longest vector that is accepted: four times that of the largest
+/// models.
 const MAX_DIMENSIONS: usize = 32_768;
 
-/// What an embedding model wants of its texts.
+/// What an embedding model expects of its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddingOptions {
-    /// Stands before what is searched for; E5 wants `query: `.
+    /// Prefix of queries; E5 expects `query: `. Default: empty.
     pub query_prefix: String,
-    /// Stands before what is found; E5 wants `passage: `.
+    /// Prefix of passages; E5 expects `passage: `. Default: empty.
     pub passage_prefix: String,
-    /// Bytes of a text that are sent, its prefix included; the rest is cut. A model never has more tokens for a text than that has bytes, so
-    /// with its context here (512 for many small ones) no text is refused, and with twice that hardly any.
+    /// Length in bytes to which a text, including its prefix, is truncated. Default: 8,000, within
+    /// the 8,191 tokens that OpenAI's models take whatever the text: a text never has more tokens
+    /// than bytes. Set it to the model's context (512 for many small models) and no text is
+    /// refused; with twice that, hardly any is.
     pub max_text_bytes: usize,
-    /// Texts of one request.
+    /// Number of texts in one request. Default: 32, the default limit of TGI's embedding server;
+    /// larger batches gain little.
     pub batch: usize,
-}
-
-impl EmbeddingOptions {
-    /// 8,000: within the 8,191 tokens that OpenAI's models take, whatever the text.
-    pub const MAX_TEXT_BYTES: usize = 8_000;
-    /// 32: what TGI's embedding server takes unless told otherwise; larger ones gain little.
-    pub const BATCH: usize = 32;
 }
 
 impl Default for EmbeddingOptions {
@@ -41,8 +38,8 @@ impl Default for EmbeddingOptions {
         Self {
             query_prefix: String::new(),
             passage_prefix: String::new(),
-            max_text_bytes: Self::MAX_TEXT_BYTES,
-            batch: Self::BATCH,
+            max_text_bytes: 8_000,
+            batch: 32,
         }
     }
 }
@@ -57,14 +54,16 @@ pub struct UpstreamEmbedder {
 }
 
 impl UpstreamEmbedder {
-    /// Embeds one short text, to find out how long vectors are.
+    /// Connects to the model, and embeds one short text to find out the length of its vectors.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future closes the connection.
     ///
     /// # Errors
     ///
-    /// [`UpstreamError`]: the options, or whatever the server fails with. [`UpstreamError::Setting`] where a batch has no texts or a text no bytes.
+    /// [`UpstreamError`] for invalid options and failures of the server. [`UpstreamError::Setting`]
+    /// if a batch has no texts or a text no bytes.
     pub async fn connect(
         options: UpstreamOptions,
         embedding: EmbeddingOptions,
@@ -85,7 +84,7 @@ impl UpstreamEmbedder {
         Ok(embedder)
     }
 
-    /// The text as it is sent.
+    /// Prefixes and truncates a text.
     fn cut(&self, side: Side, text: &str) -> String {
         let prefix = match side {
             Side::Query => &self.options.query_prefix,
@@ -102,7 +101,8 @@ impl UpstreamEmbedder {
             input: texts,
             encoding_format: "float",
         };
-        let body = serde_json::to_vec(&request).map_err(|_| UpstreamError::Setting("a text is no json"))?;
+        let body = serde_json::to_vec(&request)
+            .map_err(|_| UpstreamError::Setting("a text cannot be written as json"))?;
         if body.len() > options.limits.request {
             return Err(UpstreamError::TooLarge {
                 what: "the body of the request",
@@ -114,26 +114,29 @@ impl UpstreamEmbedder {
             .exchange(&self.uri, &Bytes::from(body), options.retry)
             .await?;
         let answer: Answer = serde_json::from_slice(&answer)
-            .map_err(|_| UpstreamError::Unreadable("it is no list of vectors"))?;
+            .map_err(|_| UpstreamError::Unreadable("it is not a list of vectors"))?;
         self.vectors(answer, texts.len())
     }
 
-    /// The vectors by their index, every one there, usable, and as long as all others.
+    /// Sorts the vectors by their index, and checks that all are present, usable and of the same
+    /// length.
     fn vectors(&self, answer: Answer, texts: usize) -> Result<Vec<Vec<f32>>, UpstreamError> {
         let mut vectors = vec![Vec::new(); texts];
         for Entry { index, mut embedding } in answer.data {
-            let place = vectors
+            let vector = vectors
                 .get_mut(index)
-                .filter(|place| place.is_empty())
+                .filter(|vector| vector.is_empty())
                 .ok_or(UpstreamError::Unreadable("a vector belongs to no text"))?;
             if embedding.is_empty() || embedding.len() > MAX_DIMENSIONS {
                 return Err(UpstreamError::Unreadable("a vector has no usable length"));
             }
             if !embedding.iter().all(|value| value.is_finite()) {
-                return Err(UpstreamError::Unreadable("a vector has a number that is none"));
+                return Err(UpstreamError::Unreadable(
+                    "a vector has a value that is not a number",
+                ));
             }
             normalize(&mut embedding);
-            *place = embedding;
+            *vector = embedding;
         }
         let length = match self.dimensions {
             0 => vectors.first().map_or(0, Vec::len),
@@ -158,7 +161,8 @@ impl Embed for UpstreamEmbedder {
         self.dimensions
     }
 
-    /// In batches, one after the other: the server computes on one at a time in any case. A vector of zeros stays one.
+    /// Sends batches one after the other, since the server computes one at a time anyway. A zero
+    /// vector is unchanged.
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
         Box::pin(async move {
             let mut vectors = Vec::with_capacity(texts.len());
@@ -168,7 +172,7 @@ impl Embed for UpstreamEmbedder {
                     Ok(more) => vectors.extend(more),
                     Err(error) => {
                         tracing::warn!(code = error.code(), error = %super::chain(&error), "the embedding server failed");
-                        return Err(error.told(false, &self.asked(&batch)));
+                        return Err(error.into_model_error(false, &self.request_size(&batch)));
                     }
                 }
             }
@@ -176,17 +180,17 @@ impl Embed for UpstreamEmbedder {
         })
     }
 
-    /// This protocol has one vector for a text.
+    /// Not supported: this protocol has one vector for each text.
     fn embed_tokens(&self, _: Side, _: Vec<String>) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
         Box::pin(async { Err(ModelError::Unsupported("vectors of tokens, over this protocol")) })
     }
 }
 
 impl UpstreamEmbedder {
-    fn asked(&self, batch: &[String]) -> Asked {
+    fn request_size(&self, batch: &[String]) -> RequestSize {
         let options = &self.client.options;
         let longest = batch.iter().map(String::len).max().unwrap_or_default();
-        Asked {
+        RequestSize {
             prompt_tokens: u32::try_from(longest).unwrap_or(u32::MAX),
             max_tokens: 0,
             context_tokens: options.context_tokens,

@@ -1,4 +1,4 @@
-//! The API key: a value that goes into one header and shows nowhere else.
+//! The API key: a value that is sent in one header and shown nowhere else.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,19 +7,22 @@ use http::HeaderValue;
 
 use super::error::UpstreamError;
 
-/// Longest key in bytes: signed tokens of gateways have some thousand, and hyper's servers take heads of 16 KiB at most.
+/// Length in bytes of the longest key: signed tokens of gateways have a few thousand, and hyper's
+/// servers take heads of at most 16 KiB.
 const MAX_KEY_BYTES: usize = 8 * 1024;
 
-/// An API key. It has no `Display` and no serialisation, and its `Debug` shows none of it; the header that it goes into is marked as sensitive.
+/// An API key. It implements neither `Display` nor serialization, its `Debug` hides it, and the
+/// header with it is marked as sensitive.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(Arc<str>);
 
 impl ApiKey {
-    /// Takes a key without the white space around it, as a line of a file has it.
+    /// Takes a key, and trims it, so that it may come from a line of a file.
     ///
     /// # Errors
     ///
-    /// [`UpstreamError::Key`] where it is empty, longer than 8 KiB, or has other than visible ASCII characters. The error does not repeat it.
+    /// [`UpstreamError::Key`] if it is empty, longer than 8 KiB, or contains other than visible
+    /// ASCII characters. The error does not contain the key.
     pub fn new(key: impl AsRef<str>) -> Result<Self, UpstreamError> {
         let key = key.as_ref().trim();
         let refused = if key.is_empty() {
@@ -27,22 +30,22 @@ impl ApiKey {
         } else if key.len() > MAX_KEY_BYTES {
             Some("it is longer than 8 KiB")
         } else if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            Some("it has characters that no header takes")
+            Some("it has characters that are not allowed in a header")
         } else {
             None
         };
         refused.map_or_else(|| Ok(Self(key.into())), |reason| Err(UpstreamError::Key(reason)))
     }
 
-    /// `Bearer …`, as every server of this protocol takes it.
+    /// The header `Bearer …`, as every server of this protocol expects it.
     pub(super) fn header(&self) -> Result<HeaderValue, UpstreamError> {
         let mut header = HeaderValue::try_from(format!("Bearer {}", self.0))
-            .map_err(|_| UpstreamError::Key("it has characters that no header takes"))?;
+            .map_err(|_| UpstreamError::Key("it has characters that are not allowed in a header"))?;
         header.set_sensitive(true);
         Ok(header)
     }
 
-    /// The text without the key in it.
+    /// Removes the key from a text.
     pub(super) fn redact(&self, text: &str) -> String {
         text.replace(&*self.0, "(key)")
     }

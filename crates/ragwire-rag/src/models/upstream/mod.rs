@@ -1,4 +1,5 @@
-//! Answers and vectors from any server that speaks OpenAI's protocol: vLLM, llama.cpp's server, Ollama, TGI, OpenAI itself.
+//! Answers and vectors from any server with OpenAI's protocol: vLLM, llama.cpp's server, Ollama,
+//! TGI, OpenAI itself.
 //!
 //! ```no_run
 //! # use ragwire_rag::models::{LanguageModel, ModelError, Prompt};
@@ -17,25 +18,28 @@
 //! # }
 //! ```
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `options` | where the server is, which fields it knows, bounds and times |
-//! | `key` | a key that shows nowhere |
-//! | `request` | a prompt as a body |
+//! | `options` | address, dialect, limits and timeouts |
+//! | `key` | the API key |
+//! | `request` | a prompt as a request body |
 //! | `client` | one request and one response, within bounds |
-//! | `answer` | the text out of the bytes of a response |
-//! | `retry` | when it is asked again |
-//! | `count` | how many tokens a prompt has |
+//! | `answer` | the text from the bytes of a response |
+//! | `retry` | when a request is repeated |
+//! | `count` | the tokens of a prompt |
 //! | `embedder` | vectors |
-//! | `error` | what goes wrong, and what a pipeline is told of it |
+//! | `error` | errors of a server, and those that a pipeline sees |
+//! | `error_body` | what a server says about an error |
 //!
-//! It knows no pipeline and no store. What a server says of an error goes to logs, never to a reader.
+//! This module knows neither a pipeline nor a store. A server's error message goes to logs, never
+//! to a reader.
 
 mod answer;
 mod client;
 mod count;
 mod embedder;
 mod error;
+mod error_body;
 mod key;
 mod options;
 mod request;
@@ -55,7 +59,7 @@ use tokio::sync::mpsc;
 
 use self::answer::{Answer, Step};
 use self::client::{Client, Deadline};
-use self::error::Asked;
+use self::error::RequestSize;
 use self::retry::Trouble;
 use crate::models::{Boxed, Finished, Generation, LanguageModel, ModelError, Piece, Prompt};
 
@@ -65,22 +69,39 @@ pub use self::key::ApiKey;
 pub use self::options::{Dialect, UpstreamLimits, UpstreamOptions, UpstreamTimeouts};
 pub use self::retry::Retry;
 
-/// How long the numbers and `[DONE]` may come after the reason of the end: the text is whole, and there is nothing left to compute.
+/// How long numbers and `[DONE]` may take after the end of the text: there is nothing left to
+/// compute.
 const AFTER_END: Duration = Duration::from_secs(5);
-/// How long the last bytes of a response may take after `[DONE]`; without them its connection cannot serve the next request.
+/// How long the last bytes of a response may take after `[DONE]`. Without them its connection
+/// cannot be reused.
 const LAST_BYTES: Duration = Duration::from_secs(1);
 
 /// A language model behind a server. Clones and tasks share its connections.
 ///
-/// - **Retries** happen before the first text only, as [`Retry`] says. An answer that breaks off after it is [`ModelError::Failed`]; an answer is
-///   whole only if the server said so (a `finish_reason`, or `[DONE]`).
-/// - **Thoughts** of reasoning models (`reasoning_content`, `reasoning`) are no part of the answer. Where a server leaves them in the text
-///   (`<think>`), they are text.
-/// - **Dropping** a [`Generation`] closes its connection, which is how these servers learn that nobody reads.
-/// - **Errors**: [`ModelError::Busy`] after 429, [`Overflow`](ModelError::Overflow) where the server says so, [`Unavailable`](ModelError::Unavailable)
-///   for a server that is not there, refuses the key, or knows no such model or route, [`Failed`](ModelError::Failed) for the rest. The source is
-///   an [`UpstreamError`].
-/// - **Times**: what the server measured (llama.cpp's `timings`), else none.
+/// - **Retries** happen only before the first text, as [`Retry`] says. An answer that breaks off
+///   later is [`ModelError::Failed`]. An answer is complete only if the server says so (with a
+///   `finish_reason` or `[DONE]`).
+/// - **Reasoning** (`reasoning_content`, `reasoning`) is not part of the answer. If a server leaves
+///   it in the text (`<think>`), it is text.
+/// - **Dropping** a [`Generation`] closes its connection, which is how these servers learn that the
+///   answer is no longer needed.
+/// - **Errors**: [`ModelError::Busy`] after 429; [`Overflow`](ModelError::Overflow) if the server
+///   says so; [`Unavailable`](ModelError::Unavailable) if the server cannot be reached, rejects the
+///   key, or does not know the model or route; [`Failed`](ModelError::Failed) for the rest. The
+///   source is an [`UpstreamError`].
+/// - **Times** are those that the server measured (llama.cpp's `timings`), otherwise absent.
+///
+/// ```no_run
+/// # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+/// use ragwire_rag::models::upstream::{Upstream, UpstreamOptions};
+/// use ragwire_rag::models::{LanguageModel, Prompt};
+///
+/// let model = Upstream::new(UpstreamOptions::new("http://127.0.0.1:11434/v1", "qwen3:8b")?)?;
+/// let (text, summary) = model.generate(Prompt::user("Why is the sky blue?")).whole().await?;
+/// println!("{text} ({:?} tokens)", summary.answer_tokens);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Upstream {
     shared: Arc<Shared>,
@@ -93,7 +114,7 @@ struct Shared {
 }
 
 impl Upstream {
-    /// A model of a server. It connects to nothing yet.
+    /// A model of a server. Does not connect yet.
     ///
     /// # Errors
     ///
@@ -116,15 +137,17 @@ impl LanguageModel for Upstream {
         self.shared.client.options.context_tokens
     }
 
-    /// Exact for [`Dialect::LlamaCpp`] and [`Dialect::Vllm`], as long as the server counts within 5 seconds. Else an estimate: a token for every
-    /// [`UpstreamOptions::bytes_per_token`] bytes of each message, and 8 for each message and for the whole, which is what templates put around
-    /// them. It is too high for prose. Where a text has more tokens than that, the server says so, and the generation fails with
-    /// [`ModelError::Overflow`].
+    /// Counts exactly with [`Dialect::LlamaCpp`] and [`Dialect::Vllm`], if the server answers
+    /// within 5 seconds. Otherwise estimates: one token for every
+    /// [`UpstreamOptions::bytes_per_token`] bytes of each message, plus 8 for each message and 8
+    /// for the whole, which covers the templates. The estimate is too high for prose. If a text has
+    /// more tokens, the server says so and the generation fails with [`ModelError::Overflow`].
     fn count_tokens<'a>(&'a self, prompt: &'a Prompt) -> Boxed<'a, Result<u32, ModelError>> {
         Box::pin(async { Ok(count::tokens(&self.shared.client, prompt).await) })
     }
 
-    /// Begins to write, in a task of its own on the runtime that it is called on; without one it fails at once.
+    /// Starts to write in a task on the current tokio runtime. Without a runtime the generation
+    /// fails at once.
     fn generate(&self, prompt: Prompt) -> Generation {
         let body = match request::body(&self.shared.client.options, &prompt) {
             Ok(body) => body,
@@ -133,14 +156,14 @@ impl LanguageModel for Upstream {
         let Ok(runtime) = Handle::try_current() else {
             return Generation::failed(ModelError::Unavailable(Some("there is no tokio runtime".into())));
         };
-        let asked = Asked {
+        let request = RequestSize {
             prompt_tokens: count::estimate(&prompt, self.shared.client.options.bytes_per_token),
             max_tokens: prompt.max_tokens,
             context_tokens: self.context_tokens(),
         };
         let (sender, generation) = Generation::channel();
         let shared = Arc::clone(&self.shared);
-        // It ends with its generation: by itself, or when that is dropped.
+        // The task ends with its generation: by itself, or when the generation is dropped.
         runtime.spawn(async move {
             let mut writing = Writing {
                 client: &shared.client,
@@ -149,7 +172,7 @@ impl LanguageModel for Upstream {
             };
             let written = match select(pin!(sender.closed()), pin!(writing.write(&shared.chat, &body))).await
             {
-                // Nobody reads any more. What was under way is dropped, and its connection with it.
+                // The reader is gone. Dropping the work closes its connection.
                 Either::Left(_) => return,
                 Either::Right((written, _)) => written,
             };
@@ -157,11 +180,11 @@ impl LanguageModel for Upstream {
                 Ok((finished, rest)) => {
                     let _ = sender.send(Piece::Finished(finished)).await;
                     drop(sender);
-                    give_back(&shared.client, rest).await;
+                    drain(&shared.client, rest).await;
                 }
                 Err(error) => {
                     tracing::warn!(code = error.code(), error = %chain(&error), "the model server failed");
-                    let failed = error.told(writing.begun, &asked);
+                    let failed = error.into_model_error(writing.begun, &request);
                     let _ = sender.send(Piece::Failed(failed)).await;
                 }
             }
@@ -170,16 +193,16 @@ impl LanguageModel for Upstream {
     }
 }
 
-/// One generation.
+/// A generation in progress.
 struct Writing<'a> {
     client: &'a Client,
     sender: &'a mpsc::Sender<Piece>,
-    /// Whether there was text: from then on nothing is tried again.
+    /// Whether text was sent: from then on nothing is retried.
     begun: bool,
 }
 
 impl Writing<'_> {
-    /// All attempts. The body that comes with the end has nothing more to say.
+    /// Makes all attempts. Returns the rest of the body, which contains nothing of interest.
     async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(Finished, Incoming), UpstreamError> {
         let options = &self.client.options;
         let total = Deadline::new(options.timeouts.total, Wait::Total);
@@ -193,7 +216,7 @@ impl Writing<'_> {
             let Some(pause) = pause else {
                 return Err(trouble.error);
             };
-            tracing::debug!(error = %chain(&trouble.error), ?pause, "the model server is asked again");
+            tracing::debug!(error = %chain(&trouble.error), ?pause, "retrying the model server");
             total.wait(tokio::time::sleep(pause)).await?;
             attempt += 1;
         }
@@ -222,7 +245,7 @@ impl Writing<'_> {
         Ok((finished, body))
     }
 
-    /// Reads events up to the end of the answer.
+    /// Reads events until the end of the answer.
     async fn stream(
         &mut self,
         body: &mut Incoming,
@@ -248,7 +271,7 @@ impl Writing<'_> {
             }
             match self.client.data(body, deadline).await {
                 Ok(Some(bytes)) => answer.feed(&bytes),
-                // Only numbers are missing.
+                // Only the numbers are missing.
                 Ok(None) | Err(_) if ended => return Ok(()),
                 Ok(None) => return Err(UpstreamError::Broken(None)),
                 Err(error) => return Err(error),
@@ -259,15 +282,15 @@ impl Writing<'_> {
     async fn send(&mut self, step: Step, total: Deadline) -> Result<(), UpstreamError> {
         if let Step::Text(text) = step {
             self.begun = true;
-            // Nobody reads any more: the task is about to be told so.
+            // If the reader is gone, the task is about to end.
             let _ = total.wait(self.sender.send(Piece::Text(text))).await?;
         }
         Ok(())
     }
 }
 
-/// Whether the response is a stream of events or one JSON object; anything else (a page of a proxy) is neither. Without a type it is what was
-/// asked for.
+/// Returns `true` for a stream of events, `false` for a JSON object, and an error for anything
+/// else, such as a proxy's page. Without a content type the response is what was requested.
 fn is_stream(response: &Response<Incoming>) -> Result<bool, UpstreamError> {
     let Some(kind) = response.headers().get(CONTENT_TYPE) else {
         return Ok(true);
@@ -283,13 +306,13 @@ fn is_stream(response: &Response<Incoming>) -> Result<bool, UpstreamError> {
     }
 }
 
-/// Reads what is left after the end, so that the connection can serve the next request.
-async fn give_back(client: &Client, mut body: Incoming) {
+/// Reads the rest of a body, so that the connection can be reused.
+async fn drain(client: &Client, mut body: Incoming) {
     let deadline = Deadline::new(LAST_BYTES, Wait::Idle);
     while let Ok(Some(_)) = client.data(&mut body, deadline).await {}
 }
 
-/// An error with what is behind it, for logs.
+/// An error with its sources, for logs.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut whole = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! Where a server is, what it understands, and how much of it is taken. It connects to nothing.
+//! Where a server is, what it supports, and its limits and timeouts. Nothing here connects to it.
 
 use std::time::Duration;
 
@@ -12,103 +12,89 @@ use super::error::UpstreamError;
 use super::key::ApiKey;
 use super::retry::Retry;
 
-/// Which fields a server knows beside those that all of them do. An unknown field is refused by some and passed over by others, so nothing is
-/// sent on a guess: what a dialect has no field for is [`Unsupported`](crate::models::ModelError::Unsupported).
+/// The request fields that a server supports in addition to the common ones. Servers reject or
+/// ignore unknown fields, so nothing is sent on a guess: what a dialect has no field for is
+/// [`Unsupported`](crate::models::ModelError::Unsupported).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// What every server of this protocol takes, Ollama, TGI, SGLang, LM Studio and gateways among them: `max_tokens`, `temperature`, `top_p`, `seed`,
-    /// `stop`, and `response_format` for JSON. No grammars, no `top_k`, `min_p` or repeat penalty: there the server's own settings hold.
+    /// The fields of every server with this protocol, including Ollama, TGI, SGLang, LM Studio and
+    /// gateways: `max_tokens`, `temperature`, `top_p`, `seed`, `stop`, and `response_format` for
+    /// JSON. For `top_k`, `min_p` and the repeat penalty the server's own settings apply.
     #[default]
     Plain,
-    /// OpenAI itself: as [`Plain`](Self::Plain), with `max_completion_tokens`, since its newer models refuse `max_tokens`, and at most 4 stop texts.
+    /// OpenAI: as [`Plain`](Self::Plain), with `max_completion_tokens`, because its newer models
+    /// refuse `max_tokens`, and with at most 4 stop texts.
     OpenAi,
-    /// The reasoning models of OpenAI: as [`OpenAi`](Self::OpenAi), without `temperature` and `top_p`, which they refuse. How tokens are chosen is
-    /// theirs to decide, so [`Sampling`](crate::models::Sampling) is passed over, but for the seed.
+    /// OpenAI's reasoning models: as [`OpenAi`](Self::OpenAi), without `temperature` and `top_p`,
+    /// which they refuse. They choose tokens on their own, so [`Sampling`](crate::models::Sampling)
+    /// is ignored except for the seed.
     OpenAiReasoning,
-    /// llama.cpp's server: all of [`Sampling`](crate::models::Sampling), GBNF in the field `grammar`, and exact token counts (`/apply-template`
-    /// and `/tokenize`).
+    /// llama.cpp's server: all of [`Sampling`](crate::models::Sampling), and exact token counts
+    /// (`/apply-template` and `/tokenize`).
     LlamaCpp,
-    /// vLLM from 0.12 on: all of [`Sampling`](crate::models::Sampling), GBNF in `structured_outputs.grammar` (its backend `xgrammar` reads that),
-    /// and exact token counts (`/tokenize`).
+    /// vLLM: all of [`Sampling`](crate::models::Sampling), and exact token counts (`/tokenize`).
     Vllm,
-    /// vLLM before 0.12, which took a grammar in `guided_grammar`.
-    VllmGuided,
 }
 
-/// Bounds on what a server sends and is sent, in bytes.
+/// Limits on what is sent to a server and read from it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamLimits {
-    /// Largest body of a request.
+    /// Largest body of a request. Default: 16 MiB, a million tokens of escaped text.
     pub request: usize,
-    /// Largest line and largest event of a stream.
+    /// Largest line and largest event of a stream. Default: 1 MiB, the limit of this crate's own
+    /// streams.
     pub event: usize,
-    /// Longest text of an answer.
+    /// Longest text of an answer. Default: 4 MiB, a million tokens: a longer answer comes from a
+    /// model that does not stop.
     pub text: usize,
-    /// Largest body that comes in one piece: an answer of a server that does not stream, vectors, token counts.
+    /// Largest body that comes in one piece: an answer of a server that does not stream, vectors,
+    /// token counts. Default: 32 MiB, six times 64 vectors of 4,096 numbers with 20 digits each.
     pub body: usize,
-}
-
-impl UpstreamLimits {
-    /// 16 MiB: a million tokens of text, escaped.
-    pub const REQUEST: usize = 16 << 20;
-    /// As much as an event of our own streams.
-    pub const EVENT: usize = 1024 * 1024;
-    /// 4 MiB: a million tokens. What is longer is a model that does not stop.
-    pub const TEXT: usize = 4 << 20;
-    /// 32 MiB: 64 vectors of 4,096 numbers, each of 20 digits, six times.
-    pub const BODY: usize = 32 << 20;
 }
 
 impl Default for UpstreamLimits {
     fn default() -> Self {
         Self {
-            request: Self::REQUEST,
-            event: Self::EVENT,
-            text: Self::TEXT,
-            body: Self::BODY,
+            request: 16 << 20,
+            event: 1 << 20,
+            text: 4 << 20,
+            body: 32 << 20,
         }
     }
 }
 
-/// How long a server is waited for.
+/// How long to wait for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamTimeouts {
-    /// One attempt to connect. It counts as not reached, and is tried again.
+    /// One attempt to connect. A timeout counts as unreachable and is retried. Default: 5 seconds;
+    /// a TCP connection around the world takes half a second.
     pub connect: Duration,
-    /// From a request to the first event of its answer: the head alone, comments and keep-alives are none.
+    /// From the request to the first event of its answer; the head alone, comments and keep-alives
+    /// do not count. Default: 2 minutes, because a local server loads its model, or reads a long
+    /// prompt on a CPU, before it responds.
     pub first: Duration,
-    /// Between two events.
+    /// Between two events. Default: 1 minute; the slowest usable model writes a token each second.
     pub idle: Duration,
-    /// The whole, with all attempts and the time that the reader of the generation takes.
+    /// The whole request, including all attempts and the time that the reader of the generation
+    /// takes. Default: 10 minutes, as for a turn.
     pub total: Duration,
-}
-
-impl UpstreamTimeouts {
-    /// 5 seconds: a TCP connection around the world takes half of one.
-    pub const CONNECT: Duration = Duration::from_secs(5);
-    /// 2 minutes: a local server loads its model, or reads a long prompt on a CPU, before it says anything.
-    pub const FIRST: Duration = Duration::from_secs(120);
-    /// 1 minute: the slowest model that anybody reads writes a token each second.
-    pub const IDLE: Duration = Duration::from_secs(60);
-    /// 10 minutes: as a turn.
-    pub const TOTAL: Duration = Duration::from_secs(600);
 }
 
 impl Default for UpstreamTimeouts {
     fn default() -> Self {
         Self {
-            connect: Self::CONNECT,
-            first: Self::FIRST,
-            idle: Self::IDLE,
-            total: Self::TOTAL,
+            connect: Duration::from_secs(5),
+            first: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+            total: Duration::from_secs(600),
         }
     }
 }
 
-/// Where a server is, and how it is asked.
+/// Where a server is, and how requests are made.
 #[derive(Debug, Clone)]
 pub struct UpstreamOptions {
     pub(super) base: Base,
@@ -124,18 +110,14 @@ pub struct UpstreamOptions {
 }
 
 impl UpstreamOptions {
-    /// Tokens of a context where nobody says more: what servers give a model without being told.
-    pub const CONTEXT_TOKENS: u32 = 8_192;
-    /// Bytes of text that an estimate takes for one token. English has four, program text three, Chinese two to three; text without words (digits,
-    /// base64) and scripts that the model has hardly seen have less, down to one.
-    pub const BYTES_PER_TOKEN: u32 = 2;
-
-    /// A server whose routes are below `base` (`http://127.0.0.1:8000/v1`, `https://api.openai.com/v1`), and the name it has for the model.
+    /// Options for the server with the routes below `base` (`http://127.0.0.1:8000/v1`,
+    /// `https://api.openai.com/v1`), and its name for the model.
     ///
     /// # Errors
     ///
-    /// [`UpstreamError::Url`] where it is no plain `http://` or `https://` address: no user and password (a key goes to [`key`](Self::key)), no
-    /// query, no fragment. [`UpstreamError::Setting`] where the model has no name.
+    /// [`UpstreamError::Url`] if `base` is not a plain `http://` or `https://` address: user and
+    /// password (a key goes to [`key`](Self::key)), query and fragment are not allowed.
+    /// [`UpstreamError::Setting`] if the model's name is empty.
     pub fn new(base: &str, model: impl Into<String>) -> Result<Self, UpstreamError> {
         let model = model.into();
         if model.trim().is_empty() {
@@ -146,8 +128,8 @@ impl UpstreamOptions {
             model,
             key: None,
             dialect: Dialect::default(),
-            context_tokens: Self::CONTEXT_TOKENS,
-            bytes_per_token: Self::BYTES_PER_TOKEN,
+            context_tokens: 8_192,
+            bytes_per_token: 2,
             limits: UpstreamLimits::default(),
             timeouts: UpstreamTimeouts::default(),
             retry: Retry::default(),
@@ -155,85 +137,90 @@ impl UpstreamOptions {
         })
     }
 
-    /// Sets the key, which is sent as `Authorization: Bearer …`. Over `http://` everybody on the way can read it.
+    /// Sets the key, which is sent as `Authorization: Bearer …`. With `http://`, anyone on the
+    /// network path can read it.
     #[must_use]
     pub fn key(mut self, key: ApiKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Sets which fields the server knows.
+    /// Sets the request fields that the server supports. Default: [`Dialect::Plain`].
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.dialect = dialect;
         self
     }
 
-    /// Sets the tokens that prompt and answer may have together; at least 1.
+    /// Sets the number of tokens that prompt and answer may have together; at least 1. Default:
+    /// 8,192.
     #[must_use]
     pub fn context_tokens(mut self, tokens: u32) -> Self {
         self.context_tokens = tokens.max(1);
         self
     }
 
-    /// Sets how many bytes of text are estimated as one token, where the server does not count; 1 is never too few for a vocabulary of bytes.
+    /// Sets how many bytes of text are estimated as one token if the server does not count; at
+    /// least 1. Default: 2. English has four bytes per token, program text three, Chinese two to
+    /// three; text without words (digits, base64) and scripts that the model hardly knows have
+    /// fewer, down to one.
     #[must_use]
     pub fn bytes_per_token(mut self, bytes: u32) -> Self {
         self.bytes_per_token = bytes.max(1);
         self
     }
 
-    /// Sets the bounds on what is sent and read.
+    /// Sets the limits on what is sent and read.
     #[must_use]
     pub fn limits(mut self, limits: UpstreamLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how long the server is waited for.
+    /// Sets how long to wait for the server.
     #[must_use]
     pub fn timeouts(mut self, timeouts: UpstreamTimeouts) -> Self {
         self.timeouts = timeouts;
         self
     }
 
-    /// Sets how often and when it is asked again.
+    /// Sets how often and when a request is repeated.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Trusts the certificate authorities of a PEM file, and no others, for `https://`. Otherwise Mozilla's list is trusted as it was when this
-    /// crate was built; the system's store is not read.
+    /// Trusts the certificate authorities of a PEM file, and no others, for `https://`. By default
+    /// Mozilla's list is trusted, as of the build of this crate; the system's store is not read.
     ///
     /// # Errors
     ///
-    /// [`UpstreamError::Certificates`]
+    /// [`UpstreamError::Certificates`] if the file contains no valid certificate.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, UpstreamError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| UpstreamError::Certificates("they are no pem"))?;
+            let certificate = certificate.map_err(|_| UpstreamError::Certificates("the file is not pem"))?;
             roots
                 .add(certificate)
-                .map_err(|_| UpstreamError::Certificates("one is no certificate"))?;
+                .map_err(|_| UpstreamError::Certificates("an entry is not a certificate"))?;
         }
         if roots.is_empty() {
-            return Err(UpstreamError::Certificates("there are none"));
+            return Err(UpstreamError::Certificates("the file has no certificates"));
         }
         self.roots = Some(roots);
         Ok(self)
     }
 }
 
-/// The address that all routes are below, without a slash at its end.
+/// The address of the routes, without a trailing slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Base(String);
 
 impl Base {
     fn new(text: &str) -> Result<Self, UpstreamError> {
         let text = text.trim().trim_end_matches('/');
-        // `http::Uri` drops a fragment without a word.
+        // `http::Uri` silently drops a fragment.
         if text.contains(['#', '?']) {
             return Err(UpstreamError::Url("it has a query or a fragment"));
         }
@@ -245,20 +232,20 @@ impl Base {
         }
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err(UpstreamError::Url("a user or a password stands in it"));
+            return Err(UpstreamError::Url("it contains a user or a password"));
         }
         let host = uri.host().unwrap_or_default();
         if host.is_empty() {
             return Err(UpstreamError::Url("it has no host"));
         }
-        // `http::Uri` takes any digits behind the colon.
+        // `http::Uri` accepts any digits after the colon.
         if authority.len() > host.len() && uri.port_u16().is_none() {
-            return Err(UpstreamError::Url("its port is none"));
+            return Err(UpstreamError::Url("its port is not a number up to 65535"));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// A route below it.
+    /// A route below the address.
     pub(super) fn route(&self, path: &str) -> Result<Uri, UpstreamError> {
         let whole = format!("{}{path}", self.0);
         whole
@@ -266,7 +253,7 @@ impl Base {
             .map_err(|_| UpstreamError::Url("write http://host:port/v1 or https://host/v1"))
     }
 
-    /// A route beside `/v1`, where llama.cpp and vLLM have those that OpenAI does not.
+    /// A route beside `/v1`, where llama.cpp and vLLM have their own routes.
     pub(super) fn beside(&self, path: &str) -> Result<Uri, UpstreamError> {
         let root = self.0.strip_suffix("/v1").unwrap_or(&self.0);
         Self(root.to_owned()).route(path)
@@ -335,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_that_are_none() {
+    fn invalid_certificates_are_refused() {
         for pem in [
             "",
             "no pem",

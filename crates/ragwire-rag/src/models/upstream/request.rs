@@ -1,4 +1,5 @@
-//! A prompt as the body of a request, in the fields that a dialect has. It refuses what the dialect cannot say, before anything is sent.
+//! A prompt as the body of a request, with the fields of a dialect. A prompt that the dialect
+//! cannot express is refused before anything is sent.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -7,11 +8,11 @@ use serde_json::Value;
 use super::options::{Dialect, UpstreamOptions};
 use crate::models::{ModelError, Prompt, Sampling, Shape};
 
-/// Most stop texts that OpenAI takes.
+/// Number of stop texts that OpenAI accepts at most.
 const OPENAI_STOPS: usize = 4;
-/// The name that a schema has to have; nobody sees it.
+/// The required name of a schema; it has no effect.
 const SCHEMA_NAME: &str = "answer";
-/// How many tokens the repeat penalty looks back, as [`Sampling`] says.
+/// Number of tokens that the repeat penalty considers, as in [`Sampling`].
 const PENALTY_TOKENS: u32 = 64;
 
 #[derive(Serialize)]
@@ -44,15 +45,9 @@ struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grammar: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured_outputs: Option<StructuredOutputs<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    guided_grammar: Option<&'a str>,
 }
 
-/// A message as the protocol has it; also what token counts are asked for.
+/// A message as the protocol spells it, also in requests for token counts.
 #[derive(Serialize)]
 pub(super) struct Message<'a> {
     role: &'static str,
@@ -77,11 +72,6 @@ struct JsonSchema<'a> {
     schema: &'a Value,
 }
 
-#[derive(Serialize)]
-struct StructuredOutputs<'a> {
-    grammar: &'a str,
-}
-
 pub(super) fn messages(prompt: &Prompt) -> Vec<Message<'_>> {
     prompt
         .messages
@@ -93,18 +83,14 @@ pub(super) fn messages(prompt: &Prompt) -> Vec<Message<'_>> {
         .collect()
 }
 
-/// The body of `POST …/chat/completions`.
+/// Builds the body of `POST …/chat/completions`.
 pub(super) fn body(options: &UpstreamOptions, prompt: &Prompt) -> Result<Bytes, ModelError> {
     check(options, prompt)?;
     let (dialect, sampling) = (options.dialect, &prompt.sampling);
     let openai = matches!(dialect, Dialect::OpenAi | Dialect::OpenAiReasoning);
-    let vllm = matches!(dialect, Dialect::Vllm | Dialect::VllmGuided);
+    let vllm = dialect == Dialect::Vllm;
     let llama = dialect == Dialect::LlamaCpp;
-    let chosen = dialect != Dialect::OpenAiReasoning;
-    let grammar = match &prompt.shape {
-        Shape::Gbnf(grammar) => Some(grammar.as_str()),
-        _ => None,
-    };
+    let has_sampling = dialect != Dialect::OpenAiReasoning;
     let body = Body {
         model: &options.model,
         messages: messages(prompt),
@@ -112,9 +98,9 @@ pub(super) fn body(options: &UpstreamOptions, prompt: &Prompt) -> Result<Bytes, 
         stream_options: StreamOptions { include_usage: true },
         max_tokens: (!openai).then_some(prompt.max_tokens),
         max_completion_tokens: openai.then_some(prompt.max_tokens),
-        temperature: chosen.then_some(sampling.temperature),
-        top_p: chosen.then_some(sampling.top_p),
-        // Also where they ask for nothing: the servers have defaults of their own.
+        temperature: has_sampling.then_some(sampling.temperature),
+        top_p: has_sampling.then_some(sampling.top_p),
+        // Sent even if disabled, because the servers have their own defaults.
         top_k: (llama || vllm).then_some(sampling.top_k),
         min_p: (llama || vllm).then_some(sampling.min_p),
         repeat_penalty: llama.then_some(sampling.repeat_penalty),
@@ -131,16 +117,12 @@ pub(super) fn body(options: &UpstreamOptions, prompt: &Prompt) -> Result<Bytes, 
                     schema,
                 },
             }),
-            _ => None,
+            Shape::Text => None,
         },
-        grammar: grammar.filter(|_| llama),
-        structured_outputs: grammar
-            .filter(|_| dialect == Dialect::Vllm)
-            .map(|grammar| StructuredOutputs { grammar }),
-        guided_grammar: grammar.filter(|_| dialect == Dialect::VllmGuided),
     };
-    // Only strings, numbers that were looked at, and the caller's own JSON.
-    let body = serde_json::to_vec(&body).map_err(|_| ModelError::BadPrompt("it is no json".into()))?;
+    // The body consists of strings, checked numbers, and the caller's own JSON.
+    let body = serde_json::to_vec(&body)
+        .map_err(|_| ModelError::BadPrompt("it cannot be written as json".into()))?;
     if body.len() > options.limits.request {
         let limit = options.limits.request;
         return Err(ModelError::BadPrompt(format!("it has more than {limit} bytes")));
@@ -155,7 +137,7 @@ fn check(options: &UpstreamOptions, prompt: &Prompt) -> Result<(), ModelError> {
         return bad("it is empty");
     }
     if prompt.max_tokens == 0 {
-        return bad("it asks for no token");
+        return bad("it asks for no tokens");
     }
     if prompt.stop.iter().any(String::is_empty) {
         return bad("a stop text is empty");
@@ -181,12 +163,9 @@ fn check(options: &UpstreamOptions, prompt: &Prompt) -> Result<(), ModelError> {
     }
     match &prompt.shape {
         Shape::Json(schema) if !schema.is_object() => {
-            return Err(ModelError::BadShape("a json schema is an object".into()));
+            return Err(ModelError::BadShape("a json schema must be an object".into()));
         }
-        Shape::Gbnf(grammar) if is_blank(grammar) => {
-            return Err(ModelError::BadShape("the grammar is empty".into()));
-        }
-        _ => {}
+        Shape::Json(_) | Shape::Text => {}
     }
     supported(options.dialect, prompt)
 }
@@ -195,11 +174,6 @@ fn supported(dialect: Dialect, prompt: &Prompt) -> Result<(), ModelError> {
     let sampling = &prompt.sampling;
     let openai = matches!(dialect, Dialect::OpenAi | Dialect::OpenAiReasoning);
     if openai || dialect == Dialect::Plain {
-        if matches!(prompt.shape, Shape::Gbnf(_)) {
-            return Err(ModelError::Unsupported(
-                "a grammar, with this dialect of the server",
-            ));
-        }
         let more = sampling.top_k != 0 || sampling.min_p != 0.0 || sampling.repeat_penalty != 1.0;
         if more && dialect != Dialect::OpenAiReasoning {
             return Err(ModelError::Unsupported(

@@ -1,4 +1,5 @@
-//! When a server is asked again: how often, after what pause, and what it says of that itself. It knows no connection.
+//! When a request is repeated: how often, after which pause, and what the server itself says about
+//! that. It knows no connection.
 
 use std::time::Duration;
 
@@ -7,42 +8,42 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 use super::error::UpstreamError;
 
-/// How often a server is asked, and what lies between. Only before the first text, and only after what passes: an attempt to connect that failed, a
-/// connection that broke, 408, 429, 500, 502, 503 and 504.
+/// How often a request is made, and the pauses between attempts. Requests are repeated only before
+/// the first text and only after transient errors: a failed attempt to connect, a broken
+/// connection, 408, 429, 500, 502, 503 and 504.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retry {
-    /// Attempts in all; 1 never asks again.
+    /// Number of attempts in total; 1 disables retries. Default: 3, since transient errors have
+    /// mostly passed by then, and a person is waiting.
     pub attempts: u32,
-    /// The pause after the first attempt. It doubles with each, and half of it is chance, so that those who failed together do not come back
-    /// together.
+    /// The pause after the first attempt. It doubles with each attempt, and half of it is random,
+    /// so that clients that failed together do not retry together. Default: 500 ms, about the time
+    /// of a process restart.
     pub pause: Duration,
-    /// Longest pause, and the longest `Retry-After` that is waited for: after one that asks for more the server is given up at once.
+    /// The longest pause, and the longest `Retry-After` that is respected: if the server asks for
+    /// more, there is no further attempt. Default: 8 seconds; nobody waits longer without a sign of
+    /// life.
     pub max_pause: Duration,
 }
 
 impl Retry {
-    /// 3: what passes has mostly passed by then, and a person waits.
-    pub const ATTEMPTS: u32 = 3;
-    /// 500 ms: a process that restarts takes about that.
-    pub const PAUSE: Duration = Duration::from_millis(500);
-    /// 8 seconds: longer nobody believes that something happens.
-    pub const MAX_PAUSE: Duration = Duration::from_secs(8);
-
-    /// How long to wait after attempt number `attempt`, from 0; nothing where it was the last.
+    /// The pause after attempt number `attempt`, counted from 0; `None` if there is no further
+    /// attempt.
     pub(super) fn after(&self, attempt: u32, trouble: &Trouble, chance: u32) -> Option<Duration> {
-        if attempt + 1 >= self.attempts || !trouble.error.passes() {
+        if attempt + 1 >= self.attempts || !trouble.error.is_transient() {
             return None;
         }
-        if let Some(asked) = trouble.retry_after {
-            return (asked <= self.max_pause).then_some(asked);
+        if let Some(requested) = trouble.retry_after {
+            return (requested <= self.max_pause).then_some(requested);
         }
         let doubled = self.pause.saturating_mul(2_u32.saturating_pow(attempt));
         let half = doubled.min(self.max_pause) / 2;
         Some(half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX)))
     }
 
-    /// As [`after`](Self::after), with a number of chance. Without one the pause is the longest.
+    /// As [`after`](Self::after), with a random number. If there is no randomness the pause is the
+    /// longest.
     pub(super) fn pause(&self, attempt: u32, trouble: &Trouble) -> Option<Duration> {
         self.after(attempt, trouble, getrandom::u32().unwrap_or(u32::MAX))
     }
@@ -51,18 +52,18 @@ impl Retry {
 impl Default for Retry {
     fn default() -> Self {
         Self {
-            attempts: Self::ATTEMPTS,
-            pause: Self::PAUSE,
-            max_pause: Self::MAX_PAUSE,
+            attempts: 3,
+            pause: Duration::from_millis(500),
+            max_pause: Duration::from_secs(8),
         }
     }
 }
 
-/// Why an attempt failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) error: UpstreamError,
-    /// How long the server asks to be left alone.
+    /// How long the server asks to wait.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -75,11 +76,12 @@ impl From<UpstreamError> for Trouble {
     }
 }
 
-/// `Retry-After` (RFC 9110, 10.2.3): seconds, or a date. A date that is past means at once; what is neither says nothing.
+/// Parses `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date in the past means at
+/// once; `None` for anything else.
 pub(super) fn read_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More digits than fit are as good as for ever.
+        // A number that does not fit means forever.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = DateTimeParser::new().parse_timestamp(value).ok()?;
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_when_and_nobody_waits_for_ever() {
+    fn retry_after_is_respected_within_bounds() {
         let retry = Retry::default();
         for (asked, pause) in [
             (0, Some(0)),
@@ -141,7 +143,7 @@ mod tests {
                 pause.map(Duration::from_secs)
             );
         }
-        // What stays is not asked again, whatever the server says.
+        // A permanent error is not retried, whatever the server says.
         let ended = trouble(UpstreamError::Ended("content_filter".into()), Some(0));
         assert_eq!(retry.after(0, &ended, 7), None);
     }

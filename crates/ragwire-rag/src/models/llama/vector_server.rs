@@ -1,0 +1,375 @@
+//! Requests of many texts, taken in turns: what a thread that computes vectors does with its time.
+//!
+//! Each step fills one batch with a text of every request in turn, as long as there is room. So a question that comes while ten thousand
+//! passages are embedded waits for one batch and not for all of them; and a request that nobody waits for any more is given up with the
+//! texts that have not begun. What is computed for whom is in the request; what the vectors are good for, it does not know.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+use std::vec;
+
+use llama_cpp_2::context::params::LlamaPoolingType;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use tokio::sync::{mpsc, oneshot};
+
+use super::backend::{LoadError, Loaded, backend};
+use super::batching_options::{Batching, Counts};
+use super::sequences::{ComputeError, MAX_SEQUENCES, Sequences, Size};
+use super::tokenizer::{Tokenizer, Tokens};
+use crate::models::{ModelError, normalize};
+
+/// Requests that are in work at once. More wait in the line, where they cost nothing but themselves.
+const TOGETHER: usize = 16;
+
+/// Pairs that a model is tried with.
+const PROBES: usize = 4;
+/// Most tokens of a batch.
+const MAX_BATCH_TOKENS: u32 = 65_536;
+
+/// The vectors of one text: one, or one for each token.
+pub(super) type Vectors = Vec<Vec<f32>>;
+
+/// What is wanted of each text of a request.
+#[derive(Debug, Clone)]
+pub(super) enum Wanted {
+    /// One vector, with these words before the text.
+    Whole(String),
+    /// A vector for each token, with these words before the text.
+    Each(String),
+    /// A score of the text against this query.
+    Score(String),
+}
+
+/// Some texts and who waits for what becomes of them.
+pub(super) struct Request {
+    pub(super) wanted: Wanted,
+    pub(super) texts: Vec<String>,
+    pub(super) reply: oneshot::Sender<Result<Vec<Vectors>, ModelError>>,
+}
+
+/// A request in work.
+struct Active {
+    wanted: Wanted,
+    texts: vec::IntoIter<String>,
+    /// The next text, where it found no room in the last batch.
+    next: Option<Tokens>,
+    /// What became of the texts so far. Batches are computed in order, so it is in order.
+    done: Vec<Vectors>,
+    bytes: usize,
+    error: Option<ModelError>,
+    reply: oneshot::Sender<Result<Vec<Vectors>, ModelError>>,
+}
+
+impl Active {
+    fn new(request: Request) -> Self {
+        Self {
+            wanted: request.wanted,
+            done: Vec::with_capacity(request.texts.len()),
+            texts: request.texts.into_iter(),
+            next: None,
+            bytes: 0,
+            error: None,
+            reply: request.reply,
+        }
+    }
+
+    /// The next text as tokens, if there is one.
+    fn next(&mut self, reading: &Reading<'_>) -> Option<Tokens> {
+        let next = self.next.take();
+        next.or_else(|| {
+            let text = self.texts.next()?;
+            Some(match &self.wanted {
+                Wanted::Whole(prefix) | Wanted::Each(prefix) => {
+                    reading.tokenizer.text(prefix, &text, reading.limit)
+                }
+                Wanted::Score(query) => reading.tokenizer.pair(query, &text, reading.limit),
+            })
+        })
+    }
+
+    /// Keeps what became of the next text.
+    fn take(&mut self, vectors: Vectors, max_bytes: usize) {
+        self.bytes += vectors
+            .iter()
+            .map(|vector| size_of_val(vector.as_slice()))
+            .sum::<usize>();
+        if self.bytes > max_bytes {
+            let error = format!("the vectors of all texts together are larger than {max_bytes} bytes");
+            self.error = Some(ModelError::BadPrompt(error));
+            self.done = Vec::new();
+        } else if self.error.is_none() {
+            self.done.push(vectors);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.error.is_some() || (self.next.is_none() && self.texts.len() == 0)
+    }
+
+    fn end_with(self, error: ModelError) {
+        let _ = self.reply.send(Err(error));
+    }
+
+    fn end(self) {
+        let result = self.error.map_or_else(|| Ok(self.done), Err);
+        // Where nobody waits any more, nobody is told.
+        let _ = self.reply.send(result);
+    }
+}
+
+/// Which context a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Pooled,
+    Each,
+}
+
+impl Wanted {
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Whole(_) | Self::Score(_) => Lane::Pooled,
+            Self::Each(_) => Lane::Each,
+        }
+    }
+}
+
+/// How texts become tokens.
+struct Reading<'m> {
+    tokenizer: Tokenizer<'m>,
+    /// Most tokens of a text, with what stands around it.
+    limit: usize,
+    /// Most texts of a batch.
+    max_texts: usize,
+}
+
+/// A model with its contexts, on the thread that owns it.
+pub(super) struct VectorServer<'m> {
+    backend: &'static LlamaBackend,
+    loaded: &'m Loaded,
+    reading: Reading<'m>,
+    size: Size,
+    max_vector_bytes: usize,
+    pooled: Sequences<'m>,
+    /// Made when first asked for: it costs memory, and not everybody asks.
+    each: Option<Sequences<'m>>,
+    counts: Arc<Counts>,
+}
+
+impl<'m> VectorServer<'m> {
+    /// Makes the contexts for a model.
+    pub(super) fn open(
+        loaded: &'m Loaded,
+        tokenizer: Tokenizer<'m>,
+        pooling: LlamaPoolingType,
+        batching: &Batching,
+        threads: u32,
+        counts: Arc<Counts>,
+    ) -> Result<Self, LoadError> {
+        let backend = backend()?;
+        let model = &loaded.model;
+        if model.is_recurrent() || model.is_hybrid() {
+            return Err(LoadError::Unsupported(
+                "vectors of a model with a recurrent state",
+            ));
+        }
+        let frame = tokenizer.text_frame().max(tokenizer.pair_frame());
+        let limit = batching.max_text_tokens.min(model.n_ctx_train()) as usize;
+        // Two more: a token of a query, and one of a passage.
+        if limit < frame + 2 {
+            return Err(LoadError::Options(format!(
+                "a text needs at least {} tokens",
+                frame + 2
+            )));
+        }
+        if !(1..=MAX_SEQUENCES).contains(&batching.max_texts) {
+            return Err(LoadError::Options(format!(
+                "a batch has 1 to {MAX_SEQUENCES} texts"
+            )));
+        }
+        let tokens = (batching.max_tokens as usize)
+            .max(limit)
+            .max(PROBES * (frame + 2));
+        let tokens = u32::try_from(tokens)
+            .ok()
+            .filter(|&tokens| tokens <= MAX_BATCH_TOKENS)
+            .ok_or_else(|| LoadError::Options(format!("a batch has at most {MAX_BATCH_TOKENS} tokens")))?;
+        let size = Size {
+            tokens,
+            sequences: batching.max_texts.max(PROBES as u32),
+            threads: i32::try_from(threads).unwrap_or(i32::MAX),
+        };
+        loaded.check_context(size.bytes(model))?;
+        let pooled = Sequences::open(backend, model, pooling, size).ok_or(LoadError::Context)?;
+        Ok(Self {
+            backend,
+            loaded,
+            reading: Reading {
+                tokenizer,
+                limit: limit.min(pooled.max_tokens()),
+                max_texts: batching.max_texts as usize,
+            },
+            size,
+            max_vector_bytes: batching.max_vector_bytes,
+            pooled,
+            each: None,
+            counts,
+        })
+    }
+
+    /// Serves until nobody can send a request any more.
+    pub(super) fn serve(&mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut active = VecDeque::with_capacity(TOGETHER);
+        loop {
+            if active.is_empty() {
+                let Some(request) = requests.blocking_recv() else {
+                    return;
+                };
+                active.push_back(Active::new(request));
+            }
+            while active.len() < TOGETHER
+                && let Ok(request) = requests.try_recv()
+            {
+                active.push_back(Active::new(request));
+            }
+            if requests.is_closed() {
+                while let Some(request) = requests.blocking_recv() {
+                    active.push_back(Active::new(request));
+                }
+                active
+                    .drain(..)
+                    .for_each(|request| request.end_with(ModelError::Closed));
+                return;
+            }
+            // Nobody waits for these any more.
+            active.retain(|request| !request.reply.is_closed());
+            self.step(&mut active);
+            for request in std::mem::take(&mut active) {
+                if request.is_over() {
+                    request.end();
+                } else {
+                    active.push_back(request);
+                }
+            }
+            // Whoever is first chooses the lane: so each has its turn.
+            if !active.is_empty() {
+                active.rotate_left(1);
+            }
+        }
+    }
+
+    /// The scores of [`PROBES`] pairs that are all the same, outside of any request.
+    pub(super) fn probe(&mut self) -> Result<Vec<f32>, ComputeError> {
+        let pair = self.reading.tokenizer.pair("a", "a", self.reading.limit);
+        self.pooled.clear();
+        // There is room for as many: see `open`.
+        while self.pooled.len() < PROBES && self.pooled.add(&pair.tokens) {}
+        self.pooled.compute()?;
+        (0..self.pooled.len())
+            .map(|sequence| Ok(self.pooled.pooled(sequence)?.first().copied().unwrap_or(f32::NAN)))
+            .collect()
+    }
+
+    /// One batch.
+    fn step(&mut self, active: &mut VecDeque<Active>) {
+        let Some(first) = active.front_mut() else { return };
+        let lane = first.wanted.lane();
+        let sequences = match lane {
+            Lane::Pooled => &mut self.pooled,
+            Lane::Each => match open_each(&mut self.each, self.backend, self.loaded, self.size) {
+                Ok(each) => each,
+                Err(error) => {
+                    first.error = Some(ModelError::Failed(Box::new(error)));
+                    return;
+                }
+            },
+        };
+        let began = Instant::now();
+        let placed = fill(sequences, &self.reading, lane, active);
+        let computed = sequences.compute();
+        if computed.is_ok() {
+            let cut = placed.iter().filter(|text| text.tokens.cut).count();
+            self.counts
+                .batch(placed.len(), cut, sequences.tokens(), began.elapsed());
+        }
+        for (sequence, Placed { request, tokens }) in placed.into_iter().enumerate() {
+            let request = &mut active[request];
+            let vectors = computed
+                .clone()
+                .and_then(|()| read(sequences, sequence, &request.wanted, tokens.words));
+            match vectors {
+                Ok(vectors) => request.take(vectors, self.max_vector_bytes),
+                Err(error) => request.error = Some(error.into()),
+            }
+        }
+    }
+}
+
+/// The context for vectors of tokens, beside the first one.
+fn open_each<'a, 'm>(
+    each: &'a mut Option<Sequences<'m>>,
+    backend: &LlamaBackend,
+    loaded: &'m Loaded,
+    size: Size,
+) -> Result<&'a mut Sequences<'m>, LoadError> {
+    if each.is_none() {
+        loaded.check_context(size.bytes(&loaded.model).saturating_mul(2))?;
+        *each = Sequences::open(backend, &loaded.model, LlamaPoolingType::None, size);
+    }
+    each.as_mut().ok_or(LoadError::Context)
+}
+
+/// A text in a batch.
+struct Placed {
+    request: usize,
+    tokens: Tokens,
+}
+
+/// Fills an empty batch with a text of each request in turn, until nobody's next one has room.
+fn fill(
+    sequences: &mut Sequences<'_>,
+    reading: &Reading<'_>,
+    lane: Lane,
+    active: &mut VecDeque<Active>,
+) -> Vec<Placed> {
+    sequences.clear();
+    let mut placed = Vec::new();
+    loop {
+        let before = placed.len();
+        for (index, request) in active.iter_mut().enumerate() {
+            if request.wanted.lane() != lane {
+                continue;
+            }
+            let Some(tokens) = request.next(reading) else {
+                continue;
+            };
+            if placed.len() < reading.max_texts && sequences.add(&tokens.tokens) {
+                placed.push(Placed {
+                    request: index,
+                    tokens,
+                });
+            } else {
+                request.next = Some(tokens);
+            }
+        }
+        if placed.len() == before {
+            return placed;
+        }
+    }
+}
+
+fn read(
+    sequences: &Sequences<'_>,
+    sequence: usize,
+    wanted: &Wanted,
+    words: Range<usize>,
+) -> Result<Vectors, ComputeError> {
+    let mut vectors = match wanted {
+        Wanted::Score(_) => return Ok(vec![sequences.pooled(sequence)?]),
+        Wanted::Whole(_) => vec![sequences.pooled(sequence)?],
+        Wanted::Each(_) => sequences.each(sequence, words)?,
+    };
+    vectors.iter_mut().for_each(|vector| normalize(vector));
+    Ok(vectors)
+}

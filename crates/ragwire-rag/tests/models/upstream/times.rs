@@ -1,0 +1,193 @@
+//! How long a server is waited for, and what happens when nobody waits for the answer any more.
+
+use std::time::Duration;
+
+use ragwire_rag::models::upstream::{Upstream, UpstreamOptions, UpstreamTimeouts};
+use ragwire_rag::models::{LanguageModel, Prompt};
+
+use crate::upstream::clock::freeze;
+use crate::upstream::double::{Double, Reply, Then};
+use crate::upstream::{model, read, told, within};
+
+const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
+const ROLE: &str = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
+const REASON: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+
+fn impatient(base: &str) -> Upstream {
+    let mut times = UpstreamTimeouts::default();
+    times.first = Duration::from_secs(20);
+    times.idle = Duration::from_secs(10);
+    times.total = Duration::from_secs(60);
+    model(UpstreamOptions::new(base, "m").unwrap().timeouts(times))
+}
+
+#[tokio::test]
+async fn silence_ends_a_generation_and_is_not_tried_again() {
+    let frozen = freeze();
+    let hang = |script: &str| Reply::events(script).then(Then::Hang);
+    for (name, reply, expected, seconds) in [
+        (
+            "no head",
+            Reply::silent(),
+            "model_unavailable upstream_timeout",
+            20,
+        ),
+        ("head alone", hang(""), "model_unavailable upstream_timeout", 20),
+        (
+            "comments alone",
+            hang(": a\n\n: b\n\n"),
+            "model_unavailable upstream_timeout",
+            20,
+        ),
+        (
+            "after the role",
+            hang(ROLE),
+            "model_unavailable upstream_timeout",
+            10,
+        ),
+        ("after text", hang(TEXT), "model_failed upstream_timeout", 10),
+        (
+            "half an event",
+            hang(&format!("{TEXT}{}", &TEXT[..20])),
+            "model_failed upstream_timeout",
+            10,
+        ),
+        // The text is whole; only numbers are missing.
+        ("after the reason", hang(&format!("{TEXT}{REASON}")), "stop", 5),
+        (
+            "one piece",
+            Reply::new(200, "application/json", "{").then(Then::Hang),
+            "model_unavailable upstream_timeout",
+            10,
+        ),
+        // A refusal counts, whether its reason comes or not.
+        (
+            "no reason",
+            Reply::new(404, "application/json", "{").then(Then::Hang),
+            "model_unavailable upstream_refused",
+            5,
+        ),
+    ] {
+        let double = Double::new([reply, hang("")]).await;
+        let generation = impatient(&double.base).generate(Prompt::user("Why?"));
+        let step = Duration::from_millis(250);
+        let ((_, end), took) = frozen.run(step, read(generation)).await;
+        assert_eq!(told(&end), expected, "{name}");
+        assert_eq!(double.seen().len(), 1, "{name}");
+        let expected = Duration::from_secs(seconds);
+        // While the machine is busy the clock may be ahead of the sockets by some steps.
+        assert!(
+            expected <= took && took <= expected + step * 20,
+            "{name}: {took:?}"
+        );
+        // What is left of a whole answer is waited for, so that its connection can be used again.
+        frozen.run(step, double.closed(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_takes_nothing_does_not_hold_a_server_for_ever() {
+    let frozen = freeze();
+    let double = Double::new([Reply::events(TEXT.repeat(1_000)).then(Then::Hang)]).await;
+    let mut generation = impatient(&double.base).generate(Prompt::user("Why?"));
+    let step = Duration::from_secs(1);
+    let ((), took) = frozen.run(step, double.closed(1)).await;
+    assert!(
+        Duration::from_secs(60) <= took && took <= Duration::from_secs(80),
+        "{took:?}"
+    );
+    let mut pieces = 0;
+    let error = loop {
+        match generation.next().await.unwrap() {
+            Ok(_) => pieces += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(
+        (pieces, told(&Err(error)).as_str()),
+        (64, "model_failed upstream_timeout")
+    );
+}
+
+// Elsewhere a full backlog refuses.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_that_swallows_connections_is_given_up() {
+    let frozen = freeze();
+    // A backlog that is full: the kernel drops what comes then, as a firewall does.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    let _listener = socket.listen(1).unwrap();
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        held.push(tokio::spawn(tokio::net::TcpStream::connect(address)));
+    }
+    crate::upstream::clock::settle().await;
+    let generation = impatient(&format!("http://{address}/v1")).generate(Prompt::user("Why?"));
+    let ((_, end), took) = frozen.run(Duration::from_millis(500), read(generation)).await;
+    assert_eq!(told(&end), "model_unavailable upstream_unreachable");
+    // Three attempts of 5 seconds, and two pauses.
+    assert!(
+        took >= Duration::from_secs(15) && took <= Duration::from_secs(30),
+        "{took:?}"
+    );
+}
+
+#[tokio::test]
+async fn dropping_a_generation_closes_its_connection() {
+    within(async {
+        let hang = |script: &str| Reply::events(script).then(Then::Hang);
+        for (name, reply, read) in [
+            ("before the head", Reply::silent(), 0),
+            ("before the first text", hang(ROLE), 0),
+            ("in the middle", hang(&TEXT.repeat(3)), 2),
+            ("while its reader is behind", hang(&TEXT.repeat(1_000)), 0),
+        ] {
+            let double = Double::new([reply]).await;
+            let mut generation =
+                model(UpstreamOptions::new(&double.base, "m").unwrap()).generate(Prompt::user("Why?"));
+            double.requests(1).await;
+            for _ in 0..read {
+                assert_eq!(generation.next().await.unwrap().unwrap(), "H", "{name}");
+            }
+            drop(generation);
+            double.closed(1).await;
+            assert_eq!((double.opened(), double.seen().len()), (1, 1), "{name}");
+        }
+        // Also while it waits to ask again.
+        let double = Double::new([Reply::new(503, "text/plain", "").header("retry-after", "8")]).await;
+        let generation =
+            model(UpstreamOptions::new(&double.base, "m").unwrap()).generate(Prompt::user("Why?"));
+        double.requests(1).await;
+        drop(generation);
+        tokio::time::pause();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(double.seen().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_serves_one_answer_after_the_other() {
+    within(async {
+        let good = || Reply::events(format!("{TEXT}{REASON}data: [DONE]\n\n"));
+        let double = Double::new((0..200).map(|_| good())).await;
+        let model = model(UpstreamOptions::new(&double.base, "m").unwrap());
+        // The last bytes are read behind the end, so whoever asks at once may be too early. Not always.
+        while double.opened() == double.seen().len() {
+            let (text, _) = model.generate(Prompt::user("Why?")).whole().await.unwrap();
+            assert_eq!(text, "H");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+#[test]
+fn without_a_runtime_it_fails_and_does_not_panic() {
+    let model = model(UpstreamOptions::new("http://127.0.0.1:1/v1", "m").unwrap());
+    let generation = model.generate(Prompt::user("Why?"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(told(&runtime.block_on(read(generation)).1), "model_unavailable");
+}
