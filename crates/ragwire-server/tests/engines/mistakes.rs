@@ -44,7 +44,7 @@ async fn files_that_are_not_models() {
     assert_eq!(error, (words.to_owned(), "model_unreadable"));
 
     fs::write(path("text.gguf"), "once upon a time").unwrap();
-    let words = "--embedder text.gguf: the model file is no gguf; convert other formats with convert_hf_to_gguf.py of llama.cpp";
+    let words = "--embedder text.gguf: the model file is not gguf; convert other formats with convert_hf_to_gguf.py of llama.cpp";
     let error = told(|settings| settings.embedder = model(&path("text.gguf"))).await;
     assert_eq!(error, (words.to_owned(), "model_not_gguf"));
 
@@ -64,12 +64,12 @@ async fn files_that_are_not_models() {
 #[tokio::test(flavor = "multi_thread")]
 async fn models_of_another_kind() {
     let error = told(|settings| settings.llm = model(embedder())).await;
-    let words = format!("--llm embedder.gguf: a model of the architecture bert is none for chat{KINDS}");
+    let words = format!("--llm embedder.gguf: architecture bert does not support chat{KINDS}");
     assert_eq!(error, (words, "model_wrong_kind"));
 
     let error = told(|settings| settings.embedder = model(ranker())).await;
     let words =
-        "--embedder ranker.gguf: a model of the architecture bert is none for embedding, but for ranking";
+        "--embedder ranker.gguf: architecture bert does not support embedding, only ranking";
     assert_eq!(error, (format!("{words}{KINDS}"), "model_wrong_kind"));
 
     let error = told(|settings| settings.embedder = model(writer())).await;
@@ -77,7 +77,7 @@ async fn models_of_another_kind() {
     assert_eq!(error, (words, "model_no_pooling"));
 
     let error = told(|settings| settings.reranker = model(embedder())).await;
-    let words = format!("--reranker embedder.gguf: the model is no reranker{KINDS}");
+    let words = format!("--reranker embedder.gguf: the model is not a reranker{KINDS}");
     assert_eq!(error, (words, "model_no_ranker"));
 
     let mute = written("mute.gguf", |model| model.tokenizer = None);

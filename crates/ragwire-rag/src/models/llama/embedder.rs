@@ -243,7 +243,7 @@ fn own_pooling(model: &LlamaModel) -> Result<Pooling, LoadError> {
         Ok("3") => Ok(Pooling::Last),
         Ok("4") => Err(LoadError::WrongKind {
             architecture,
-            wanted: "embedding, but for ranking",
+            wanted: "embedding, only ranking",
         }),
         _ => Err(LoadError::NoPooling),
     }
