@@ -68,8 +68,7 @@ async fn models_of_another_kind() {
     assert_eq!(error, (words, "model_wrong_kind"));
 
     let error = told(|settings| settings.embedder = model(ranker())).await;
-    let words =
-        "--embedder ranker.gguf: architecture bert does not support embedding, only ranking";
+    let words = "--embedder ranker.gguf: architecture bert does not support embedding, only ranking";
     assert_eq!(error, (format!("{words}{KINDS}"), "model_wrong_kind"));
 
     let error = told(|settings| settings.embedder = model(writer())).await;
