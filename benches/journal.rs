@@ -93,7 +93,7 @@ async fn run(kind: &str) {
 fn kept(journal: &Journal) -> TurnBuilder {
     Turn::builder()
         .journal(journal)
-        .on_disconnect(Disconnect::go_on())
+        .on_disconnect(Disconnect::run_to_end())
 }
 
 const APPENDS: [&str; 4] = ["queue", "journal", "journal, nobody reads", "journal, 8 readers"];

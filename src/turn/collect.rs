@@ -107,12 +107,12 @@ impl Turn {
                     collected.add(frame)?;
                 }
             }
-            Source::Log(mut reading) => {
+            Source::Log(mut cursor) => {
                 // A turn that was resumed past its end has no frame left to wait for, but the end
                 // is known.
-                let mut seen = reading.end().filter(|_| reading.is_over()).map(Frame::End);
+                let mut seen = cursor.end().filter(|_| cursor.is_finished()).map(Frame::End);
                 while !matches!(seen, Some(Frame::End(_))) {
-                    let frames = poll_fn(|cx| reading.poll_frames(cx)).await;
+                    let frames = poll_fn(|cx| cursor.poll_frames(cx)).await;
                     for frame in frames.ok_or(CollectError::Gone)? {
                         if let Some(before) = seen.replace(frame) {
                             collected.add(before)?;

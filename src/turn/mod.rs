@@ -48,7 +48,7 @@ pub use ending::{BoxError, Ending};
 pub use handle::TurnHandle;
 pub use human::{AnswerError, AnswerOutcome, Ask, AskError, Authorize, OpenQuestion};
 pub use id::TurnId;
-pub use journal::{Asked, Disconnect, Journal, JournalLimits, ResumeError, StopError, UnknownTurn};
+pub use journal::{Disconnect, Journal, JournalLimits, RecordedRequest, ResumeError, StopError, UnknownTurn};
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use rejected::Rejected;
@@ -59,7 +59,7 @@ pub use timeouts::Timeouts;
 #[cfg(feature = "redis")]
 pub use crate::redis::{Durability, RedisError, RedisOptions};
 
-use self::journal::follower::Reading;
+use self::journal::Cursor;
 use self::reader::Reader;
 use crate::wire::Wire;
 
@@ -83,14 +83,14 @@ enum Source {
     /// Its queue: one reader, and nothing is stored.
     Queue(Reader),
     /// The log of a journal.
-    Log(Reading),
+    Log(Cursor),
 }
 
 impl Turn {
     /// Creates a turn that reads a journal's log.
-    fn follow(reading: Reading) -> Self {
+    fn follow(cursor: Cursor) -> Self {
         Self {
-            source: Source::Log(reading),
+            source: Source::Log(cursor),
         }
     }
 
@@ -98,7 +98,7 @@ impl Turn {
     pub fn handle(&self) -> TurnHandle {
         match &self.source {
             Source::Queue(reader) => reader.handle(),
-            Source::Log(reading) => reading.handle().clone(),
+            Source::Log(cursor) => cursor.handle().clone(),
         }
     }
 
@@ -106,7 +106,7 @@ impl Turn {
     pub fn id(&self) -> TurnId {
         match &self.source {
             Source::Queue(reader) => reader.id,
-            Source::Log(reading) => reading.handle().id(),
+            Source::Log(cursor) => cursor.handle().id(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Turn {
     pub fn is_empty(&self) -> bool {
         match &self.source {
             Source::Queue(_) => false,
-            Source::Log(reading) => reading.is_over(),
+            Source::Log(cursor) => cursor.is_finished(),
         }
     }
 
@@ -124,7 +124,7 @@ impl Turn {
     pub fn is_finished(&self) -> bool {
         match &self.source {
             Source::Queue(_) => false,
-            Source::Log(reading) => reading.end().is_some(),
+            Source::Log(cursor) => cursor.end().is_some(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Turn {
     pub fn supports(&self, wire: &impl Wire) -> Result<(), ResumeError> {
         match &self.source {
             Source::Queue(_) => Ok(()),
-            Source::Log(reading) => reading.supports(wire),
+            Source::Log(cursor) => cursor.supports(wire),
         }
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
 
-use super::journal::follower::Follower;
+use super::journal::Follower;
 use super::reader::Reader;
 use super::timeouts::Timeouts;
 use super::{Source, Turn};
@@ -103,7 +103,7 @@ impl Turn {
                 reader.queue.attach(wire.encoder(), now.into_std());
                 Chunks::Queue(reader)
             }
-            Source::Log(reading) => Chunks::Log(Box::new(Follower::new(reading, wire.encoder()))),
+            Source::Log(cursor) => Chunks::Log(Box::new(Follower::new(cursor, wire.encoder()))),
         };
         TurnStream {
             chunks,
@@ -124,7 +124,7 @@ impl TurnStream {
 
     /// Returns `true` if the stream ended at a question (see `parks` of the wire). The turn
     /// continues, and its client resumes it with the answer
-    /// ([`Journal::asked`](super::Journal::asked)).
+    /// ([`Journal::request`](super::Journal::request)).
     pub fn is_parked(&self) -> bool {
         match &self.chunks {
             Chunks::Queue(_) => false,

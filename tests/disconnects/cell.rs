@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use ragwire::turn::{AnswerOutcome, Collected, Disconnect, Journal, JournalLimits, TurnGroup};
+use ragwire::turn::{AnswerOutcome, Collected, Journal, JournalLimits, TurnGroup};
 use ragwire::{Ndjson, Status, TurnId};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -167,7 +167,7 @@ impl Cell {
                 part.talk(&server.group, id).await;
                 until("it talks to nobody", || part.sent() == PIECES).await;
                 assert!(!part.is_gone(), "dropped before whoever answered could come back");
-                move_on(Disconnect::AFTER_QUESTION).await;
+                move_on(Duration::from_secs(30)).await;
                 until("the orchestrator is dropped", || part.is_gone()).await;
                 self.check(journal, id, Status::Stopped, PIECES).await;
             }

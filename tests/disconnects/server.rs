@@ -89,7 +89,9 @@ impl Stage {
             Policy::Grace(after) => builder
                 .journal(&self.journal)
                 .on_disconnect(Disconnect::grace(after)),
-            Policy::GoOn => builder.journal(&self.journal).on_disconnect(Disconnect::go_on()),
+            Policy::GoOn => builder
+                .journal(&self.journal)
+                .on_disconnect(Disconnect::run_to_end()),
         };
         let pending = builder.start(|sink| role.play(sink));
         self.ids.send(pending.id()).await.unwrap();

@@ -38,7 +38,7 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
     let (sink, turn) = Turn::builder()
         .journal(writer)
         .owner("alice")
-        .on_disconnect(Disconnect::go_on())
+        .on_disconnect(Disconnect::run_to_end())
         .commit_on(Commit::deadline(Duration::ZERO))
         .channel();
     let turn = turn.commit().await.unwrap();

@@ -30,7 +30,7 @@ fn kept(journal: &Journal) -> TurnBuilder {
     Turn::builder()
         .journal(journal)
         .owner("alice")
-        .on_disconnect(Disconnect::go_on())
+        .on_disconnect(Disconnect::run_to_end())
 }
 
 /// A turn whose response has begun.

@@ -1,51 +1,52 @@
-//! Why a turn is not found in the journal, or not from there on.
+//! Why a turn is not found in the journal, or not from the requested index on.
 
 use crate::failure::{Failure, FailureKind};
 use crate::turn::Rejected;
 
-/// No turn of that id for that owner: there never was one, it is somebody else's, or it is kept no longer. Which of these it is, is
-/// nobody's business.
+/// This owner has no such turn: it never existed, it belongs to another owner, or it has been evicted.
+/// The error does not say which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such turn")]
 #[non_exhaustive]
 pub struct UnknownTurn;
 
 impl UnknownTurn {
-    /// Stable machine word for this error.
+    /// Returns the stable, machine-readable name of this error.
     pub fn code(self) -> &'static str {
         "unknown_turn"
     }
 }
 
-/// Why a turn is not resumed.
+/// Why a turn cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
-    /// There is no such turn for that owner.
+    /// This owner has no such turn.
     #[error(transparent)]
     Unknown(#[from] UnknownTurn),
-    /// The frame was there, and is kept no longer, nor is there a snapshot of it.
-    #[error("frames before index {base} are no longer kept")]
+    /// The journal has dropped the frame and has no snapshot of it.
+    #[error("frames before index {base} have been dropped")]
     Gone {
-        /// The first frame that is kept.
+        /// The index of the first stored frame.
         base: u64,
     },
-    /// The turn has not come that far.
+    /// The turn has not produced this frame yet.
     #[error("the next frame has index {next}")]
     Ahead {
-        /// The index that the next frame gets.
+        /// The index of the next frame.
         next: u64,
     },
-    /// The reader has seen frames that the journal has lost since: its server was restarted without them, or they were evicted.
+    /// The reader has seen frames that the journal has lost since: its server was restarted without them
+    /// or evicted them.
     #[error("the journal has lost frames of this turn")]
     Lost,
-    /// The journal's server does not answer. Nothing is known of the turn.
+    /// The journal's server does not answer, so nothing is known about the turn.
     #[error("journal is not reachable")]
     Unavailable,
 }
 
 impl ResumeError {
-    /// Stable machine word for this error.
+    /// Returns the stable, machine-readable name of this error.
     pub fn code(self) -> &'static str {
         match self {
             Self::Unknown(unknown) => unknown.code(),
@@ -56,7 +57,7 @@ impl ResumeError {
         }
     }
 
-    /// What the client is told.
+    /// Returns the failure that is reported to the client.
     pub fn failure(self) -> Failure {
         match self {
             Self::Unknown(_) => Failure::new(
@@ -74,25 +75,25 @@ impl ResumeError {
     }
 }
 
-/// Why a turn is not stopped by its id.
+/// Why a turn cannot be stopped by its ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {
-    /// There is no such turn for that owner.
+    /// This owner has no such turn.
     #[error(transparent)]
     Unknown(#[from] UnknownTurn),
-    /// The host that runs the turn does not answer. Stopping it again is safe.
+    /// The host that runs the turn does not answer. It is safe to stop the turn again.
     #[error("the host of the turn is not reachable")]
     Unavailable,
 }
 
 impl StopError {
-    /// Stable machine word for this error.
+    /// Returns the stable, machine-readable name of this error.
     pub fn code(self) -> &'static str {
         ResumeError::from(self).code()
     }
 
-    /// What the client is told.
+    /// Returns the failure that is reported to the client.
     pub fn failure(self) -> Failure {
         ResumeError::from(self).failure()
     }
@@ -107,7 +108,7 @@ impl From<StopError> for ResumeError {
     }
 }
 
-/// A reader is told that what comes next for it is kept no longer.
+/// The failure of a reader whose next frame has been dropped.
 pub(super) fn gone() -> Failure {
     Failure::new(
         FailureKind::Gone,
@@ -115,7 +116,7 @@ pub(super) fn gone() -> Failure {
     )
 }
 
-/// The host that ran the turn is gone.
+/// The failure of a turn whose host has died.
 #[cfg(feature = "redis")]
 pub(super) fn interrupted() -> Failure {
     Failure::new(
@@ -124,7 +125,7 @@ pub(super) fn interrupted() -> Failure {
     )
 }
 
-/// What a reader has seen of the turn is not there any more.
+/// The failure of a turn that has lost frames.
 pub(super) fn lost() -> Failure {
     Failure::new(
         FailureKind::Lost,
@@ -132,7 +133,7 @@ pub(super) fn lost() -> Failure {
     )
 }
 
-/// Nothing can be said of the turn now.
+/// The failure of a turn whose server or host does not answer.
 pub(super) fn unavailable() -> Failure {
     Failure::new(
         FailureKind::Unavailable,

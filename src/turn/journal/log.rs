@@ -1,8 +1,10 @@
-//! The log of one turn: one lock around its frames and who waits for them.
+//! The log of one turn: one lock around its frames and its readers.
 //!
-//! One recorder appends; any number of readers follow, each at its own place. None of them waits for another: what is dropped at
-//! the head is dropped for whoever has not read it.
+//! One recorder appends; any number of readers follow, each at its own position. Readers do not wait
+//! for each other: a frame that is dropped at the head is dropped for every reader that has not read
+//! it.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,83 +14,80 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::Journal;
+use super::entries::{FrameDropped, LogEntries};
 use super::error::ResumeError;
-use super::fold::Held;
-use super::follower::Reading;
-use super::kept::{Dropped, Kept, Record};
+use super::fold::FoldedSnapshot;
+use super::record::Record;
 use crate::frame::End;
 use crate::turn::admission::group::{Membership, WeakMembership};
 use crate::turn::{OpenQuestion, QueueLimits, Timeouts, TurnHandle};
 
-/// What does not change in the life of a log.
+/// What does not change during the life of a log.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) handle: TurnHandle,
     pub(super) owner: String,
-    /// Its lane and its owner, where it has a lane.
+    /// The lane and the owner of the turn, if it has a lane.
     pub(super) conversation: Option<(String, String)>,
     pub(super) timeouts: Timeouts,
     /// Weak, since the log outlives the turn.
     pub(super) membership: Option<WeakMembership>,
-    /// Of a turn that is only read here: its readers keep the journal, which brings them their frames.
-    pub(super) _journal: Option<Journal>,
+    /// For a turn of another host: what fills this log, kept alive by the readers of the log.
+    pub(super) _source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) head: Head,
     max_bytes: usize,
-    /// What all logs of the journal count.
+    /// The size of all logs of the journal.
     total: Arc<AtomicUsize>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    kept: Kept,
-    /// Who reads.
-    readers: HashMap<u64, Seat>,
-    /// The number of the next reader.
+    entries: LogEntries,
+    readers: HashMap<u64, ReaderState>,
     next_reader: u64,
-    /// Since when nobody reads.
+    /// Since when the log has had no reader.
     alone_since: Option<Instant>,
     recorder: Option<Waker>,
 }
 
 /// What the log knows of one reader.
 #[derive(Debug, Default)]
-struct Seat {
-    /// While it waits.
+struct ReaderState {
+    /// Set while the reader waits for a frame.
     waker: Option<Waker>,
-    /// Whether it has a wire, and with it somebody who takes bytes or does not.
-    follows: bool,
-    /// Since when there has been something that it did not take.
+    /// Whether the reader has a wire, and with it a client that takes bytes or does not.
+    has_wire: bool,
+    /// Since when there have been frames that the reader has not taken.
     behind_since: Option<Instant>,
-    /// A reader holds the turn's place in its group.
+    /// A reader occupies the turn's place in its group.
     _membership: Option<Membership>,
 }
 
-/// Why a reader gets nothing more.
+/// Why a reader gets no more frames.
 #[derive(Debug)]
-pub(super) enum Cut {
-    /// What it would read next is not kept any more; with what there is of it.
-    Gone(Option<Held>),
-    /// It took nothing for too long.
+pub(super) enum Interruption {
+    /// The next frame has been dropped; with the snapshot that replaces it, if there is one.
+    Dropped(Option<FoldedSnapshot>),
+    /// The reader took nothing for too long.
     Stalled,
 }
 
-impl From<Dropped> for Cut {
-    fn from(dropped: Dropped) -> Self {
-        Self::Gone(dropped.held)
+impl From<FrameDropped> for Interruption {
+    fn from(dropped: FrameDropped) -> Self {
+        Self::Dropped(dropped.snapshot)
     }
 }
 
 impl Log {
-    pub(super) fn new(head: Head, kept: Kept, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
-        total.fetch_add(kept.bytes(), Ordering::Relaxed);
+    pub(super) fn new(head: Head, entries: LogEntries, max_bytes: usize, total: Arc<AtomicUsize>) -> Self {
+        total.fetch_add(entries.bytes(), Ordering::Relaxed);
         let state = State {
-            kept,
+            entries,
             ..State::default()
         };
         Self {
@@ -103,36 +102,36 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a frame, which gets its index by that, and wakes whoever waits for it.
+    /// Appends a frame under the next index and wakes the waiting readers.
     pub(super) fn append(&self, record: Record) {
         let bytes = record.bytes();
         let mut state = self.lock();
-        let before = state.kept.bytes();
-        state.kept.push(record, bytes);
-        state.kept.trim(self.max_bytes);
-        self.count(before, state.kept.bytes());
+        let before = state.entries.bytes();
+        state.entries.push(record, bytes);
+        state.entries.trim(self.max_bytes);
+        self.update_total(before, state.entries.bytes());
         let mut waiting = Vec::new();
         let mut now = None;
-        for seat in state.readers.values_mut() {
-            waiting.extend(seat.waker.take());
-            if seat.follows && seat.behind_since.is_none() {
-                seat.behind_since = Some(*now.get_or_insert_with(Instant::now));
+        for reader in state.readers.values_mut() {
+            waiting.extend(reader.waker.take());
+            if reader.has_wire && reader.behind_since.is_none() {
+                reader.behind_since = Some(*now.get_or_insert_with(Instant::now));
             }
         }
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Drops frames from the head on until this log counts `bytes` less, or has one frame.
+    /// Drops frames from the head until this log is `bytes` smaller or has one frame left.
     pub(super) fn shrink_by(&self, bytes: usize) {
         let mut state = self.lock();
-        let before = state.kept.bytes();
-        state.kept.trim(before.saturating_sub(bytes));
-        self.count(before, state.kept.bytes());
+        let before = state.entries.bytes();
+        state.entries.trim(before.saturating_sub(bytes));
+        self.update_total(before, state.entries.bytes());
     }
 
-    fn count(&self, before: usize, after: usize) {
-        // A sum and nothing more: no other memory hangs on it.
+    fn update_total(&self, before: usize, after: usize) {
+        // Relaxed: it is only a sum, and no other memory depends on it.
         if after > before {
             self.total.fetch_add(after - before, Ordering::Relaxed);
         } else {
@@ -140,109 +139,111 @@ impl Log {
         }
     }
 
-    /// The index that the next frame gets.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "asked by mirrors"))]
+    /// Returns the index of the next frame.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "used by mirrors only"))]
     pub(super) fn next(&self) -> u64 {
-        self.lock().kept.next()
+        self.lock().entries.next()
     }
 
-    /// How the turn ended, if it did.
+    /// Returns the end of the turn, if it has ended.
     pub(super) fn end(&self) -> Option<End> {
-        self.lock().kept.end().cloned()
+        self.lock().entries.end().cloned()
     }
 
-    /// The question of that id, and the index of the frame behind it.
+    /// Returns the question with this ID and the index of the frame after it.
     pub(super) fn question(&self, request_id: &str) -> Option<(OpenQuestion, u64)> {
         let state = self.lock();
-        let (question, next) = state.kept.question(request_id)?;
+        let (question, next) = state.entries.question(request_id)?;
         Some((OpenQuestion::from(question), next))
     }
 
-    /// Whether the frames say what became of a question: how it was resolved, or that the turn is over.
-    pub(super) fn is_settled(&self, request_id: &str) -> bool {
-        self.lock().kept.is_settled(request_id)
+    /// Returns whether the frames resolve a question: by its resolution, or by the end of the turn.
+    pub(super) fn is_resolved(&self, request_id: &str) -> bool {
+        self.lock().entries.is_resolved(request_id)
     }
 
-    /// A reader that begins at `from`, or with what there is of the frames before.
-    pub(super) fn attach(self: &Arc<Self>, from: u64) -> Result<Reading, ResumeError> {
+    /// Adds a reader that starts at `from`, or with the snapshot of the frames before. Returns its
+    /// number, and whether it starts after the end.
+    pub(super) fn add_reader(&self, from: u64) -> Result<(u64, bool), ResumeError> {
         let state = self.lock();
-        match state.kept.place(from) {
-            Err(ResumeError::Gone { .. }) if state.kept.is_folded() => {}
-            place => place?,
+        match state.entries.check_index(from) {
+            Err(ResumeError::Gone { .. }) if state.entries.is_folded() => {}
+            checked => checked?,
         }
-        Ok(self.seat(state, from))
+        let is_finished = state.entries.end().is_some() && from == state.entries.next();
+        Ok((self.insert_reader(state), is_finished))
     }
 
-    /// The reader that the turn begins with.
-    pub(super) fn first_reader(self: &Arc<Self>) -> Reading {
-        self.seat(self.lock(), 0)
+    /// Adds the reader that the turn begins with, and returns its number.
+    pub(super) fn add_first_reader(&self) -> u64 {
+        self.insert_reader(self.lock())
     }
 
-    fn seat(self: &Arc<Self>, mut state: MutexGuard<'_, State>, from: u64) -> Reading {
-        let is_over = state.kept.end().is_some() && from == state.kept.next();
-        let reader = state.next_reader;
+    fn insert_reader(&self, mut state: MutexGuard<'_, State>) -> u64 {
+        let number = state.next_reader;
         state.next_reader += 1;
-        let seat = Seat {
+        let reader = ReaderState {
             _membership: self.head.membership.as_ref().and_then(WeakMembership::upgrade),
-            ..Seat::default()
+            ..ReaderState::default()
         };
-        state.readers.insert(reader, seat);
+        state.readers.insert(number, reader);
         state.alone_since = None;
-        drop(state);
-        Reading::new(Arc::clone(self), reader, from, is_over)
+        number
     }
 
-    /// The reader has its wire: from now on it has to take what there is.
+    /// Reports that a reader has a wire: from now on it has to take the frames that are ready.
     pub(super) fn follow(&self, reader: u64, from: u64) {
         let mut state = self.lock();
-        let is_behind = from < state.kept.next();
-        if let Some(seat) = state.readers.get_mut(&reader) {
-            seat.follows = true;
-            seat.behind_since = is_behind.then(Instant::now);
+        let is_behind = from < state.entries.next();
+        if let Some(reader) = state.readers.get_mut(&reader) {
+            reader.has_wire = true;
+            reader.behind_since = is_behind.then(Instant::now);
         }
     }
 
-    pub(super) fn detach(&self, reader: u64) {
+    pub(super) fn remove_reader(&self, reader: u64) {
         let mut state = self.lock();
-        // None where it was cut before.
-        let seat = state.readers.remove(&reader);
-        let recorder = if seat.is_some() && state.readers.is_empty() {
+        // `None` if the reader was cut off before.
+        let removed = state.readers.remove(&reader);
+        let recorder = if removed.is_some() && state.readers.is_empty() {
             state.alone_since = Some(Instant::now());
             state.recorder.take()
         } else {
             None
         };
         drop(state);
-        drop(seat);
+        drop(removed);
         if let Some(recorder) = recorder {
             recorder.wake();
         }
     }
 
-    /// Counts readers as gone that have taken nothing for as long as the turn allows: their places in the group and what becomes of the
-    /// turn must not hang on a client that never reads. Says when to look again.
+    /// Cuts off readers that have taken nothing for the turn's write time-out: a client that never
+    /// reads must not hold a place in the group or keep the turn running. Returns when to check
+    /// again.
     pub(super) fn cut_stalled(&self, now: Instant) -> Option<Instant> {
         let after = self.head.timeouts.write_stall?;
-        // Who is not behind may fall behind right now.
+        // A reader that is up to date may fall behind right now.
         let mut next = now.checked_add(after)?;
         let mut state = self.lock();
-        let cut: Vec<(u64, Seat)> = state
+        let stalled: Vec<(u64, ReaderState)> = state
             .readers
-            .extract_if(|_, seat| {
-                let due = seat.behind_since.and_then(|since| since.checked_add(after));
+            .extract_if(|_, reader| {
+                let due = reader.behind_since.and_then(|since| since.checked_add(after));
                 next = due.filter(|due| *due > now).map_or(next, |due| due.min(next));
                 due.is_some_and(|due| due <= now)
             })
             .collect();
-        if !cut.is_empty() && state.readers.is_empty() {
+        if !stalled.is_empty() && state.readers.is_empty() {
             state.alone_since = Some(now);
         }
         drop(state);
-        drop(cut);
+        drop(stalled);
         Some(next)
     }
 
-    /// Waits until nobody reads, or those who are left take nothing: after the end, when the turn's place in its group hangs on them.
+    /// Waits until no reader is left, or the remaining ones take nothing. The turn's place in its
+    /// group depends on that after the end.
     pub(super) async fn emptied(&self) {
         let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
         poll_fn(|cx| {
@@ -257,40 +258,44 @@ impl Log {
         .await;
     }
 
-    /// Whether every frame from `from` on is still there; otherwise with what there is of them.
-    pub(super) fn holds(&self, from: u64) -> Result<(), (ResumeError, Option<Held>)> {
+    /// Checks that every frame from `from` on is stored. The error contains the snapshot of the
+    /// dropped ones, if there is one.
+    pub(super) fn check_index(&self, from: u64) -> Result<(), (ResumeError, Option<FoldedSnapshot>)> {
         let state = self.lock();
-        state.kept.place(from).map_err(|error| (error, state.kept.held()))
+        state
+            .entries
+            .check_index(from)
+            .map_err(|error| (error, state.entries.snapshot()))
     }
 
-    /// What `reader` finds at `from`: at least one frame. It waits where there is none yet.
+    /// Reads at least one frame from `from` on; pending while there is none.
     pub(super) fn poll_read(
         &self,
         reader: u64,
         from: u64,
         cx: &Context<'_>,
-    ) -> Poll<Result<Vec<Record>, Cut>> {
+    ) -> Poll<Result<Vec<Record>, Interruption>> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let Some(seat) = state.readers.get_mut(&reader) else {
-            return Poll::Ready(Err(Cut::Stalled));
+        let Some(reader) = state.readers.get_mut(&reader) else {
+            return Poll::Ready(Err(Interruption::Stalled));
         };
         // As much as a queue would hold for its reader.
-        let records = state.kept.read(from, QueueLimits::MAX_BYTES)?;
+        let records = state.entries.read(from, QueueLimits::MAX_BYTES)?;
         if records.is_empty() {
-            let before = seat.waker.replace(cx.waker().clone());
-            seat.behind_since = None;
-            // A waker's drop may be anybody's code: outside of the lock.
+            let before = reader.waker.replace(cx.waker().clone());
+            reader.behind_since = None;
+            // Dropping a waker may run foreign code, so it happens outside of the lock.
             drop(guard);
             drop(before);
             return Poll::Pending;
         }
-        let has_more = from + (records.len() as u64) < state.kept.next();
-        seat.behind_since = (seat.follows && has_more).then(Instant::now);
+        let has_more = from + (records.len() as u64) < state.entries.next();
+        reader.behind_since = (reader.has_wire && has_more).then(Instant::now);
         Poll::Ready(Ok(records))
     }
 
-    /// Since when nobody reads; the recorder is woken when that changes.
+    /// Returns since when the log has had no reader. The recorder is woken when that changes.
     pub(super) fn alone_since(&self, cx: &Context<'_>) -> Option<Instant> {
         let mut state = self.lock();
         match &mut state.recorder {
@@ -303,7 +308,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let bytes = self.lock().kept.bytes();
-        self.count(bytes, 0);
+        let bytes = self.lock().entries.bytes();
+        self.update_total(bytes, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! The journal: turns that outlive a connection, with any number of readers.
+//! The journal: turns that outlive a connection and have any number of readers.
 //!
 //! ```text
 //!  orchestrator ──► queue ──► recorder ──► log of the turn: 0 1 2 3 … end
@@ -8,56 +8,61 @@
 //!                                                  reader         resume(id, owner, 3)
 //! ```
 //!
-//! After the response has begun a recorder takes the frames out of the queue and puts them into the turn's log, where each gets its
-//! index: 0, 1, 2 …, the end too. Texts that meet in the queue become one before that, so every reader on every wire sees the same
-//! frames under the same indexes. Readers follow the log at their own pace, the first one like all others; nobody waits for
-//! anybody.
+//! When the response begins, a recorder takes the frames out of the queue and appends them to the
+//! turn's log. There each frame gets its index: 0, 1, 2 …, the end included. The queue merges
+//! consecutive texts before that, so all readers on all wires see the same frames under the same
+//! indexes. Each reader, the first one included, follows the log at its own pace and waits for no
+//! other.
 //!
-//! A log is bounded, so it may lose its head. What that came to, the answer so far and the last state of each step, is kept as long as it
-//! is small, and given as a snapshot to readers that are too far behind, where their wire can carry one. Otherwise they are told so by
-//! their wire's failure completion under the code `gone`; who asks for frames that are gone gets a typed error. Nobody ever gets a
-//! stream with a hole.
+//! A log is bounded, so it may drop its first frames. As long as they fit, the text so far and the
+//! last state of each step are kept as a snapshot, which replaces the dropped frames for readers
+//! that are too far behind, if their wire can carry one. Other readers fail with the code `gone`, and
+//! a request for dropped frames is refused with [`ResumeError::Gone`]. No stream ever contains a gap.
 //!
-//! With a [store](redis::Store) beside it the turns stand on a server as well, and are found on every host. It deliberately knows no http and
-//! no session.
+//! With a server ([`Journal::redis`]) the turns are stored there as well, and every host finds them.
+//! This module knows no HTTP and no session.
 
+mod cursor;
+mod entries;
 mod error;
 mod fold;
-pub(crate) mod follower;
-mod kept;
+mod follower;
 mod limits;
 mod log;
+#[cfg(not(feature = "redis"))]
+mod no_server;
+mod record;
 mod recorder;
+mod recording;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(not(feature = "redis"))]
-#[path = "alone.rs"]
-mod redis;
+mod registry;
 
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 pub use error::{ResumeError, StopError, UnknownTurn};
 pub use limits::{Disconnect, JournalLimits};
 
-use self::kept::{Kept, Record};
-use self::log::{Head, Log};
-use self::recorder::Recorder;
-use self::redis::{Opening, Store};
-use super::admission::busy;
-use super::admission::group::{Membership, RETRY_AFTER};
+pub(crate) use cursor::Cursor;
+pub(crate) use follower::Follower;
+#[cfg(not(feature = "redis"))]
+use no_server as server;
+pub(super) use recording::Recording;
+#[cfg(feature = "redis")]
+use redis as server;
+
+use self::recording::Slot;
+use self::registry::Registry;
+use self::server::Store;
 use super::human::open::AnswerSource;
-use super::reader::Reader;
-use super::spawn::spawn;
 use super::{AnswerError, AnswerOutcome, OpenQuestion, Rejected, Turn, TurnId};
 use crate::event::AuthorizationOutcome;
 
-/// Keeps the frames of turns, so that they can be read again, by several readers, and stopped by their id. Clones are the same journal.
+/// Stores the frames of turns, so that several readers can read them, also after a disconnect, and
+/// so that a turn can be stopped and answered by its ID. Clones share the journal.
 ///
 /// ```
 /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -82,73 +87,45 @@ use crate::event::AuthorizationOutcome;
 /// let id = turn.id();
 /// drop(turn); // the connection is lost
 ///
-/// let turn = journal.resume(id, "alice", 0).await?; // the same reader comes back, or another one
+/// let turn = journal.resume(id, "alice", 0).await?; // the same reader or another one
 /// assert_eq!(turn.collect().await?.text, "Forty-two.");
 /// assert_eq!(journal.resume(id, "mallory", 0).await.unwrap_err().code(), "unknown_turn");
-/// assert!(!journal.stop(id, "alice").await?, "it is over already");
+/// assert!(!journal.stop(id, "alice").await?, "the turn has ended before");
 /// # Ok(()) }
 /// ```
 ///
 /// # Drop
 ///
-/// Turns that run keep their journal; those that are over go with its last clone.
+/// Running turns keep what they need of the journal; finished turns are dropped with its last clone.
 #[derive(Clone)]
 pub struct Journal {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    limits: JournalLimits,
-    /// Where the turns stand as well, for other hosts.
+    registry: Arc<Registry>,
+    /// Where the turns are stored for other hosts.
     store: Option<Arc<Store>>,
-    /// What all logs count.
-    bytes: Arc<AtomicUsize>,
-    state: Mutex<State>,
-}
-
-/// A lane, and the owner of its turns.
-type Conversation = (String, String);
-
-#[derive(Default)]
-struct State {
-    turns: HashMap<TurnId, Arc<Log>>,
-    /// Of each conversation the turn that began last, as long as it is kept.
-    newest: HashMap<Conversation, TurnId>,
-    /// Places of turns whose response has not begun.
-    reserved: usize,
-    /// Turns that are over, with the moment of their end, the first one first.
-    over: VecDeque<(Instant, TurnId)>,
-    /// Whether a task drops what is kept too long.
-    is_swept: bool,
 }
 
 impl Journal {
-    /// A journal in the memory of this process.
+    /// Creates a journal in the memory of this process.
     pub fn in_memory(limits: JournalLimits) -> Self {
-        Self::new(limits, None)
-    }
-
-    fn new(limits: JournalLimits, store: Option<Arc<Store>>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                limits,
-                store,
-                bytes: Arc::default(),
-                state: Mutex::default(),
-            }),
+            registry: Arc::new(Registry::new(limits)),
+            store: None,
         }
     }
 
-    /// A further reader of a turn, from the frame of index `from` on and live to its end. It may read on another wire than those
-    /// before it.
+    /// Adds a reader to a turn, from the frame with index `from` to the end, live. It may use another
+    /// wire than the readers before it.
     ///
-    /// A reader that has seen the frame of index `n` asks for `n + 1`. Where that one is next but not there yet, it is waited for;
-    /// where the turn is over, there is nothing left: see [`Turn::is_over`].
+    /// A reader that has seen the frame with index `n` asks for `n + 1`. If that frame does not exist
+    /// yet, the reader waits for it; if the turn has ended with frame `n`, nothing is left to read:
+    /// see [`Turn::is_empty`].
     ///
-    /// Where frames from `from` on are kept no longer, the turn begins with a [`Snapshot`](crate::Snapshot) of all frames before the first
-    /// one that is kept, if there is one and the wire can carry it; [`Turn::supports`] says that.
+    /// If the journal has dropped frames from `from` on, the stream begins with a
+    /// [`Snapshot`](crate::Snapshot) of all frames before the first stored one, provided that there is
+    /// a snapshot and that the wire can carry it. [`Turn::supports`] checks that.
     ///
-    /// `owner` has to be the one that the turn was started with. A turn that was started without one is given to whoever has its id.
+    /// `owner` must be the owner that the turn was started with. A turn without an owner is returned
+    /// to any caller that knows its ID.
     ///
     /// # Cancel safety
     ///
@@ -158,39 +135,41 @@ impl Journal {
     ///
     /// [`ResumeError`]
     pub async fn resume(&self, id: TurnId, owner: &str, from: u64) -> Result<Turn, ResumeError> {
-        let reading = match (self.find(id, owner), &self.shared.store) {
-            (Ok(log), None) => log.attach(from)?,
+        let cursor = match (self.registry.find(id, owner), &self.store) {
+            (Ok(log), None) => Cursor::attach(&log, from)?,
             (Ok(log), Some(store)) => store.resume_here(&log, from).await?,
-            (Err(_), Some(store)) => store.resume(self, id, owner, from).await?,
+            (Err(_), Some(store)) => store.resume(id, owner, from).await?,
             (Err(unknown), None) => return Err(unknown.into()),
         };
-        Ok(Turn::follow(reading))
+        Ok(Turn::follow(cursor))
     }
 
-    /// Stops a turn, whether somebody reads it or not: its readers get what was sent so far and their wire's terminal for a stop, and
-    /// so does whoever reads it later. False where the turn was over already.
+    /// Stops a turn, whether it has readers or not. Its readers, present and later ones, get what was
+    /// sent so far and their wire's terminal for a stop. Returns false if the turn had ended before.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may or may not have stopped the turn; stopping it again is safe.
+    /// If the future is dropped, the turn may or may not have been stopped; it is safe to stop it
+    /// again.
     ///
     /// # Errors
     ///
     /// [`StopError`]
     pub async fn stop(&self, id: TurnId, owner: &str) -> Result<bool, StopError> {
-        match (self.find(id, owner), &self.shared.store) {
+        match (self.registry.find(id, owner), &self.store) {
             (Ok(log), _) => Ok(log.head.handle.stop()),
-            (Err(_), Some(store)) => store.stop(self, id, owner).await,
+            (Err(_), Some(store)) => store.stop(id, owner).await,
             (Err(unknown), None) => Err(unknown.into()),
         }
     }
 
-    /// Gives a human's answer to a question that a turn asks: as [`TurnHandle::answer`](super::TurnHandle::answer), by the turn's id and
-    /// owner, and also when the turn is over. A turn that is not found has asked nothing.
+    /// Answers a question of a turn, like [`TurnHandle::answer`](super::TurnHandle::answer), by the
+    /// turn's ID and owner, also after the turn has ended. A turn that is not found has no questions.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may or may not have given the answer; giving the same one again is safe.
+    /// If the future is dropped, the answer may or may not have been given; it is safe to give the
+    /// same answer again.
     ///
     /// # Errors
     ///
@@ -206,11 +185,13 @@ impl Journal {
             .await
     }
 
-    /// Says how an authorization ended: as [`TurnHandle::authorized`](super::TurnHandle::authorized), by the turn's id and owner.
+    /// Reports the outcome of an authorization, like
+    /// [`TurnHandle::authorized`](super::TurnHandle::authorized), by the turn's ID and owner.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future may or may not have said it; saying it again is safe.
+    /// If the future is dropped, the outcome may or may not have been reported; it is safe to report
+    /// it again.
     ///
     /// # Errors
     ///
@@ -234,16 +215,17 @@ impl Journal {
         request_id: &str,
         answer: (Value, AnswerSource),
     ) -> Result<AnswerOutcome, AnswerError> {
-        match (self.find(id, owner), &self.shared.store) {
+        match (self.registry.find(id, owner), &self.store) {
             (Ok(log), _) => log.head.handle.accept(request_id, answer.0, answer.1),
-            (Err(_), Some(store)) => store.answer(self, id, owner, request_id, answer).await,
+            (Err(_), Some(store)) => store.answer(id, owner, request_id, answer).await,
             (Err(UnknownTurn), None) => Err(AnswerError::Unknown),
         }
     }
 
-    /// A question that a turn has asked, open or over, and where its readers go on. A reader whose wire ends its stream at a question
-    /// (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`) comes back with the answer: [`resume`](Self::resume) it at [`Asked::next`]
-    /// first, and give the [`answer`](Self::answer) then, so that the turn is not without a reader when it goes on.
+    /// Returns a question of a turn, open or resolved, and the index after it. If the reader's wire
+    /// ends its stream at a question (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`), the client sends
+    /// the answer in a new request: first [`resume`](Self::resume) at [`RecordedRequest::next`], then
+    /// give the [`answer`](Self::answer), so that the turn has a reader when it continues.
     ///
     /// # Cancel safety
     ///
@@ -251,33 +233,39 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Unknown`]: there is no such turn for that owner, it has not asked this, or the frame is not kept any more.
-    /// [`AnswerError::Unavailable`] where the journal's server does not answer.
-    pub async fn asked(&self, id: TurnId, owner: &str, request_id: &str) -> Result<Asked, AnswerError> {
-        let asked = match (self.find(id, owner), &self.shared.store) {
+    /// [`AnswerError::Unknown`] if this owner has no such turn, the turn has no such question, or its
+    /// frame has been dropped. [`AnswerError::Unavailable`] if the journal's server does not answer.
+    pub async fn request(
+        &self,
+        id: TurnId,
+        owner: &str,
+        request_id: &str,
+    ) -> Result<RecordedRequest, AnswerError> {
+        let found = match (self.registry.find(id, owner), &self.store) {
             (Ok(log), _) => log.question(request_id),
             (Err(_), Some(store)) => {
-                let mut reading = store.resume(self, id, owner, 0).await;
-                if let Err(ResumeError::Gone { base }) = reading {
-                    reading = store.resume(self, id, owner, base).await;
+                let mut cursor = store.resume(id, owner, 0).await;
+                if let Err(ResumeError::Gone { base }) = cursor {
+                    cursor = store.resume(id, owner, base).await;
                 }
-                match reading {
-                    Ok(reading) => reading.question(request_id),
+                match cursor {
+                    Ok(cursor) => cursor.question(request_id),
                     Err(ResumeError::Unavailable) => return Err(AnswerError::Unavailable),
                     Err(_) => None,
                 }
             }
             (Err(UnknownTurn), None) => None,
         };
-        let (ask, next) = asked.ok_or(AnswerError::Unknown)?;
-        Ok(Asked { ask, next })
+        let (ask, next) = found.ok_or(AnswerError::Unknown)?;
+        Ok(RecordedRequest { ask, next })
     }
 
-    /// The newest turn of a conversation, running or over: of the turns of this [`owner`](super::TurnBuilder::owner) in this
-    /// [`lane`](super::TurnBuilder::lane) the one whose response began last. `None` where there is none, or it is kept no longer.
+    /// Returns the newest turn of a conversation, running or finished: of the turns of this
+    /// [`owner`](super::TurnBuilder::owner) in this [`lane`](super::TurnBuilder::lane), the one whose
+    /// response began last. `None` if there is none or it has been evicted.
     ///
-    /// A turn without a lane of its own has its owner's name for one. Turns that were started without an owner are found as those of the
-    /// owner `""`, and by no other: a lane's name may be guessed, where a turn's id may not.
+    /// A turn without a lane is in the lane that has its owner's name. Turns without an owner are
+    /// found only under the owner `""`, since the name of a lane may be guessable, unlike a turn's ID.
     ///
     /// # Cancel safety
     ///
@@ -287,295 +275,43 @@ impl Journal {
     ///
     /// [`StopError::Unavailable`]
     pub async fn latest(&self, lane: &str, owner: &str) -> Result<Option<TurnId>, StopError> {
-        if let Some(store) = &self.shared.store {
-            return store.latest(lane, owner).await;
+        match &self.store {
+            Some(store) => store.latest(lane, owner).await,
+            None => Ok(self.registry.newest(lane, owner)),
         }
-        self.shared.expire();
-        let conversation = (lane.to_owned(), owner.to_owned());
-        Ok(self.shared.lock().newest.get(&conversation).copied())
     }
 
-    /// How many turns are kept, running and over.
+    /// Returns how many turns are stored, running and finished.
     pub fn turns(&self) -> usize {
-        self.shared.expire();
-        self.shared.lock().turns.len()
+        self.registry.turns()
     }
 
-    /// How many bytes are kept, by the count of [`JournalLimits`].
+    /// Returns how many bytes are stored, counted as in [`JournalLimits`].
     pub fn bytes(&self) -> usize {
-        self.shared.expire();
-        self.shared.bytes.load(Ordering::Relaxed)
+        self.registry.bytes()
     }
 
-    /// A turn of this host. A foreign one is looked for elsewhere like one that nobody knows, and takes as long.
-    fn find(&self, id: TurnId, owner: &str) -> Result<Arc<Log>, UnknownTurn> {
-        let log = self.local(id).ok_or(UnknownTurn)?;
-        if log.head.owner.is_empty() || log.head.owner == owner {
-            Ok(log)
-        } else {
-            Err(UnknownTurn)
-        }
-    }
-
-    fn local(&self, id: TurnId) -> Option<Arc<Log>> {
-        self.shared.expire();
-        self.shared.lock().turns.get(&id).cloned()
-    }
-
-    /// A log that goes on behind what is kept of its turn.
-    fn log(&self, head: Head, kept: Kept) -> Log {
-        let shared = &self.shared;
-        Log::new(
-            head,
-            kept,
-            shared.limits.max_turn_bytes,
-            Arc::clone(&shared.bytes),
-        )
-    }
-
-    /// Keeps a place for a turn, so that nothing is spent on one that would find none.
+    /// Reserves a slot for a turn that is about to start.
     pub(super) fn reserve(&self, id: TurnId) -> Result<Slot, Rejected> {
-        self.shared.expire();
-        let mut dropped = Vec::new();
-        let mut state = self.shared.lock();
-        // An id that everybody could guess (see `TurnId::random`) must not become one that gives access.
-        let is_usable = id.is_random() && !state.turns.contains_key(&id);
-        while state.turns.len() + state.reserved >= self.shared.limits.max_turns {
-            match state.drop_oldest() {
-                Some(log) => dropped.push(log),
-                None => break,
-            }
-        }
-        let is_full = state.turns.len() + state.reserved >= self.shared.limits.max_turns;
-        if is_usable && !is_full {
-            state.reserved += 1;
-        }
-        drop(state);
-        forget(dropped);
-        if is_usable && !is_full {
-            Ok(Slot(self.clone()))
-        } else {
-            Err(Rejected {
-                retry_after: Some(RETRY_AFTER),
-                ..Rejected::new(busy())
-            })
-        }
+        Slot::reserve(&self.registry, self.store.as_ref(), id)
     }
-
-    /// Appends a frame to a log, and keeps the sum of all logs within its limit.
-    fn append(&self, log: &Log, record: Record) {
-        log.append(record);
-        let excess = || {
-            let bytes = self.shared.bytes.load(Ordering::Relaxed);
-            bytes.saturating_sub(self.shared.limits.max_bytes)
-        };
-        while excess() > 0 {
-            let oldest = self.shared.lock().drop_oldest();
-            if oldest.is_none() {
-                break;
-            }
-            forget(oldest);
-        }
-        match excess() {
-            0 => {}
-            excess => log.shrink_by(excess),
-        }
-    }
-
-    /// The turn is over: from now on its time runs.
-    fn retire(&self, id: TurnId) {
-        self.shared.lock().over.push_back((Instant::now(), id));
-    }
-
-    /// What drops turns that are kept too long, unless somebody does that already.
-    fn sweeper(&self) -> Option<Sweeper> {
-        let mut state = self.shared.lock();
-        let is_swept = std::mem::replace(&mut state.is_swept, true);
-        (!is_swept).then(|| Sweeper(Arc::downgrade(&self.shared)))
-    }
-}
-
-/// A question of a turn that is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Asked {
-    /// What is asked.
-    pub ask: OpenQuestion,
-    /// The index of the frame behind the question.
-    pub next: u64,
 }
 
 impl fmt::Debug for Journal {
-    /// Without the turns: what people ask and are told does not belong into a log.
+    /// Without the turns: questions and answers do not belong in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal")
-            .field("limits", &self.shared.limits)
+            .field("limits", &self.registry.limits)
             .finish_non_exhaustive()
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keeps_for_ever(&self) -> bool {
-        Instant::now().checked_add(self.limits.keep).is_none()
-    }
-
-    /// Drops what is kept too long, and says when to do it again.
-    fn expire(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let mut expired = Vec::new();
-        let mut state = self.lock();
-        let next = loop {
-            let Some((ended, _)) = state.over.front() else {
-                break None;
-            };
-            match ended.checked_add(self.limits.keep) {
-                Some(due) if due <= now => expired.extend(state.drop_oldest()),
-                due => break due,
-            }
-        };
-        drop(state);
-        forget(expired);
-        next
-    }
-}
-
-impl State {
-    /// Takes the turn out that ended first; to be [forgotten](forget) outside of the lock.
-    fn drop_oldest(&mut self) -> Option<Arc<Log>> {
-        let (_, id) = self.over.pop_front()?;
-        let log = self.turns.remove(&id)?;
-        if let Some(conversation) = &log.head.conversation
-            && self.newest.get(conversation) == Some(&id)
-        {
-            self.newest.remove(conversation);
-        }
-        Some(log)
-    }
-}
-
-/// Drops the frames of turns that are kept no longer. Readers that are still behind are told so: otherwise those who never read would
-/// keep what no limit counts.
-fn forget(logs: impl IntoIterator<Item = Arc<Log>>) {
-    for log in logs {
-        log.shrink_by(usize::MAX);
-    }
-}
-
-/// A place for a turn whose response has not begun. A turn that is rejected leaves nothing behind.
-#[derive(Debug)]
-pub(super) struct Slot(Journal);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.shared.lock().reserved -= 1;
-    }
-}
-
-/// What a turn that is to be journaled knows before its response has begun.
-#[derive(Debug)]
-pub(super) struct Recording {
-    pub(super) slot: Slot,
-    pub(super) owner: String,
-    pub(super) lane: Option<String>,
-    pub(super) disconnect: Disconnect,
-}
-
-impl Recording {
-    /// The response has begun: the turn is recorded, and `reader`'s place is taken by the first reader of the log. Rejected where the
-    /// journal's server does not take it.
-    pub(super) async fn begin(self, mut reader: Reader) -> Result<Turn, Rejected> {
-        let journal = self.slot.0.clone();
-        let id = reader.id;
-        let mut writer = None;
-        if let Some(store) = &journal.shared.store {
-            let opening = Opening {
-                id,
-                owner: &self.owner,
-                lane: self.lane.as_deref(),
-                keep_alive: reader.timeouts.keep_alive,
-            };
-            match store.begin(&journal, opening).await {
-                Ok(begun) => writer = Some(begun),
-                Err(failure) => {
-                    reader.rejected = Some(failure.clone());
-                    return Err(Rejected {
-                        id,
-                        failure,
-                        retry_after: Some(RETRY_AFTER),
-                    });
-                }
-            }
-        }
-        let conversation = self.lane.map(|lane| (lane, self.owner.clone()));
-        let head = Head {
-            handle: reader.handle(),
-            owner: self.owner,
-            conversation: conversation.clone(),
-            timeouts: reader.timeouts,
-            membership: reader.membership.as_ref().map(Membership::downgrade),
-            _journal: None,
-        };
-        let log = Arc::new(journal.log(head, Kept::default()));
-        let first = log.first_reader();
-        let mut state = journal.shared.lock();
-        state.turns.insert(id, Arc::clone(&log));
-        if let Some(conversation) = conversation {
-            state.newest.insert(conversation, id);
-        }
-        drop(state);
-        drop(self.slot);
-        let span = reader.span.clone();
-        span.record("wire", "journal");
-        let recorder = Recorder {
-            reader,
-            journal,
-            log,
-            writer,
-            disconnect: self.disconnect,
-        };
-        spawn(recorder.run(), span);
-        Ok(Turn::follow(first))
-    }
-}
-
-/// Drops turns that are kept too long, until there is none left that could be.
-struct Sweeper(Weak<Shared>);
-
-impl Sweeper {
-    async fn run(mut self) {
-        while let Some(next) = self.next() {
-            tokio::time::sleep_until(next).await;
-        }
-    }
-
-    /// Drops what is due, and says when to do it again. The decision that nobody sweeps any more falls under the lock under which turns
-    /// are added.
-    fn next(&mut self) -> Option<Instant> {
-        let shared = self.0.upgrade()?;
-        loop {
-            if let Some(next) = shared.expire() {
-                return Some(next);
-            }
-            let mut state = shared.lock();
-            // Otherwise one was added this moment, or all are kept for ever.
-            if state.over.is_empty() || shared.keeps_for_ever() {
-                state.is_swept = false;
-                self.0 = Weak::new();
-                return None;
-            }
-        }
-    }
-}
-
-impl Drop for Sweeper {
-    /// The runtime may drop the task while it sleeps.
-    fn drop(&mut self) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.lock().is_swept = false;
-        }
-    }
+/// A question to a human that is stored in a turn's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordedRequest {
+    /// The question.
+    pub ask: OpenQuestion,
+    /// The index of the frame after the question.
+    pub next: u64,
 }

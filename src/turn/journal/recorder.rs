@@ -1,4 +1,4 @@
-//! What takes the frames of a turn out of its queue and puts them into its log.
+//! The task that takes the frames of a turn out of its queue and appends them to its log.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -7,61 +7,64 @@ use std::task::{Context, Poll};
 
 use tokio::time::Instant;
 
-use super::kept::Record;
+use super::Disconnect;
 use super::log::Log;
-use super::redis::Writer;
-use super::{Disconnect, Journal};
+use super::record::Record;
+use super::registry::Registry;
+use super::server::Writer;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::turn::reader::Reader;
 use crate::turn::sink::pieces;
 
-/// Longest text of one frame. Escaped it still is one line of [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has
-/// to cut it into frames of its own.
+/// Longest text of one frame. Even if every byte is escaped, it fits into a line of
+/// [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has to split it.
 const MAX_TEXT_BYTES: usize = 4096;
 
-/// Most frames that are taken before other tasks have their turn.
+/// Most frames that are taken before the task yields.
 const MAX_BURST: usize = 128;
 
-/// Most bytes of frames that go to the journal's server at once.
+/// Most bytes of frames that are sent to the journal's server at once.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-/// What takes the frames of a turn out of its queue and puts them into its log. It is the queue's reader, so the orchestrator waits
-/// for it and for nobody else; it waits itself only for the journal's server, where there is one.
+/// Takes the frames of a turn out of its queue and appends them to its log. It is the only reader of
+/// the queue, so the orchestrator waits for nothing else. The recorder itself waits only for the
+/// journal's server, if there is one.
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) reader: Reader,
-    pub(super) journal: Journal,
+    pub(super) registry: Arc<Registry>,
     pub(super) log: Arc<Log>,
-    /// Where frames go before they are in the log.
+    /// Stores frames on the server before they enter the log.
     pub(super) writer: Option<Writer>,
     pub(super) disconnect: Disconnect,
 }
 
 impl Recorder {
-    /// Records the turn to its end. Then it stays behind for readers that take nothing, while the turn's place in its group hangs on
-    /// them, and to drop what is kept too long, unless somebody does that already.
+    /// Records the turn to its end. After that it cuts off readers that take nothing, as long as they hold
+    /// the turn's place in its group, and evicts expired turns unless another task does.
     pub(super) async fn run(self) {
         let Self {
             reader,
-            journal,
+            registry,
             log,
             mut writer,
             disconnect,
         } = self;
-        let mut unended = Unended(Some((journal.clone(), Arc::clone(&log))));
-        if let Some((journal, log)) = &unended.0 {
-            record(&reader, journal, log, &mut writer, disconnect).await;
+        let mut unfinished = Unfinished(Some((registry, Arc::clone(&log))));
+        if let Some((registry, log)) = &unfinished.0 {
+            record(&reader, registry, log, &mut writer, disconnect).await;
         }
-        // The turn is over: it gives back its place in the group before anything else.
+        // The turn has ended: first it gives its place in the group back.
         let is_grouped = reader.membership.is_some();
         drop(reader);
-        let sweeper = unended.0.take().and_then(|(journal, log)| {
-            journal.retire(log.head.handle.id());
-            journal.sweeper()
+        let sweeper = unfinished.0.take().and_then(|(registry, log)| {
+            registry.finish(log.head.handle.id());
+            registry.sweeper()
         });
-        drop(unended);
-        drop(journal);
+        drop(unfinished);
+        // From here on the task does not keep the journal alive.
+        drop(writer);
         let mut emptied = pin!(async move {
             if is_grouped {
                 log.emptied().await;
@@ -86,22 +89,22 @@ impl Recorder {
     }
 }
 
-/// What the recorder wakes up for.
+/// Why the recorder wakes up.
 #[expect(
     clippy::large_enum_variant,
-    reason = "it is looked at where it is made, and mostly a frame"
+    reason = "it is matched where it is created, and usually a frame"
 )]
 enum Next {
     Frame(Frame),
-    /// The journal's server has to be told that the turn runs.
-    Refresh,
-    Over,
+    /// The lease on the journal's server has to be renewed.
+    RenewLease,
+    Finished,
 }
 
-/// Takes frames until the end, which is the last of them.
+/// Takes frames up to and including the end.
 async fn record(
     reader: &Reader,
-    journal: &Journal,
+    registry: &Registry,
     log: &Log,
     writer: &mut Option<Writer>,
     disconnect: Disconnect,
@@ -109,77 +112,77 @@ async fn record(
     let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
     let mut burst = 0;
     let mut batch = Vec::new();
-    // The readers have their end, and only the orchestrator has to come to its own.
+    // The readers have their end; only the orchestrator still has to finish.
     let mut has_failed = false;
-    let mut human = Human::default();
+    let mut human_wait = HumanWait::default();
     loop {
         let refresh_at = writer.as_ref().map(Writer::refresh_at);
-        let elsewhere = writer.as_ref().map(Writer::read_elsewhere);
+        let remote_readers = writer.as_ref().map(Writer::remote_readers);
         let next = poll_fn(|cx| {
             if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
-                return Poll::Ready(frame.map_or(Next::Over, Next::Frame));
+                return Poll::Ready(frame.map_or(Next::Finished, Next::Frame));
             }
-            let awaited = human.look(reader.queue.questions.is_waiting());
-            let read_until = elsewhere.and_then(|(_, until)| until);
-            let given_up = |cx: &Context<'_>| {
+            let wait = human_wait.update(reader.queue.questions.is_waiting());
+            let read_until = remote_readers.and_then(|(_, until)| until);
+            let give_up_at = |cx: &Context<'_>| {
                 let alone_since = log.alone_since(cx);
                 let alone_since = alone_since.map(|since| read_until.map_or(since, |until| until.max(since)));
-                match awaited {
-                    Awaited::Now => None,
-                    Awaited::Until(asked_until) => disconnect.due(alone_since, asked_until),
+                match wait {
+                    Wait::Pending => None,
+                    Wait::Ended(asked_until) => disconnect.due(alone_since, asked_until),
                 }
             };
-            let mut due = given_up(cx);
+            let mut due = give_up_at(cx);
             let first = due.into_iter().chain(refresh_at).min();
             if let Some(first) = first.filter(|first| *first < timer.deadline()) {
                 timer.as_mut().reset(first);
             }
             while timer.as_mut().poll(cx).is_ready() {
                 let now = Instant::now();
-                let mut look_again = reader.check_overdue();
+                let mut wake_at = reader.check_overdue();
                 if let Some(stalls) = log.cut_stalled(now) {
-                    look_again = look_again.min(stalls);
-                    due = given_up(cx);
+                    wake_at = wake_at.min(stalls);
+                    due = give_up_at(cx);
                 }
                 match due {
-                    // Somebody may have begun to read it on another host.
-                    Some(due) if due <= now && elsewhere.is_some_and(|(asked_at, _)| asked_at < due) => {
-                        return Poll::Ready(Next::Refresh);
+                    // Another host may have a new reader.
+                    Some(due) if due <= now && remote_readers.is_some_and(|(asked_at, _)| asked_at < due) => {
+                        return Poll::Ready(Next::RenewLease);
                     }
-                    // The end comes through the queue like any other; asking twice is nothing.
+                    // The end comes through the queue like any other. Requesting it twice is harmless.
                     Some(due) if due <= now => drop(reader.queue.request_end(End::stopped())),
-                    Some(due) => look_again = look_again.min(due),
+                    Some(due) => wake_at = wake_at.min(due),
                     None => {}
                 }
                 match refresh_at {
-                    Some(at) if at <= now => return Poll::Ready(Next::Refresh),
-                    Some(at) => look_again = look_again.min(at),
+                    Some(at) if at <= now => return Poll::Ready(Next::RenewLease),
+                    Some(at) => wake_at = wake_at.min(at),
                     None => {}
                 }
-                timer.as_mut().reset(look_again);
+                timer.as_mut().reset(wake_at);
             }
             Poll::Pending
         });
         match next.await {
-            Next::Over => return,
+            Next::Finished => return,
             Next::Frame(_) if has_failed => {}
             Next::Frame(frame) if writer.is_none() => {
-                each(frame, |record| journal.append(log, record));
+                split(frame, |record| registry.append(log, record));
             }
             Next::Frame(frame) => fill(&mut batch, frame, reader).await,
-            Next::Refresh => {}
+            Next::RenewLease => {}
         }
         if let Some(server) = writer {
             match server.append(&batch).await {
-                Ok(()) => batch.drain(..).for_each(|record| journal.append(log, record)),
+                Ok(()) => batch.drain(..).for_each(|record| registry.append(log, record)),
                 Err(failure) => {
                     *writer = None;
                     has_failed = true;
                     batch = Vec::new();
                     let end = End::failed(failure);
-                    // It may be over already: its readers never learn of that.
+                    // The turn may have ended already; its readers never learn of that end.
                     let _ = reader.queue.request_end(end.clone());
-                    journal.append(log, Record::frame(Frame::End(end)));
+                    registry.append(log, Record::frame(Frame::End(end)));
                 }
             }
         }
@@ -191,20 +194,20 @@ async fn record(
     }
 }
 
-/// A frame as the log has it.
-fn each(frame: Frame, mut take: impl FnMut(Record)) {
+/// Splits a frame into the records that the log stores.
+fn split(frame: Frame, mut take: impl FnMut(Record)) {
     match frame {
         Frame::Text(text) => pieces(&text, MAX_TEXT_BYTES).for_each(|piece| take(Record::text(piece))),
         frame => take(Record::frame(frame)),
     }
 }
 
-/// Adds `frame` to what goes to the server, and whatever else is ready.
+/// Adds `frame` and all other frames that are ready to the batch for the server.
 async fn fill(batch: &mut Vec<Record>, frame: Frame, reader: &Reader) {
     let mut next = Some(frame);
     let mut bytes = 0;
     while let Some(frame) = next {
-        each(frame, |record| {
+        split(frame, |record| {
             bytes += record.bytes();
             batch.push(record);
         });
@@ -219,42 +222,44 @@ async fn fill(batch: &mut Vec<Record>, frame: Frame, reader: &Reader) {
     }
 }
 
-/// Whether the turn waits for a human, and until when it did.
+/// Tracks whether the turn waits for a human.
 #[derive(Debug, Default)]
-struct Human {
-    is_awaited: bool,
-    until: Option<Instant>,
+struct HumanWait {
+    is_waiting: bool,
+    /// When the last wait ended.
+    ended_at: Option<Instant>,
 }
 
 #[derive(Clone, Copy)]
-enum Awaited {
-    Now,
-    Until(Option<Instant>),
+enum Wait {
+    Pending,
+    /// The turn does not wait; the last wait ended then.
+    Ended(Option<Instant>),
 }
 
-impl Human {
-    fn look(&mut self, is_awaited: bool) -> Awaited {
-        if std::mem::replace(&mut self.is_awaited, is_awaited) && !is_awaited {
-            self.until = Some(Instant::now());
+impl HumanWait {
+    fn update(&mut self, is_waiting: bool) -> Wait {
+        if std::mem::replace(&mut self.is_waiting, is_waiting) && !is_waiting {
+            self.ended_at = Some(Instant::now());
         }
-        if is_awaited {
-            Awaited::Now
+        if is_waiting {
+            Wait::Pending
         } else {
-            Awaited::Until(self.until)
+            Wait::Ended(self.ended_at)
         }
     }
 }
 
-/// The runtime may drop the task at any await (shutdown): readers still get their end.
-struct Unended(Option<(Journal, Arc<Log>)>);
+/// Ends the turn if the runtime drops the recorder at an await, as it does on shutdown.
+struct Unfinished(Option<(Arc<Registry>, Arc<Log>)>);
 
-impl Drop for Unended {
+impl Drop for Unfinished {
     fn drop(&mut self) {
-        if let Some((journal, log)) = self.0.take() {
+        if let Some((registry, log)) = self.0.take() {
             if log.end().is_none() {
-                journal.append(&log, Record::frame(Frame::End(End::failed(Failure::default()))));
+                registry.append(&log, Record::frame(Frame::End(End::failed(Failure::default()))));
             }
-            journal.retire(log.head.handle.id());
+            registry.finish(log.head.handle.id());
         }
     }
 }

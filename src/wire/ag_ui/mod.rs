@@ -79,7 +79,7 @@ impl AgUi {
     /// answers with `resume` in the next run, which uses this wire with the IDs of that run.
     ///
     /// This is for journaled turns, whose answer continues in another stream
-    /// (`turn::Journal::asked`). It has no effect on any other turn.
+    /// (`turn::Journal::request`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;

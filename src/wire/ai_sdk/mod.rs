@@ -83,7 +83,7 @@ impl AiSdk {
     /// any other question `addToolOutput`. Do not use it with `ai` 5, which aborts at an approval.
     ///
     /// This is for journaled turns, whose answer continues in another stream
-    /// (`turn::Journal::asked`). It has no effect on any other turn.
+    /// (`turn::Journal::request`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;

@@ -103,7 +103,7 @@ impl Eve {
     /// stream ends there or not, because a position in the session is a number of lines.
     ///
     /// This is for journaled turns, whose answer continues in another stream
-    /// (`turn::Journal::asked`). It has no effect on any other turn.
+    /// (`turn::Journal::request`). It has no effect on any other turn.
     #[must_use]
     pub fn parks(mut self) -> Self {
         self.parks = true;

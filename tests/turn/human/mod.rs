@@ -328,7 +328,7 @@ async fn a_journal_accepts_answers_by_id_and_owner_without_a_reader() {
     let turn = Turn::builder()
         .journal(&journal)
         .owner("alice")
-        .on_disconnect(Disconnect::go_on())
+        .on_disconnect(Disconnect::run_to_end())
         .start(|sink| asks(approval(), sink))
         .commit()
         .await

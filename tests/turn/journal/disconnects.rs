@@ -63,7 +63,7 @@ async fn the_policy_decides() {
             (Disconnect::grace(Duration::ZERO), 0, STOPPED.to_owned()),
             (Disconnect::grace(GRACE), 30, STOPPED.to_owned()),
             (Disconnect::grace(Duration::MAX), 3_000, format!("\n\n{TOO_LONG}")),
-            (Disconnect::go_on(), 3_000, format!("\n\n{TOO_LONG}")),
+            (Disconnect::run_to_end(), 3_000, format!("\n\n{TOO_LONG}")),
         ] {
             let (turn, dropped) = endless(&journal, disconnect).await;
             let id = turn.id();
@@ -132,7 +132,7 @@ async fn before_the_commitment_every_disconnect_cancels() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_without_readers_completes() {
     let journal = in_memory();
-    for disconnect in [Disconnect::go_on(), Disconnect::grace(GRACE)] {
+    for disconnect in [Disconnect::run_to_end(), Disconnect::grace(GRACE)] {
         let turn = Turn::builder()
             .journal(&journal)
             .on_disconnect(disconnect)
@@ -172,7 +172,7 @@ async fn who_takes_nothing_is_no_reader() {
     for (disconnect, after) in [
         (Disconnect::cancel(), 40),
         (Disconnect::grace(GRACE), 70),
-        (Disconnect::go_on(), 3_000),
+        (Disconnect::run_to_end(), 3_000),
     ] {
         let (flag, dropped) = Flag::new();
         let timeouts = Timeouts::default()

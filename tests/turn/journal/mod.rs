@@ -24,7 +24,7 @@ fn in_memory() -> Journal {
 fn kept(journal: &Journal) -> TurnBuilder {
     Turn::builder()
         .journal(journal)
-        .on_disconnect(Disconnect::go_on())
+        .on_disconnect(Disconnect::run_to_end())
 }
 
 async fn resume(journal: &Journal, id: TurnId, from: u64) -> Turn {

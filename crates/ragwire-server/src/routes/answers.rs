@@ -108,7 +108,7 @@ pub(super) async fn answer_and_resume(
     let refused = |error| Refusal::of_answer(id, error);
     let (mut next, mut resolved) = (0, Vec::new());
     for HumanAnswer { request_id, verdict } in answers {
-        let question = app.journal.asked(id, owner.as_str(), &request_id).await;
+        let question = app.journal.request(id, owner.as_str(), &request_id).await;
         let question = question.map_err(refused)?;
         next = question.next.max(next);
         let is_abandoned = matches!(verdict, Verdict::Abandoned);

@@ -265,7 +265,7 @@ fn builder(app: &App, owner: &Owner, reader: Reader) -> TurnBuilder {
         Reader::Whole => return builder,
         Reader::Leaving => Disconnect::cancel(),
         Reader::Returning => app.grace(),
-        Reader::Absent => Disconnect::go_on(),
+        Reader::Absent => Disconnect::run_to_end(),
     };
     builder.journal(&app.journal).on_disconnect(disconnect)
 }

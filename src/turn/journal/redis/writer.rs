@@ -1,4 +1,4 @@
-//! The producing host's side of a turn: frames go to the server first, and are read by nobody before it has them.
+//! The producing host's side of a turn: no reader gets a frame before the server has acknowledged it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,19 +7,22 @@ use redis::Script;
 use tokio::time::Instant;
 
 use super::keys::{self, Keys, PRODUCER};
-use super::{Store, millis};
+use super::store::{Store, millis};
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::redis::keys::hashed;
 use crate::redis::link::{Request, Unreachable};
 use crate::turn::TurnId;
+use crate::turn::journal::entries::LogEntries;
 use crate::turn::journal::error::{lost, unavailable};
-use crate::turn::journal::kept::{Kept, Record};
+use crate::turn::journal::record::Record;
 
-/// Shortest time that a turn is there after its end: readers on other hosts have yet to hear of it.
+/// Shortest time that a finished turn stays on the server: readers on other hosts still have to read
+/// its end.
 const MIN_KEEP: Duration = Duration::from_secs(1);
 
-/// What appends to one turn. Dropping it without an end leaves the turn to whoever finds its lease gone.
+/// Appends the frames of one turn. If it is dropped before the end, another host ends the turn when its
+/// lease has expired.
 #[derive(Debug)]
 pub(in crate::turn::journal) struct Writer {
     store: Arc<Store>,
@@ -28,14 +31,16 @@ pub(in crate::turn::journal) struct Writer {
     lane: Option<String>,
     /// The index of the next frame.
     next: u64,
-    /// The same as its log has, which may drop more where all turns together are too large.
-    kept: Kept,
+    /// A copy of the log's entries. The log itself may drop more, where all turns together are too large.
+    entries: LogEntries,
+    /// When to renew the lease.
     refresh_at: Instant,
+    /// When the server was last asked whether other hosts have readers, and until when they do.
     asked_at: Instant,
-    read_until: Option<Instant>,
+    remote_readers_until: Option<Instant>,
 }
 
-/// What a turn begins with.
+/// What is stored of a turn when its response begins.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::turn::journal) struct Opening<'a> {
     pub(in crate::turn::journal) id: TurnId,
@@ -60,7 +65,7 @@ impl Writer {
             .arg(&store.process)
             .arg(opening.keep_alive.map_or(0, millis))
             .arg(opening.id.to_string())
-            .arg(millis(store.running()))
+            .arg(millis(store.running_ttl()))
             .arg(millis(store.options.lease_ttl()));
         let begun: Result<String, Unreachable> = store.link.request(Request::Script(&script)).await;
         begun.map_err(|Unreachable| unavailable())?;
@@ -69,43 +74,48 @@ impl Writer {
             keys,
             lane,
             next: 0,
-            kept: Kept::default(),
+            entries: LogEntries::default(),
             refresh_at: Instant::now() + store.options.lease_ttl() / 3,
             asked_at: Instant::now(),
-            read_until: None,
+            remote_readers_until: None,
             store,
         })
     }
 
-    /// When the server has to be told that the turn runs, unless something is appended before.
+    /// Returns when to renew the lease, unless frames are appended before.
     pub(in crate::turn::journal) fn refresh_at(&self) -> Instant {
         self.refresh_at
     }
 
-    /// When the server was last asked, and until when the turn counts as read on other hosts by what it said.
-    pub(in crate::turn::journal) fn read_elsewhere(&self) -> (Instant, Option<Instant>) {
-        (self.asked_at, self.read_until)
+    /// Returns when the server was last asked whether other hosts have readers, and until when they do.
+    pub(in crate::turn::journal) fn remote_readers(&self) -> (Instant, Option<Instant>) {
+        (self.asked_at, self.remote_readers_until)
     }
 
-    /// Appends frames; none of them keeps the turn alive and no more. With an error the turn is lost to this writer, and its readers are to
-    /// be told of the failure.
+    /// Appends frames and renews the lease; an empty batch only renews the lease. After an error this
+    /// writer has lost the turn, and the failure is the end for its readers.
     pub(in crate::turn::journal) async fn append(&mut self, batch: &[Record]) -> Result<(), Failure> {
-        let base = self.kept.base();
+        let base = self.entries.base();
         for record in batch {
-            self.kept.push(record.clone(), record.bytes());
-            self.kept.trim(self.store.limits.max_turn_bytes);
+            self.entries.push(record.clone(), record.bytes());
+            self.entries.trim(self.store.limits.max_turn_bytes);
         }
-        // Up to a quarter of what a turn may keep, for each batch that drops frames: few turns are so long.
-        let has_dropped = self.kept.base() > base;
-        let snapshot = self.kept.held().filter(|_| has_dropped).map(keys::snapshot);
+        // Sends up to a quarter of the turn's limit with each batch that drops frames. Few turns are so
+        // long.
+        let has_dropped = self.entries.base() > base;
+        let snapshot = self
+            .entries
+            .snapshot()
+            .filter(|_| has_dropped)
+            .map(keys::snapshot_line);
         let options = &self.store.options;
-        let is_over = batch.last().is_some_and(|record| record.as_end().is_some());
-        let (live, lease) = if is_over {
+        let is_finished = batch.last().is_some_and(|record| record.as_end().is_some());
+        let (ttl, lease) = if is_finished {
             (self.store.limits.keep.max(MIN_KEEP), Duration::ZERO)
         } else {
-            (self.store.running(), self.store.options.lease_ttl())
+            (self.store.running_ttl(), self.store.options.lease_ttl())
         };
-        let epitaph = keys::line(self.next, &Record::frame(Frame::End(End::failed(lost()))));
+        let lost_end = keys::line(self.next, &Record::frame(Frame::End(End::failed(lost()))));
         let script: &Script = &keys::APPEND;
         let mut script = script.prepare_invoke();
         script
@@ -116,28 +126,31 @@ impl Writer {
             .key(self.lane.as_deref().unwrap_or_default())
             .arg(PRODUCER)
             .arg(self.next)
-            .arg(self.kept.base())
-            .arg(millis(live))
+            .arg(self.entries.base())
+            .arg(millis(ttl))
             .arg(millis(lease))
             .arg(self.id.to_string())
-            .arg(&epitaph[..])
+            .arg(&lost_end[..])
             .arg(snapshot.as_deref().unwrap_or_default());
         for (index, record) in (self.next..).zip(batch) {
             script.arg(&keys::line(index, record)[..]);
         }
-        let said: Result<(String, i64), Unreachable> =
+        let reply: Result<(String, i64), Unreachable> =
             self.store.link.request(Request::Script(&script)).await;
-        let (said, read) = said.map_err(|Unreachable| unavailable())?;
-        if said != "ok" {
-            tracing::warn!(said, "redis has lost frames of a turn, or somebody has ended it");
+        let (status, readers_ms) = reply.map_err(|Unreachable| unavailable())?;
+        if status != "ok" {
+            tracing::warn!(
+                status,
+                "redis has lost frames of a turn, or another host has ended it"
+            );
             return Err(lost());
         }
         self.next += batch.len() as u64;
         self.asked_at = Instant::now();
         self.refresh_at = self.asked_at + self.store.options.lease_ttl() / 3;
-        // Below zero nobody does.
-        let read = u64::try_from(read).ok().map(Duration::from_millis);
-        self.read_until = read.map(|read| self.asked_at + read.min(options.lease));
+        // Negative if no other host has a reader.
+        let readers = u64::try_from(readers_ms).ok().map(Duration::from_millis);
+        self.remote_readers_until = readers.map(|time| self.asked_at + time.min(options.lease));
         Ok(())
     }
 }

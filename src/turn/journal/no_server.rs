@@ -1,4 +1,5 @@
-//! What stands for the server of a journal where the feature `redis` is off: nothing, so there never is one.
+//! Replaces `redis` where that feature is off: types without values, since a journal has no server
+//! then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +7,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::Journal;
+use super::cursor::Cursor;
 use super::error::{ResumeError, StopError};
-use super::follower::Reading;
-use super::kept::Record;
 use super::log::Log;
+use super::record::Record;
 use crate::failure::Failure;
 use crate::turn::human::open::AnswerSource;
 use crate::turn::{AnswerError, AnswerOutcome, TurnId};
@@ -21,8 +21,8 @@ pub(super) enum Store {}
 #[derive(Debug)]
 pub(super) enum Writer {}
 
-/// What a turn begins with.
-#[expect(dead_code, reason = "nobody is told")]
+/// What is stored of a turn when its response begins.
+#[expect(dead_code, reason = "only a server stores it")]
 pub(super) struct Opening<'a> {
     pub(super) id: TurnId,
     pub(super) owner: &'a str,
@@ -31,31 +31,24 @@ pub(super) struct Opening<'a> {
 }
 
 impl Store {
-    pub(super) async fn begin(self: &Arc<Self>, _: &Journal, _: Opening<'_>) -> Result<Writer, Failure> {
+    pub(super) async fn begin(self: &Arc<Self>, _: Opening<'_>) -> Result<Writer, Failure> {
         match **self {}
     }
 
-    pub(super) async fn resume(
-        self: &Arc<Self>,
-        _: &Journal,
-        _: TurnId,
-        _: &str,
-        _: u64,
-    ) -> Result<Reading, ResumeError> {
+    pub(super) async fn resume(self: &Arc<Self>, _: TurnId, _: &str, _: u64) -> Result<Cursor, ResumeError> {
         match **self {}
     }
 
-    pub(super) async fn resume_here(&self, _: &Arc<Log>, _: u64) -> Result<Reading, ResumeError> {
+    pub(super) async fn resume_here(&self, _: &Arc<Log>, _: u64) -> Result<Cursor, ResumeError> {
         match *self {}
     }
 
-    pub(super) async fn stop(self: &Arc<Self>, _: &Journal, _: TurnId, _: &str) -> Result<bool, StopError> {
+    pub(super) async fn stop(self: &Arc<Self>, _: TurnId, _: &str) -> Result<bool, StopError> {
         match **self {}
     }
 
     pub(super) async fn answer(
         self: &Arc<Self>,
-        _: &Journal,
         _: TurnId,
         _: &str,
         _: &str,
@@ -74,7 +67,7 @@ impl Writer {
         match *self {}
     }
 
-    pub(super) fn read_elsewhere(&self) -> (Instant, Option<Instant>) {
+    pub(super) fn remote_readers(&self) -> (Instant, Option<Instant>) {
         match *self {}
     }
 

@@ -1,5 +1,6 @@
--- Ends a turn whose producer is gone, unless somebody was faster or the producer is there after all.
--- KEYS: turn, frames, lease. ARGV: epoch and next index as they were seen, the end, time to live in ms.
+-- Ends a turn whose producer has died, unless another host has ended it or the producer is alive.
+-- Returns 1 if it ended the turn.
+-- KEYS: turn, frames, lease. ARGV: expected epoch and next index, the end, time to live in ms.
 local turn, frames, lease = KEYS[1], KEYS[2], KEYS[3]
 local head = redis.call('HMGET', turn, 'epoch', 'next', 'over')
 if head[1] ~= ARGV[1] or head[2] ~= ARGV[2] or head[3] ~= '0' or redis.call('EXISTS', lease) == 1 then

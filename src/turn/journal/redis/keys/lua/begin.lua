@@ -1,5 +1,7 @@
--- A turn's response begins. A copy of this call that arrives late must not set a turn back, so what is there stays.
--- KEYS: turn, lease, lane ('' for none). ARGV: owner, host, keep-alive in ms, id, time to live in ms, lease in ms.
+-- Stores a turn whose response begins. An existing turn stays as it is, so that a late copy of this
+-- call does not reset it.
+-- KEYS: turn, lease, lane ('' for none).
+-- ARGV: owner, host, keep-alive in ms, id, time to live in ms, lease in ms.
 local turn, lease, lane = KEYS[1], KEYS[2], KEYS[3]
 if redis.call('EXISTS', turn) == 1 then
   return 'ok'

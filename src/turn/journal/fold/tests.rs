@@ -1,4 +1,4 @@
-//! Folds against a plain list, from which a later event of a step takes the earlier one out.
+//! Folds compared with a plain list, in which a later event of a step replaces the earlier one.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,9 +14,9 @@ use crate::time::Timestamp;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{Decode, Finish, Wire};
 
-type Said = (Event, Option<Timestamp>);
+type TimedEvent = (Event, Option<Timestamp>);
 
-/// The names of a step's events, and the members that tell one step from another; `!` where it is none without the member.
+/// The names of a step's events, and the members that distinguish one step from another.
 const STEPS: [(&[&str], &[&str]); 9] = [
     (&["cache_hit", "cache_miss"], &[]),
     (&["review"], &["iteration"]),
@@ -29,7 +29,7 @@ const STEPS: [(&[&str], &[&str]); 9] = [
     (&["graph_explanation"], &["explain_id"]),
 ];
 
-/// Whether a reader that has `newer` can do without `older`.
+/// Returns whether `newer` makes `older` superfluous for a reader.
 fn replaces(newer: &Event, older: &Event) -> bool {
     let [new, old] = [newer, older].map(|event| serde_json::to_value(event).unwrap());
     let same = |member: &str| new.get(member) == old.get(member);
@@ -65,7 +65,7 @@ fn replaces(newer: &Event, older: &Event) -> bool {
     }
 }
 
-/// What `frames` come to, by the sentence.
+/// Computes the snapshot of `frames` in the plainest way.
 fn model(frames: &[Frame]) -> Snapshot {
     let mut model = Snapshot::new(frames.len() as u64);
     for frame in frames {
@@ -73,11 +73,13 @@ fn model(frames: &[Frame]) -> Snapshot {
             Frame::Text(text) => model.text.push_str(text),
             Frame::Event { event, timestamp } => {
                 let before = model.events.len();
-                model.events.retain(|(older, _): &Said| !replaces(event, older));
+                model
+                    .events
+                    .retain(|(older, _): &TimedEvent| !replaces(event, older));
                 model.events_dropped += (before - model.events.len()) as u64;
                 model.events.push((event.clone(), *timestamp));
             }
-            Frame::End(_) | Frame::Snapshot(_) => unreachable!("nobody sends one"),
+            Frame::End(_) | Frame::Snapshot(_) => unreachable!("sinks send neither"),
         }
     }
     model
@@ -148,20 +150,20 @@ fn frame() -> impl Strategy<Value = Frame> {
     ]
 }
 
-/// What a log of these frames remembers, and what it counts for that.
-fn folded(mut past: Past, frames: &[Frame]) -> Past {
+/// Returns what a log remembers after it has dropped these frames too.
+fn folded(mut head: DroppedHead, frames: &[Frame]) -> DroppedHead {
     for frame in frames {
         let record = Record::frame(frame.clone());
-        past.drop_frame(&record, record.bytes(), usize::MAX);
+        head.add(&record, record.bytes(), usize::MAX);
     }
-    past
+    head
 }
 
-fn snapshot(past: &Past, frames: usize) -> Snapshot {
-    past.held(frames as u64).unwrap().into_snapshot()
+fn snapshot(head: &DroppedHead, frames: usize) -> Snapshot {
+    head.snapshot(frames as u64).unwrap().into_snapshot()
 }
 
-/// As our own JSON says it, where a server keeps it: the line of a frame.
+/// Encodes a snapshot as the line of JSON that a server stores.
 fn line(snapshot: &Snapshot) -> Vec<u8> {
     let (mut encoder, mut out) = (Ndjson::default().encoder(), bytes::BytesMut::new());
     encoder.snapshot(snapshot, &mut out).unwrap();
@@ -170,49 +172,50 @@ fn line(snapshot: &Snapshot) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn a_fold_is_the_last_state_of_each_step(frames in vec(frame(), 1..60), at in any::<prop::sample::Index>()) {
-        let past = folded(Past::Whole, &frames);
-        let whole = snapshot(&past, frames.len());
+    fn a_fold_contains_the_last_state_of_each_step(frames in vec(frame(), 1..60), at in any::<prop::sample::Index>()) {
+        let head = folded(DroppedHead::Empty, &frames);
+        let whole = snapshot(&head, frames.len());
         prop_assert_eq!(&whole, &model(&frames));
 
         let line = line(&whole);
-        prop_assert!(line.len() <= past.bytes() + AROUND_BYTES);
+        prop_assert!(line.len() <= head.bytes() + LINE_OVERHEAD_BYTES);
         let mut decoder = Ndjson::default().decoder();
         decoder.feed(&line);
         prop_assert_eq!(decoder.next(), Some(Ok(Frame::Snapshot(Box::new(whole.clone())))));
         let phase = decoder.phase();
         prop_assert_eq!(decoder.finish(), Finish::Truncated { phase });
 
-        // A log that begins with a snapshot goes on as the one that it was taken from.
+        // A log that begins with a snapshot continues like the log that it was taken from.
         let (first, second) = frames.split_at(at.index(frames.len()));
-        let begun = if first.is_empty() { Past::Whole } else {
-            Past::Folded(Box::new(Fold::from(snapshot(&folded(Past::Whole, first), first.len()))))
+        let begun = if first.is_empty() { DroppedHead::Empty } else {
+            DroppedHead::Folded(Box::new(Fold::from(snapshot(&folded(DroppedHead::Empty, first), first.len()))))
         };
         prop_assert_eq!(snapshot(&folded(begun, second), frames.len()), whole);
     }
 }
 
 #[test]
-fn a_fold_that_takes_too_much_is_given_up_for_good() {
+fn a_fold_that_becomes_too_large_is_discarded_for_good() {
     let text = Record::text(&"a".repeat(100));
-    let mut past = Past::Whole;
-    past.drop_frame(&text, text.bytes(), 400);
-    assert_eq!((past.bytes(), past.held(1).is_some()), (100, true));
-    past.keep_within(399);
-    assert_eq!((past.bytes(), past.held(1)), (0, None));
-    past.drop_frame(&text, text.bytes(), usize::MAX);
-    assert_eq!((past.bytes(), past.held(2)), (0, None));
-    // Nothing that no reader could take as one line is kept, however much a turn may have. It counts as it is spelled.
-    let mut past = Past::Whole;
+    let mut head = DroppedHead::Empty;
+    head.add(&text, text.bytes(), 400);
+    assert_eq!((head.bytes(), head.snapshot(1).is_some()), (100, true));
+    head.enforce_limit(399);
+    assert_eq!((head.bytes(), head.snapshot(1)), (0, None));
+    head.add(&text, text.bytes(), usize::MAX);
+    assert_eq!((head.bytes(), head.snapshot(2)), (0, None));
+    // Even in an unlimited log, a snapshot fits into a line that every reader accepts; its text counts
+    // in its escaped form.
+    let mut head = DroppedHead::Empty;
     let hostile = Record::text(&"\u{1}".repeat(MAX_BYTES / 6));
-    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
-    assert!(line(&snapshot(&past, 1)).len() <= Limits::MAX_TRAILER_BYTES);
-    past.drop_frame(&hostile, hostile.bytes(), usize::MAX);
-    assert_eq!((past.bytes(), past.held(2)), (0, None));
+    head.add(&hostile, hostile.bytes(), usize::MAX);
+    assert!(line(&snapshot(&head, 1)).len() <= Limits::MAX_TRAILER_BYTES);
+    head.add(&hostile, hostile.bytes(), usize::MAX);
+    assert_eq!((head.bytes(), head.snapshot(2)), (0, None));
 }
 
 #[test]
-fn an_event_that_is_replaced_gives_its_bytes_back() {
+fn a_replaced_event_is_not_counted_any_more() {
     let event = |query: &str| {
         let event = Search::new("bm25").query(query).into();
         let record = Record::frame(Frame::Event {
@@ -221,12 +224,12 @@ fn an_event_that_is_replaced_gives_its_bytes_back() {
         });
         (record.bytes(), record)
     };
-    let mut past = Past::Whole;
+    let mut head = DroppedHead::Empty;
     let mut counted = Vec::new();
     for query in ["why?", "why, in a few more words?", "?"] {
         let (bytes, record) = event(query);
-        past.drop_frame(&record, bytes, usize::MAX);
-        counted.push(past.bytes() - "search".len() - bytes);
+        head.add(&record, bytes, usize::MAX);
+        counted.push(head.bytes() - "search".len() - bytes);
     }
     assert_eq!(counted, [0, 0, 0]);
 }

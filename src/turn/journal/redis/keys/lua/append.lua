@@ -1,15 +1,17 @@
--- Appends frames, refreshes what would expire, drops the head: all of it or nothing. A batch that comes twice is appended once.
+-- Appends frames, renews the lease and the expiry of the keys, and drops the head: all of it or
+-- nothing. A batch that arrives twice is appended once.
 -- KEYS: turn, frames, lease, readers, lane ('' for none).
--- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 where the last frame is the end),
---       id, the end for a turn that has lost frames, what the dropped frames came to ('' for nothing), then the frames.
--- Says ok, lost (frames that were acknowledged are not there) or fenced (somebody else has ended the turn), and for how many ms from now
--- the turn counts as read on other hosts.
+-- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 if the
+--       last frame is the end), ID, the end for a turn that has lost frames, the snapshot of the
+--       dropped frames ('' for none), then the frames.
+-- Returns ok, lost (acknowledged frames are missing) or fenced (another host has ended the turn), and
+-- for how many ms from now other hosts have readers of the turn.
 local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local epoch, first, base, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local count = #ARGV - 8
 local read = redis.call('PTTL', KEYS[4])
 
-local function place(at_epoch, index)
+local function entry_id(at_epoch, index)
   return string.format('%s-%.0f', at_epoch, index + 1)
 end
 
@@ -31,16 +33,17 @@ end
 local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
 
 if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first then
-  -- Readers elsewhere are told too. The end stands where the producer's own readers have it: what is missing before it stays missing.
+  -- Ends the turn for readers on other hosts too, at the index at which the producer's own readers have
+  -- the end. The frames that are missing before it stay missing.
   local higher = string.format('%.0f', tonumber(epoch) + 1)
-  redis.call('XADD', frames, place(higher, first), 'f', ARGV[7])
+  redis.call('XADD', frames, entry_id(higher, first), 'f', ARGV[7])
   redis.call('HSET', turn, 'epoch', higher, 'next', string.format('%.0f', first + 1), 'over', '1')
   redis.call('DEL', lease)
   expire()
   return { 'lost', read }
 end
 if next_index > first then
-  -- This batch, or a refresh, was here before.
+  -- This batch, or this renewal, was applied before.
   return { next_index >= first + count and 'ok' or 'lost', read }
 end
 if head[4] == '1' then
@@ -48,11 +51,11 @@ if head[4] == '1' then
 end
 
 for at = 1, count do
-  redis.call('XADD', frames, place(epoch, first + at - 1), 'f', ARGV[8 + at])
+  redis.call('XADD', frames, entry_id(epoch, first + at - 1), 'f', ARGV[8 + at])
 end
 redis.call('HSET', turn, 'next', string.format('%.0f', first + count))
 if base > kept_from then
-  redis.call('XTRIM', frames, 'MINID', '=', place(epoch, base))
+  redis.call('XTRIM', frames, 'MINID', '=', entry_id(epoch, base))
   redis.call('HSET', turn, 'base', string.format('%.0f', base), 'snapshot', ARGV[8])
 end
 if hold == '0' then

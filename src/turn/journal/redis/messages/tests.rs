@@ -10,8 +10,8 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn every_outcome_has_its_word() {
     for outcome in Outcome::ALL {
-        assert_eq!(Outcome::parse(outcome.word()), Some(outcome));
-        let said = fields(&[("number", "7"), ("outcome", outcome.word())]);
+        assert_eq!(Outcome::parse(outcome.code()), Some(outcome));
+        let said = fields(&[("number", "7"), ("outcome", outcome.code())]);
         let Some(Message::Reply {
             number: 7,
             outcome: heard,
@@ -45,7 +45,7 @@ fn what_is_no_message_is_left() {
         assert!(Message::parse(&fields(&call)).is_none(), "{missing}");
     }
     for (name, value) in [("turn", "x"), ("do", "sing"), ("do", "answer")] {
-        let call = call.map(|(field, said)| (field, if field == name { value } else { said }));
+        let call = call.map(|(field, valid)| (field, if field == name { value } else { valid }));
         assert!(Message::parse(&fields(&call)).is_none(), "{name} {value}");
     }
     let answer = |json| {

@@ -1,0 +1,156 @@
+//! The stored frames of one turn: a queue that can drop its head and remembers a snapshot of it. It
+//! knows no lock, no clock and no reader.
+
+use std::collections::VecDeque;
+
+use super::error::ResumeError;
+use super::fold::{DroppedHead, Fold, FoldedSnapshot};
+use super::record::Record;
+use crate::event::{Event, InputRequested};
+use crate::frame::End;
+use crate::snapshot::Snapshot;
+
+/// The frames from index `base` on.
+#[derive(Debug, Default)]
+pub(super) struct LogEntries {
+    /// The index of the first stored frame.
+    base: u64,
+    /// What is remembered of the frames before it.
+    head: DroppedHead,
+    /// The stored frames and their sizes.
+    records: VecDeque<(Record, usize)>,
+    bytes: usize,
+}
+
+/// The requested frame has been dropped.
+#[derive(Debug, PartialEq)]
+pub(super) struct FrameDropped {
+    /// The snapshot that replaces the dropped frames, if there is one.
+    pub(super) snapshot: Option<FoldedSnapshot>,
+}
+
+impl LogEntries {
+    /// Creates an empty log whose first frame will have the index `base`.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "used by mirrors only"))]
+    pub(super) fn starting_at(base: u64) -> Self {
+        Self {
+            base,
+            ..Self::default()
+        }
+    }
+
+    /// Creates a log that contains only a snapshot of its first frames.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "used by mirrors only"))]
+    pub(super) fn after(snapshot: Snapshot) -> Self {
+        Self {
+            base: snapshot.frames,
+            head: DroppedHead::Folded(Box::new(Fold::from(snapshot))),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the index of the first stored frame.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "used by writers only"))]
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Returns the size of the frames and of the snapshot.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes + self.head.bytes()
+    }
+
+    /// Returns the index of the next frame.
+    pub(super) fn next(&self) -> u64 {
+        self.base + self.records.len() as u64
+    }
+
+    /// Appends a frame of the size `bytes`.
+    pub(super) fn push(&mut self, record: Record, bytes: usize) {
+        self.bytes += bytes;
+        self.records.push_back((record, bytes));
+    }
+
+    /// Drops frames from the head until the size is at most `max_bytes` or one frame is left. The
+    /// snapshot of the dropped frames counts as well and is discarded if it becomes too large.
+    pub(super) fn trim(&mut self, max_bytes: usize) {
+        self.head.enforce_limit(max_bytes);
+        while self.bytes() > max_bytes && self.records.len() > 1 {
+            if let Some((record, bytes)) = self.records.pop_front() {
+                self.bytes -= bytes;
+                self.base += 1;
+                self.head.add(&record, bytes, max_bytes);
+            }
+        }
+    }
+
+    /// Returns whether there is a snapshot of the dropped frames.
+    pub(super) fn is_folded(&self) -> bool {
+        matches!(self.head, DroppedHead::Folded(_))
+    }
+
+    /// Returns the snapshot of the dropped frames, if there is one.
+    pub(super) fn snapshot(&self) -> Option<FoldedSnapshot> {
+        self.head.snapshot(self.base)
+    }
+
+    /// Returns the end of the turn, if it has ended.
+    pub(super) fn end(&self) -> Option<&End> {
+        self.records.back()?.0.as_end()
+    }
+
+    /// Returns the question with this ID and the index of the frame after it.
+    pub(super) fn question(&self, request_id: &str) -> Option<(&InputRequested, u64)> {
+        self.records
+            .iter()
+            .zip(self.base + 1..)
+            .find_map(|((record, _), next)| {
+                let (question, _) = record.as_question()?;
+                (question.request_id == request_id).then_some((question, next))
+            })
+    }
+
+    /// Returns whether the frames resolve the question with this ID: by its resolution, or by the
+    /// end of the turn.
+    pub(super) fn is_resolved(&self, request_id: &str) -> bool {
+        let resolves = |record: &Record| {
+            matches!(
+                record.as_event(),
+                Some((Event::InputResolved(resolved), _)) if resolved.request_id == request_id
+            )
+        };
+        self.end().is_some() || self.records.iter().any(|(record, _)| resolves(record))
+    }
+
+    /// Checks that a reader can start at `from`: that frame is stored, or it is the next one.
+    pub(super) fn check_index(&self, from: u64) -> Result<(), ResumeError> {
+        let (base, next) = (self.base, self.next());
+        match from {
+            from if from < base => Err(ResumeError::Gone { base }),
+            from if from > next => Err(ResumeError::Ahead { next }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the frames from `from` on until their size reaches `max_bytes`: at least one, if one
+    /// is stored.
+    pub(super) fn read(&self, from: u64, max_bytes: usize) -> Result<Vec<Record>, FrameDropped> {
+        let skip = from.checked_sub(self.base).ok_or_else(|| FrameDropped {
+            snapshot: self.snapshot(),
+        })?;
+        let skip = usize::try_from(skip)
+            .unwrap_or(usize::MAX)
+            .min(self.records.len());
+        let mut taken = 0;
+        let fits = |(_, bytes): &&(Record, usize)| {
+            let fits = taken < max_bytes;
+            taken += bytes;
+            fits
+        };
+        let records = self.records.range(skip..).take_while(fits);
+        Ok(records.map(|(record, _)| record.clone()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

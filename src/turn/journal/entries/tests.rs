@@ -1,0 +1,148 @@
+//! The entries of a log compared with a plain vector that drops nothing.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::record::RECORD_BYTES;
+use super::*;
+use crate::event::Search;
+use crate::frame::Frame;
+use crate::metadata::Metadata;
+use crate::wire::Limits;
+
+/// An operation on a log.
+#[derive(Clone, Debug)]
+enum Operation {
+    Text(String),
+    Event(String),
+    Trim(usize),
+    /// The first index and the number of bytes.
+    Read(u64, usize),
+    CheckIndex(u64),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        4 => "[a-z\u{e9}\n]{1,40}".prop_map(Operation::Text),
+        2 => "[a-z]{0,20}".prop_map(Operation::Event),
+        1 => (0..2000_usize).prop_map(Operation::Trim),
+        3 => (0..40_u64, 0..600_usize).prop_map(|(from, bytes)| Operation::Read(from, bytes)),
+        2 => (0..40_u64).prop_map(Operation::CheckIndex),
+    ]
+}
+
+/// Every frame with its size, the number of dropped frames, and the snapshot of those.
+#[derive(Default)]
+struct Model {
+    frames: Vec<(Frame, usize)>,
+    base: usize,
+    head: DroppedHead,
+}
+
+impl Model {
+    fn bytes(&self) -> usize {
+        let stored: usize = self.frames[self.base..].iter().map(|(_, bytes)| bytes).sum();
+        stored + self.head.bytes()
+    }
+
+    fn trim(&mut self, max_bytes: usize) {
+        self.head.enforce_limit(max_bytes);
+        while self.bytes() > max_bytes && self.base + 1 < self.frames.len() {
+            let (frame, bytes) = &self.frames[self.base];
+            self.head.add(&Record::frame(frame.clone()), *bytes, max_bytes);
+            self.base += 1;
+        }
+    }
+
+    fn read(&self, from: u64, max_bytes: usize) -> Option<Vec<Frame>> {
+        let from = from as usize;
+        if from < self.base {
+            return None;
+        }
+        let mut read = Vec::new();
+        let mut taken = 0;
+        for (frame, bytes) in self.frames.iter().skip(from) {
+            if taken >= max_bytes {
+                break;
+            }
+            taken += bytes;
+            read.push(frame.clone());
+        }
+        Some(read)
+    }
+
+    fn check_index(&self, from: u64) -> Result<(), ResumeError> {
+        let (base, next) = (self.base as u64, self.frames.len() as u64);
+        if from < base {
+            Err(ResumeError::Gone { base })
+        } else if from > next {
+            Err(ResumeError::Ahead { next })
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn push(entries: &mut LogEntries, model: &mut Model, frame: Frame) {
+    let record = Record::frame(frame.clone());
+    let bytes = record.bytes();
+    entries.push(record, bytes);
+    model.frames.push((frame, bytes));
+}
+
+proptest! {
+    #[test]
+    fn entries_behave_like_a_vector_that_drops_its_head(operations in vec(operation(), 0..60), ends in any::<bool>()) {
+        let (mut entries, mut model) = (LogEntries::default(), Model::default());
+        for operation in operations {
+            match operation {
+                Operation::Text(text) => push(&mut entries, &mut model, Frame::Text(text)),
+                Operation::Event(tool) => {
+                    let event = Search::new(tool).into();
+                    push(&mut entries, &mut model, Frame::Event { event, timestamp: None });
+                }
+                Operation::Trim(max_bytes) => {
+                    entries.trim(max_bytes);
+                    model.trim(max_bytes);
+                }
+                Operation::Read(from, max_bytes) => {
+                    let read = entries.read(from, max_bytes);
+                    let frames = read.as_ref().ok().map(|records| records.iter().map(Record::to_frame).collect::<Vec<_>>());
+                    prop_assert_eq!(frames, model.read(from, max_bytes));
+                    if let Err(dropped) = read {
+                        prop_assert_eq!(dropped.snapshot, model.head.snapshot(model.base as u64));
+                    }
+                }
+                Operation::CheckIndex(from) => prop_assert_eq!(entries.check_index(from), model.check_index(from)),
+            }
+            prop_assert_eq!(entries.bytes(), model.bytes());
+            prop_assert_eq!(entries.is_folded(), model.head.snapshot(0).is_some());
+            prop_assert_eq!(entries.next(), model.frames.len() as u64);
+            prop_assert_eq!(entries.end(), None);
+        }
+        if ends {
+            let end = End::completed(Metadata::default());
+            push(&mut entries, &mut model, Frame::End(end.clone()));
+            entries.trim(0);
+            prop_assert_eq!(entries.end(), Some(&end));
+            prop_assert_eq!(entries.next(), model.frames.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn the_size_of_a_record_is_that_of_its_content() {
+    let count = |frame| Record::frame(frame).bytes() - RECORD_BYTES;
+    assert_eq!(count(Frame::Text("\u{e9}a".into())), 3);
+    let event = Search::new("bm25").into();
+    assert_eq!(
+        count(Frame::Event {
+            event,
+            timestamp: None
+        }),
+        r#"{"event":"search","tool":"bm25"}"#.len()
+    );
+    let quote = "q".repeat(2 * Limits::MAX_TRAILER_BYTES);
+    let metadata = Metadata::default().with("note", quote);
+    assert!(count(Frame::End(End::completed(metadata))) > 2 * Limits::MAX_TRAILER_BYTES);
+}

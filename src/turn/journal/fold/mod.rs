@@ -1,0 +1,205 @@
+//! What a log remembers of the frames that it dropped: the text so far and the last state of each
+//! step. It knows no lock, no wire and no index; its limit is passed with each frame.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::record::{Record, event_of};
+use crate::event::{Event, Sources, Step};
+use crate::frame::Frame;
+use crate::json;
+use crate::snapshot::Snapshot;
+use crate::wire::Limits;
+
+/// Bytes of a snapshot's line besides its events and text: its index and the names of its members.
+const LINE_OVERHEAD_BYTES: usize = 1024;
+
+/// Largest fold, however large the log may be: every decoder of our wires accepts a line of this size
+/// by default.
+const MAX_BYTES: usize = Limits::MAX_TRAILER_BYTES - LINE_OVERHEAD_BYTES;
+
+/// A fold takes at most one in this many bytes of a log, so that three quarters of it remain exact
+/// frames. A text of a quarter of a MiB is a book.
+const LOG_BYTES_PER_FOLD_BYTE: usize = 4;
+
+/// Returns the size limit of the fold of a log of `max_bytes`.
+fn fold_limit(max_bytes: usize) -> usize {
+    MAX_BYTES.min(max_bytes / LOG_BYTES_PER_FOLD_BYTE)
+}
+
+/// What is remembered of the dropped head of a log.
+#[derive(Debug, Default)]
+pub(super) enum DroppedHead {
+    /// No frame has been dropped.
+    #[default]
+    Empty,
+    /// The dropped frames, folded.
+    Folded(Box<Fold>),
+    /// The fold became too large and was discarded.
+    Discarded,
+}
+
+impl DroppedHead {
+    /// Returns the size of the fold.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Folded(fold) => fold.bytes,
+            Self::Empty | Self::Discarded => 0,
+        }
+    }
+
+    /// Adds a frame that the log drops, unless the fold becomes too large for a log of `max_bytes`.
+    pub(super) fn add(&mut self, record: &Record, bytes: usize, max_bytes: usize) {
+        if let Self::Empty = self {
+            *self = Self::Folded(Box::default());
+        }
+        if let Self::Folded(fold) = self {
+            fold.add(record, bytes);
+        }
+        self.enforce_limit(max_bytes);
+    }
+
+    /// Discards the fold if it is too large for a log of `max_bytes`.
+    pub(super) fn enforce_limit(&mut self, max_bytes: usize) {
+        if self.bytes() > fold_limit(max_bytes) {
+            *self = Self::Discarded;
+        }
+    }
+
+    /// Returns the snapshot of the first `frames` frames, if there is one.
+    pub(super) fn snapshot(&self, frames: u64) -> Option<FoldedSnapshot> {
+        match self {
+            Self::Folded(fold) => Some(FoldedSnapshot {
+                frames,
+                events: fold.events.values().map(|(event, _)| Arc::clone(event)).collect(),
+                text: fold.text.clone(),
+                events_dropped: fold.events_dropped,
+            }),
+            Self::Empty | Self::Discarded => None,
+        }
+    }
+}
+
+/// A snapshot that still shares its events with the log: cheap to take under the lock, converted
+/// outside of it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct FoldedSnapshot {
+    frames: u64,
+    events: Vec<Arc<Frame>>,
+    text: String,
+    events_dropped: u64,
+}
+
+impl FoldedSnapshot {
+    pub(crate) fn into_snapshot(self) -> Snapshot {
+        let events = self.events.iter().filter_map(|frame| event_of(frame));
+        let events = events
+            .map(|(event, timestamp)| (event.clone(), timestamp))
+            .collect();
+        Snapshot::new(self.frames)
+            .events(events)
+            .text(self.text)
+            .events_dropped(self.events_dropped)
+    }
+}
+
+/// The last state of each step and the text so far.
+#[derive(Debug, Default)]
+pub(super) struct Fold {
+    text: String,
+    /// The events by their ordinals, with their sizes.
+    events: BTreeMap<u64, (Arc<Frame>, usize)>,
+    /// The ordinal of the last event of each step.
+    steps: HashMap<Step, u64>,
+    /// The ordinals of the `sources` events: a later one does not simply replace an earlier one.
+    sources: Vec<u64>,
+    /// The ordinal of the next event.
+    next: u64,
+    events_dropped: u64,
+    bytes: usize,
+}
+
+impl Fold {
+    fn add(&mut self, record: &Record, bytes: usize) {
+        match record {
+            Record::Text(text) => {
+                // Counts the text as JSON without its quotes, so that the limit holds for the line
+                // that is made of it. A string always serializes.
+                self.bytes += json::length(&&**text).unwrap_or_default().saturating_sub(2);
+                self.text.push_str(text);
+            }
+            Record::Frame(frame) => {
+                if let Some((event, _)) = event_of(frame) {
+                    self.add_event(event, frame, bytes);
+                }
+            }
+        }
+    }
+
+    fn add_event(&mut self, event: &Event, frame: &Arc<Frame>, mut bytes: usize) {
+        let ordinal = self.next;
+        self.next += 1;
+        if let Event::Sources(sources) = event {
+            self.replace_sources(sources);
+            self.sources.push(ordinal);
+        }
+        if let Some(step) = event.step() {
+            bytes += step.len();
+            if let Some(before) = self.steps.insert(step, ordinal) {
+                self.remove(before);
+            }
+        }
+        self.bytes += bytes;
+        self.events.insert(ordinal, (Arc::clone(frame), bytes));
+    }
+
+    fn remove(&mut self, ordinal: u64) {
+        if let Some((_, bytes)) = self.events.remove(&ordinal) {
+            self.bytes -= bytes;
+            self.events_dropped += 1;
+        }
+    }
+
+    /// Removes the `sources` events whose documents are all in `newer`. Some readers merge the documents
+    /// of several events and some show the last event, so no other event can be removed.
+    fn replace_sources(&mut self, newer: &Sources) {
+        let newer: HashSet<_> = newer.sources.iter().map(passage).collect();
+        let is_repeated = |ordinal: &u64| {
+            let frame = self.events.get(ordinal).map(|(frame, _)| frame);
+            match frame.and_then(|frame| event_of(frame)) {
+                Some((Event::Sources(older), _)) => older
+                    .sources
+                    .iter()
+                    .all(|source| newer.contains(&passage(source))),
+                _ => false,
+            }
+        };
+        let (repeated, kept): (Vec<u64>, Vec<u64>) =
+            self.sources.iter().partition(|ordinal| is_repeated(ordinal));
+        self.sources = kept;
+        repeated.into_iter().for_each(|ordinal| self.remove(ordinal));
+    }
+}
+
+fn passage(source: &crate::event::Source) -> (&str, &str) {
+    (&source.document_id, &source.chunk_id)
+}
+
+/// Continues a fold from a snapshot, for a log that begins with one.
+impl From<Snapshot> for Fold {
+    fn from(snapshot: Snapshot) -> Self {
+        let mut fold = Self::default();
+        for (event, timestamp) in snapshot.events {
+            let record = Record::frame(Frame::Event { event, timestamp });
+            fold.add(&record, record.bytes());
+        }
+        if !snapshot.text.is_empty() {
+            fold.add(&Record::text(&snapshot.text), 0);
+        }
+        fold.events_dropped += snapshot.events_dropped;
+        fold
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Readers of turns of other hosts: joins a mirror, keeps it complete, and ends it when the turn or its
+//! host is lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::keys::{self, PRODUCER};
+use super::mirror::{Mirror, MissingFrame};
+use super::store::{MAX_LIFE, Store};
+use super::subscriber;
+use super::turn_state::{Entry, TurnState};
+use crate::failure::{Failure, FailureKind};
+use crate::frame::End;
+use crate::redis::link::Unreachable;
+use crate::turn::journal::cursor::Cursor;
+use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, lost, unavailable};
+use crate::turn::journal::log::{Head, Log};
+use crate::turn::{Timeouts, TurnHandle, TurnId};
+
+/// How often a reader fetches the state of a turn again that changes all the time.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Adds a reader to a turn of another host.
+pub(super) async fn read(store: &Arc<Store>, mut turn: TurnState, from: u64) -> Result<Cursor, ResumeError> {
+    let id = turn.id;
+    for _ in 0..MAX_ATTEMPTS {
+        if from < turn.base && turn.snapshot.is_empty() {
+            return Err(ResumeError::Gone { base: turn.base });
+        }
+        if from > turn.next {
+            // The host that ended the turn for its producer knew fewer frames than this reader.
+            return Err(if turn.epoch > PRODUCER || !turn.is_complete {
+                ResumeError::Lost
+            } else {
+                ResumeError::Ahead { next: turn.next }
+            });
+        }
+        let (mirror, log) = store.join(&turn)?;
+        match store.catch_up(&mirror, &log, turn.next).await {
+            Ok(()) => {
+                subscriber::ensure_running(store);
+                subscriber::wake(store, id).await;
+                return attach(&log, from, turn.is_finished);
+            }
+            Err(CatchUpError::Unreachable) => return Err(ResumeError::Unavailable),
+            Err(CatchUpError::MissingFrame) => {}
+        }
+        // The producer may have dropped the head meanwhile. Otherwise frames are missing.
+        let before = turn.base;
+        turn = match store.turn_state(id).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return Err(UnknownTurn.into()),
+            Err(Unreachable) => return Err(ResumeError::Unavailable),
+        };
+        if turn.base > before {
+            store.end_mirror(id, gone());
+        } else {
+            // The reader gets the frames before the missing one, then the failure.
+            let cursor = attach(&log, from, false);
+            store.end_mirror(id, lost());
+            return cursor;
+        }
+    }
+    Err(ResumeError::Unavailable)
+}
+
+/// Adds a reader to a mirror that has all frames up to `from`, or up to a missing one.
+fn attach(log: &Arc<Log>, from: u64, is_finished: bool) -> Result<Cursor, ResumeError> {
+    match Cursor::attach(log, from) {
+        // The reader would start after an end that is not the turn's.
+        Ok(cursor)
+            if cursor.is_finished() && !is_finished && log.end().is_some_and(|end| is_mirrors_own(&end)) =>
+        {
+            Err(ResumeError::Lost)
+        }
+        Err(ResumeError::Ahead { .. }) => Err(ResumeError::Lost),
+        attached => attached,
+    }
+}
+
+/// Returns whether this end was added by a mirror and is not a frame of the turn.
+fn is_mirrors_own(end: &End) -> bool {
+    let kind = Failure::of(&end.status).map(|failure| failure.kind);
+    matches!(
+        kind,
+        Some(FailureKind::Gone | FailureKind::Lost | FailureKind::Unavailable)
+    )
+}
+
+enum CatchUpError {
+    Unreachable,
+    MissingFrame,
+}
+
+impl Store {
+    /// Returns the mirror of a turn, which its readers share.
+    fn join(self: &Arc<Self>, turn: &TurnState) -> Result<(Mirror, Arc<Log>), ResumeError> {
+        let mut subscriptions = self.lock();
+        if let Some(mirror) = subscriptions.mirrors.get(&turn.id)
+            && let Some(log) = mirror.log()
+        {
+            return Ok((mirror.clone(), log));
+        }
+        subscriptions.mirrors.retain(|_, mirror| mirror.has_readers());
+        if subscriptions.mirrors.len() >= self.limits.max_turns {
+            return Err(ResumeError::Unavailable);
+        }
+        let head = Head {
+            handle: TurnHandle::elsewhere(turn.id),
+            owner: turn.owner.clone(),
+            conversation: None,
+            timeouts: Timeouts::default().keep_alive(turn.keep_alive),
+            membership: None,
+            _source: Some(Arc::clone(self) as _),
+        };
+        let entries = keys::entries_from(turn.base, turn.snapshot.as_bytes());
+        let log = Arc::new(self.registry.new_log(head, entries));
+        let mirror = Mirror {
+            log: Arc::downgrade(&log),
+            filling: Arc::default(),
+            check_at: Instant::now() + turn.lease.unwrap_or_default(),
+            kept_until: None,
+            silent_since: None,
+        };
+        subscriptions.mirrors.insert(turn.id, mirror.clone());
+        Ok((mirror, log))
+    }
+
+    /// Reads the frames that the server has, at least up to `next`.
+    async fn catch_up(&self, mirror: &Mirror, log: &Log, next: u64) -> Result<(), CatchUpError> {
+        while log.next() < next && log.end().is_none() {
+            // Other tasks fill the log too while the reply is on its way.
+            let before = log.next();
+            let entries = self.entries(log.head.handle.id(), log.next()).await;
+            let entries = entries.map_err(|Unreachable| CatchUpError::Unreachable)?;
+            let filled = mirror
+                .fill(&self.registry, &entries)
+                .map_err(|MissingFrame| CatchUpError::MissingFrame)?;
+            // The server does not have the frame, and no other task has appended it.
+            if !filled && log.next() == before {
+                return Err(CatchUpError::MissingFrame);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a mirror and ends its readers with a failure.
+    pub(super) fn end_mirror(&self, id: TurnId, failure: Failure) {
+        let mirror = self.lock().mirrors.remove(&id);
+        if let Some(mirror) = mirror {
+            mirror.fail(&self.registry, failure);
+        }
+    }
+
+    /// Appends the new entries of a turn to its mirror.
+    pub(super) fn receive(&self, id: TurnId, entries: &[Entry]) {
+        let mirror = self.lock().mirrors.get(&id).cloned();
+        let Some(mirror) = mirror else {
+            return;
+        };
+        let filled = mirror.fill(&self.registry, entries);
+        let now = Instant::now();
+        let check_at = match (filled, mirror.awaited_index()) {
+            // The missing frame may still be found.
+            (Err(MissingFrame), _) => now,
+            (Ok(_), Some(_)) => now + self.options.lease_ttl(),
+            (Ok(_), None) => now,
+        };
+        if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
+            mirror.check_at = check_at;
+            mirror.silent_since = None;
+        }
+    }
+
+    /// Checks a turn that has been silent for long, and ends its readers if it is lost.
+    pub(super) async fn check(&self, id: TurnId) {
+        let mirror = self.lock().mirrors.get(&id).cloned();
+        let Some((mirror, log)) = mirror.and_then(|mirror| mirror.log().map(|log| (mirror, log))) else {
+            return;
+        };
+        if log.end().is_some() {
+            return self.keep_finished(id, &mirror, &log);
+        }
+        let emitted = log.next();
+        let Ok(turn) = self.turn_state(id).await else {
+            return self.check_again(id, self.options.lease / 3, None);
+        };
+        let Some(turn) = turn else {
+            return self.end_mirror(id, lost());
+        };
+        // The server has fewer frames than the readers.
+        if !turn.is_complete && !turn.is_finished || turn.next < emitted {
+            return self.end_mirror(id, lost());
+        }
+        match self.catch_up(&mirror, &log, turn.next).await {
+            Ok(()) => {}
+            Err(CatchUpError::MissingFrame) => {
+                let failure = if turn.base > log.next() { gone() } else { lost() };
+                return self.end_mirror(id, failure);
+            }
+            Err(CatchUpError::Unreachable) => return self.check_again(id, self.options.lease / 3, None),
+        }
+        let now = Instant::now();
+        match (turn.lease, mirror.silent_since) {
+            // The end has the index of a frame that reached the readers and was lost before the server
+            // acknowledged it.
+            _ if turn.is_finished && log.end().is_none() => self.end_mirror(id, lost()),
+            _ if turn.is_finished => self.check_again(id, Duration::ZERO, None),
+            (Some(lease), _) => self.check_again(id, lease, None),
+            (None, Some(since)) if now.duration_since(since) >= self.options.lease_grace() => {
+                match self.fence(&turn).await {
+                    // The end arrives like any other frame.
+                    Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
+                    // A server that is full or read-only answers and accepts no write, so no host can end
+                    // the turn.
+                    Err(Unreachable) => self.end_mirror(id, unavailable()),
+                }
+            }
+            // A renewed lease in between ends the silence.
+            (None, since) => self.check_again(
+                id,
+                self.options.lease_grace().min(self.options.lease / 3),
+                since.or(Some(now)),
+            ),
+        }
+    }
+
+    /// Keeps the mirror of a finished turn as long as a finished turn of this host, then drops its frames.
+    fn keep_finished(&self, id: TurnId, mirror: &Mirror, log: &Log) {
+        let now = Instant::now();
+        let mut subscriptions = self.lock();
+        match mirror.kept_until {
+            Some(until) if until <= now => {
+                subscriptions.mirrors.remove(&id);
+                drop(subscriptions);
+                log.shrink_by(usize::MAX);
+            }
+            kept_until => {
+                let until = kept_until.unwrap_or_else(|| after(now, self.limits.keep));
+                if let Some(mirror) = subscriptions.mirrors.get_mut(&id) {
+                    (mirror.kept_until, mirror.check_at) = (Some(until), until);
+                }
+            }
+        }
+    }
+
+    fn check_again(&self, id: TurnId, wait: Duration, silent_since: Option<Instant>) {
+        if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
+            mirror.check_at = after(Instant::now(), wait);
+            mirror.silent_since = silent_since;
+        }
+    }
+}
+
+/// Returns the moment `time` after `now`, at most 30 days later.
+fn after(now: Instant, time: Duration) -> Instant {
+    now + time.min(MAX_LIFE)
+}
