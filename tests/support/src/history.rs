@@ -1,265 +1,271 @@
-//! A judge of what readers saw of one turn, on whatever hosts and however often they came back.
+//! A consistency check for what readers received of one turn, on any hosts and over any number of
+//! connections.
 //!
-//! Each reader's [`History`] is what it asked for and what it was given, byte by byte. [`judge`] says whether one turn can have been
-//! the origin of all of them:
+//! A reader's [`History`] records what it asked for and what it received, byte by byte. [`judge`] checks
+//! that one turn explains all histories:
 //!
-//! - every visit begins where it was asked to, without a gap and without a repetition;
-//! - a frame has the same bytes under the same index for every reader, so that each saw a prefix of the same turn;
-//! - the turn has at most one end, and nothing after it for anybody;
-//! - whoever missed something was told so, by a status or by a failure completion, and nobody gets what it was told is lost;
-//! - what was given to anybody is still there at the end ([`keeps`]), where the log promises that.
+//! - Every visit begins at the requested index, without a gap and without a repetition.
+//! - A frame has the same bytes under the same index for every reader, so each reader received a part of
+//!   the same turn.
+//! - The turn has at most one end, and no reader receives a frame after it.
+//! - A reader that missed frames got a [`Notice`], as a status or as a failure completion, and never
+//!   receives a frame that was reported as lost.
+//! - If the log promises durability, every frame that any reader received is still stored at the end
+//!   ([`retains`]).
 //!
-//! It deliberately does not know ragwire, nor how a reader is connected; of a frame it knows its index, its bytes, and whether it is
-//! an end.
+//! The check does not depend on ragwire, because it must not rely on what it checks. Of a frame it knows
+//! the index, the bytes, and whether it is an end.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::Value;
 
-/// What a reader was given under one index.
+/// A frame that a reader received.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// As the wire said it.
+pub struct ReceivedFrame {
+    /// The index on the wire.
     pub index: u64,
-    /// The frame without its index: the same on every wire that has one.
+    /// The frame without its index: the same bytes on every wire with numbered frames.
     pub bytes: Vec<u8>,
-    /// Only where it is an end.
+    /// The end, if the frame is one.
     pub end: Option<End>,
-    /// Whether it stands for all frames up to its index, which the log has dropped.
+    /// Whether it is a snapshot, which replaces all frames up to its index.
     pub is_snapshot: bool,
 }
 
 /// How a stream ended, by its last frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It is the whole answer.
+    /// The answer is complete.
     Completed,
-    /// Somebody stopped the turn.
+    /// The turn was stopped.
     Stopped,
-    /// With this code.
+    /// The turn failed with this code.
     Failed(String),
 }
 
 /// One connection of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visit {
-    /// The index it asked for.
+    /// The requested index.
     pub from: u64,
-    /// What it was given, in this order.
-    pub frames: Vec<Seen>,
-    /// What ended it.
-    pub ended: Ended,
+    /// The received frames, in order.
+    pub frames: Vec<ReceivedFrame>,
+    /// How the connection ended.
+    pub ended: VisitEnd,
 }
 
-/// What ended a connection.
+/// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The response came to its regular end.
-    Whole,
-    /// The connection broke, could not be made, or the reader left by itself.
-    Cut,
-    /// There is nothing left to read: 204.
-    Nothing,
-    /// Refused with this status.
+pub enum VisitEnd {
+    /// The response was received completely.
+    Complete,
+    /// The connection broke, could not be opened, or was closed by the reader.
+    Disconnected,
+    /// Nothing was left to read (status 204).
+    NothingLeft,
+    /// The request was refused with this status.
     Refused(u16),
 }
 
-/// Everything that one reader saw of the turn.
+/// Everything that one reader received of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct History {
-    /// Whose, for the message.
+    /// The name of the reader, for messages.
     pub reader: String,
-    /// Its connections, in this order. Each asks for the frame after the last one that it has.
+    /// Its connections, in order. Each asks for the frame after the last received one.
     pub visits: Vec<Visit>,
 }
 
-/// What a reader can be told instead of frames. Each is legal only where the test allows it.
+/// What a reader can receive instead of frames. Each is legal only where the test allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Told {
-    /// Status 404: there is no such turn, or not any more.
+pub enum Notice {
+    /// Status 404: the turn does not exist or has been evicted.
     Unknown,
-    /// Status 409 or the code `lost`: what it has seen is not there any more.
+    /// Status 409 or the code `lost`: frames that the reader has received are missing.
     Lost,
-    /// Status 410 or the code `gone`: what comes next was dropped.
+    /// Status 410 or the code `gone`: the next frames have been dropped.
     Gone,
-    /// What comes next was dropped, and a snapshot stands for it.
+    /// The next frames have been dropped, and a snapshot replaces them.
     Snapshot,
-    /// Status 416: the turn has not come that far.
+    /// Status 416: the turn has not produced the frame yet.
     Ahead,
-    /// Status 503 or the code `unavailable`: nothing can be said now.
+    /// Status 503 or the code `unavailable`: the turn cannot be reached now.
     Unavailable,
-    /// The code `interrupted`: the host that answered is gone. That is an end of the turn, the same for all; only where the log itself can lose
-    /// frames, and with them the true end, it is allowed here and no more than a word to whoever is told it.
+    /// The code `interrupted`: the host that ran the turn has died. Normally that is the end of the turn,
+    /// the same for all readers. Where the log can lose frames, and with them the true end, the test
+    /// allows it here, and it is only a notice to the reader that receives it.
     Interrupted,
 }
 
-/// What the histories say of the turn.
+/// What the histories show of the turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The turn's own end, and its index.
+    /// The index of the turn's end, and the end.
     pub end: Option<(u64, End)>,
-    /// How many of its frames somebody saw, the end too.
+    /// How many frames the readers received, the end included, each counted once.
     pub frames: usize,
-    /// Each time that a reader was told something instead of a frame.
-    pub told: Vec<(String, Told)>,
+    /// The notices, each with the name of its reader.
+    pub notices: Vec<(String, Notice)>,
 }
 
-/// Why no turn can have been the origin of these histories.
+/// Why no turn explains the histories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The record itself is none: a reader asks for something else than the next frame.
-    BadRecord(String),
-    /// The first frame of a visit is not the one asked for.
+    /// A history contradicts itself: the reader asks for another frame than the next one.
+    InvalidHistory(String),
+    /// The first frame of a visit is not the requested one.
     WrongStart {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Asked for.
-        asked: u64,
-        /// Given.
-        given: u64,
+        /// The requested index.
+        requested: u64,
+        /// The received index.
+        received: u64,
     },
     /// A frame is missing.
     Gap {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// The index that was missing.
+        /// The missing index.
         missing: u64,
     },
-    /// A frame came twice, or out of its order.
+    /// A frame was received twice, or out of order.
     Repeated {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Its index.
+        /// The index of the frame.
         index: u64,
     },
-    /// Two readers, or one reader twice, were given other bytes under the same index.
-    Differs {
+    /// Two readers, or one reader twice, received different bytes under the same index.
+    Difference {
         /// The index.
         index: u64,
-        /// Who saw the one.
+        /// One reader.
         one: String,
-        /// Who saw the other.
+        /// The other reader.
         other: String,
     },
-    /// Something came after an end, in the same stream or in a later visit.
+    /// A frame was received after an end, in the same stream or in a later visit.
     AfterEnd {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Where.
+        /// The index of the frame.
         index: u64,
     },
-    /// Somebody was given a frame where the turn was over for somebody else.
+    /// A reader received a frame after the end that another reader received.
     BeyondEnd {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Which frame.
+        /// The index of the frame.
         index: u64,
-        /// The end of the other.
+        /// The index of the other reader's end.
         end: u64,
     },
-    /// A response came to its regular end without the stream's.
+    /// A response was complete, but its stream had no end.
     NoEnd {
-        /// Whose.
+        /// The reader.
         reader: String,
     },
-    /// "Nothing left" where something is.
+    /// "Nothing left" although frames are left.
     SilentLoss {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Asked for.
+        /// The requested index.
         from: u64,
     },
-    /// A reader was told something that it must not be told here.
-    Undue {
-        /// Who.
+    /// A reader received a notice that the test does not allow.
+    UnexpectedNotice {
+        /// The reader.
         reader: String,
-        /// What.
-        told: Told,
+        /// The notice.
+        notice: Notice,
     },
-    /// A status that means nothing here.
-    Status {
-        /// Whose.
+    /// A status that no reader can expect.
+    UnexpectedStatus {
+        /// The reader.
         reader: String,
-        /// Which.
+        /// The status.
         status: u16,
     },
-    /// A reader was given what it had been told is lost or gone.
+    /// A reader received a frame that had been reported to it as lost or gone.
     Revived {
-        /// Whose.
+        /// The reader.
         reader: String,
-        /// Which frame.
+        /// The index of the frame.
         index: u64,
     },
-    /// The last thing a reader saw is neither an end nor a word about a loss.
+    /// The last thing that a reader received is neither an end nor a notice.
     Unfinished {
-        /// Whose.
+        /// The reader.
         reader: String,
     },
-    /// A frame that somebody was given is not there any more, and nobody else can have it.
+    /// A frame that a reader received is no longer stored.
     Vanished {
-        /// Its index.
+        /// The index of the frame.
         index: u64,
-        /// Who had it.
+        /// A reader that received it.
         reader: String,
     },
 }
 
-/// Whether one turn can have been the origin of all these histories, and what it was then. `allowed` is what readers may be told
-/// instead of frames.
+/// Checks that one turn explains all histories, and returns what they show of it. `allowed` lists the
+/// notices that readers may receive.
 ///
 /// # Errors
 ///
 /// The first [`Violation`] that is found.
-pub fn judge(histories: &[History], allowed: &[Told]) -> Result<Verdict, Violation> {
+pub fn judge(histories: &[History], allowed: &[Notice]) -> Result<Verdict, Violation> {
     for history in histories {
-        alone(history, allowed)?;
+        check_alone(history, allowed)?;
     }
     let turn = Turn::of(histories, allowed)?;
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for history in histories {
         for visit in &history.visits {
             turn.contains(&history.reader, visit)?;
             let snapshots = visit.frames.iter().filter(|seen| seen.is_snapshot);
-            let words = snapshots.map(|_| Told::Snapshot);
-            for word in words.chain(told_by(&history.reader, visit, allowed)?) {
-                if !allowed.contains(&word) {
-                    return Err(Violation::Undue {
+            let snapshots = snapshots.map(|_| Notice::Snapshot);
+            for notice in snapshots.chain(visit_notice(&history.reader, visit, allowed)?) {
+                if !allowed.contains(&notice) {
+                    return Err(Violation::UnexpectedNotice {
                         reader: history.reader.clone(),
-                        told: word,
+                        notice,
                     });
                 }
-                told.push((history.reader.clone(), word));
+                notices.push((history.reader.clone(), notice));
             }
         }
-        finished(history)?;
+        check_finished(history)?;
     }
     Ok(Verdict {
         end: turn
             .end
             .and_then(|end| Some((end, turn.frames[&end].0.end.clone()?))),
         frames: turn.frames.len(),
-        told,
+        notices,
     })
 }
 
-/// Whether everything that any reader was given is still there for `last`, who came after all of them and read from the first frame on.
-/// That is what a log promises that acknowledges nothing before it is on the disk.
+/// Checks that every frame that any reader received is still stored: `last` is a reader that came after
+/// all others and read from the first frame on. A log promises that if it acknowledges a frame only when
+/// the frame is on the disk.
 ///
 /// # Errors
 ///
-/// [`Violation::Vanished`], or another one of the histories together.
-pub fn keeps(histories: &[History], last: &History) -> Result<(), Violation> {
+/// [`Violation::Vanished`], or a violation of all histories together.
+pub fn retains(histories: &[History], last: &History) -> Result<(), Violation> {
     let mut all = histories.to_vec();
     all.push(last.clone());
     let turn = Turn::of(&all, &[])?;
-    let kept: Vec<u64> = frames(last)
-        .filter(|seen| !is_word(seen, &[]))
+    let stored: Vec<u64> = frames(last)
+        .filter(|seen| !is_notice(seen, &[]))
         .map(|seen| seen.index)
         .collect();
     for (index, (_, reader)) in &turn.frames {
-        if kept.binary_search(index).is_err() {
+        if stored.binary_search(index).is_err() {
             return Err(Violation::Vanished {
                 index: *index,
                 reader: (*reader).to_owned(),
@@ -269,23 +275,23 @@ pub fn keeps(histories: &[History], last: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The turn as all readers together saw it.
+/// The turn as all readers together received it.
 struct Turn<'a> {
-    /// By index, with one who saw it.
-    frames: BTreeMap<u64, (&'a Seen, &'a str)>,
+    /// The frames by index, each with a reader that received it.
+    frames: BTreeMap<u64, (&'a ReceivedFrame, &'a str)>,
     end: Option<u64>,
 }
 
 impl<'a> Turn<'a> {
-    fn of(histories: &'a [History], allowed: &[Told]) -> Result<Self, Violation> {
-        let mut frames_seen: BTreeMap<u64, (&Seen, &str)> = BTreeMap::new();
+    fn of(histories: &'a [History], allowed: &[Notice]) -> Result<Self, Violation> {
+        let mut frames_seen: BTreeMap<u64, (&ReceivedFrame, &str)> = BTreeMap::new();
         for history in histories {
-            // A word about a loss is no frame of the turn: each reader is told for itself.
-            let own = |seen: &&Seen| !is_word(seen, allowed) && !seen.is_snapshot;
-            for seen in frames(history).filter(own) {
+            // A notice is not a frame of the turn: each reader gets its own.
+            let is_frame = |seen: &&ReceivedFrame| !is_notice(seen, allowed) && !seen.is_snapshot;
+            for seen in frames(history).filter(is_frame) {
                 let (first, who) = *frames_seen.entry(seen.index).or_insert((seen, &history.reader));
                 if first != seen {
-                    return Err(Violation::Differs {
+                    return Err(Violation::Difference {
                         index: seen.index,
                         one: who.to_owned(),
                         other: history.reader.clone(),
@@ -312,10 +318,10 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// "Nothing left" is true only right behind the end.
+    /// Checks that "nothing left" was reported only for the index after the end.
     fn contains(&self, reader: &str, visit: &Visit) -> Result<(), Violation> {
-        let is_over = self.end.is_some_and(|end| visit.from == end + 1);
-        if visit.ended == Ended::Nothing && !is_over {
+        let is_after_end = self.end.is_some_and(|end| visit.from == end + 1);
+        if visit.ended == VisitEnd::NothingLeft && !is_after_end {
             return Err(Violation::SilentLoss {
                 reader: reader.to_owned(),
                 from: visit.from,
@@ -325,29 +331,29 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// What can be said of one reader without the others.
-fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
+/// Checks one history without the others.
+fn check_alone(history: &History, allowed: &[Notice]) -> Result<(), Violation> {
     let reader = || history.reader.clone();
     let mut expected = history.visits.first().map_or(0, |visit| visit.from);
-    // From where on it was told that nothing will ever come.
-    let mut given_up: Option<u64> = None;
-    let mut is_over = false;
+    // The index from which on the frames were reported as lost.
+    let mut lost_from: Option<u64> = None;
+    let mut has_end = false;
     for visit in &history.visits {
         if visit.from != expected {
-            return Err(Violation::BadRecord(format!(
-                "{} asks for {} and should for {expected}",
+            return Err(Violation::InvalidHistory(format!(
+                "{} asks for {} instead of {expected}",
                 history.reader, visit.from
             )));
         }
-        let has_body = matches!(visit.ended, Ended::Whole | Ended::Cut);
+        let has_body = matches!(visit.ended, VisitEnd::Complete | VisitEnd::Disconnected);
         if !has_body && !visit.frames.is_empty() {
-            return Err(Violation::BadRecord(format!(
+            return Err(Violation::InvalidHistory(format!(
                 "{}: frames in {:?}",
                 history.reader, visit.ended
             )));
         }
         for (place, seen) in visit.frames.iter().enumerate() {
-            if is_over || place > 0 && visit.frames[place - 1].end.is_some() {
+            if has_end || place > 0 && visit.frames[place - 1].end.is_some() {
                 return Err(Violation::AfterEnd {
                     reader: reader(),
                     index: seen.index,
@@ -367,8 +373,8 @@ fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
                 return Err(match place {
                     0 => Violation::WrongStart {
                         reader: reader(),
-                        asked: expected,
-                        given: seen.index,
+                        requested: expected,
+                        received: seen.index,
                     },
                     _ => Violation::Gap {
                         reader: reader(),
@@ -376,11 +382,11 @@ fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
                     },
                 });
             }
-            if is_word(seen, allowed) {
-                // It has no frame of that index yet, and may ask again.
+            if is_notice(seen, allowed) {
+                // The reader does not have the frame with that index and may ask again.
                 continue;
             }
-            if given_up.is_some_and(|index| seen.index >= index) {
+            if lost_from.is_some_and(|index| seen.index >= index) {
                 return Err(Violation::Revived {
                     reader: reader(),
                     index: seen.index,
@@ -389,76 +395,76 @@ fn alone(history: &History, allowed: &[Told]) -> Result<(), Violation> {
             expected += 1;
         }
         let last = visit.frames.last();
-        if visit.ended == Ended::Whole && last.is_none_or(|seen| seen.end.is_none()) {
+        if visit.ended == VisitEnd::Complete && last.is_none_or(|seen| seen.end.is_none()) {
             return Err(Violation::NoEnd { reader: reader() });
         }
-        is_over |= last.is_some_and(|seen| seen.end.is_some() && !is_word(seen, allowed));
-        let for_good = [Told::Lost, Told::Gone];
-        if told_by(&history.reader, visit, allowed)?.is_some_and(|told| for_good.contains(&told)) {
-            given_up.get_or_insert(expected);
+        has_end |= last.is_some_and(|seen| seen.end.is_some() && !is_notice(seen, allowed));
+        let permanent = [Notice::Lost, Notice::Gone];
+        if visit_notice(&history.reader, visit, allowed)?.is_some_and(|notice| permanent.contains(&notice)) {
+            lost_from.get_or_insert(expected);
         }
     }
     Ok(())
 }
 
-/// The last thing that a reader sees is an end, or a word about why there is none.
-fn finished(history: &History) -> Result<(), Violation> {
+/// Checks that a history ends with an end or with a notice.
+fn check_finished(history: &History) -> Result<(), Violation> {
     let unfinished = || Violation::Unfinished {
         reader: history.reader.clone(),
     };
     let last = history.visits.last().ok_or_else(unfinished)?;
     match last.ended {
-        Ended::Nothing | Ended::Refused(_) => Ok(()),
-        // An end that arrived has arrived, whatever becomes of the connection.
-        Ended::Whole | Ended::Cut => match last.frames.last() {
+        VisitEnd::NothingLeft | VisitEnd::Refused(_) => Ok(()),
+        // An end counts even if the connection breaks after it.
+        VisitEnd::Complete | VisitEnd::Disconnected => match last.frames.last() {
             Some(seen) if seen.end.is_some() => Ok(()),
             _ => Err(unfinished()),
         },
     }
 }
 
-fn frames(history: &History) -> impl Iterator<Item = &Seen> {
+fn frames(history: &History) -> impl Iterator<Item = &ReceivedFrame> {
     history.visits.iter().flat_map(|visit| &visit.frames)
 }
 
-/// Whether a frame is no part of the turn, but says why the reader gets no more of it.
-fn is_word(seen: &Seen, allowed: &[Told]) -> bool {
-    word(seen, allowed).is_some()
+/// Returns whether a frame is a notice and not part of the turn.
+fn is_notice(seen: &ReceivedFrame, allowed: &[Notice]) -> bool {
+    frame_notice(seen, allowed).is_some()
 }
 
-fn word(seen: &Seen, allowed: &[Told]) -> Option<Told> {
+fn frame_notice(seen: &ReceivedFrame, allowed: &[Notice]) -> Option<Notice> {
     match &seen.end {
         Some(End::Failed(code)) => match &**code {
-            "lost" => Some(Told::Lost),
-            "gone" => Some(Told::Gone),
-            "unavailable" => Some(Told::Unavailable),
-            "interrupted" if allowed.contains(&Told::Interrupted) => Some(Told::Interrupted),
+            "lost" => Some(Notice::Lost),
+            "gone" => Some(Notice::Gone),
+            "unavailable" => Some(Notice::Unavailable),
+            "interrupted" if allowed.contains(&Notice::Interrupted) => Some(Notice::Interrupted),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// What a visit told its reader instead of frames.
-fn told_by(reader: &str, visit: &Visit, allowed: &[Told]) -> Result<Option<Told>, Violation> {
+/// Returns the notice that a visit ended with, if it did.
+fn visit_notice(reader: &str, visit: &Visit, allowed: &[Notice]) -> Result<Option<Notice>, Violation> {
     match visit.ended {
-        Ended::Refused(404) => Ok(Some(Told::Unknown)),
-        Ended::Refused(409) => Ok(Some(Told::Lost)),
-        Ended::Refused(410) => Ok(Some(Told::Gone)),
-        Ended::Refused(416) => Ok(Some(Told::Ahead)),
-        Ended::Refused(503) => Ok(Some(Told::Unavailable)),
-        Ended::Refused(status) => Err(Violation::Status {
+        VisitEnd::Refused(404) => Ok(Some(Notice::Unknown)),
+        VisitEnd::Refused(409) => Ok(Some(Notice::Lost)),
+        VisitEnd::Refused(410) => Ok(Some(Notice::Gone)),
+        VisitEnd::Refused(416) => Ok(Some(Notice::Ahead)),
+        VisitEnd::Refused(503) => Ok(Some(Notice::Unavailable)),
+        VisitEnd::Refused(status) => Err(Violation::UnexpectedStatus {
             reader: reader.to_owned(),
             status,
         }),
-        Ended::Whole | Ended::Cut | Ended::Nothing => {
-            Ok(visit.frames.last().and_then(|seen| word(seen, allowed)))
+        VisitEnd::Complete | VisitEnd::Disconnected | VisitEnd::NothingLeft => {
+            Ok(visit.frames.last().and_then(|seen| frame_notice(seen, allowed)))
         }
     }
 }
 
 impl History {
-    /// Of a reader that has seen nothing yet.
+    /// Creates the history of a reader that has received nothing yet.
     pub fn new(reader: impl Into<String>) -> Self {
         Self {
             reader: reader.into(),
@@ -466,24 +472,24 @@ impl History {
         }
     }
 
-    /// The index after the last frame that it has, where its next visit begins.
+    /// Returns the index after the last received frame, where the next visit begins.
     pub fn next(&self) -> u64 {
-        let own = frames(self).filter(|seen| !is_word(seen, &[]));
+        let received = frames(self).filter(|seen| !is_notice(seen, &[]));
         let first = self.visits.first().map_or(0, |visit| visit.from);
-        own.last().map_or(first, |seen| seen.index + 1)
+        received.last().map_or(first, |seen| seen.index + 1)
     }
 }
 
-impl Seen {
-    /// From a line of JSON as the wire of JSON lines has it, without its LF.
+impl ReceivedFrame {
+    /// Parses a line of the wire of JSON lines, without its LF.
     ///
     /// # Errors
     ///
-    /// In words, where it is none.
+    /// A description, if it is not a frame.
     pub fn from_line(line: &[u8]) -> Result<Self, String> {
         let value = object(line)?;
         let index = value["index"].as_u64().ok_or("no index")?;
-        // The index comes first there, so that what is left is what the other wire says.
+        // The index comes first, so the rest is what the other wire sends.
         let start = format!("{{\"index\":{index},");
         let rest = line
             .strip_prefix(start.as_bytes())
@@ -491,11 +497,11 @@ impl Seen {
         Ok(Self::new(index, [b"{", rest].concat(), &value))
     }
 
-    /// From `id` and `data` of a server-sent event.
+    /// Parses the `id` and the `data` of a server-sent event.
     ///
     /// # Errors
     ///
-    /// In words, where it is none.
+    /// A description, if it is not a frame.
     pub fn from_event(id: &str, data: &[u8]) -> Result<Self, String> {
         let index = id.parse().map_err(|_| format!("id {id:?}"))?;
         Ok(Self::new(index, data.to_vec(), &object(data)?))
@@ -521,11 +527,11 @@ impl Seen {
 fn object(bytes: &[u8]) -> Result<Value, String> {
     match serde_json::from_slice(bytes) {
         Ok(value @ Value::Object(_)) => Ok(value),
-        _ => Err(format!("no object: {}", String::from_utf8_lossy(bytes))),
+        _ => Err(format!("not an object: {}", String::from_utf8_lossy(bytes))),
     }
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for ReceivedFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.index, String::from_utf8_lossy(&self.bytes))
     }

@@ -1,8 +1,8 @@
-//! What the tests of several packages share: a real Redis ([`redis`]), a judge of what readers saw of a turn ([`history`]), models that a
-//! test makes up ([`gguf`], [`tiny_bert`], [`tiny_llama`]) or fetches ([`minilm`]), and the randomness of a test that can be played again
-//! ([`seed`]).
+//! What the tests of several packages share: a real Redis server ([`redis`]), a consistency check for what
+//! readers received of a turn ([`history`]), models that a test generates ([`gguf`], [`tiny_bert`],
+//! [`tiny_llama`]) or downloads ([`minilm`]), and repeatable random numbers ([`seed`]).
 //!
-//! It deliberately does not know ragwire: a judge must not lean on what it judges.
+//! It does not depend on ragwire: a check must not rely on what it checks.
 #![expect(
     clippy::unwrap_used,
     clippy::missing_panics_doc,

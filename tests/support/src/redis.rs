@@ -1,5 +1,5 @@
-//! A real `redis-server` for tests: on a port of its own, in a folder of its own, with the settings that a test wants. It can be killed,
-//! started again on the same port and data or without them, stopped in mid-air, and told anything.
+//! A real `redis-server` for tests, with its own port, folder and settings. It can be killed, restarted on
+//! the same port with or without its data, suspended, and sent any command.
 //!
 //! It needs Debian's package `redis-server`, which brings `redis-cli`.
 
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Ports below those that the system gives to outgoing connections (32768 on Linux): a killed server's port stays free for its
-/// successor.
+/// Ports below those that the system assigns to outgoing connections (32768 on Linux), so that the port of
+/// a killed server stays free for its restart.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
 /// How long a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// What every server of a test is started with, unless the test says otherwise: nothing is kept over a restart.
+/// The settings of every server, unless the test overrides them: a restart loses all data.
 const SETTINGS: [(&str, &str); 6] = [
     ("bind", "127.0.0.1"),
     ("save", ""),
     ("appendonly", "no"),
     ("enable-debug-command", "local"),
     ("logfile", "redis.log"),
-    // A replica begins at once; nothing else looks at it.
+    // A replica starts to synchronize at once.
     ("repl-diskless-sync-delay", "0"),
 ];
 
-/// A running server, or one that was killed. Dropping it kills it and removes its folder.
+/// A server, running or killed. Dropping it kills the process and removes its folder.
 #[derive(Debug)]
 pub struct RedisServer {
     folder: TempDir,
@@ -42,7 +42,7 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts a server with these settings of `redis.conf`, and waits until it answers.
+    /// Starts a server with these settings of `redis.conf` and waits until it answers.
     pub fn start(settings: &[(&str, &str)]) -> Self {
         let mut server = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -53,7 +53,7 @@ impl RedisServer {
                 .collect(),
             child: None,
         };
-        // Somebody may take a free port before the server does.
+        // Another process may take the free port before the server does.
         for _ in 0..20 {
             server.port = free_port();
             server.spawn();
@@ -65,27 +65,27 @@ impl RedisServer {
         panic!("redis-server does not start: {}", server.log());
     }
 
-    /// One that appends every command to its file: `fsync` is `always`, `everysec` or `no`.
+    /// Starts a server that appends every command to its file; `fsync` is `always`, `everysec` or `no`.
     pub fn durable(fsync: &str) -> Self {
         Self::start(&[("appendonly", "yes"), ("appendfsync", fsync)])
     }
 
-    /// Its port on 127.0.0.1.
+    /// Returns its port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its address, without a password.
+    /// Returns its address, without a password.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Its folder.
+    /// Returns its folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Kills it, as `kill -9` does. Nothing happens to one that is dead already.
+    /// Kills it, like `kill -9`. Does nothing if it is dead.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -93,13 +93,13 @@ impl RedisServer {
         }
     }
 
-    /// Starts it again on its port and data, and waits until it answers.
+    /// Restarts it with its port and data and waits until it answers.
     pub fn restart(&mut self) {
         self.restart_unready();
         self.wait();
     }
 
-    /// Starts it again, and does not [`wait`](Self::wait).
+    /// Restarts it and does not [`wait`](Self::wait).
     pub fn restart_unready(&mut self) {
         self.kill();
         self.spawn();
@@ -107,7 +107,11 @@ impl RedisServer {
 
     /// Waits until it answers.
     pub fn wait(&mut self) {
-        assert!(self.answers(), "redis-server does not come back: {}", self.log());
+        assert!(
+            self.answers(),
+            "redis-server does not answer again: {}",
+            self.log()
+        );
     }
 
     /// Changes a setting for the next start.
@@ -116,12 +120,12 @@ impl RedisServer {
         self.settings.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Copies its data as they are on the disk now into `folder`, which has none yet.
+    /// Copies its data, as it is on the disk now, into the empty `folder`.
     pub fn copy_data(&self, folder: &Path) {
         copy(&self.folder.path().join("appendonlydir"), folder);
     }
 
-    /// Kills it, and puts other data in the place of its own: those that [`copy_data`](Self::copy_data) took, or none.
+    /// Kills it and replaces its data by a copy from [`copy_data`](Self::copy_data), or by none.
     pub fn replace_data(&mut self, with: Option<&Path>) {
         self.kill();
         let own = self.folder.path().join("appendonlydir");
@@ -133,8 +137,8 @@ impl RedisServer {
         }
     }
 
-    /// Kills it, and cuts so many bytes off the end of what it appended last, in the middle of a command if it comes so: what a machine that
-    /// crashes has not written yet.
+    /// Kills it and removes that many bytes from the end of its append-only file, possibly in the middle of a
+    /// command: what a crashed machine has not written yet.
     pub fn kill_and_cut(&mut self, bytes: u64) {
         self.kill();
         let folder = self.folder.path().join("appendonlydir");
@@ -147,7 +151,7 @@ impl RedisServer {
         file.set_len(length.saturating_sub(bytes)).unwrap();
     }
 
-    /// Stops the process in mid-air: its sockets stay open, and nobody answers. [`thaw`](Self::thaw) lets it go on.
+    /// Suspends the process: its sockets stay open but do not answer. [`thaw`](Self::thaw) resumes it.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
@@ -157,27 +161,27 @@ impl RedisServer {
         self.signal("CONT");
     }
 
-    /// What `redis-cli` prints for a command.
+    /// Returns what `redis-cli` prints for a command.
     pub fn cli(&self, arguments: &[&str]) -> String {
         self.cli_with(&[], arguments)
     }
 
-    /// The same with options of `redis-cli` before the command.
+    /// Like [`cli`](Self::cli), with options of `redis-cli` before the command.
     pub fn cli_with(&self, options: &[&str], arguments: &[&str]) -> String {
         let output = self
             .command(options, arguments)
             .stdin(Stdio::null())
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
+        let printed = String::from_utf8_lossy(&output.stdout).trim_end().to_owned();
         if output.status.success() {
-            said
+            printed
         } else {
-            said + String::from_utf8_lossy(&output.stderr).trim_end()
+            printed + String::from_utf8_lossy(&output.stderr).trim_end()
         }
     }
 
-    /// Sends a command and does not wait for its answer: for those that the server does not answer before they are over.
+    /// Sends a command and does not wait for its reply, for commands that block the server.
     pub fn cli_unanswered(&self, arguments: &[&str]) -> Child {
         self.command(&[], arguments)
             .stdin(Stdio::null())
@@ -186,7 +190,7 @@ impl RedisServer {
             .unwrap()
     }
 
-    /// One line of `INFO`.
+    /// Returns one field of `INFO`.
     pub fn info(&self, field: &str) -> Option<String> {
         let info = self.cli(&["INFO", "everything"]);
         let found = info
@@ -195,7 +199,7 @@ impl RedisServer {
         found.map(str::to_owned)
     }
 
-    /// What it wrote into its log.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("redis.log")).unwrap_or_default()
     }
@@ -221,7 +225,7 @@ impl RedisServer {
         let own = self.settings.iter().map(|(name, value)| (&**name, &**value));
         for (name, value) in SETTINGS.into_iter().chain(own) {
             command.arg(format!("--{name}"));
-            // `replicaof` and the like take several words; an empty value is a word too.
+            // `replicaof` and others take several words; an empty value is a word too.
             match value {
                 "" => drop(command.arg("")),
                 value => drop(command.args(value.split(' '))),
@@ -236,7 +240,7 @@ impl RedisServer {
         self.child = Some(child);
     }
 
-    /// Waits until it answers; false where it ends instead.
+    /// Waits until it answers; returns false if the process ends instead.
     fn answers(&mut self) -> bool {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -271,10 +275,10 @@ impl Drop for RedisServer {
     }
 }
 
-/// A port that nobody listens on, and that no other test of this process was given.
+/// Returns a free port that no other test of this process has got.
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that start at the same time begin at different places.
+    // Processes that start at the same time begin at different ports.
     let process = u16::try_from(std::process::id() % u32::from(PORTS)).unwrap_or(0);
     for _ in 0..PORTS {
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -294,8 +298,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Writes and syncs files of its own beside a server, so that the disk is busy with it. Without that, `everysec` loses next to nothing when
-/// the process is killed. Ends when it is dropped.
+/// Keeps the disk of a server busy by writing and syncing files. Without it, `everysec` loses almost
+/// nothing when the process is killed. Ends when it is dropped.
 #[derive(Debug)]
 pub struct FsyncLoad {
     children: Vec<Child>,
@@ -303,11 +307,12 @@ pub struct FsyncLoad {
 }
 
 impl FsyncLoad {
-    /// So many processes that each write and sync without a pause.
+    /// Starts processes that write and sync without a pause.
     pub fn start(processes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let children = (0..processes).map(|number| {
-            // One `dd` that syncs each block: a shell around it would outlive the kill. 640 MB are more than a test lasts.
+            // `dd` itself syncs each block: a shell loop would outlive the kill. 640 MB are enough for any
+            // test.
             let mut command = Command::new("dd");
             command
                 .args([

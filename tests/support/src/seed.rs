@@ -1,16 +1,16 @@
-//! Randomness that can be played again: a test prints its seed, and takes it back from the environment.
+//! Repeatable random numbers: a test prints its seed and accepts one from the environment.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The variable that a seed is taken from.
+/// The environment variable that contains a seed.
 pub const VARIABLE: &str = "TEST_SEED";
 
-/// A source of numbers that are all known once its seed is (splitmix64).
+/// A pseudo-random number generator (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Seed(u64);
 
 impl Seed {
-    /// From [`VARIABLE`], or from the clock; printed, so that a failure shows it.
+    /// Takes the seed from [`VARIABLE`], or else from the clock, and prints it, so that a failure shows it.
     pub fn from_environment(test: &str) -> Self {
         let seed = match std::env::var(VARIABLE) {
             Ok(seed) => seed.parse().expect("TEST_SEED is a whole number"),
@@ -23,12 +23,12 @@ impl Seed {
         Self(seed)
     }
 
-    /// A known one.
+    /// Creates a generator with a fixed seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -37,12 +37,12 @@ impl Seed {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound
     }
 
-    /// A time from `low` to `high`, in whole milliseconds.
+    /// Returns a time from `low` to `high`, in whole milliseconds.
     pub fn between(&mut self, low: Duration, high: Duration) -> Duration {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let span = millis(high.saturating_sub(low)).saturating_add(1);

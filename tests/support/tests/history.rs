@@ -1,36 +1,37 @@
-//! The judge itself: histories of an honest log pass, and each way of spoiling one is found and named.
+//! The consistency check itself: the histories of a correct log pass, and every kind of corruption is
+//! found and named.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use ragwire_test_support::history::{
-    End, Ended, History, Seen, Told, Verdict, Violation, Visit, judge, keeps,
+    End, History, Notice, ReceivedFrame, Verdict, Violation, Visit, VisitEnd, judge, retains,
 };
 use ragwire_test_support::seed::Seed;
 
-/// So many random sets of histories for each question.
+/// Random sets of histories per test.
 const SETS: u64 = 300;
-const ALL: [Told; 5] = [
-    Told::Unknown,
-    Told::Lost,
-    Told::Gone,
-    Told::Ahead,
-    Told::Unavailable,
+const ALL: [Notice; 5] = [
+    Notice::Unknown,
+    Notice::Lost,
+    Notice::Gone,
+    Notice::Ahead,
+    Notice::Unavailable,
 ];
 
-fn frame(index: u64) -> Seen {
-    Seen::from_line(format!("{{\"index\":{index},\"text\":\"word{index}\"}}").as_bytes()).unwrap()
+fn frame(index: u64) -> ReceivedFrame {
+    ReceivedFrame::from_line(format!("{{\"index\":{index},\"text\":\"word{index}\"}}").as_bytes()).unwrap()
 }
 
-fn end(index: u64, end: &str) -> Seen {
-    Seen::from_line(format!("{{\"index\":{index},\"end\":\"{end}\"}}").as_bytes()).unwrap()
+fn end(index: u64, end: &str) -> ReceivedFrame {
+    ReceivedFrame::from_line(format!("{{\"index\":{index},\"end\":\"{end}\"}}").as_bytes()).unwrap()
 }
 
-fn failed(index: u64, code: &str) -> Seen {
+fn failed(index: u64, code: &str) -> ReceivedFrame {
     let line = format!("{{\"index\":{index},\"end\":\"failed\",\"error\":{{\"code\":\"{code}\"}}}}");
-    Seen::from_line(line.as_bytes()).unwrap()
+    ReceivedFrame::from_line(line.as_bytes()).unwrap()
 }
 
-fn visit(from: u64, frames: Vec<Seen>, ended: Ended) -> Visit {
+fn visit(from: u64, frames: Vec<ReceivedFrame>, ended: VisitEnd) -> Visit {
     Visit { from, frames, ended }
 }
 
@@ -41,8 +42,8 @@ fn history(reader: &str, visits: Vec<Visit>) -> History {
     }
 }
 
-/// A turn of some frames and its end.
-fn turn(seed: &mut Seed) -> Vec<Seen> {
+/// Generates a turn of some frames and its end.
+fn turn(seed: &mut Seed) -> Vec<ReceivedFrame> {
     let length = 4 + seed.below(12);
     let mut frames: Vec<_> = (0..length).map(frame).collect();
     frames.push(match seed.below(3) {
@@ -53,52 +54,53 @@ fn turn(seed: &mut Seed) -> Vec<Seen> {
     frames
 }
 
-/// A reader of that turn that comes back at random places, after refusals too, and sees it through.
-fn reader(name: &str, turn: &[Seen], seed: &mut Seed) -> History {
+/// Generates a reader of that turn that reconnects at random indexes, also after refusals, and reads to
+/// the end.
+fn reader(name: &str, turn: &[ReceivedFrame], seed: &mut Seed) -> History {
     let mut visits = Vec::new();
     let mut at = seed.below(turn.len() as u64 + 1) as usize;
-    // Half of them read all of it.
+    // Half of them read the whole turn.
     at *= seed.below(2) as usize;
     loop {
         let from = at as u64;
         match seed.below(6) {
-            0 => visits.push(visit(from, Vec::new(), Ended::Refused(503))),
-            1 => visits.push(visit(from, Vec::new(), Ended::Cut)),
-            2 => visits.push(visit(from, vec![failed(from, "unavailable")], Ended::Whole)),
+            0 => visits.push(visit(from, Vec::new(), VisitEnd::Refused(503))),
+            1 => visits.push(visit(from, Vec::new(), VisitEnd::Disconnected)),
+            2 => visits.push(visit(from, vec![failed(from, "unavailable")], VisitEnd::Complete)),
             _ if at == turn.len() => {
-                visits.push(visit(from, Vec::new(), Ended::Nothing));
+                visits.push(visit(from, Vec::new(), VisitEnd::NothingLeft));
                 return history(name, visits);
             }
             3 => {
-                visits.push(visit(from, turn[at..].to_vec(), Ended::Whole));
+                visits.push(visit(from, turn[at..].to_vec(), VisitEnd::Complete));
                 return history(name, visits);
             }
             _ => {
                 let until = at + seed.below((turn.len() - at) as u64) as usize;
-                visits.push(visit(from, turn[at..until].to_vec(), Ended::Cut));
+                visits.push(visit(from, turn[at..until].to_vec(), VisitEnd::Disconnected));
                 at = until;
             }
         }
     }
 }
 
-fn readers(seed: &mut Seed) -> (Vec<Seen>, Vec<History>) {
+fn readers(seed: &mut Seed) -> (Vec<ReceivedFrame>, Vec<History>) {
     let turn = turn(seed);
     let mut histories: Vec<_> = (0..1 + seed.below(4))
         .map(|number| reader(&format!("r{number}"), &turn, seed))
         .collect();
-    // Two who saw everything, so that each frame can be compared.
+    // Two readers receive everything, so that each frame can be compared.
     for name in ["too", "all"] {
-        histories.push(history(name, vec![visit(0, turn.clone(), Ended::Whole)]));
+        histories.push(history(name, vec![visit(0, turn.clone(), VisitEnd::Complete)]));
     }
     (turn, histories)
 }
 
 #[test]
-fn whatever_an_honest_log_gives_passes() {
+fn the_histories_of_a_correct_log_pass() {
     for number in 0..SETS {
         let (turn, histories) = readers(&mut Seed::new(number));
-        let verdict = judge(&histories, &[Told::Unavailable]).unwrap();
+        let verdict = judge(&histories, &[Notice::Unavailable]).unwrap();
         let last = turn.last().unwrap();
         assert_eq!(
             verdict.end,
@@ -107,29 +109,29 @@ fn whatever_an_honest_log_gives_passes() {
         );
         assert_eq!(verdict.frames, turn.len(), "{number}");
         let (audit, others) = histories.split_last().unwrap();
-        assert_eq!(keeps(others, audit), Ok(()), "{number}");
+        assert_eq!(retains(others, audit), Ok(()), "{number}");
     }
 }
 
-/// Somewhere in the histories a visit with so many frames or more: the number of its reader and its own. None where there is none.
+/// Picks a random visit with at least `frames` frames; returns the indexes of its reader and of the visit.
 fn pick(histories: &[History], frames: usize, seed: &mut Seed) -> Option<(usize, usize)> {
     let mut fitting = Vec::new();
     for (reader, history) in histories.iter().enumerate() {
         for (number, visit) in history.visits.iter().enumerate() {
-            let own = visit
+            let received = visit
                 .frames
                 .iter()
                 .filter(|seen| **seen != failed(seen.index, "unavailable"));
-            if own.count() >= frames {
+            if received.count() >= frames {
                 fitting.push((reader, number));
             }
         }
     }
-    let place = seed.below(fitting.len().max(1) as u64) as usize;
-    fitting.get(place).copied()
+    let pick = seed.below(fitting.len().max(1) as u64) as usize;
+    fitting.get(pick).copied()
 }
 
-/// Spoils one visit of random histories, and says what the judge has to find.
+/// Corrupts one visit of random histories and asserts the violation that is found.
 fn spoiled(
     frames: usize,
     spoil: impl Fn(&mut Visit, usize) -> bool,
@@ -143,12 +145,12 @@ fn spoiled(
             continue;
         };
         let visit = &mut histories[reader].visits[at];
-        let place = seed.below(visit.frames.len().max(1) as u64) as usize;
-        if !spoil(visit, place) {
+        let pick = seed.below(visit.frames.len().max(1) as u64) as usize;
+        if !spoil(visit, pick) {
             continue;
         }
         spoiled += 1;
-        let found = judge(&histories, &[Told::Unavailable]).unwrap_err();
+        let found = judge(&histories, &[Notice::Unavailable]).unwrap_err();
         let name = histories[reader].reader.clone();
         assert!(is_found(&found, &name), "set {number}, {name}: {found}");
     }
@@ -160,7 +162,7 @@ fn a_frame_left_out_is_found() {
     spoiled(
         3,
         |visit, place| {
-            // Without its last frame a visit is only shorter: that is the next case.
+            // A visit without its last frame is only shorter: another test covers that.
             let inner = place > 0 && place + 1 < visit.frames.len();
             if inner {
                 visit.frames.remove(place);
@@ -191,21 +193,21 @@ fn a_frame_given_twice_is_found_in_one_stream_and_over_two() {
         },
         |found, name| matches!(found, Violation::Repeated { reader, .. } if reader == name),
     );
-    // What rmcp did: the replay begins with the frame that the reader has.
+    // A defect of real replays: they begin with the last frame that the reader has.
     for number in 0..SETS {
         let turn = turn(&mut Seed::new(number));
         let visits = vec![
-            visit(0, turn[..2].to_vec(), Ended::Cut),
-            visit(2, turn[1..].to_vec(), Ended::Whole),
+            visit(0, turn[..2].to_vec(), VisitEnd::Disconnected),
+            visit(2, turn[1..].to_vec(), VisitEnd::Complete),
         ];
         let found = judge(&[history("r", visits)], &[]).unwrap_err();
-        let (asked, given) = (2, 1);
+        let (requested, received) = (2, 1);
         assert_eq!(
             found,
             Violation::WrongStart {
                 reader: "r".into(),
-                asked,
-                given
+                requested,
+                received
             }
         );
     }
@@ -237,13 +239,13 @@ fn one_changed_byte_is_found() {
             let seen = &mut visit.frames[place];
             let last = seen.bytes.len() - 3;
             seen.bytes[last] ^= 1;
-            // A word about a loss is nobody's frame.
+            // A notice is not a frame of the turn.
             *seen != failed(seen.index, "unavailable")
                 && !seen
                     .bytes
                     .starts_with(b"{\"end\":\"failed\",\"error\":{\"code\":\"un")
         },
-        |found, name| matches!(found, Violation::Differs { one, other, .. } if one == name || other == name),
+        |found, name| matches!(found, Violation::Difference { one, other, .. } if one == name || other == name),
     );
 }
 
@@ -256,18 +258,19 @@ fn another_turns_frames_are_found() {
                 let index = seen.index;
                 if seen.end.is_none() {
                     let line = format!("{{\"index\":{index},\"text\":\"another{index}\"}}");
-                    *seen = Seen::from_line(line.as_bytes()).unwrap();
+                    *seen = ReceivedFrame::from_line(line.as_bytes()).unwrap();
                 }
             }
             visit.frames[0].end.is_none()
         },
-        |found, name| matches!(found, Violation::Differs { one, other, .. } if one == name || other == name),
+        |found, name| matches!(found, Violation::Difference { one, other, .. } if one == name || other == name),
     );
 }
 
 #[test]
 fn a_jump_over_what_was_lost_is_found() {
-    // What Redis does by itself after a trim or a restart: the reader gets the later entries and no word.
+    // What Redis does by itself after a trim or a restart: the reader gets the later entries without a
+    // notice.
     spoiled(
         1,
         |visit, _| {
@@ -301,7 +304,7 @@ fn a_second_end_and_frames_after_the_end_are_found() {
         later_visit[at].visits.push(visit(
             after,
             vec![frame(after), end(after + 1, "completed")],
-            Ended::Whole,
+            VisitEnd::Complete,
         ));
         assert_eq!(
             judge(&later_visit, &ALL),
@@ -310,7 +313,7 @@ fn a_second_end_and_frames_after_the_end_are_found() {
                 index: after
             })
         );
-        // The same place, another kind of end.
+        // The same index, another kind of end.
         let last = turn.last().unwrap();
         let other = match &last.end {
             Some(End::Stopped) => end(last.index, "completed"),
@@ -318,23 +321,23 @@ fn a_second_end_and_frames_after_the_end_are_found() {
         };
         histories.push(history(
             "other",
-            vec![visit(last.index, vec![other], Ended::Whole)],
+            vec![visit(last.index, vec![other], VisitEnd::Complete)],
         ));
         assert!(
-            matches!(judge(&histories, &ALL), Err(Violation::Differs { index, .. }) if index == last.index)
+            matches!(judge(&histories, &ALL), Err(Violation::Difference { index, .. }) if index == last.index)
         );
     }
 }
 
 #[test]
-fn a_frame_beyond_somebody_elses_end_is_found() {
+fn a_frame_after_another_readers_end_is_found() {
     let early = history(
         "early",
-        vec![visit(0, vec![frame(0), end(1, "completed")], Ended::Whole)],
+        vec![visit(0, vec![frame(0), end(1, "completed")], VisitEnd::Complete)],
     );
     let late = history(
         "late",
-        vec![visit(2, vec![frame(2), end(3, "completed")], Ended::Whole)],
+        vec![visit(2, vec![frame(2), end(3, "completed")], VisitEnd::Complete)],
     );
     assert_eq!(
         judge(&[early, late], &ALL),
@@ -347,17 +350,17 @@ fn a_frame_beyond_somebody_elses_end_is_found() {
 }
 
 #[test]
-fn an_answer_that_only_looks_whole_is_found() {
+fn a_complete_response_without_an_end_is_found() {
     spoiled(
         2,
         |visit, _| {
-            let is_whole = visit.ended == Ended::Whole && visit.frames.len() > 1;
+            let is_whole = visit.ended == VisitEnd::Complete && visit.frames.len() > 1;
             visit.frames.pop();
             is_whole
         },
         |found, name| matches!(found, Violation::NoEnd { reader } if reader == name),
     );
-    let empty = history("r", vec![visit(0, Vec::new(), Ended::Whole)]);
+    let empty = history("r", vec![visit(0, Vec::new(), VisitEnd::Complete)]);
     assert_eq!(
         judge(&[empty], &ALL),
         Err(Violation::NoEnd { reader: "r".into() })
@@ -365,12 +368,12 @@ fn an_answer_that_only_looks_whole_is_found() {
 }
 
 #[test]
-fn nothing_left_is_believed_only_behind_the_end() {
+fn nothing_left_is_accepted_only_after_the_end() {
     for number in 0..SETS {
         let mut seed = Seed::new(number);
         let (turn, mut histories) = readers(&mut seed);
         let from = seed.below(turn.len() as u64);
-        histories.push(history("r", vec![visit(from, Vec::new(), Ended::Nothing)]));
+        histories.push(history("r", vec![visit(from, Vec::new(), VisitEnd::NothingLeft)]));
         let reader = "r".to_owned();
         assert_eq!(
             judge(&histories, &ALL),
@@ -379,10 +382,10 @@ fn nothing_left_is_believed_only_behind_the_end() {
                 from
             })
         );
-        // A log that has lost its end must not say so either.
+        // A log that has lost its end must not report it either.
         let visits = vec![
-            visit(0, turn[..3].to_vec(), Ended::Cut),
-            visit(3, Vec::new(), Ended::Nothing),
+            visit(0, turn[..3].to_vec(), VisitEnd::Disconnected),
+            visit(3, Vec::new(), VisitEnd::NothingLeft),
         ];
         assert_eq!(
             judge(&[history("r", visits)], &ALL),
@@ -392,12 +395,12 @@ fn nothing_left_is_believed_only_behind_the_end() {
 }
 
 #[test]
-fn whoever_breaks_off_without_a_word_is_found() {
+fn a_history_without_an_end_or_a_notice_is_found() {
     for number in 0..SETS {
         let mut seed = Seed::new(number);
         let (turn, mut histories) = readers(&mut seed);
         let until = seed.below(turn.len() as u64) as usize;
-        let visits = vec![visit(0, turn[..until].to_vec(), Ended::Cut)];
+        let visits = vec![visit(0, turn[..until].to_vec(), VisitEnd::Disconnected)];
         histories.push(history("r", visits));
         let reader = "r".to_owned();
         assert_eq!(
@@ -413,42 +416,47 @@ fn whoever_breaks_off_without_a_word_is_found() {
 }
 
 #[test]
-fn a_loss_is_told_only_where_there_may_be_one_and_for_good() {
+fn a_loss_is_reported_only_where_it_is_allowed_and_for_good() {
     let words = [
-        (Ended::Refused(404), None, Told::Unknown),
-        (Ended::Refused(409), None, Told::Lost),
-        (Ended::Refused(410), None, Told::Gone),
-        (Ended::Refused(416), None, Told::Ahead),
-        (Ended::Refused(503), None, Told::Unavailable),
-        (Ended::Whole, Some("lost"), Told::Lost),
-        (Ended::Whole, Some("gone"), Told::Gone),
-        (Ended::Whole, Some("unavailable"), Told::Unavailable),
+        (VisitEnd::Refused(404), None, Notice::Unknown),
+        (VisitEnd::Refused(409), None, Notice::Lost),
+        (VisitEnd::Refused(410), None, Notice::Gone),
+        (VisitEnd::Refused(416), None, Notice::Ahead),
+        (VisitEnd::Refused(503), None, Notice::Unavailable),
+        (VisitEnd::Complete, Some("lost"), Notice::Lost),
+        (VisitEnd::Complete, Some("gone"), Notice::Gone),
+        (VisitEnd::Complete, Some("unavailable"), Notice::Unavailable),
     ];
-    for (ended, code, told) in words {
+    for (ended, code, notice) in words {
         let turn = [frame(0), frame(1), end(2, "completed")];
-        let told_at_two = visit(2, code.map(|code| failed(2, code)).into_iter().collect(), ended);
-        let visits = vec![visit(0, turn[..2].to_vec(), Ended::Cut), told_at_two];
-        let told_last = vec![history("r", visits)];
-        let verdict = judge(&told_last, &[told]).unwrap();
+        let notice_at_two = visit(2, code.map(|code| failed(2, code)).into_iter().collect(), ended);
+        let visits = vec![
+            visit(0, turn[..2].to_vec(), VisitEnd::Disconnected),
+            notice_at_two,
+        ];
+        let notice_last = vec![history("r", visits)];
+        let verdict = judge(&notice_last, &[notice]).unwrap();
         let expected = Verdict {
             end: None,
             frames: 2,
-            told: vec![("r".into(), told)],
+            notices: vec![("r".into(), notice)],
         };
         assert_eq!(verdict, expected);
-        let others: Vec<_> = ALL.into_iter().filter(|other| *other != told).collect();
+        let others: Vec<_> = ALL.into_iter().filter(|other| *other != notice).collect();
         assert_eq!(
-            judge(&told_last, &others),
-            Err(Violation::Undue {
+            judge(&notice_last, &others),
+            Err(Violation::UnexpectedNotice {
                 reader: "r".into(),
-                told
+                notice
             })
         );
-        // And then the frame comes after all.
-        let mut revived = told_last.clone();
-        revived[0].visits.push(visit(2, turn[2..].to_vec(), Ended::Whole));
-        let verdict = judge(&revived, &[told]);
-        if matches!(told, Told::Lost | Told::Gone) {
+        // Then the frame arrives after all.
+        let mut revived = notice_last.clone();
+        revived[0]
+            .visits
+            .push(visit(2, turn[2..].to_vec(), VisitEnd::Complete));
+        let verdict = judge(&revived, &[notice]);
+        if matches!(notice, Notice::Lost | Notice::Gone) {
             assert_eq!(
                 verdict,
                 Err(Violation::Revived {
@@ -461,10 +469,10 @@ fn a_loss_is_told_only_where_there_may_be_one_and_for_good() {
         }
     }
     for status in [200, 204, 400, 500, 502] {
-        let visits = vec![visit(0, Vec::new(), Ended::Refused(status))];
+        let visits = vec![visit(0, Vec::new(), VisitEnd::Refused(status))];
         assert_eq!(
             judge(&[history("r", visits)], &ALL),
-            Err(Violation::Status {
+            Err(Violation::UnexpectedStatus {
                 reader: "r".into(),
                 status
             })
@@ -473,42 +481,46 @@ fn a_loss_is_told_only_where_there_may_be_one_and_for_good() {
 }
 
 #[test]
-fn an_end_in_the_place_of_a_dead_host_is_the_same_for_all_unless_the_log_may_forget() {
+fn interrupted_is_the_same_end_for_all_readers_unless_the_log_can_lose_frames() {
     let whole = history(
         "whole",
         vec![visit(
             0,
             vec![frame(0), frame(1), end(2, "completed")],
-            Ended::Whole,
+            VisitEnd::Complete,
         )],
     );
     let fenced = history(
         "fenced",
-        vec![visit(0, vec![frame(0), failed(1, "interrupted")], Ended::Whole)],
+        vec![visit(
+            0,
+            vec![frame(0), failed(1, "interrupted")],
+            VisitEnd::Complete,
+        )],
     );
     let verdict = judge(std::slice::from_ref(&fenced), &[]).unwrap();
     assert_eq!(verdict.end, Some((1, End::Failed("interrupted".into()))));
     assert!(matches!(
-        judge(&[whole.clone(), fenced.clone()], &[Told::Lost]),
-        Err(Violation::Differs { index: 1, .. })
+        judge(&[whole.clone(), fenced.clone()], &[Notice::Lost]),
+        Err(Violation::Difference { index: 1, .. })
     ));
-    let verdict = judge(&[whole, fenced], &[Told::Interrupted]).unwrap();
-    assert_eq!(verdict.told, [("fenced".to_owned(), Told::Interrupted)]);
+    let verdict = judge(&[whole, fenced], &[Notice::Interrupted]).unwrap();
+    assert_eq!(verdict.notices, [("fenced".to_owned(), Notice::Interrupted)]);
     assert_eq!(verdict.end, Some((2, End::Completed)));
 }
 
 #[test]
-fn a_snapshot_stands_for_frames_only_where_some_may_be_dropped() {
+fn a_snapshot_replaces_frames_only_where_it_is_allowed() {
     let snapshot = |index: u64| {
         let line = format!("{{\"index\":{index},\"snapshot\":{{\"events\":[],\"text\":\"word0 word1\"}}}}");
-        Seen::from_line(line.as_bytes()).unwrap()
+        ReceivedFrame::from_line(line.as_bytes()).unwrap()
     };
     let whole = history(
         "whole",
         vec![visit(
             0,
             vec![frame(0), frame(1), frame(2), end(3, "completed")],
-            Ended::Whole,
+            VisitEnd::Complete,
         )],
     );
     let late = history(
@@ -516,25 +528,29 @@ fn a_snapshot_stands_for_frames_only_where_some_may_be_dropped() {
         vec![visit(
             0,
             vec![snapshot(1), frame(2), end(3, "completed")],
-            Ended::Whole,
+            VisitEnd::Complete,
         )],
     );
     let both = [whole.clone(), late];
     assert_eq!(
         judge(&both, &[]),
-        Err(Violation::Undue {
+        Err(Violation::UnexpectedNotice {
             reader: "late".into(),
-            told: Told::Snapshot
+            notice: Notice::Snapshot
         })
     );
-    let verdict = judge(&both, &[Told::Snapshot]).unwrap();
+    let verdict = judge(&both, &[Notice::Snapshot]).unwrap();
     assert_eq!((verdict.end, verdict.frames), (Some((3, End::Completed)), 4));
     let gap = history(
         "gap",
-        vec![visit(0, vec![snapshot(1), end(3, "completed")], Ended::Whole)],
+        vec![visit(
+            0,
+            vec![snapshot(1), end(3, "completed")],
+            VisitEnd::Complete,
+        )],
     );
     assert_eq!(
-        judge(&[whole.clone(), gap], &[Told::Snapshot]),
+        judge(&[whole.clone(), gap], &[Notice::Snapshot]),
         Err(Violation::Gap {
             reader: "gap".into(),
             missing: 2
@@ -545,11 +561,11 @@ fn a_snapshot_stands_for_frames_only_where_some_may_be_dropped() {
         vec![visit(
             0,
             vec![frame(0), frame(1), snapshot(0), frame(2)],
-            Ended::Whole,
+            VisitEnd::Complete,
         )],
     );
     assert_eq!(
-        judge(&[whole, again], &[Told::Snapshot]),
+        judge(&[whole, again], &[Notice::Snapshot]),
         Err(Violation::Repeated {
             reader: "again".into(),
             index: 0
@@ -558,18 +574,21 @@ fn a_snapshot_stands_for_frames_only_where_some_may_be_dropped() {
 }
 
 #[test]
-fn a_frame_that_somebody_was_given_and_nobody_has_any_more_is_found() {
+fn a_received_frame_that_is_no_longer_stored_is_found() {
     for number in 0..SETS {
         let mut seed = Seed::new(number);
         let (turn, mut histories) = readers(&mut seed);
         histories.truncate(histories.len() - 2);
-        let all = history("r", vec![visit(0, turn[..turn.len() - 1].to_vec(), Ended::Cut)]);
+        let all = history(
+            "r",
+            vec![visit(0, turn[..turn.len() - 1].to_vec(), VisitEnd::Disconnected)],
+        );
         histories.push(all);
         let kept = seed.below(turn.len() as u64 - 1);
         let mut frames = turn[..kept as usize].to_vec();
         frames.push(failed(kept, "lost"));
-        let last = history("last", vec![visit(0, frames, Ended::Whole)]);
-        let found = keeps(&histories, &last).unwrap_err();
+        let last = history("last", vec![visit(0, frames, VisitEnd::Complete)]);
+        let found = retains(&histories, &last).unwrap_err();
         assert!(
             matches!(found, Violation::Vanished { index, .. } if index == kept),
             "{number}: {found}"
@@ -578,30 +597,30 @@ fn a_frame_that_somebody_was_given_and_nobody_has_any_more_is_found() {
 }
 
 #[test]
-fn a_reader_that_asks_for_something_else_is_no_record() {
+fn a_reader_that_asks_for_another_index_has_an_invalid_history() {
     let visits = vec![
-        visit(0, vec![frame(0), frame(1)], Ended::Cut),
-        visit(3, vec![frame(3)], Ended::Cut),
+        visit(0, vec![frame(0), frame(1)], VisitEnd::Disconnected),
+        visit(3, vec![frame(3)], VisitEnd::Disconnected),
     ];
     assert!(matches!(
         judge(&[history("r", visits)], &ALL),
-        Err(Violation::BadRecord(_))
+        Err(Violation::InvalidHistory(_))
     ));
-    let visits = vec![visit(0, vec![frame(0)], Ended::Refused(503))];
+    let visits = vec![visit(0, vec![frame(0)], VisitEnd::Refused(503))];
     assert!(matches!(
         judge(&[history("r", visits)], &ALL),
-        Err(Violation::BadRecord(_))
+        Err(Violation::InvalidHistory(_))
     ));
 }
 
 #[test]
 fn both_numbered_wires_give_the_same_frames() {
-    let line = Seen::from_line(br#"{"index":7,"end":"failed","error":{"code":"lost"}}"#).unwrap();
-    let event = Seen::from_event("7", br#"{"end":"failed","error":{"code":"lost"}}"#).unwrap();
+    let line = ReceivedFrame::from_line(br#"{"index":7,"end":"failed","error":{"code":"lost"}}"#).unwrap();
+    let event = ReceivedFrame::from_event("7", br#"{"end":"failed","error":{"code":"lost"}}"#).unwrap();
     assert_eq!(line, event);
     assert_eq!(line.end, Some(End::Failed("lost".into())));
     // An event may have members of any name.
-    let event = Seen::from_event("8", br#"{"event":"acme","end":"completed"}"#).unwrap();
+    let event = ReceivedFrame::from_event("8", br#"{"event":"acme","end":"completed"}"#).unwrap();
     assert_eq!(event.end, None);
     for line in [
         "",
@@ -610,9 +629,9 @@ fn both_numbered_wires_give_the_same_frames() {
         "{\"text\":\"a\",\"index\":1}",
         "{\"index\":-1,\"text\":\"a\"}",
     ] {
-        assert!(Seen::from_line(line.as_bytes()).is_err(), "{line}");
+        assert!(ReceivedFrame::from_line(line.as_bytes()).is_err(), "{line}");
     }
     for id in ["", "-1", "one", "1.5"] {
-        assert!(Seen::from_event(id, b"{}").is_err(), "{id}");
+        assert!(ReceivedFrame::from_event(id, b"{}").is_err(), "{id}");
     }
 }

@@ -1,16 +1,16 @@
-//! Servers that share a Redis: each a process of its own, which can be killed and started again.
+//! Servers that share a Redis server: separate processes, which can be killed and restarted.
 
 use ragwire_test_support::redis::RedisServer;
 use tempfile::TempDir;
 
 use crate::served::Served;
 
-/// How soon others notice that a host is gone.
+/// Within what time other hosts notice that a host has died.
 pub(crate) const LEASE: &str = "1s";
-/// How long Redis may be away.
+/// How long an outage of Redis may last.
 pub(crate) const RETRY: &str = "5s";
 
-/// One server. Killed when it is dropped.
+/// A server process. Dropping it kills the process.
 pub(crate) struct Host {
     served: Option<Served>,
     arguments: Vec<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts one, with more flags than those that all have; the last one of a name counts.
+    /// Starts a server with additional flags; the last flag of a name counts.
     pub(crate) fn start(redis: &RedisServer, more: &[&str]) -> Self {
         let url = redis.url();
         let common = ["--redis", &url, "--redis-lease", LEASE, "--redis-retry", RETRY];
@@ -40,38 +40,38 @@ impl Host {
         host
     }
 
-    /// So many of them.
+    /// Starts `N` servers.
     pub(crate) fn several<const N: usize>(redis: &RedisServer, more: &[&str]) -> [Self; N] {
-        // At the same time: each has its own library to index.
+        // At the same time, since each indexes its own library.
         std::thread::scope(|scope| {
             let starting: [_; N] = std::array::from_fn(|_| scope.spawn(|| Self::start(redis, more)));
             starting.map(|starting| starting.join().unwrap())
         })
     }
 
-    /// Where it listens now.
+    /// Returns the address on which it listens now.
     pub(crate) fn address(&self) -> &str {
         &self.served.as_ref().expect("the server runs").address
     }
 
-    /// `kill -9`.
+    /// Kills it, like `kill -9`.
     pub(crate) fn kill(&mut self) {
         self.served = None;
     }
 
-    /// Starts it anew, at another address.
+    /// Restarts it, on another address.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
         self.served = Some(Served::start(self.data.path(), &arguments));
     }
 
-    /// Stops it in mid-air.
+    /// Suspends the process.
     pub(crate) fn freeze(&self) {
         self.served.as_ref().expect("the server runs").signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the process.
     pub(crate) fn thaw(&self) {
         self.served.as_ref().expect("the server runs").signal("CONT");
     }

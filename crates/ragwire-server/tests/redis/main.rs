@@ -1,8 +1,9 @@
-//! Turns survive more than one host: two and three servers as processes of their own on one real Redis, killed, frozen, cut off and
-//! starved while readers move between them. What each reader saw is judged by `ragwire_test_support::history`.
+//! Turns survive their hosts: two or three server processes on one real Redis server, killed, suspended,
+//! cut off and starved while readers move between them. `ragwire_test_support::history` checks what each
+//! reader received.
 //!
-//! Needs Debian's package `redis-server`. `TEST_REDIS_KILLS` sets how often each test that kills does so (10 unless told otherwise), and
-//! `TEST_SEED` plays a run again: both are printed.
+//! Needs Debian's package `redis-server`. `TEST_REDIS_KILLS` sets how often each test kills a process
+//! (default: 10), and `TEST_SEED` repeats a run. Both values are printed.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -16,12 +17,12 @@ mod redis_kills;
 mod served;
 mod start;
 
-use ragwire_test_support::history::{History, Told, Verdict, judge};
+use ragwire_test_support::history::{History, Notice, Verdict, judge};
 use ragwire_test_support::redis::RedisServer;
 
 use reader::{Numbered, Reader};
 
-/// How often a test that kills does so.
+/// Returns how often a test kills a process.
 pub(crate) fn kills() -> u64 {
     match std::env::var("TEST_REDIS_KILLS") {
         Ok(kills) => kills.parse().expect("TEST_REDIS_KILLS is a number"),
@@ -29,26 +30,26 @@ pub(crate) fn kills() -> u64 {
     }
 }
 
-/// What the readers saw, judged together; `context` is said where it cannot be.
-pub(crate) fn judged(readers: &[Reader], allowed: &[Told], context: &str) -> Verdict {
+/// Checks the histories of the readers together; `context` is part of the message if that fails.
+pub(crate) fn judged(readers: &[Reader], allowed: &[Notice], context: &str) -> Verdict {
     let histories: Vec<History> = readers.iter().map(|reader| reader.history.clone()).collect();
     judge(&histories, allowed).unwrap_or_else(|violation| panic!("{context}: {violation}\n{histories:#?}"))
 }
 
-/// Somebody who comes after all others and reads everything.
+/// Returns a reader that comes after all others and has read everything.
 pub(crate) async fn late(turn: &str, address: &str) -> Reader {
     let mut late = Reader::new("late", Numbered::Lines, turn);
     late.follow([address]).await;
     late
 }
 
-/// Nothing stays in Redis for ever.
+/// Asserts that every key expires.
 pub(crate) fn everything_expires(redis: &RedisServer) {
     let keys = redis.cli(&["KEYS", "*"]);
     assert_ne!(keys, "", "there were turns");
     for key in keys.lines() {
         let left: i64 = redis.cli(&["PTTL", key]).parse().unwrap();
-        // -1: it has no end. 0 and -2: it goes, or has gone, this moment.
+        // -1: the key does not expire. 0 and -2: it expires, or has expired, at this moment.
         assert_ne!(left, -1, "{key}");
     }
 }

@@ -1,4 +1,4 @@
-//! Readers, stops and answers on other hosts than the one that answers.
+//! Readers, stops and answers on other hosts than the one that runs the turn.
 
 use bytes::BytesMut;
 use http::Method;
@@ -15,10 +15,11 @@ use crate::reader::{Numbered, PATIENCE, Reader, ask, call, call_with, paced_text
 use crate::{judged, late};
 
 const WORDS: u32 = 30;
-/// The search, a thought for each tenth word, and the end stand beside the words, unless words met in the queue.
+/// The frames besides the words: the search, a thought for each tenth word, and the end. The queue may
+/// merge words.
 const MOST_FRAMES: usize = WORDS as usize + 5;
 
-/// How a reader chooses its wire when it moves.
+/// The wires of a reader that moves.
 #[derive(Clone, Copy, Debug)]
 enum Wires {
     Same(Numbered),
@@ -82,10 +83,10 @@ async fn moves([one, other]: [String; 2], frames: u64, wires: Wires) {
             reader.history.reader
         );
     }
-    let Verdict { end, frames, told } = judged(&readers, &[], &context);
+    let Verdict { end, frames, notices } = judged(&readers, &[], &context);
     assert!(frames <= MOST_FRAMES, "{context}: {frames}");
     assert_eq!(end, Some((frames as u64 - 1, End::Completed)), "{context}");
-    assert_eq!(told, [], "{context}");
+    assert_eq!(notices, [], "{context}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +126,7 @@ async fn every_index_of_a_turn_gives_the_exact_rest_on_every_host() {
     }
 }
 
-/// The turn's frames, by the crate's own decoder.
+/// Reads the frames of a turn with the crate's own decoder.
 async fn frames_of(host: &Host, turn: &str) -> Vec<Frame> {
     let mut decoder = Ndjson::default().decoder();
     decoder.feed(&body_of(host, turn, 0, "application/x-ndjson").await);
@@ -142,7 +143,7 @@ async fn body_of(host: &Host, turn: &str, from: usize, accept: &str) -> bytes::B
     body.await.unwrap().unwrap().to_bytes()
 }
 
-/// What the framed wire writes of each frame.
+/// Encodes each frame on the framed wire.
 fn framed(frames: &[Frame]) -> Vec<BytesMut> {
     let mut encoder = Framed::default().encoder();
     let encoded = frames.iter().map(|frame| {
@@ -158,7 +159,7 @@ fn framed(frames: &[Frame]) -> Vec<BytesMut> {
     encoded.collect()
 }
 
-/// Its frames have no index on the wire, but the rest is as exact there.
+/// Checks the framed wire: it has no indexes, but the rest of a turn is as exact.
 async fn framed_suffixes(host: &Host, turn: &str, frames: &[Frame]) {
     let pieces = framed(frames);
     for index in 0..frames.len() {
@@ -167,7 +168,8 @@ async fn framed_suffixes(host: &Host, turn: &str, frames: &[Frame]) {
     }
 }
 
-/// On the framed wire a reader cannot count texts, so it moves after the bytes of so many frames, which a guide on another wire tells.
+/// On the framed wire a reader cannot count texts. So it moves after the bytes of a number of frames,
+/// which it learns from a reader on another wire.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_the_framed_wire_moves_too() {
     let redis = RedisServer::durable("always");
@@ -242,7 +244,7 @@ async fn a_stop_on_a_third_host_ends_the_turn_for_all() {
     let stop = |address| call(Method::POST, address, &path, None);
     assert_eq!(stop(third).await.unwrap(), (200, json!({ "stopped": true })));
     tokio::join!(own.follow([here]), far.follow([there]));
-    // Once more, where it runs and where it does not.
+    // Again, on the host that runs the turn and on another one.
     for address in [here, there, third] {
         assert_eq!(stop(address).await.unwrap(), (200, json!({ "stopped": false })));
     }
@@ -250,7 +252,7 @@ async fn a_stop_on_a_third_host_ends_the_turn_for_all() {
     let readers = [own, far, late(&turn, third).await, late(&turn, here).await];
     let verdict = judged(&readers, &[], "stopped");
     assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Stopped));
-    assert_eq!(verdict.told, []);
+    assert_eq!(verdict.notices, []);
     let unknown = format!("/v1/turns/{}/stop", "0".repeat(32));
     let (status, body) = call(Method::POST, third, &unknown, None).await.unwrap();
     assert_eq!((status, &body["error"]["code"]), (404, &json!("unknown_turn")));
@@ -263,7 +265,7 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
     let [here, there, third] = hosts.each_ref().map(Host::address);
     let mut own = ask("own", Numbered::Lines, here, "fault:ask").await.unwrap();
     let mut far = Reader::new("far", Numbered::Events, &own.turn);
-    // The search, and the question.
+    // The search and the question.
     assert!(own.read(2).await);
     assert!(far.visit(there).await && far.read(2).await);
     let path = format!("/v1/turns/{}/answer", own.turn);
@@ -306,7 +308,7 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
     let readers = [own, far, late(&turn, third).await];
     let verdict = judged(&readers, &[], "answered");
     assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Completed));
-    // The turn is over; what it was told stays true, on every host.
+    // The turn has ended; its answer stays known on every host.
     for address in [here, there, third] {
         assert_eq!(
             answer(address, "delete", "Deny").await,
@@ -316,11 +318,11 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_goes_on_while_it_is_read_on_another_host_and_not_much_longer() {
+async fn a_turn_continues_while_another_host_reads_it_and_not_much_longer() {
     let redis = RedisServer::durable("always");
     let hosts: [Host; 2] = Host::several(&redis, &["--disconnect-grace", "1s"]);
     let [here, there] = hosts.each_ref().map(Host::address);
-    // Far longer than the grace.
+    // Much longer than the grace period.
     let mut read = ask("read", Numbered::Lines, here, "fault:paced 200 20 read")
         .await
         .unwrap();
@@ -334,7 +336,7 @@ async fn a_turn_goes_on_while_it_is_read_on_another_host_and_not_much_longer() {
     assert_eq!(read.text(), paced_text(200, "read"));
     let verdict = judged(&[read], &[], "read elsewhere");
     assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Completed));
-    // Nobody reads the other one, and a look at its lane of one frame a second shows when it has ended.
+    // The other turn has no reader. A check of its lane once a second shows when it has ended.
     let path = format!("/v1/turns/{}/stop", left.turn);
     let ended = async {
         while redis.cli(&["EXISTS", &format!("ragwire:{{{}}}:lease", left.turn)]) != "0" {
@@ -350,7 +352,7 @@ async fn a_turn_goes_on_while_it_is_read_on_another_host_and_not_much_longer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_turn_and_none_at_all_look_alike_on_every_host() {
+async fn the_turn_of_another_owner_looks_like_an_unknown_one_on_every_host() {
     let redis = RedisServer::durable("always");
     let hosts: [Host; 2] = Host::several(&redis, &["--owner-header", "x-user"]);
     let [here, there] = hosts.each_ref().map(Host::address);

@@ -1,9 +1,10 @@
-//! Redis is there and cannot be used: it is away for a moment or for too long, is full, takes no writes, wants a password, or loads.
+//! Redis cannot be used: it is away for a moment or for too long, is full, accepts no writes, requires a
+//! password, or is loading.
 
 use std::time::Duration;
 
 use http::Method;
-use ragwire_test_support::history::{End, Told};
+use ragwire_test_support::history::{End, Notice};
 use ragwire_test_support::redis::RedisServer;
 use serde_json::json;
 
@@ -12,11 +13,11 @@ use crate::reader::{Numbered, PATIENCE, Reader, ask, call, paced_text};
 use crate::redis_kills::works_again;
 use crate::{judged, late};
 
-/// Longer than the lease, and shorter than Redis may be away.
+/// Longer than the lease, and shorter than the tolerated outage.
 const AWHILE: Duration = Duration::from_millis(2_500);
 const WORDS: u32 = 150;
 
-/// A turn on one host, read there and on the other one, while something happens to Redis in its midst.
+/// Runs a turn on one host and reads it on both, while something happens to Redis.
 async fn read_through(hosts: [&str; 2], words: u32, happens: impl Future<Output = ()>) -> [Reader; 2] {
     let [here, there] = hosts;
     let prompt = format!("fault:paced {words} 12 t");
@@ -28,7 +29,7 @@ async fn read_through(hosts: [&str; 2], words: u32, happens: impl Future<Output 
     [own, far]
 }
 
-/// That was only a delay: everybody has all of it, and is told nothing.
+/// Asserts that there was only a delay: every reader has received everything and no notice.
 async fn is_only_a_delay(there: &str, readers: [Reader; 2], context: &str) {
     let [own, far] = readers;
     let audit = late(&own.turn, there).await;
@@ -70,7 +71,7 @@ async fn a_redis_that_is_away_for_a_moment_is_only_a_delay() {
     };
     is_only_a_delay(hosts[1], read_through(hosts, WORDS, cut_off).await, "cut off").await;
 
-    // Nobody writes to a replica; that of a master that is not there keeps what it has.
+    // A replica accepts no writes; without its master it keeps its data.
     let read_only = async {
         redis.cli(&["REPLICAOF", "127.0.0.1", "1"]);
         tokio::time::sleep(AWHILE).await;
@@ -92,7 +93,7 @@ async fn a_redis_that_is_away_for_a_moment_is_only_a_delay() {
     };
     is_only_a_delay(hosts[1], read_through(hosts, WORDS, dead).await, "dead").await;
 
-    // 1,000 keys at 2 ms each: it is there at once, and says LOADING for two seconds.
+    // 1,000 keys at 2 ms each: the server answers at once, with LOADING for two seconds.
     redis.cli(&[
         "EVAL",
         "for i = 1, 1000 do redis.call('SET', 'k' .. i, i) end",
@@ -119,7 +120,8 @@ async fn a_redis_that_is_away_for_a_moment_is_only_a_delay() {
     is_only_a_delay(hosts[1], read_through(hosts, WORDS, loading).await, "loading").await;
 }
 
-/// After the time for which Redis may be away the turns fail, new questions are refused, and when it is back all is well.
+/// After the tolerated outage the turns fail and new questions are refused; when Redis is back,
+/// everything works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redis_that_is_away_for_too_long_fails_the_turns_and_nothing_else() {
     let mut redis = RedisServer::durable("always");
@@ -145,7 +147,7 @@ async fn a_redis_that_takes_no_writes_fails_the_turns_and_nothing_else() {
     let [here, there] = Host::several(&redis, &["--redis-retry", "1s"]);
     let hosts = [here.address(), there.address()];
 
-    // -OOM: what is there can be read, and nothing more is taken.
+    // -OOM: the server answers reads and refuses writes.
     let readers = read_through(hosts, 10_000, async {
         redis.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     });
@@ -161,7 +163,7 @@ async fn a_redis_that_takes_no_writes_fails_the_turns_and_nothing_else() {
     redis.cli(&["REPLICAOF", "NO", "ONE"]);
     recovers(hosts).await;
 
-    // -NOAUTH: connections that are there keep their rights, so they are cut.
+    // -NOAUTH: open connections keep their rights, so they are closed.
     let readers = read_through(hosts, 10_000, async {
         redis.cli(&["CONFIG", "SET", "requirepass", "s3cret"]);
         redis.cli_with(
@@ -177,7 +179,8 @@ async fn a_redis_that_takes_no_writes_fails_the_turns_and_nothing_else() {
     recovers(hosts).await;
 }
 
-/// The readers are told that the answer cannot be reached, a new question is refused before anything is spent, and the servers are healthy.
+/// Asserts that the readers learn that the answer cannot be reached, that a new question is refused
+/// before any work is done, and that the servers are healthy.
 async fn fails_clearly(hosts: [&str; 2], readers: [Reader; 2], context: &str) {
     let unavailable = End::Failed("unavailable".to_owned());
     let [own, far] = &readers;
@@ -187,7 +190,7 @@ async fn fails_clearly(hosts: [&str; 2], readers: [Reader; 2], context: &str) {
         ended == Some(&unavailable) || ended == Some(&End::Failed("lost".into())),
         "{context}: {ended:?}"
     );
-    judged(&readers, &[Told::Unavailable, Told::Lost], context);
+    judged(&readers, &[Notice::Unavailable, Notice::Lost], context);
     for address in hosts {
         let refused = ask("refused", Numbered::Lines, address, "fault:no-events").await;
         let (status, body) = refused.expect_err("redis cannot be used");
@@ -202,7 +205,7 @@ async fn fails_clearly(hosts: [&str; 2], readers: [Reader; 2], context: &str) {
     }
 }
 
-/// Without a restart of the servers, soon after Redis can be used again.
+/// Asserts that the servers work again without a restart, soon after Redis does.
 async fn recovers([here, there]: [&str; 2]) {
     let recovering = async {
         for address in [here, there] {
@@ -218,11 +221,12 @@ async fn recovers([here, there]: [&str; 2]) {
     works_again(here, there).await;
 }
 
-/// A reader whose next frame was dropped is told so, live and when it comes back; never given a later one.
+/// A reader whose next frame was dropped gets a notice, live and when it resumes, and never a later
+/// frame.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
+async fn a_reader_that_is_too_slow_gets_a_snapshot() {
     let redis = RedisServer::durable("always");
-    // A part of the frames, and in a quarter of it what the others came to.
+    // Room for a part of the frames, and in a quarter of it for the snapshot of the others.
     let [here, there] = Host::several(&redis, &["--journal-turn-size", "20KiB"]);
     let (here, there) = (here.address(), there.address());
     let mut own = ask("own", Numbered::Lines, here, "fault:paced 600 2 t")
@@ -235,11 +239,11 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
     let end = own.next_index();
     let mut readers = Vec::new();
     for address in [here, there] {
-        // Both hosts say what the dropped frames came to, and what comes after it is exact.
+        // Both hosts send the snapshot of the dropped frames, and the frames after it are exact.
         let mut back = Reader::from("back", Numbered::Lines, &own.turn, slow.next_index());
         back.follow([address]).await;
         readers.push(back);
-        // What is kept is kept exactly.
+        // The stored frames are exact.
         let kept = redis.cli(&["HGET", &format!("ragwire:{{{}}}:turn", own.turn), "base"]);
         let base: u64 = kept.parse().unwrap();
         assert!(base > slow.next_index() && base < end, "{base} of {end}");
@@ -253,10 +257,10 @@ async fn a_reader_that_is_too_slow_is_told_what_is_gone() {
     }
     slow.follow([there]).await;
     readers.extend([own, slow]);
-    let verdict = judged(&readers, &[Told::Snapshot], "slow");
+    let verdict = judged(&readers, &[Notice::Snapshot], "slow");
     assert_eq!(verdict.end, Some((end - 1, End::Completed)));
-    let told = verdict.told.iter().map(|(reader, _)| &**reader);
-    // On a machine that is busy enough the first one falls behind too.
-    let told: Vec<_> = told.filter(|reader| *reader != "own").collect();
-    assert_eq!(told, ["back", "back", "slow"], "{:?}", verdict.told);
+    let notified = verdict.notices.iter().map(|(reader, _)| &**reader);
+    // On a busy machine the first reader falls behind too.
+    let notified: Vec<_> = notified.filter(|reader| *reader != "own").collect();
+    assert_eq!(notified, ["back", "back", "slow"], "{:?}", verdict.notices);
 }

@@ -1,10 +1,10 @@
-//! The host that answers is killed, or stops in mid-air and comes back: readers elsewhere get the failure completion once, and the turn
-//! stays what it was.
+//! The host that runs a turn is killed, or is suspended and resumed: readers on other hosts get the
+//! failure completion once, and the turn does not change after it.
 
 use std::time::Duration;
 
 use http::Method;
-use ragwire_test_support::history::{End, Told, keeps};
+use ragwire_test_support::history::{End, Notice, retains};
 use ragwire_test_support::redis::RedisServer;
 use ragwire_test_support::seed::Seed;
 use serde_json::json;
@@ -13,18 +13,18 @@ use crate::hosts::Host;
 use crate::reader::{Numbered, Reader, ask, call};
 use crate::{everything_expires, judged, kills, late};
 
-/// Turns that a killed host answers.
+/// Turns that run on a killed host.
 const TURNS: usize = 3;
 const WORDS: u32 = 60;
-/// Longer than these turns take: most are running when the host is killed, some are over.
+/// The host is killed within this time: most turns are running then, some have ended.
 const LONGEST_LIFE: Duration = Duration::from_millis(1_200);
-/// The code of the end that others write for a host that is gone.
+/// The code of the end that other hosts write for a dead host.
 pub(crate) const GONE_HOST: &str = "interrupted";
 
-/// A turn with one who reads it where it is answered, and one who reads it elsewhere.
+/// Starts a turn with a reader on the host that runs it and a reader on another host.
 async fn read_on_both(number: usize, here: &str, there: &str, words: u32) -> Option<[Reader; 2]> {
     let prompt = format!("fault:paced {words} 12 t{number}");
-    // It may be killed before it answers.
+    // The host may be killed before it answers.
     let own = ask("own", Numbered::Lines, here, &prompt).await.ok()?;
     let mut far = Reader::new("far", Numbered::Events, &own.turn);
     far.visit(there).await;
@@ -43,11 +43,11 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
             std::array::from_fn(|number| read_on_both(number, &here, there.address(), WORDS));
         let asked = futures_util::future::join_all(asked);
         let life = seed.between(Duration::ZERO, LONGEST_LIFE);
-        // The readers read while the host lives; then the clients find another one.
+        // The readers read while the host is alive; then the clients use another host.
         let (turns, ()) = tokio::join!(asked, async {
             tokio::time::sleep(life).await;
             answering.kill();
-            // Now and then both die: what Redis has acknowledged it still knows.
+            // Sometimes Redis dies too. It still has what it acknowledged.
             if round % 3 == 2 {
                 redis.restart();
             }
@@ -67,7 +67,7 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
             let verdict = judged(&readers, &[], &context);
             let [.., audit] = &readers;
             let histories: Vec<_> = readers.iter().map(|reader| reader.history.clone()).collect();
-            assert_eq!(keeps(&histories, &audit.history), Ok(()), "{context}");
+            assert_eq!(retains(&histories, &audit.history), Ok(()), "{context}");
             match verdict.end {
                 Some((_, End::Completed)) => completed += 1,
                 Some((_, End::Failed(code))) if code == GONE_HOST => {
@@ -86,9 +86,9 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
     everything_expires(&redis);
 }
 
-/// Nobody waits any more for what its host has asked.
+/// The question of a dead host does not wait for an answer any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_to_a_host_that_is_gone_comes_too_late() {
+async fn an_answer_to_a_dead_host_comes_too_late() {
     let redis = RedisServer::durable("always");
     let [mut answering, there] = Host::several(&redis, &[]);
     let mut own = ask("own", Numbered::Lines, answering.address(), "fault:ask")
@@ -112,7 +112,7 @@ async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended(
     let redis = RedisServer::durable("always");
     let [answering, there] = Host::several(&redis, &[]);
     for round in 0..kills().div_ceil(3) {
-        // Longer than the host is frozen: it has more to say when it comes back.
+        // Longer than the host is suspended, so that it sends more frames afterwards.
         let mut turn = None;
         while turn.is_none() {
             turn = read_on_both(0, answering.address(), there.address(), 1_000).await;
@@ -127,12 +127,13 @@ async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended(
             "round {round}"
         );
         answering.thaw();
-        // Its own reader was there all the time, and is told something as well; whatever it is told, nothing was added.
+        // The reader on the suspended host stays connected and gets a notice as well. Whatever that is, no
+        // frame was added.
         own.follow([answering.address()]).await;
         let audit = late(&own.turn, there.address()).await;
         let zombie = late(&own.turn, answering.address()).await;
         let readers = [own, far, audit, zombie];
-        let verdict = judged(&readers, &[Told::Lost], &format!("round {round}"));
+        let verdict = judged(&readers, &[Notice::Lost], &format!("round {round}"));
         assert_eq!(
             verdict.end.map(|(_, end)| end),
             Some(End::Failed(GONE_HOST.to_owned()))

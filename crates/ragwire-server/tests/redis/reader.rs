@@ -1,6 +1,7 @@
-//! A reader of a turn that comes back as often as it is cut off, on whatever server, and writes down what it saw.
+//! A reader of a turn that reconnects whenever it is cut off, to any server, and records what it
+//! receives.
 //!
-//! It reads the wires by itself, not with the crate's decoders: those refuse what the judge wants to see.
+//! It parses the wires itself. The crate's decoders would reject the defects that the check has to see.
 
 use std::time::Duration;
 
@@ -11,15 +12,15 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use ragwire_test_support::history::{End, Ended, History, Seen, Visit};
+use ragwire_test_support::history::{End, History, ReceivedFrame, Visit, VisitEnd};
 use serde_json::{Value, json};
 
-/// How long anything may take before the test fails: nothing here takes a tenth of it.
+/// How long any operation may take; all of them normally need less than a tenth of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two visits of which the first brought nothing.
+/// Pause after a visit without frames.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A wire whose frames have an index.
+/// A wire with numbered frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbered {
     Lines,
@@ -37,8 +38,8 @@ impl Numbered {
         ("accept", media_type)
     }
 
-    /// Takes the next frame out of what arrived, once it is whole.
-    fn next(self, bytes: &mut BytesMut) -> Option<Seen> {
+    /// Takes the next complete frame out of the received bytes.
+    fn next(self, bytes: &mut BytesMut) -> Option<ReceivedFrame> {
         loop {
             let record = match self {
                 Self::Lines => {
@@ -56,22 +57,22 @@ impl Numbered {
         }
     }
 
-    /// One record; none where it is a keep-alive or says nothing of a frame.
-    fn read(self, record: &Bytes) -> Option<Seen> {
+    /// Parses a record; `None` if it contains no frame, like a keep-alive.
+    fn read(self, record: &Bytes) -> Option<ReceivedFrame> {
         match self {
             Self::Lines if record.is_empty() => None,
-            Self::Lines => Some(Seen::from_line(record).unwrap()),
+            Self::Lines => Some(ReceivedFrame::from_line(record).unwrap()),
             Self::Events => {
                 let text = std::str::from_utf8(record).unwrap();
                 let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
                 let data = field("data: ")?;
-                Some(Seen::from_event(field("id: ").unwrap_or_default(), data.as_bytes()).unwrap())
+                Some(ReceivedFrame::from_event(field("id: ").unwrap_or_default(), data.as_bytes()).unwrap())
             }
         }
     }
 }
 
-/// An HTTP client for one request after the other, each on a connection of its own: what is cut is cut.
+/// Sends a request on a separate connection, so that a broken connection affects one request only.
 pub(crate) async fn send(
     method: Method,
     address: &str,
@@ -97,7 +98,8 @@ pub(crate) async fn send(
         .ok()
 }
 
-/// A request that is answered with JSON: the status and the body. None where the server is not there.
+/// Sends a request that is answered with JSON; returns the status and the body, or `None` if the server
+/// does not answer.
 pub(crate) async fn call(
     method: Method,
     address: &str,
@@ -107,7 +109,7 @@ pub(crate) async fn call(
     call_with(method, address, path, &[], body).await
 }
 
-/// The same with headers of its own.
+/// Like [`call`], with headers.
 pub(crate) async fn call_with(
     method: Method,
     address: &str,
@@ -123,7 +125,7 @@ pub(crate) async fn call_with(
     ))
 }
 
-/// Asks a question and begins to read its turn. The error is the status and the body of a refusal.
+/// Asks a question and starts to read its turn. The error is the status and the body of a refusal.
 pub(crate) async fn ask(
     reader: &str,
     wire: Numbered,
@@ -152,30 +154,30 @@ pub(crate) async fn ask(
     reader.history.visits.push(Visit {
         from: 0,
         frames: Vec::new(),
-        ended: Ended::Cut,
+        ended: VisitEnd::Disconnected,
     });
     Ok(reader)
 }
 
-/// One who reads a turn.
+/// A reader of a turn.
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) turn: String,
     pub(crate) history: History,
     wire: Numbered,
-    /// Where it begins.
+    /// The index at which it begins.
     start: u64,
     body: Option<Incoming>,
     bytes: BytesMut,
 }
 
 impl Reader {
-    /// One who has read nothing yet.
+    /// Creates a reader that has received nothing yet.
     pub(crate) fn new(name: &str, wire: Numbered, turn: &str) -> Self {
         Self::from(name, wire, turn, 0)
     }
 
-    /// One who has read the frames before `start` elsewhere.
+    /// Creates a reader that has received the frames before `start` elsewhere.
     pub(crate) fn from(name: &str, wire: Numbered, turn: &str, start: u64) -> Self {
         Self {
             turn: turn.to_owned(),
@@ -193,13 +195,13 @@ impl Reader {
         self.wire = wire;
     }
 
-    /// Leaves the connection that it has.
+    /// Closes its connection.
     pub(crate) fn leave(&mut self) {
         self.body = None;
         self.bytes.clear();
     }
 
-    /// The index of the first frame that it does not have.
+    /// Returns the index of the first frame that it does not have.
     pub(crate) fn next_index(&self) -> u64 {
         match self.history.visits.is_empty() {
             true => self.start,
@@ -207,21 +209,21 @@ impl Reader {
         }
     }
 
-    /// Comes to a server and asks for the rest. Whether there is something to read.
+    /// Connects to a server and asks for the remaining frames. Returns whether there is a stream.
     pub(crate) async fn visit(&mut self, address: &str) -> bool {
         self.leave();
         let from = self.next_index();
         let path = format!("/v1/turns/{}/stream?from={from}", self.turn);
         let response = send(Method::GET, address, &path, &[self.wire.accept()], None).await;
         let ended = match response {
-            None => Ended::Cut,
+            None => VisitEnd::Disconnected,
             Some(response) => match response.status().as_u16() {
                 200 => {
                     self.body = Some(response.into_body());
-                    Ended::Cut
+                    VisitEnd::Disconnected
                 }
-                204 => Ended::Nothing,
-                status => Ended::Refused(status),
+                204 => VisitEnd::NothingLeft,
+                status => VisitEnd::Refused(status),
             },
         };
         self.history.visits.push(Visit {
@@ -232,14 +234,14 @@ impl Reader {
         self.body.is_some()
     }
 
-    /// The next frame. None where the connection is over, however it ended: then it stands in the history.
-    pub(crate) async fn next(&mut self) -> Option<Seen> {
+    /// Receives the next frame; `None` if the connection has ended, which is recorded in the history.
+    pub(crate) async fn next(&mut self) -> Option<ReceivedFrame> {
         let next = tokio::time::timeout(PATIENCE, self.next_in_time());
         next.await
             .unwrap_or_else(|_| panic!("nothing comes: {:?}", self.history))
     }
 
-    async fn next_in_time(&mut self) -> Option<Seen> {
+    async fn next_in_time(&mut self) -> Option<ReceivedFrame> {
         loop {
             let visit = self.history.visits.last_mut()?;
             if let Some(seen) = self.wire.next(&mut self.bytes) {
@@ -253,7 +255,7 @@ impl Reader {
                 end => {
                     if end.is_none() {
                         assert!(self.bytes.is_empty(), "half a frame: {:?}", self.bytes);
-                        visit.ended = Ended::Whole;
+                        visit.ended = VisitEnd::Complete;
                     }
                     self.leave();
                     return None;
@@ -262,7 +264,7 @@ impl Reader {
         }
     }
 
-    /// Reads so many frames, or less where the connection is over before. False then.
+    /// Receives that many frames; returns false if the connection ended before.
     pub(crate) async fn read(&mut self, frames: u64) -> bool {
         for _ in 0..frames {
             if self.next().await.is_none() {
@@ -272,16 +274,19 @@ impl Reader {
         true
     }
 
-    /// Whether nothing more is to be expected: an end of the turn, or that there is nothing left, or that it is lost for good.
+    /// Returns whether no more frames can come: the turn has ended, nothing is left, or it is lost for
+    /// good.
     pub(crate) fn is_done(&self) -> bool {
         self.history.visits.last().is_some_and(|visit| match visit.ended {
-            Ended::Nothing | Ended::Refused(404 | 409 | 410) => true,
-            Ended::Refused(_) => false,
-            Ended::Whole | Ended::Cut => visit.frames.last().is_some_and(|seen| seen.end.is_some()),
+            VisitEnd::NothingLeft | VisitEnd::Refused(404 | 409 | 410) => true,
+            VisitEnd::Refused(_) => false,
+            VisitEnd::Complete | VisitEnd::Disconnected => {
+                visit.frames.last().is_some_and(|seen| seen.end.is_some())
+            }
         })
     }
 
-    /// Reads to the end, on this server and then that, as often as it has to come back.
+    /// Reads to the end, on one server after the other, with as many connections as it takes.
     pub(crate) async fn follow<const N: usize>(&mut self, addresses: [&str; N]) {
         let reading = async {
             for address in addresses.iter().cycle() {
@@ -301,12 +306,12 @@ impl Reader {
         assert!(in_time.is_ok(), "it never ends: {:?}", self.history);
     }
 
-    /// How the turn ended, for it.
+    /// Returns the end that it received.
     pub(crate) fn end(&self) -> Option<&End> {
         self.history.visits.last()?.frames.last()?.end.as_ref()
     }
 
-    /// All text that it was given.
+    /// Returns all text that it received.
     pub(crate) fn text(&self) -> String {
         let frames = self.history.visits.iter().flat_map(|visit| &visit.frames);
         let texts = frames.filter_map(|seen| {
@@ -323,7 +328,7 @@ impl Reader {
     }
 }
 
-/// What `fault:paced WORDS … NAME` says when it is whole.
+/// Returns the complete answer to `fault:paced WORDS … NAME`.
 pub(crate) fn paced_text(words: u32, name: &str) -> String {
     (1..=words).map(|word| format!("{name}-{word} ")).collect()
 }

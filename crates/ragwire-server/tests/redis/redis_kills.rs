@@ -1,9 +1,9 @@
-//! Redis itself is killed, and comes back with everything, with less, or with nothing.
+//! Redis itself is killed and restarts with all of its data, with a part of it, or empty.
 
 use std::time::Duration;
 
 use http::Method;
-use ragwire_test_support::history::{End, Ended, Told, keeps};
+use ragwire_test_support::history::{End, Notice, VisitEnd, retains};
 use ragwire_test_support::redis::{FsyncLoad, RedisServer};
 use ragwire_test_support::seed::Seed;
 use serde_json::json;
@@ -16,10 +16,10 @@ use crate::{everything_expires, judged, kills, late};
 const TURNS: usize = 3;
 const WORDS: u32 = 60;
 const LONGEST_LIFE: Duration = Duration::from_millis(800);
-/// Well below the time for which Redis may be away.
+/// Well below the tolerated outage.
 const LONGEST_ABSENCE: Duration = Duration::from_millis(400);
 
-/// A turn on one host, read there and on the other one.
+/// Starts a turn on one host with a reader there and one on the other host.
 async fn read_on_both(name: &str, words: u32, here: &str, there: &str) -> [Reader; 2] {
     let prompt = format!("fault:paced {words} 12 {name}");
     let own = ask("own", Numbered::Lines, here, &prompt).await.unwrap();
@@ -29,7 +29,7 @@ async fn read_on_both(name: &str, words: u32, here: &str, there: &str) -> [Reade
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_was_acknowledged_is_lost_where_each_append_is_synced() {
+async fn no_acknowledged_frame_is_lost_if_each_append_is_synced() {
     let mut seed = Seed::from_environment("killed redis, always");
     let mut redis = RedisServer::durable("always");
     let [here, there] = Host::several(&redis, &[]);
@@ -56,17 +56,17 @@ async fn nothing_that_was_acknowledged_is_lost_where_each_append_is_synced() {
             let audit = late(&own.turn, there).await;
             assert_eq!(own.text(), paced_text(WORDS, name), "{context}");
             let readers = [own, far, audit];
-            // It was only a delay: nobody is told anything.
+            // Only a delay: no reader gets a notice.
             let verdict = judged(&readers, &[], &context);
             assert_eq!(verdict.end.map(|(_, end)| end), Some(End::Completed), "{context}");
             let [own, far, audit] = readers.map(|reader| reader.history);
-            assert_eq!(keeps(&[own, far], &audit), Ok(()), "{context}");
+            assert_eq!(retains(&[own, far], &audit), Ok(()), "{context}");
         }
     }
     everything_expires(&redis);
 }
 
-/// It waits on its host, and is there when Redis is.
+/// The question waits on its host and can be answered when Redis is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_to_a_human_outlives_redis() {
     let mut redis = RedisServer::durable("always");
@@ -87,12 +87,12 @@ async fn a_question_to_a_human_outlives_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_lost_where_only_each_second_is_synced_is_told() {
+async fn a_loss_is_reported_if_only_each_second_is_synced() {
     let mut seed = Seed::from_environment("killed redis, everysec");
     let mut redis = RedisServer::durable("everysec");
     let [here, there] = Host::several(&redis, &[]);
     let (here, there) = (here.address(), there.address());
-    // On a quiet disk a killed process loses nothing.
+    // On an idle disk a killed process loses nothing.
     let _load = FsyncLoad::start(3);
     let (mut lost, mut whole) = (0, 0);
     for round in 0..kills() {
@@ -100,7 +100,8 @@ async fn what_is_lost_where_only_each_second_is_synced_is_told() {
         let turns = names.iter().map(|name| read_on_both(name, WORDS, here, there));
         let turns = futures_util::future::join_all(turns).await;
         let life = seed.between(Duration::ZERO, LONGEST_LIFE);
-        // The crash of a process loses what was not written, and little on a fast disk; that of a machine what was not synced.
+        // The crash of a process loses what was not written, which is little on a fast disk. The crash of
+        // a machine loses what was not synced.
         let cut = seed.below(4) * seed.below(MOST_CUT);
         let context = format!("round {round}, killed after {life:?}, {cut} bytes cut off");
         let reading = turns.into_iter().map(async |[mut own, mut far]| {
@@ -117,7 +118,7 @@ async fn what_is_lost_where_only_each_second_is_synced_is_told() {
             let audit = late(&own.turn, there).await;
             let readers = [own, far, audit];
             let verdict = judged(&readers, &LOSSES, &context);
-            if verdict.told.is_empty() {
+            if verdict.notices.is_empty() {
                 assert_eq!(readers[0].text(), paced_text(WORDS, name), "{context}");
                 whole += 1;
             } else {
@@ -125,18 +126,19 @@ async fn what_is_lost_where_only_each_second_is_synced_is_told() {
             }
         }
     }
-    println!("{lost} turns lost frames and were told so, {whole} lost none");
+    println!("{lost} turns lost frames and reported it, {whole} lost none");
     assert!(lost > 0, "nothing was lost: this has shown nothing");
 }
 
-/// What a reader may be told where acknowledged frames can be lost.
-const LOSSES: [Told; 4] = [Told::Unknown, Told::Lost, Told::Ahead, Told::Interrupted];
-/// With three times as much some thirty frames of all turns together are lost.
+/// The notices that a reader may get where acknowledged frames can be lost.
+const LOSSES: [Notice; 4] = [Notice::Unknown, Notice::Lost, Notice::Ahead, Notice::Interrupted];
+/// With three times as much, about thirty frames of all turns together are lost.
 const MOST_CUT: u64 = 4096;
 
-/// The same loss as of a machine that crashes, but each time: Redis goes on from what its disk had at an earlier moment.
+/// The same loss as in the crash of a machine, but every time: Redis restarts with its data of an earlier
+/// moment.
 #[tokio::test(flavor = "multi_thread")]
-async fn frames_that_redis_has_forgotten_are_told_to_every_reader() {
+async fn frames_that_redis_has_lost_are_reported_to_every_reader() {
     let mut redis = RedisServer::durable("always");
     let [here, there] = Host::several(&redis, &[]);
     let (here, there) = (here.address(), there.address());
@@ -148,7 +150,7 @@ async fn frames_that_redis_has_forgotten_are_told_to_every_reader() {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("data");
         redis.copy_data(&copy);
-        // What they see from here on is going to be lost.
+        // The frames after this point are going to be lost.
         assert!(own.read(10).await && far.read(10).await);
         assert!(gone.visit(there).await && gone.read(10).await);
         gone.leave();
@@ -157,7 +159,7 @@ async fn frames_that_redis_has_forgotten_are_told_to_every_reader() {
         tokio::join!(own.follow([here]), far.follow([there]));
         let lost = End::Failed("lost".to_owned());
         assert_eq!((own.end(), far.end()), (Some(&lost), Some(&lost)), "{context}");
-        // One who was away meanwhile is not told that nothing is left, nor that all is well.
+        // A reader that was disconnected meanwhile must get neither "nothing left" nor a complete turn.
         gone.follow([there]).await;
         let audit = late(&own.turn, there).await;
         assert!(
@@ -170,7 +172,7 @@ async fn frames_that_redis_has_forgotten_are_told_to_every_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_comes_back_empty_ends_the_turns_and_takes_new_ones() {
+async fn a_redis_that_restarts_empty_ends_the_turns_and_accepts_new_ones() {
     let mut redis = RedisServer::start(&[]);
     let [here, there] = Host::several(&redis, &[]);
     let (here, there) = (here.address(), there.address());
@@ -186,15 +188,15 @@ async fn a_redis_that_comes_back_empty_ends_the_turns_and_takes_new_ones() {
         tokio::join!(own.follow([here]), far.follow([there]));
         let lost = End::Failed("lost".to_owned());
         assert_eq!((own.end(), far.end()), (Some(&lost), Some(&lost)), "{context}");
-        // Where it ran it is still known what became of it; elsewhere nothing is.
+        // The host that ran the turn still knows its end; the other host knows nothing of the turn.
         let mut back = Reader::from("back", Numbered::Lines, &far.turn, far.next_index());
         assert!(!back.visit(there).await);
-        assert_eq!(back.history.visits[0].ended, Ended::Refused(404), "{context}");
+        assert_eq!(back.history.visits[0].ended, VisitEnd::Refused(404), "{context}");
         let mut forgotten = Reader::from("forgotten", Numbered::Lines, &over.turn, 0);
         assert!(!forgotten.visit(there).await);
         assert_eq!(
             forgotten.history.visits[0].ended,
-            Ended::Refused(404),
+            VisitEnd::Refused(404),
             "{context}"
         );
         judged(&[own, far, back], &LOSSES, &context);
@@ -203,7 +205,7 @@ async fn a_redis_that_comes_back_empty_ends_the_turns_and_takes_new_ones() {
     }
 }
 
-/// A new question is answered, and read on both hosts.
+/// Asserts that a new question is answered and can be read on both hosts.
 pub(crate) async fn works_again(here: &str, there: &str) {
     let [mut own, mut far] = read_on_both("again", 12, here, there).await;
     tokio::join!(own.follow([here]), far.follow([there]));

@@ -1,4 +1,5 @@
-//! A server that is given a Redis that cannot be used says so and does not start; a password stands nowhere.
+//! A server does not start with a Redis server that it cannot use, and says why; the password is never
+//! printed.
 
 use std::process::Stdio;
 
@@ -10,7 +11,7 @@ use crate::served::program;
 
 const PASSWORD: &str = "correct-horse-battery";
 
-/// Status, and everything that it says.
+/// Runs the server and returns its exit status and its output.
 fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
@@ -94,7 +95,7 @@ fn a_redis_that_cannot_be_used_is_named_at_start() {
         found == 1 && said.contains("does not answer") && !said.contains(PASSWORD),
         "{said}"
     );
-    // The file is shown where it is wrong, but not that line.
+    // The error names the position in the file, but does not print the line.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("settings.toml");
     for wrong in [
@@ -119,7 +120,7 @@ fn a_redis_that_cannot_be_used_is_named_at_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_opens_the_door_and_a_prefix_keeps_services_apart() {
+async fn a_password_grants_access_and_a_prefix_separates_services() {
     let locked = RedisServer::start(&[("requirepass", PASSWORD)]);
     let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", locked.port());
     let one: [Host; 2] = Host::several(&locked, &["--redis", &url]);
