@@ -89,10 +89,7 @@ async fn a_model_that_reads_only_beside_a_writer() {
         .unwrap_err();
     assert_eq!(
         (error.code(), error.to_string().as_str()),
-        (
-            "model_wrong_kind",
-            "a model of the architecture t5 is none for embedding"
-        )
+        ("model_wrong_kind", "architecture t5 does not support embedding")
     );
 }
 

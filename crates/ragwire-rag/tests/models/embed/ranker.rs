@@ -184,7 +184,7 @@ async fn a_model_without_a_head_is_no_ranker() {
             .unwrap_err();
         assert_eq!(
             (error.code(), error.to_string().as_str()),
-            ("model_no_ranker", "the model is no reranker")
+            ("model_no_ranker", "the model is not a reranker")
         );
     }
 }

@@ -97,7 +97,7 @@ async fn more_vectors_than_a_request_may_hold_are_refused() {
         (error.code(), error.to_string().as_str()),
         (
             "bad_prompt",
-            "the prompt cannot be used: the vectors of all texts together are larger than 100000 bytes"
+            "invalid prompt: the vectors of all texts together are larger than 100000 bytes"
         )
     );
     // Given up at once, not after the last text.

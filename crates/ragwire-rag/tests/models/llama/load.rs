@@ -60,10 +60,7 @@ async fn models_that_are_none_for_this() {
         options(&written(name, &model))
     };
     let wrong = error(with("bert.gguf", |model| model.architecture = "bert".to_owned())).await;
-    assert_eq!(
-        wrong.to_string(),
-        "a model of the architecture bert is none for chat"
-    );
+    assert_eq!(wrong.to_string(), "architecture bert does not support chat");
     assert_eq!(wrong.code(), "model_wrong_kind");
     assert_eq!(
         code(with("new.gguf", |model| model.architecture = "nonesuch".to_owned())).await,
