@@ -1,21 +1,16 @@
-//! Which GGUF file is meant, and where it is on this machine.
+//! GGUF files: names of files, and downloads from the Hugging Face hub.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `name` | a path, or `hf:owner/repo[@revision]/file` |
-//! | `hub` (feature `hub`) | fetches a named file once, and checks it |
-//! | `progress` (feature `hub`) | how far a download is |
-//! | `checksum` (feature `hub`) | whether a file is the one that was published |
+//! | `name` | the name of a file: a path, or `hf:owner/repo[@revision]/file` |
+//! | `hub` (feature `hub`) | downloads a named file once, and verifies it |
 //!
-//! It does not know what a model is: whoever opens the file finds that out.
+//! These modules do not open model files: whether a file is a usable model is decided by the code that
+//! loads it.
 
-#[cfg(feature = "hub")]
-mod checksum;
 #[cfg(feature = "hub")]
 mod hub;
 mod name;
-#[cfg(feature = "hub")]
-mod progress;
 
 #[cfg(feature = "hub")]
 pub use hub::{Hub, HubError};

@@ -176,12 +176,12 @@ async fn vectors_follow_uploads_and_removals() {
     }
     // Without a follower, an upload is in the store when the route responds.
     add(&library, "more.md", "The pump moves the pump.");
-    within(LibraryFollower::reconcile(&engines)).await.unwrap();
+    let _ = within(LibraryFollower::reconcile(&engines)).await.unwrap();
     assert_in_step(&engines, &library).await;
     within(engines.shutdown()).await;
     // Without its model a document is found by its words; nothing else is affected.
     add(&library, "late.md", "How late is the query?");
-    within(LibraryFollower::reconcile(&engines)).await.unwrap();
+    let _ = within(LibraryFollower::reconcile(&engines)).await.unwrap();
     assert_eq!(engines.indexer.behind().await.len(), 1);
 }
 

@@ -154,18 +154,18 @@ fn a_mistake_is_reported_before_anything_is_indexed() {
         cache.display()
     );
     assert_eq!(ended(&mut offline), (Some(1), words));
-    let mut nobody = program(&[
+    let mut unreachable = program(&[
         "--data",
         data.to_str().unwrap(),
         "--embedder",
         "hf:owner/repo/m.gguf",
     ]);
-    nobody
+    unreachable
         .env("HF_ENDPOINT", "http://127.0.0.1:1")
         .env("HF_HUB_CACHE", &cache)
         .env_remove("HF_HUB_OFFLINE");
-    let (code, said) = ended(&mut nobody);
-    let begin = "error: --embedder: http://127.0.0.1:1 was not reached (";
+    let (code, said) = ended(&mut unreachable);
+    let begin = "error: --embedder: http://127.0.0.1:1 cannot be reached (";
     assert!(code == Some(1) && said.starts_with(begin), "{code:?} {said}");
 }
 
