@@ -40,7 +40,7 @@ use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
 
 /// The limits on what an answer may cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budget {
     /// Number of searches of an agent at most. Default: 6. Each may be a model call, and what six
@@ -64,7 +64,7 @@ impl Default for Budget {
 }
 
 /// A question, and how it is to be answered.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AgentQuestion {
     /// The question.

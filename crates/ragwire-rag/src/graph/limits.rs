@@ -5,7 +5,7 @@
 //! request. This module knows no JSON.
 
 /// A limit that is out of bounds.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} must be a whole number from {least} to {most}")]
 #[non_exhaustive]
 pub struct LimitError {
@@ -27,7 +27,7 @@ impl LimitError {
 macro_rules! limits {
     ($(#[$meta:meta])* $Limits:ident { $($(#[doc = $doc:literal])+ $field:ident $name:literal $default:literal in $least:literal..=$most:literal;)* }) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct $Limits {
             $($(#[doc = $doc])+ pub $field: usize,)*

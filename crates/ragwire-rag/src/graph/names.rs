@@ -16,7 +16,7 @@ const BATCH: usize = 64;
 const MIN_SIMILARITY: f32 = 0.35;
 
 /// Finds entities by the meaning of their names. Clones share the vectors.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct EntityNames {
     graph: Arc<Graph>,
     embedder: Arc<dyn Embed>,

@@ -17,7 +17,7 @@ const ANSWER_TOKENS: u32 = 512;
 const MAX_QUOTE_BYTES: usize = 600;
 
 /// A triple that may be cited.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Fact {
     pub(super) edge: FollowedTriple,
     /// The passage that states it.

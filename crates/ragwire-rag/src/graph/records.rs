@@ -24,7 +24,7 @@ const VERSION: u64 = 1;
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
 
 /// A document in the file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct StoredDocument {
     pub(super) id: String,
     pub(super) extractor: String,

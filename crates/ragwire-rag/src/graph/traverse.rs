@@ -18,7 +18,7 @@ pub const TOOL: &str = "graph_traverse";
 pub const MODE: &str = "graph";
 
 /// The result of a traversal.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Traversal {
     /// The triples that the search followed.
@@ -42,7 +42,7 @@ impl Traversal {
 }
 
 /// Searches a graph, and a library for the passages that state its triples. Clones share both.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct GraphTraverse {
     graph: Arc<Graph>,
     library: Arc<Library>,

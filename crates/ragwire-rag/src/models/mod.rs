@@ -45,7 +45,7 @@ pub(crate) const MAX_TOKENS: u32 = 1_024;
 pub const PIECES_AHEAD: usize = 64;
 
 /// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Instructions to the model.
     System,
@@ -67,7 +67,7 @@ impl Role {
 }
 
 /// A message of a prompt.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ChatMessage {
     /// The author.
@@ -87,7 +87,7 @@ impl ChatMessage {
 }
 
 /// The required form of an answer.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Shape {
     /// Any text.
@@ -102,7 +102,7 @@ pub enum Shape {
 }
 
 /// How the next token is chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sampling {
     /// Randomness: 0 always chooses the likeliest token, higher values choose more freely.
@@ -180,7 +180,7 @@ impl Default for Sampling {
 }
 
 /// A conversation for a model to continue, and how it is to do so.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prompt {
     /// The conversation, oldest first.
@@ -294,7 +294,7 @@ impl ModelError {
 }
 
 /// Why a generation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FinishReason {
     /// The model ended the answer, or a stop text occurred.
     Stop,
@@ -303,7 +303,7 @@ pub enum FinishReason {
 }
 
 /// The figures of a completed generation. Every number is measured or absent.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Finished {
     /// Why it ended.
@@ -480,7 +480,7 @@ pub trait LanguageModel: Debug + Send + Sync + 'static {
 }
 
 /// The role of a text in a search; models trained on both roles embed them differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The text that is searched for.
     Query,

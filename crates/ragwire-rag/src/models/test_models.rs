@@ -23,7 +23,7 @@ pub(crate) struct Words {
     name: Option<&'static str>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Fails,
     LosesOne,

@@ -56,7 +56,7 @@ const TOOLS: [(Tool, &str); 5] = [
 ];
 
 /// The tool behind a choice of the judge.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum ToolChoice<'a> {
     Search(Tool),
     Graph(&'a GraphTraverse),

@@ -34,7 +34,7 @@ use ragwire::{Metadata, Sink};
 const MAX_PASSAGES: usize = 12;
 
 /// A question, and the limits of its search.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphQuestion {
     /// The question.

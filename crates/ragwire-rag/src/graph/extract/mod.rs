@@ -26,7 +26,7 @@ pub(super) const MAX_PREDICATE_BYTES: usize = 40;
 const RELATED_TO: &str = "related_to";
 
 /// A triple as one passage states it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Relation {
     /// The subject, as the passage spells it.
@@ -62,7 +62,7 @@ impl Relation {
 }
 
 /// The triples of one passage.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Extraction {
     /// The triples, at most 32, surest kinds first.

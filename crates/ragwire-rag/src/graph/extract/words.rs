@@ -10,7 +10,7 @@ use super::super::entity::bare;
 use super::RELATED_TO;
 
 /// A word and the punctuation around it.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Word<'a> {
     /// The word without punctuation; never empty.
     pub(super) text: &'a str,

@@ -46,7 +46,7 @@ impl GraphIndexError {
 }
 
 /// What was done to bring a graph in step.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SyncReport {
     /// Documents whose triples were put in.

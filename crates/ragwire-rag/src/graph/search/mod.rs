@@ -28,7 +28,7 @@ const BASE: f32 = 0.1;
 const MAX_PASSAGES: usize = 8;
 
 /// A passage that states a triple.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Mention {
     /// The document's ID.
@@ -40,7 +40,7 @@ pub struct Mention {
 }
 
 /// A triple that a search followed.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FollowedTriple {
     /// The subject's name in its most frequent spelling.
@@ -72,7 +72,7 @@ impl FollowedTriple {
 }
 
 /// The triples near a question.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Subgraph {
     /// The entities at which the search began, best first.

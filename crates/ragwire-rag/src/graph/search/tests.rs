@@ -6,7 +6,7 @@ use super::*;
 use crate::graph::{GraphRoom, Relation};
 
 /// A triple of single words without stems, so that names, keys and words are the same.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Plain {
     subject: String,
     predicate: &'static str,

@@ -14,7 +14,7 @@ use super::extract::{MAX_PREDICATE_BYTES, MAX_TRIPLES, Relation};
 use super::records::{Passages, Records, StoredDocument};
 
 /// The limits on the size of a graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphRoom {
     /// Number of entities; each takes about 0.5 KiB of memory. Default: 300,000.
@@ -172,7 +172,7 @@ struct KeyedTriple {
 }
 
 /// A document in the graph.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphDocument {
     /// The document's ID.
@@ -182,7 +182,7 @@ pub struct GraphDocument {
 }
 
 /// The size of a graph.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GraphSize {
     /// Number of documents.

@@ -53,7 +53,7 @@ const NO_WRITERS: [&str; 19] = [
 const NO_READERS: [&str; 3] = ["clip", "t5", "wavtokenizer-dec"];
 
 /// How a model is spread over several accelerators.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Split {
     /// All of it on one: [`LlamaFile::main_gpu`].
     Single,
@@ -65,7 +65,7 @@ pub enum Split {
 }
 
 /// A model's file, and what is to compute it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LlamaFile {
     /// The GGUF; of a model in several files the first one.
@@ -262,7 +262,7 @@ impl LoadError {
 }
 
 /// What a model is loaded for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Chat,
     Embedding,

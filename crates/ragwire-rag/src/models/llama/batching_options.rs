@@ -17,7 +17,7 @@ const VECTOR_BYTES: usize = 256 * 1024 * 1024;
 const WAITING: usize = 64;
 
 /// The sizes of batches and requests of a model that computes vectors.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Batching {
     /// Most tokens of a batch, up to 65,536; a longer text is a batch by itself. Default: 512.
@@ -85,7 +85,7 @@ impl Batching {
 }
 
 /// The work of a model since it was loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchStats {
     /// Texts, or pairs of a query and a passage.

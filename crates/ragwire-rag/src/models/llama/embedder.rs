@@ -1,6 +1,7 @@
-//! Texts to vectors by a model in this process.
+//! Embeds texts with a model in this process.
 //!
-//! What stands here is what is asked and what is answered; batches are [`batches`](super::batches)', and nothing here knows of stores.
+//! This file has the public interface. The vector server fills the batches, and nothing here knows
+//! about stores.
 
 use std::sync::Arc;
 
@@ -14,14 +15,14 @@ use super::vector_server::{Request, VectorServer, Vectors, Wanted};
 use super::worker::Worker;
 use crate::models::{Boxed, Embed, ModelError, Side};
 
-/// How the vectors of a text's tokens become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// How the vectors of a text's tokens are combined into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pooling {
-    /// Their mean: MiniLM, e5, nomic.
+    /// The mean of all vectors: MiniLM, e5, nomic.
     Mean,
-    /// The first one: bge.
+    /// The first vector: bge.
     Cls,
-    /// The last one: decoders such as Qwen3 Embedding.
+    /// The last vector: decoders such as Qwen3 Embedding.
     Last,
 }
 
@@ -35,19 +36,19 @@ impl From<Pooling> for LlamaPoolingType {
     }
 }
 
-/// How a model embeds.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+/// The options of an embedder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct EmbedderOptions {
-    /// The model's name; none takes the file's.
+    /// The model's name; if `None`, the file's.
     pub name: Option<String>,
-    /// How vectors of tokens become one; none takes what the file says.
+    /// How the vectors of tokens are combined; if `None`, as the file specifies.
     pub pooling: Option<Pooling>,
-    /// What the model wants before a query: `query: ` for e5, `search_query: ` for nomic. Empty by default.
+    /// Prefix of queries: `query: ` for e5, `search_query: ` for nomic. Default: empty.
     pub query_prefix: String,
-    /// What it wants before a passage: `passage: ` for e5, `search_document: ` for nomic. Empty by default.
+    /// Prefix of passages: `passage: ` for e5, `search_document: ` for nomic. Default: empty.
     pub passage_prefix: String,
-    /// How many texts it is given at once.
+    /// The sizes of batches and requests.
     pub batching: Batching,
 }
 
@@ -59,28 +60,28 @@ impl EmbedderOptions {
         self
     }
 
-    /// Sets how vectors of tokens become one, whatever the file says.
+    /// Sets how the vectors of tokens are combined, and overrides the file.
     #[must_use]
     pub fn pooling(mut self, pooling: Pooling) -> Self {
         self.pooling = Some(pooling);
         self
     }
 
-    /// Sets what stands before a query.
+    /// Sets the prefix of queries.
     #[must_use]
     pub fn query_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.query_prefix = prefix.into();
         self
     }
 
-    /// Sets what stands before a passage.
+    /// Sets the prefix of passages.
     #[must_use]
     pub fn passage_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.passage_prefix = prefix.into();
         self
     }
 
-    /// Sets how many texts the model is given at once.
+    /// Sets the sizes of batches and requests.
     #[must_use]
     pub fn batching(mut self, batching: Batching) -> Self {
         self.batching = batching;
@@ -88,7 +89,7 @@ impl EmbedderOptions {
     }
 }
 
-/// An embedding model on a thread of its own.
+/// An embedding model on its own thread.
 ///
 /// ```no_run
 /// # use ragwire_rag::models::llama::{EmbedderOptions, LlamaEmbedder, LlamaFile};
@@ -101,17 +102,19 @@ impl EmbedderOptions {
 /// # Ok(()) }
 /// ```
 ///
-/// Texts of all requests share batches and requests take turns, so a question is not held up by a library that is being embedded. A text
-/// that is longer than the model or [`Batching::max_text_tokens`] allows loses its end, which [`stats`](Self::stats) counts. An empty text
-/// has a vector as any other. The names of special tokens in a text (`[SEP]`) are letters like others.
+/// Requests share batches and are served in turn, so a question does not wait for a library that is
+/// being embedded. A text that is longer than the model or [`Batching::max_text_tokens`] allows is
+/// truncated, and [`stats`](Self::stats) counts it. An empty text has a vector like any other. The
+/// names of special tokens in a text (`[SEP]`) are plain characters.
 ///
-/// Vectors of tokens ([`Embed::embed_tokens`]) are those of the text's own: neither those that the model puts around it (`[CLS]`, `[SEP]`),
-/// which would match those of any other text, nor those of the prefix. So an empty text has none. The first call makes a second context,
-/// which takes about as much memory as the first.
+/// [`Embed::embed_tokens`] returns only the vectors of the text's own tokens. It leaves out the
+/// tokens that the model adds (`[CLS]`, `[SEP]`), because they would match those of any other text,
+/// and the tokens of the prefix. An empty text therefore has no vectors. The first call creates a
+/// second context, which takes about as much memory as the first.
 ///
-/// What a request comes to is bounded by [`Batching::max_vector_bytes`].
+/// [`Batching::max_vector_bytes`] limits the size of a request's result.
 ///
-/// Dropping it ends the thread after the batch that is being computed, and does not wait for that.
+/// Dropping the embedder ends the thread after the current batch, and does not wait for that.
 #[derive(Debug)]
 pub struct LlamaEmbedder {
     worker: Worker<Request>,
@@ -121,15 +124,18 @@ pub struct LlamaEmbedder {
 }
 
 impl LlamaEmbedder {
-    /// Loads the model. It takes as long as reading the file does.
+    /// Loads the model. This takes as long as reading the file.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the model up; its thread ends when it is loaded.
+    ///
+    /// Dropping the future abandons the model; its thread ends once the model is loaded.
     ///
     /// # Errors
-    /// Where the file is missing, no GGUF or none for this; [`LoadError::NoPooling`] where neither the file nor the options say how vectors
-    /// of tokens become one (a model for chat does not, and with [`EmbedderOptions::pooling`] it embeds); [`LoadError::WrongKind`] for a
-    /// reranker.
+    ///
+    /// [`LoadError`] if the file is missing, is not GGUF, or does not contain an embedding model.
+    /// [`LoadError::NoPooling`] if neither the file nor the options say how the vectors of tokens
+    /// are combined; a chat model does not, but embeds with [`EmbedderOptions::pooling`].
+    /// [`LoadError::WrongKind`] for a reranker.
     pub async fn load(file: impl Into<LlamaFile>, options: EmbedderOptions) -> Result<Self, LoadError> {
         let wanted = options.clone();
         let file = file.into();
@@ -167,16 +173,17 @@ impl LlamaEmbedder {
         })
     }
 
-    /// Takes no more requests, fails those that are not answered yet with [`ModelError::Closed`] after the batch that is being computed, and
-    /// waits until the model's memory is free.
+    /// Accepts no more requests, fails unanswered ones with [`ModelError::Closed`] after the
+    /// current batch, and waits until the model's memory is free.
     ///
     /// # Cancel safety
-    /// Dropping the future does not undo the end.
+    ///
+    /// Dropping the future does not undo the shutdown.
     pub async fn shutdown(&self) {
         self.worker.shutdown().await;
     }
 
-    /// What it has computed so far.
+    /// Returns the statistics since the model was loaded.
     pub fn stats(&self) -> BatchStats {
         self.counts.stats()
     }
@@ -224,16 +231,16 @@ impl Embed for LlamaEmbedder {
     }
 }
 
-/// Nobody could tell where a text of such a model begins and ends.
+/// The error for a tokenizer that does not show where a text begins and ends.
 pub(super) const UNKNOWN_TOKENIZER: LoadError =
     LoadError::Unsupported("a tokenizer that does more with a text than put tokens around it");
 
-/// The pooling that the file asks for.
+/// Returns the pooling that the file specifies.
 fn own_pooling(model: &LlamaModel) -> Result<Pooling, LoadError> {
     let architecture = model
         .meta_val_str("general.architecture")
         .map_err(|_| LoadError::Damaged)?;
-    // `LLAMA_POOLING_TYPE_*`: 0 is none.
+    // `LLAMA_POOLING_TYPE_*`: 0 means no pooling.
     match model
         .meta_val_str(&format!("{architecture}.pooling_type"))
         .as_deref()

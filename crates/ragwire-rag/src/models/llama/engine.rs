@@ -1,11 +1,12 @@
-//! The chat engine: a handle in front of two threads.
+//! The chat engine: handles in front of two threads.
 //!
 //! ```text
 //! handles ─► prepare (template, tokens, grammar) ─► decode (model, context, all generations) ─► each generation's own channel
 //! ```
 //!
-//! Every way between them is bounded by the number of generations that may run and wait. The decoding thread owns the context and never
-//! waits for a reader alone. A panic on it is told to everyone whom it leaves, and to whoever comes after.
+//! Every channel between them is bounded by the number of generations that may run and wait. The
+//! decoding thread owns the context and never waits for a single reader. If it panics, all current
+//! and later requests fail with the panic as the error.
 
 use std::fmt::{self, Debug, Formatter};
 use std::num::NonZeroU32;
@@ -30,47 +31,51 @@ use super::stop::Stop;
 use super::template::Template;
 use crate::models::{Boxed, Generation, LanguageModel, ModelError, Prompt};
 
-/// Counts of tokens that may wait beside the generations.
+/// Number of token counts that may wait in addition to the generations.
 const COUNTS_WAITING: usize = 64;
-/// Stack of the preparing thread: llama.cpp follows long names and texts with recursive regular expressions. Only what is used is taken.
+/// Stack of the preparing thread: llama.cpp parses long names and texts with recursive regular
+/// expressions. Only the part that is used takes memory.
 const PREPARE_STACK_BYTES: usize = 64 << 20;
-/// Stack of the decoding thread, for grammars and for the graphs of large models.
+/// Stack of the decoding thread, which grammars and the graphs of large models need.
 const DECODE_STACK_BYTES: usize = 16 << 20;
-/// Tokens that llama.cpp computes at once, as its own default.
+/// Number of tokens that llama.cpp computes at a time; its own default.
 const COMPUTE_TOKENS: u32 = 512;
 /// `LLAMA_FLASH_ATTN_TYPE_DISABLED`.
 const NO_FLASH_ATTENTION: i32 = 0;
 
-/// A model of llama.cpp's that writes. Cheap to clone; all clones are one engine.
+/// A chat model that llama.cpp runs. Cheap to clone; all clones share one engine.
 ///
-/// Many generations run at once in one batch, and one that is dropped leaves it within one step. Prompts that begin alike share what is
-/// decoded. Messages are plain text, whatever they say: no control token comes out of them.
+/// Many generations run in one batch, and a generation that is dropped leaves the batch within one
+/// step. Prompts that begin alike share the decoded prefix. Messages are plain text, whatever they
+/// contain: they never yield control tokens.
 ///
 /// # Drop
-/// The last handle gone, the engine writes what has begun or waits, as long as somebody reads it, and then ends.
+///
+/// When the last handle is dropped, the engine completes the generations that run or wait and still
+/// have a reader, and then ends.
 #[derive(Clone)]
 pub struct LlamaEngine(Arc<Inner>);
 
 struct Inner {
     name: String,
     context_tokens: u32,
-    /// None once it is stopped.
+    /// `None` once the engine is stopped.
     requests: Mutex<Option<mpsc::Sender<Request>>>,
-    /// A place for each generation that may run or wait.
+    /// One permit for each generation that may run or wait.
     places: Arc<Semaphore>,
     stop: Arc<Stop>,
     board: Board,
-    /// Closed when both threads have ended.
+    /// Closes when both threads have ended.
     ended: watch::Receiver<()>,
 }
 
-/// What the decoding thread tells once the model is loaded.
+/// What the decoding thread reports once the model is loaded.
 struct Opened {
     name: String,
     context_tokens: u32,
 }
 
-/// What the handles and the decoding thread are given in common.
+/// What the handles and the decoding thread share.
 struct Starting {
     requests: mpsc::Sender<Request>,
     places: Arc<Semaphore>,
@@ -81,23 +86,26 @@ struct Starting {
 }
 
 impl LlamaEngine {
-    /// Loads a model and makes its context. It takes as long as reading the file does.
+    /// Loads a model and creates its context. This takes as long as reading the file.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the model up; its thread ends when it is loaded.
+    ///
+    /// Dropping the future abandons the model; its thread ends once the model is loaded.
     ///
     /// # Errors
-    /// What is wrong with the file or the options.
+    ///
+    /// [`LoadError`] if the file or the options cannot be used.
     pub async fn load(options: LlamaOptions) -> Result<Self, LoadError> {
         let mut starting = start(options)?;
         let opened = (&mut starting.opened).await;
         Self::new(starting, opened.unwrap_or(Err(LoadError::Thread(None))))
     }
 
-    /// As [`load`](Self::load), for threads that may block. It panics within an asynchronous context.
+    /// Like [`load`](Self::load), for threads that may block. Panics in an asynchronous context.
     ///
     /// # Errors
-    /// What is wrong with the file or the options.
+    ///
+    /// [`LoadError`] if the file or the options cannot be used.
     pub fn load_blocking(options: LlamaOptions) -> Result<Self, LoadError> {
         let mut starting = start(options)?;
         let (_, never) = oneshot::channel();
@@ -118,31 +126,34 @@ impl LlamaEngine {
         })))
     }
 
-    /// What it has done and does.
+    /// Returns the current state of the engine and its totals so far.
     pub fn stats(&self) -> LlamaStats {
         self.0.board.read()
     }
 
-    /// Ends it: every generation that runs or waits fails with [`ModelError::Closed`] within one step, and so does whatever comes. It does
-    /// not wait.
+    /// Stops the engine: every generation that runs or waits fails with [`ModelError::Closed`]
+    /// within one step, and so does every later one. Does not wait.
     pub fn stop(&self) {
         self.0.stop.set();
-        // The preparing thread ends when nobody can ask it.
+        // The preparing thread ends when no handle can send requests to it.
         drop(self.lock().take());
     }
 
-    /// Waits until both threads have ended and the model's memory is free: after [`stop`](Self::stop), or never while this handle lives.
+    /// Waits until both threads have ended and the model's memory is free. That happens after
+    /// [`stop`](Self::stop), and never otherwise while this handle exists.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future changes nothing.
     pub async fn ended(&self) {
         let mut ended = self.0.ended.clone();
         while ended.changed().await.is_ok() {}
     }
 
-    /// [Stops](Self::stop) it and waits until it has [ended](Self::ended).
+    /// [Stops](Self::stop) the engine and waits until it has [ended](Self::ended).
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future does not undo the stop.
     pub async fn shutdown(&self) {
         self.stop();
@@ -183,7 +194,8 @@ impl LanguageModel for LlamaEngine {
         self.0.context_tokens
     }
 
-    /// Exactly what [`generate`](LanguageModel::generate) would feed. Only the messages are looked at.
+    /// Counts exactly the tokens that [`generate`](LanguageModel::generate) would decode. Only the
+    /// messages matter.
     fn count_tokens<'a>(&'a self, prompt: &'a Prompt) -> Boxed<'a, Result<u32, ModelError>> {
         Box::pin(async move {
             let (reply, count) = oneshot::channel();
@@ -234,7 +246,7 @@ fn start(options: LlamaOptions) -> Result<Starting, LoadError> {
         .spawn(move || {
             let alive = Arc::new(alive);
             if let Err((error, open)) = run(options, generations, asked, open, &stop, &board, &alive) {
-                // Whoever wanted it may have gone.
+                // The caller may have dropped its future.
                 let _ = open.send(Err(error));
             }
         })
@@ -244,7 +256,7 @@ fn start(options: LlamaOptions) -> Result<Starting, LoadError> {
 
 type Open = oneshot::Sender<Result<Opened, LoadError>>;
 
-/// The decoding thread.
+/// Runs the decoding thread.
 fn run(
     options: LlamaOptions,
     generations: usize,
@@ -273,7 +285,7 @@ fn run(
         return Err((error, open));
     }
     let context = or_tell!(context(&model, &options, cells));
-    // No drivers: it only polls.
+    // No drivers: the runtime only polls.
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = or_tell!(runtime.map_err(|error| LoadError::Thread(Some(error))));
 
@@ -309,9 +321,9 @@ fn run(
         observer: options.observer,
     });
     let wait = |woken: Pin<&mut dyn Future<Output = ()>>| runtime.block_on(woken);
-    // Where nobody waits for it any more, the requests are closed already and it ends at once.
+    // If no caller waits any longer, the requests are already closed and the engine ends at once.
     let _ = open.send(Ok(Opened { name, context_tokens }));
-    // What is left of the context after a panic is only freed.
+    // After a panic the context is only freed, never used.
     match catch_unwind(AssertUnwindSafe(|| scheduler.serve(wait))) {
         Ok(()) => scheduler.end_all(|| ModelError::Closed),
         Err(panic) => {
@@ -331,13 +343,13 @@ fn context<'model>(
     let threads = i32::try_from(options.file.threads).unwrap_or(1);
     let params = LlamaContextParams::default()
         .with_n_ctx(NonZeroU32::new(cells))
-        // llama.cpp aborts where a context has more sequences than its batches have tokens.
+        // llama.cpp aborts if a context has more sequences than its batches have tokens.
         .with_n_batch(options.step_tokens.max(options.sequences()))
         .with_n_ubatch(options.step_tokens.min(COMPUTE_TOKENS))
         .with_n_seq_max(options.sequences())
-        // All sequences share the cells: a beginning in common takes its cells once.
+        // All sequences share the cells: a common prefix takes its cells once.
         .with_kv_unified(true)
-        // A sliding window would let go of beginnings that others share.
+        // A sliding window would evict prefixes that other sequences share.
         .with_swa_full(true)
         .with_n_threads(threads)
         .with_n_threads_batch(threads)
@@ -353,11 +365,11 @@ fn context<'model>(
         .map_err(|_| LoadError::Context)
 }
 
-/// Bytes of the cells: keys and values of every layer.
+/// Returns the bytes of the cells: keys and values of every layer.
 fn context_bytes(loaded: &Loaded, options: &LlamaOptions, cells: u32) -> u64 {
     let model = &loaded.model;
     let share = u64::try_from(model.n_embd()).unwrap_or(0) / u64::from(model.n_head().max(1));
-    // Many a model has heads that are wider than their share.
+    // Many models have heads that are wider than their share of the embedding.
     let width = |part| loaded.number(part).unwrap_or(share);
     let numbers = u64::from(cells)
         .saturating_mul(u64::from(model.n_layer()))

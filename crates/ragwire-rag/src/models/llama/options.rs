@@ -33,7 +33,7 @@ pub const MAX_STEP_TOKENS: u32 = 8_192;
 const DEFAULT_SLICE_TOKENS: u32 = 128;
 
 /// How precisely the context is kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cells {
     /// 32 bits a number, and no flash attention, which computes in 16: the same tokens however many run beside, at some cost.
     F32,
@@ -64,7 +64,7 @@ impl Cells {
 }
 
 /// What a [`LlamaEngine`](super::LlamaEngine) is made with.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LlamaOptions {
     /// The model, and what is to compute it.

@@ -1,6 +1,7 @@
-//! A generation's channel as the engine's thread sees it: never waited for, with places kept for the end.
+//! A generation's channel as the engine's thread uses it: sending never waits, and capacity is
+//! reserved for the end.
 //!
-//! It knows no tokens.
+//! This module does not know tokens.
 
 use std::fmt::{self, Debug, Formatter};
 
@@ -9,18 +10,18 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::models::{Finished, ModelError, Piece};
 
-/// Where an answer goes.
+/// The sending half of an answer.
 pub(super) struct Outlet {
     sender: mpsc::Sender<Piece>,
-    /// Places for the last text and for the end: neither has to wait for a reader.
+    /// Reserved capacity for the last text and for the end: neither has to wait for the reader.
     last: mpsc::OwnedPermit<Piece>,
     end: mpsc::OwnedPermit<Piece>,
-    /// Text that found no room.
+    /// A text for which the channel had no capacity.
     behind: Option<String>,
 }
 
 impl Outlet {
-    /// None where the reader has gone already.
+    /// Creates an outlet; `None` if the reader has already disconnected.
     pub(super) fn new(sender: mpsc::Sender<Piece>) -> Option<Self> {
         let last = sender.clone().try_reserve_owned().ok()?;
         let end = sender.clone().try_reserve_owned().ok()?;
@@ -32,12 +33,13 @@ impl Outlet {
         })
     }
 
-    /// Whether nobody reads any more.
+    /// Returns `true` if the reader has disconnected.
     pub(super) fn is_gone(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Sends a text, or holds it. Nothing more may be sent while one is [held](Self::is_behind).
+    /// Sends a text, or holds it if the channel is full. No text may be sent while another one is
+    /// [held](Self::is_behind).
     pub(super) fn send(&mut self, text: String) {
         debug_assert!(
             self.behind.is_none(),
@@ -51,7 +53,7 @@ impl Outlet {
         }
     }
 
-    /// Whether a text is held still, after another attempt.
+    /// Tries again to send the held text. Returns `true` if it is still held.
     pub(super) fn is_behind(&mut self) -> bool {
         if let Some(text) = self.behind.take() {
             self.send(text);
@@ -59,7 +61,7 @@ impl Outlet {
         self.behind.is_some()
     }
 
-    /// Ends with what is held and this last text.
+    /// Ends with the held text and this last one.
     pub(super) fn finish(self, text: String, finished: Finished) {
         let last = match self.behind {
             Some(mut held) => {
@@ -74,7 +76,7 @@ impl Outlet {
         self.end.send(Piece::Finished(finished));
     }
 
-    /// Ends in a failure. A text that is held comes before it.
+    /// Ends with a failure, after the held text.
     pub(super) fn fail(self, error: ModelError) {
         if let Some(held) = self.behind {
             self.last.send(Piece::Text(held));
@@ -82,13 +84,13 @@ impl Outlet {
         self.end.send(Piece::Failed(error));
     }
 
-    /// Waits until there is room, or nobody reads any more.
+    /// Waits until the channel has capacity or the reader has disconnected.
     pub(super) async fn ready(&self) {
-        // Either way the next step sees which.
+        // The next step checks which of the two happened.
         let _ = self.sender.reserve().await;
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until the reader has disconnected.
     pub(super) async fn gone(&self) {
         self.sender.closed().await;
     }

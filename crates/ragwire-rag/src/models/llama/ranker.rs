@@ -19,7 +19,7 @@ use crate::models::{Boxed, ModelError, Rank};
 const SAME: f32 = 1e-3;
 
 /// How a model ranks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct RankerOptions {
     /// The model's name; none takes the file's.

@@ -1,9 +1,10 @@
-//! How the next token is chosen: llama.cpp's samplers, and the grammar apart from them.
+//! Chooses the next token with llama.cpp's samplers, and applies the grammar separately.
 //!
-//! llama.cpp's own `llama_sampler_sample` aborts the process where a grammar leaves no token and where the logits are no numbers. Here the same
-//! steps are taken one by one, and both are errors.
+//! llama.cpp's own `llama_sampler_sample` aborts the process if a grammar leaves no token or if the
+//! logits are not numbers. This module takes the same steps one by one and reports both as errors.
 //!
-//! It knows no sequences and no batches; whoever calls it has decoded the position that it reads.
+//! It does not know sequences or batches; the caller must have decoded the position whose logits it
+//! reads.
 
 use std::sync::Arc;
 
@@ -18,21 +19,21 @@ use llama_cpp_2::token::data_array::LlamaTokenDataArray;
 use super::shape;
 use crate::models::{ModelError, Prompt, Sampling};
 
-/// Tokens that a repeat penalty looks back over, those of the prompt included.
+/// Number of tokens that a repeat penalty considers, including those of the prompt.
 const PENALTY_TOKENS: usize = 64;
-/// Highest temperature: beyond it every token is as likely as every other.
+/// Highest temperature: above it, every token is equally likely.
 pub const MAX_TEMPERATURE: f32 = 10.0;
-/// Highest repeat penalty: beyond it only tokens that never came are left.
+/// Highest repeat penalty: above it, only tokens that never occurred remain.
 pub const MAX_REPEAT_PENALTY: f32 = 10.0;
-/// Most stop texts of a prompt.
+/// Number of stop texts of a prompt at most.
 pub const MAX_STOPS: usize = 16;
-/// Most bytes of a stop text: as much as it can hold back.
+/// Length in bytes of the longest stop text, which is also the most text that it can hold back.
 pub const MAX_STOP_BYTES: usize = 256;
 
-/// The seed that llama.cpp takes for "a new one each time".
+/// The seed for which llama.cpp chooses a new random one each time.
 const RANDOM_SEED: u32 = u32::MAX;
 
-/// Why a generation broke off, for logs.
+/// Why a generation failed, for logs.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("llama.cpp could not decode")]
@@ -55,12 +56,13 @@ impl From<Fault> for ModelError {
     }
 }
 
-/// Tokens of a vocabulary that are never chosen.
+/// The tokens of a vocabulary that are never chosen.
 #[derive(Debug)]
 pub(super) struct Never {
-    /// Which the model's file suppresses.
+    /// The tokens that the model's file suppresses.
     always: Vec<LlamaToken>,
-    /// Control tokens that do not end an answer: a grammar takes them for their spelling, and they are not shown.
+    /// Control tokens that do not end an answer: a grammar would accept them by their spelling, but
+    /// they are not shown.
     under_grammar: Vec<LlamaToken>,
 }
 
@@ -81,24 +83,24 @@ impl Never {
     }
 }
 
-/// What a prompt asks of the choice of tokens, checked and made ready.
+/// The checked sampling settings of a prompt, with their samplers.
 #[derive(Debug)]
 pub(super) struct Chooser {
     samplers: LlamaSampler,
     grammar: Option<LlamaSampler>,
-    /// Whether the samplers do nothing but take the likeliest token.
+    /// Whether the samplers only take the likeliest token.
     takes_likeliest: bool,
 }
 
-/// What was chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The result of a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Token(LlamaToken),
-    /// The model ends its answer.
+    /// The model ends its answer here.
     End,
 }
 
-/// Whether the settings of a prompt are in range.
+/// Checks that the settings of a prompt are in range.
 pub(super) fn check(prompt: &Prompt) -> Result<(), ModelError> {
     let bad = |what: String| Err(ModelError::BadPrompt(what));
     let Sampling {
@@ -143,7 +145,8 @@ pub(super) fn check(prompt: &Prompt) -> Result<(), ModelError> {
 }
 
 impl Chooser {
-    /// For a prompt whose settings were [checked](check), and which begins with `tokens`.
+    /// Creates a chooser for a prompt whose settings were [checked](check) and which begins with
+    /// `tokens`.
     pub(super) fn new(
         model: &LlamaModel,
         prompt: &Prompt,
@@ -173,7 +176,7 @@ impl Chooser {
         if sampling.temperature == 0.0 {
             samplers.push(LlamaSampler::greedy());
         } else {
-            // llama.cpp's own order.
+            // The order in which llama.cpp itself applies them.
             let top_k = i32::try_from(sampling.top_k).unwrap_or(0);
             if top_k > 0 {
                 samplers.push(LlamaSampler::top_k(top_k));
@@ -203,7 +206,8 @@ impl Chooser {
         })
     }
 
-    /// Chooses by the logits at `index` of the last batch, which that batch has to have asked for: llama.cpp aborts otherwise.
+    /// Chooses by the logits at `index` of the last batch. That batch must have requested them;
+    /// otherwise llama.cpp aborts.
     pub(super) fn choose(
         &mut self,
         model: &LlamaModel,
@@ -224,7 +228,8 @@ impl Chooser {
             chosen = selected(candidates);
         }
         if let Some(grammar) = &mut self.grammar {
-            // Asking the grammar about one token is cheap, about a whole vocabulary it is not: mostly the first choice is right.
+            // Checking one token against the grammar is cheap, checking a whole vocabulary is not.
+            // Mostly the first choice is allowed.
             let allowed = chosen.is_some_and(|token| {
                 let mut alone = LlamaTokenDataArray::new(vec![LlamaTokenData::new(token, 1.0, 0.0)], false);
                 alone.apply_sampler(grammar);
@@ -245,7 +250,7 @@ impl Chooser {
         }
         let token = chosen.ok_or(Fault::DeadEnd)?;
         if model.vocab().is_eog(token) {
-            // Not told to the grammar: llama.cpp aborts where it disagrees.
+            // The grammar does not get this token: llama.cpp aborts if the grammar rejects it.
             return Ok(Choice::End);
         }
         self.samplers.try_accept(token).map_err(|_| Fault::Grammar)?;
@@ -260,16 +265,17 @@ fn random_seed() -> Result<u32, ModelError> {
     getrandom::u32().map_err(|_| Fault::NoRandomness.into())
 }
 
-/// The chosen token, where it is one that can come at all.
+/// Returns the chosen token, if it can occur at all.
 fn selected(candidates: &LlamaTokenDataArray) -> Option<LlamaToken> {
     let chosen = candidates.data.get(candidates.selected?)?;
     (chosen.logit() > f32::NEG_INFINITY).then(|| chosen.id())
 }
 
-/// The first of the likeliest tokens, as llama.cpp's greedy sampler takes it, but without a list of all tokens: with a large vocabulary making that
-/// takes longer than a step on an accelerator.
+/// Returns the first of the likeliest tokens, like llama.cpp's greedy sampler but without building
+/// a list of all tokens. With a large vocabulary, building that list takes longer than a step on an
+/// accelerator.
 fn likeliest(logits: &[f32]) -> Result<Option<LlamaToken>, Fault> {
-    /// As many as a processor compares at once, and few enough to look for the place again.
+    /// As many as a processor compares at a time, and few enough to search again for the index.
     const LANES: usize = 16;
     const BLOCK: usize = 64 * LANES;
     let mut best = (f32::NEG_INFINITY, None);
@@ -294,7 +300,8 @@ fn likeliest(logits: &[f32]) -> Result<Option<LlamaToken>, Fault> {
     Ok(best.1.and_then(|token| i32::try_from(token).ok()).map(LlamaToken))
 }
 
-/// Every token of the vocabulary with its logit. llama.cpp's sorting and drawing are undefined for what is no number.
+/// Lists every token of the vocabulary with its logit. llama.cpp's sorting and drawing are
+/// undefined for values that are not numbers.
 fn fill(
     candidates: &mut LlamaTokenDataArray,
     logits: &[f32],
@@ -336,7 +343,7 @@ mod tests {
 
     use super::*;
 
-    /// One by one.
+    /// The reference implementation: compares the logits one by one.
     fn plainly(logits: &[f32]) -> Option<LlamaToken> {
         let mut best: Option<(LlamaToken, f32)> = None;
         for (token, &logit) in (0..).zip(logits) {
@@ -350,7 +357,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_of_the_likeliest_is_found(
-            // Few different values, so that many are alike.
+            // Few different values, so that many are equal.
             logits in prop::collection::vec((-3_i8..3).prop_map(|value| if value == -3 { f32::NEG_INFINITY } else { value.into() }), 0..3_000),
             largest in any::<prop::sample::Index>(),
         ) {
@@ -363,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_no_number_is_an_error(length in 1_usize..3_000, at in any::<prop::sample::Index>(), is_nan: bool) {
+        fn a_logit_that_is_not_a_number_is_an_error(length in 1_usize..3_000, at in any::<prop::sample::Index>(), is_nan: bool) {
             let mut logits = vec![0.0; length];
             logits[at.index(length)] = if is_nan { f32::NAN } else { f32::INFINITY };
             prop_assert!(matches!(likeliest(&logits), Err(Fault::NotNumbers)));
@@ -371,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_come_nothing_is_likeliest() {
+    fn without_possible_tokens_none_is_likeliest() {
         assert_eq!(likeliest(&[]).unwrap(), None);
         assert_eq!(likeliest(&[f32::NEG_INFINITY; 40]).unwrap(), None);
     }

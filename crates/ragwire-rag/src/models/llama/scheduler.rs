@@ -1,14 +1,15 @@
-//! Continuous batching: many generations, one batch a step.
+//! Continuous batching: many generations, one batch per step.
 //!
-//! Each step decodes one token for every answer whose reader keeps up, and a slice of the prompts that are being fed. Between two steps new
-//! generations join and stopped ones leave.
+//! Each step decodes one token for every answer whose reader keeps up, and a slice of the prompts
+//! that are not decoded yet. Between two steps new generations join and stopped ones leave.
 //!
-//! A generation is admitted once there are cells for its prompt and its longest answer, so that the context cannot run out while several
-//! run; what finished ones left behind is forgotten, the longest unused first, as far as a new one needs the cells. Who came first is
-//! admitted first: one that needs many cells is not overtaken.
+//! A generation is admitted once there are cells for its prompt and its longest answer, so the
+//! context cannot run out while several generations run. The prefixes of finished generations are
+//! evicted, least recently used first, as far as a new one needs their cells. Admission is in order
+//! of arrival: a generation that needs many cells is not overtaken.
 //!
-//! llama.cpp aborts the process on a batch larger than it was made for and on logits that were not asked for; this is the one place that
-//! builds batches and names logits.
+//! llama.cpp aborts the process on a batch that is larger than its context allows and on logits
+//! that were not requested. Only this module builds batches for generations and reads their logits.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -28,16 +29,16 @@ use super::stats::{self, Board, LlamaStats, Observer, Step};
 use super::stop::Stop;
 use crate::models::ModelError;
 
-/// What a scheduler is made of.
+/// The parts of a scheduler.
 pub(super) struct Parts<'model> {
     pub(super) model: &'model LlamaModel,
     pub(super) name: String,
     pub(super) context: LlamaContext<'model>,
     pub(super) slots: usize,
     pub(super) prefixes: usize,
-    /// Most tokens of a batch.
+    /// Number of tokens of a batch at most.
     pub(super) step: usize,
-    /// Tokens of prompts in a step that answers share.
+    /// Number of prompt tokens in a step that also decodes answers.
     pub(super) slice: usize,
     pub(super) ready: mpsc::Receiver<Prepared>,
     pub(super) stop: Arc<Stop>,
@@ -45,39 +46,39 @@ pub(super) struct Parts<'model> {
     pub(super) observer: Option<Observer>,
 }
 
-/// The generations, and the context that they share.
+/// The generations and their shared context.
 pub(super) struct Scheduler<'model> {
     parts: Parts<'model>,
     batch: LlamaBatch<'static>,
-    /// Most tokens of a batch, and no more than the context was really made for.
+    /// Number of tokens of a batch at most, limited to what the context actually supports.
     batch_tokens: usize,
     cells: usize,
     never: Never,
     candidates: LlamaTokenDataArray,
-    /// Oldest first.
+    /// The running generations, oldest first.
     slots: Vec<Slot>,
     waiting: VecDeque<Prepared>,
-    /// Sequences that nobody holds; their cells are free.
+    /// Sequences that no slot uses; their cells are free.
     free: Vec<i32>,
     prefixes: Prefixes,
-    /// Whether more generations can come.
+    /// Whether more generations can arrive.
     is_open: bool,
     stats: LlamaStats,
 }
 
-/// What of the batch is whose.
+/// The part of the batch that belongs to one slot.
 struct Planned {
     slot: usize,
     tokens: usize,
-    /// Where in the batch its logits are.
+    /// The index of its logits in the batch.
     logits: Option<i32>,
 }
 
-/// What a generation finds when it looks for a beginning like its own.
+/// The result of looking for a shared prefix.
 enum Found {
-    /// Nothing that is worth it, or it has it now.
+    /// The prefix is shared now, or none is long enough.
     Done,
-    /// Another one is decoding it right now.
+    /// Another slot is decoding a longer prefix right now.
     SoonMore,
 }
 
@@ -86,7 +87,7 @@ impl<'model> Scheduler<'model> {
         let batch_tokens = parts.step.min(parts.context.n_batch() as usize);
         let cells = parts.context.n_ctx();
         let sequences = i32::try_from(parts.slots + parts.prefixes).unwrap_or(i32::MAX);
-        // A recurrent state cannot be cut: such a model shares nothing.
+        // A recurrent state cannot be cut, so such a model shares nothing.
         let cannot_share = parts.model.is_recurrent() || parts.model.is_hybrid();
         Self {
             batch: LlamaBatch::new(batch_tokens, 1),
@@ -108,7 +109,8 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Works until nothing is left and nothing more can come, or until it is stopped. `wait` blocks the thread on a future.
+    /// Works until nothing is left and nothing more can arrive, or until the engine is stopped.
+    /// `wait` blocks the thread on a future.
     pub(super) fn serve(&mut self, wait: impl Fn(Pin<&mut dyn Future<Output = ()>>)) {
         while !self.parts.stop.is_set() {
             self.receive();
@@ -126,7 +128,7 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Ends everything that runs or waits, each with an error of its own.
+    /// Fails every generation that runs or waits, each with its own error.
     pub(super) fn end_all(&mut self, error: impl Fn() -> ModelError) {
         let mut farewells = Vec::new();
         for slot in std::mem::take(&mut self.slots) {
@@ -155,7 +157,7 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Waits for a new generation, a reader that caught up or went away, or the stop.
+    /// Waits for a new generation, for a reader that caught up or disconnected, or for the stop.
     async fn woken(&mut self) {
         let mut stopped = pin!(self.parts.stop.notified());
         let mut readers: Vec<Pin<Box<dyn Future<Output = ()> + '_>>> = Vec::new();
@@ -185,7 +187,7 @@ impl<'model> Scheduler<'model> {
         self.waiting.extend(come);
     }
 
-    /// Lets go of whatever nobody reads.
+    /// Removes generations whose reader has disconnected.
     fn sweep(&mut self) {
         for index in (0..self.slots.len()).rev() {
             if self.slots[index].outlet.is_gone() {
@@ -199,7 +201,7 @@ impl<'model> Scheduler<'model> {
         self.slots.iter().map(Slot::cells).sum()
     }
 
-    /// Gives slots to those that wait, in order, as long as there are slots and cells.
+    /// Gives slots to waiting generations, in order, as long as there are slots and cells.
     fn admit(&mut self) {
         while self.slots.len() < self.parts.slots {
             let Some(first) = self.waiting.front() else { return };
@@ -212,7 +214,8 @@ impl<'model> Scheduler<'model> {
             if let Some((sequence, _)) = like {
                 self.prefixes.touch(sequence);
             }
-            // What begins like it goes last, and becomes its own then.
+            // The kept prefix that this prompt shares is evicted last, and its sequence is then
+            // reused.
             let mut own = None;
             while self.prefixes.cells() > room {
                 let Some(oldest) = self.prefixes.forget_oldest() else {
@@ -243,27 +246,28 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Whether the first `tokens` of a sequence are all still there: a sliding window may have let go of some.
+    /// Returns `true` if a sequence still has all of its first `tokens`: a sliding window may have
+    /// dropped some.
     fn reaches(&self, sequence: i32, tokens: usize) -> bool {
         let context = &self.parts.context;
         let last = usize::try_from(context.kv_cache_seq_pos_max(sequence));
         context.kv_cache_seq_pos_min(sequence) == 0 && last.is_ok_and(|last| last + 1 >= tokens)
     }
 
-    /// Takes everything after the first `tokens` out of a sequence.
+    /// Removes everything after the first `tokens` from a sequence.
     fn cut(&mut self, sequence: i32, tokens: usize) -> bool {
         let from = u32::try_from(tokens).ok();
         self.parts.context.kv_cache_seq_rm(sequence, from, None).is_ok()
     }
 
-    /// Gives a sequence and its cells back.
+    /// Frees a sequence and its cells.
     fn release(&mut self, sequence: i32) {
-        // A whole sequence can always be taken out.
+        // Removing a whole sequence always succeeds.
         let _ = self.parts.context.kv_cache_seq_rm(sequence, None, None);
         self.free.push(sequence);
     }
 
-    /// Shares what another sequence has decoded of the same beginning.
+    /// Shares the longest prefix that another sequence has decoded.
     fn look(&mut self, index: usize) -> Found {
         let slot = &self.slots[index];
         let wanted = slot.shareable();
@@ -301,7 +305,7 @@ impl<'model> Scheduler<'model> {
         self.parts.prefixes > 0 && !self.parts.model.is_recurrent() && !self.parts.model.is_hybrid()
     }
 
-    /// Fills the batch: first what is answering, then prompts, oldest first.
+    /// Fills the batch: first with answers, then with prompts, oldest first.
     fn plan(&mut self) -> Vec<Planned> {
         self.batch.clear();
         let mut planned = Vec::new();
@@ -319,7 +323,7 @@ impl<'model> Scheduler<'model> {
         }
         self.stats.paused = paused;
         let room = self.batch_tokens.saturating_sub(planned.len());
-        // Nobody waits for a step that only feeds.
+        // A step that only decodes prompts may use the whole batch, because no answer waits for it.
         let mut most = if planned.is_empty() {
             room
         } else {
@@ -338,7 +342,7 @@ impl<'model> Scheduler<'model> {
         planned
     }
 
-    /// Puts the next tokens of a slot into the batch. How many there were.
+    /// Adds the next tokens of a slot to the batch and returns their number.
     fn put(&mut self, index: usize, most: usize, planned: &mut Vec<Planned>) -> usize {
         let slot = &mut self.slots[index];
         let sequence = slot.sequence;
@@ -395,7 +399,8 @@ impl<'model> Scheduler<'model> {
                 self.stats.prompt_tokens += u64::from(step.prompt_tokens);
             }
             Err(error) => {
-                // What llama.cpp took of the batch is not known: none of these sequences can go on.
+                // How much of the batch llama.cpp decoded is unknown, so none of these sequences
+                // can continue.
                 tracing::error!(%error, "llama.cpp could not decode a batch");
                 let error = Arc::new(error);
                 endings.extend(planned.iter().map(|planned| {
@@ -407,7 +412,7 @@ impl<'model> Scheduler<'model> {
             }
         }
         self.stats.steps = step.number;
-        // From the back, so that the indices before stay what they are.
+        // From the last index to the first, so that the remaining indices stay valid.
         endings.sort_by_key(|&(slot, _)| std::cmp::Reverse(slot));
         let farewells = endings
             .into_iter()
@@ -426,7 +431,7 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Chooses the next token of a slot; `None` while its answer goes on.
+    /// Chooses the next token of a slot. Returns `None` while its answer continues.
     fn choose(&mut self, index: usize, logits: i32) -> Option<Ending> {
         let slot = &mut self.slots[index];
         let model = self.parts.model;
@@ -454,7 +459,7 @@ impl<'model> Scheduler<'model> {
         }
     }
 
-    /// Takes a generation out of its slot.
+    /// Removes a generation from its slot.
     fn end(&mut self, index: usize, ending: Ending) -> Option<Farewell> {
         let slot = self.slots.remove(index);
         let sequence = slot.sequence;

@@ -1,8 +1,10 @@
-//! One context of llama.cpp through which texts go many at a time, each a sequence of its own.
+//! A llama.cpp context that processes many texts at a time, each as its own sequence.
 //!
-//! llama.cpp ends the whole process where a batch is larger than its context allows, where a position is asked for that was not computed, or
-//! where a context has room for a number of tokens that its sequences do not divide. So nothing else in this folder builds a batch for vectors: [`Sequences::add`] takes only what fits, and what is read is by
-//! sequence. It does not know texts, requests or threads.
+//! llama.cpp aborts the process if a batch is larger than its context allows, if a position is read
+//! that was not computed, or if the number of tokens of a context is not divisible by the number of
+//! its sequences. Therefore nothing else in this folder builds a batch for vectors:
+//! [`Sequences::add`] accepts only sequences that fit, and results are read by sequence. This
+//! module does not know texts, requests or threads.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -18,23 +20,24 @@ use llama_cpp_2::token::LlamaToken;
 
 use crate::models::ModelError;
 
-/// Sequences that llama.cpp can tell apart (`LLAMA_MAX_SEQ`).
+/// Number of sequences that llama.cpp supports at most (`LLAMA_MAX_SEQ`).
 pub(super) const MAX_SEQUENCES: u32 = 256;
 
-/// How large a context is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The size of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
-    /// Most tokens of a batch, and so of a text.
+    /// Number of tokens of a batch at most, and so of a text.
     pub(super) tokens: u32,
-    /// Most texts of a batch.
+    /// Number of texts of a batch at most.
     pub(super) sequences: u32,
-    /// Threads that compute.
+    /// Number of threads that compute.
     pub(super) threads: i32,
 }
 
 impl Size {
-    /// Bytes that a context of this size has at least: a logit of every token for every word, which llama.cpp keeps although nobody reads
-    /// them, and keys and values of 16 bits where the model writes.
+    /// Returns the least number of bytes that a context of this size takes: for every token a logit
+    /// for every word, which llama.cpp stores even though nothing reads them, and 16-bit keys and
+    /// values if the model writes.
     pub(super) fn bytes(self, model: &LlamaModel) -> u64 {
         let words = u64::from(model.n_vocab().unsigned_abs());
         let heads = u64::from(model.n_head_kv()) * 4 * u64::from(model.n_layer());
@@ -43,8 +46,8 @@ impl Size {
     }
 }
 
-/// llama.cpp did not compute a batch, or what it computed is no number.
-#[derive(Debug, Clone, thiserror::Error)]
+/// Why a batch has no usable result.
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ComputeError {
     #[error("llama.cpp failed to compute a batch")]
     Decode(#[source] Arc<DecodeError>),
@@ -64,14 +67,15 @@ impl From<ComputeError> for ModelError {
 pub(super) struct Sequences<'m> {
     context: LlamaContext<'m>,
     batch: LlamaBatch<'static>,
-    /// Which tokens of the batch are whose.
+    /// The token range of each sequence in the batch.
     ranges: Vec<Range<usize>>,
     max_tokens: usize,
     max_sequences: usize,
 }
 
 impl<'m> Sequences<'m> {
-    /// A context of that size and pooling. Nothing where llama.cpp cannot make one, which is mostly for want of memory.
+    /// Creates a context of that size and pooling. Returns `None` if llama.cpp cannot create one,
+    /// usually because memory is short.
     pub(super) fn open(
         backend: &LlamaBackend,
         model: &'m LlamaModel,
@@ -79,23 +83,26 @@ impl<'m> Sequences<'m> {
         size: Size,
     ) -> Option<Self> {
         let sequences = size.sequences.clamp(1, MAX_SEQUENCES);
-        // llama.cpp makes room for as many tokens of each sequence, rounds up where that does not come out even, and then aborts the process
-        // since pooling was told the number before.
+        // llama.cpp reserves the same number of tokens for each sequence and rounds up if that does
+        // not divide evenly. It then aborts the process, because pooling was set up with the number
+        // before rounding.
         let tokens = size.tokens.next_multiple_of(sequences);
         let params = LlamaContextParams::default()
-            // A batch is whole and the context is emptied before each, so it needs no more room than that.
+            // A batch is computed as a whole and the context is cleared before each, so more cells
+            // are not needed.
             .with_n_ctx(NonZeroU32::new(tokens))
             .with_n_batch(tokens)
             .with_n_ubatch(tokens)
             .with_n_seq_max(sequences)
-            // One room for all sequences: a long text may take it whole.
+            // All sequences share the cells: one long text may take all of them.
             .with_kv_unified(true)
             .with_embeddings(true)
             .with_pooling_type(pooling)
             .with_n_threads(size.threads)
             .with_n_threads_batch(size.threads);
         let context = model.new_context(backend, params).ok()?;
-        // What it became: llama.cpp rounds. A sequence that lay in two micro-batches would be pooled twice, so the smaller one counts.
+        // Reads the actual size, because llama.cpp rounds. A sequence in two micro-batches would be
+        // pooled twice, so the smaller size counts.
         let max_tokens = context.n_batch().min(context.n_ubatch()).min(size.tokens) as usize;
         Some(Self {
             batch: LlamaBatch::new(max_tokens, 1),
@@ -106,17 +113,17 @@ impl<'m> Sequences<'m> {
         })
     }
 
-    /// Most tokens of one sequence.
+    /// Returns the number of tokens of one sequence at most.
     pub(super) fn max_tokens(&self) -> usize {
         self.max_tokens
     }
 
-    /// How many sequences are in the batch.
+    /// Returns the number of sequences in the batch.
     pub(super) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// How many tokens are in the batch.
+    /// Returns the number of tokens in the batch.
     pub(super) fn tokens(&self) -> usize {
         self.ranges.last().map_or(0, |range| range.end)
     }
@@ -127,7 +134,8 @@ impl<'m> Sequences<'m> {
         self.ranges.clear();
     }
 
-    /// Adds a sequence if there is room for all of it; else the batch stays as it was. One without tokens never has.
+    /// Adds a sequence if all of it fits; otherwise the batch is unchanged. A sequence without
+    /// tokens never fits.
     pub(super) fn add(&mut self, tokens: &[LlamaToken]) -> bool {
         let start = self.tokens();
         let end = start + tokens.len();
@@ -135,7 +143,7 @@ impl<'m> Sequences<'m> {
             return false;
         }
         let sequence = self.ranges.len() as i32;
-        // There is room, and `logits` is true for all: every vector may be asked for.
+        // The sequence fits, and `logits` is true for all tokens, so every vector may be read.
         if self.batch.add_sequence(tokens, sequence, true).is_err() {
             return false;
         }
@@ -154,7 +162,7 @@ impl<'m> Sequences<'m> {
             .map_err(|error| ComputeError::Decode(Arc::new(error)))
     }
 
-    /// What the model's pooling made of a sequence.
+    /// Returns the pooled vector of a sequence.
     pub(super) fn pooled(&self, sequence: usize) -> Result<Vec<f32>, ComputeError> {
         if sequence >= self.ranges.len() {
             return Err(ComputeError::Missing);
@@ -166,7 +174,8 @@ impl<'m> Sequences<'m> {
         finite(vector)
     }
 
-    /// The vectors of some tokens of a sequence, which has to be computed without pooling.
+    /// Returns the vectors of some tokens of a sequence. The batch must have been computed without
+    /// pooling.
     pub(super) fn each(&self, sequence: usize, words: Range<usize>) -> Result<Vec<Vec<f32>>, ComputeError> {
         let range = self.ranges.get(sequence).ok_or(ComputeError::Missing)?.clone();
         let words = range.start + words.start..(range.start + words.end).min(range.end);

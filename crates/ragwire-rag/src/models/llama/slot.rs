@@ -1,6 +1,6 @@
-//! One generation while it runs: its sequence, how far its prompt is fed, and what it has answered.
+//! A running generation: its sequence, how much of its prompt is decoded, and its answer so far.
 //!
-//! It knows neither the context nor the other generations.
+//! This module knows neither the context nor the other generations.
 
 use std::time::Instant;
 
@@ -12,19 +12,19 @@ use super::sampling::{Choice, Chooser};
 use super::text::Answer;
 use crate::models::{FinishReason, Finished, ModelError};
 
-/// A prompt made ready: everything that can be wrong with it has been looked at.
+/// A prompt that was checked completely and is ready to be decoded.
 pub(super) struct Prepared {
     pub(super) tokens: Vec<LlamaToken>,
     pub(super) max_tokens: u32,
     pub(super) chooser: Chooser,
     pub(super) answer: Answer,
     pub(super) outlet: Outlet,
-    /// Its place among those that run or wait.
+    /// Its permit among the generations that run or wait.
     pub(super) place: OwnedSemaphorePermit,
 }
 
 impl Prepared {
-    /// Cells that it takes at most.
+    /// Returns the number of cells that the generation takes at most.
     pub(super) fn cells(&self) -> usize {
         self.tokens.len() + self.max_tokens as usize
     }
@@ -33,30 +33,30 @@ impl Prepared {
 /// Why a generation leaves its slot.
 #[derive(Debug)]
 pub(super) enum Ending {
-    /// It is written.
+    /// The answer is complete.
     Finished(FinishReason),
-    /// Nobody reads it.
+    /// The reader has disconnected.
     Gone,
-    /// It broke off.
+    /// The generation failed.
     Failed(ModelError),
 }
 
-/// A generation with a sequence of its own.
+/// A generation with its own sequence.
 pub(super) struct Slot {
     pub(super) sequence: i32,
-    /// The prompt and, after it, the answer.
+    /// The tokens of the prompt, followed by those of the answer.
     tokens: Vec<LlamaToken>,
-    /// How many of them are the prompt.
+    /// Number of tokens of the prompt.
     prompt: usize,
-    /// How many of them lie decoded in the sequence.
+    /// Number of tokens that are decoded in the sequence.
     decoded: usize,
-    /// How many of those came from another sequence.
+    /// Number of those that were copied from another sequence.
     shared: usize,
-    /// Whether its prompt was compared with what others decoded.
+    /// Whether the prompt was compared with the prefixes that others have decoded.
     pub(super) looked: bool,
     max_tokens: u32,
     answered: u32,
-    /// Most slots that were in one batch with it, itself included.
+    /// Largest number of slots in one batch with it, itself included.
     busy: u32,
     pub(super) chooser: Chooser,
     answer: Answer,
@@ -89,40 +89,41 @@ impl Slot {
         }
     }
 
-    /// Cells promised to it.
+    /// Returns the number of cells that are reserved for it.
     pub(super) fn cells(&self) -> usize {
         self.prompt + self.max_tokens as usize
     }
 
-    /// Whether its prompt is not decoded yet.
+    /// Returns `true` while its prompt is not decoded completely.
     pub(super) fn is_feeding(&self) -> bool {
         self.decoded < self.prompt
     }
 
-    /// What of its prompt another may share: nothing of the last token, whose logits begin the answer.
+    /// Returns the part of the prompt that other generations may share: all but the last token,
+    /// whose logits begin the answer.
     pub(super) fn shareable(&self) -> &[LlamaToken] {
         &self.tokens[..self.prompt - 1]
     }
 
-    /// What lies decoded in its sequence.
+    /// Returns the tokens that are decoded in its sequence.
     pub(super) fn done(&self) -> &[LlamaToken] {
         &self.tokens[..self.decoded]
     }
 
-    /// What will lie decoded in its sequence once its prompt is fed.
+    /// Returns the tokens that will be in its sequence once its prompt is decoded.
     pub(super) fn coming(&self) -> &[LlamaToken] {
         &self.tokens[..self.decoded.max(self.prompt)]
     }
 
-    /// Notes that its first tokens are in its sequence already.
+    /// Records that its first tokens are already in its sequence.
     pub(super) fn share(&mut self, tokens: usize) {
         self.looked = true;
         self.shared = tokens;
         self.decoded = tokens;
     }
 
-    /// The next tokens to decode and the position of the first, at most `most` of them; and whether they reach the end, so that the logits
-    /// of the last one are wanted.
+    /// Returns at most `most` of the next tokens to decode, the position of the first, and whether
+    /// they reach the end, so that the logits of the last one are needed.
     pub(super) fn next(&mut self, most: usize) -> (&[LlamaToken], usize, bool) {
         self.began.get_or_insert_with(Instant::now);
         let end = self.tokens.len().min(self.decoded + most);
@@ -133,13 +134,13 @@ impl Slot {
         )
     }
 
-    /// Notes that so many of them were decoded, in a batch of so many slots.
+    /// Records that so many of them were decoded, in a batch of so many slots.
     pub(super) fn advance(&mut self, tokens: usize, busy: u32) {
         self.decoded += tokens;
         self.busy = self.busy.max(busy);
     }
 
-    /// Takes the next token with its bytes; `None` while the answer goes on.
+    /// Adds the next token with its bytes. Returns `None` while the answer continues.
     pub(super) fn take(&mut self, choice: Choice, bytes: &[u8]) -> Option<FinishReason> {
         let now = Instant::now();
         self.first.get_or_insert(now);
@@ -160,7 +161,8 @@ impl Slot {
         None
     }
 
-    /// Ends it, of so many slots that there are: what lies decoded in the sequence, and what its reader is still to be told.
+    /// Ends the generation, given the engine's number of slots. Returns the tokens that are decoded
+    /// in the sequence, and the last message for the reader.
     pub(super) fn end(self, ending: Ending, slots: u32) -> (Vec<LlamaToken>, Option<Farewell>) {
         let ms = |from: Option<Instant>, to: Option<Instant>| {
             Some(to?.saturating_duration_since(from?).as_secs_f64() * 1e3)
@@ -188,7 +190,8 @@ impl Slot {
     }
 }
 
-/// The last that a reader is told. Apart from the rest, so that all accounts are settled when it reads the end.
+/// The last message to a reader. It is separate so that all statistics are updated before the
+/// reader sees the end.
 #[derive(Debug)]
 pub(super) struct Farewell {
     outlet: Outlet,

@@ -1,10 +1,11 @@
-//! From messages to tokens, through the model's chat template.
+//! From messages to tokens, with the model's chat template.
 //!
-//! What the template writes may hold control tokens; what a message says may not, or a text could close its message and open another. So the
-//! template is rendered with marks in place of the contents, and the contents are tokenized as plain text. The prompt is tokenized in one
-//! piece, as the model was trained, wherever that gives the same control tokens as its template alone.
+//! The text of the template may contain control tokens. The content of a message must not: it could
+//! close its message and open another. Therefore the template is rendered with marks in place of
+//! the contents, and the contents are tokenized as plain text. The prompt is tokenized in one
+//! piece, as in the model's training, if that gives the same control tokens as the template alone.
 //!
-//! It knows no sampling and no sequences.
+//! This module does not know sampling or sequences.
 
 use llama_cpp_2::model::{LlamaChatMessage, LlamaChatTemplate, LlamaModel};
 use llama_cpp_2::token::LlamaToken;
@@ -13,34 +14,35 @@ use llama_cpp_2::token_type::LlamaTokenAttr;
 use super::LoadError;
 use crate::models::{ChatMessage, ModelError, Role};
 
-/// The template of a model that has none, by llama.cpp's name.
+/// The template for a model without one, by llama.cpp's name.
 const DEFAULT_TEMPLATE: &str = "chatml";
-/// Most messages of a prompt.
+/// Number of messages of a prompt at most.
 pub const MAX_MESSAGES: usize = 1_024;
 
-/// Begins and ends a mark. No template writes them.
+/// Begins and ends a mark. Templates do not contain it.
 const MARK_BEGIN: char = '\u{2}';
 const MARK_END: char = '\u{3}';
-/// White space beside a mark, which a template that trims its contents takes away. No template writes it.
+/// White space beside a mark, which a template that trims its contents removes. Templates do not
+/// contain it.
 const PAD: char = '\u{b}';
 
 /// A model's chat template.
 pub(super) struct Template {
     template: LlamaChatTemplate,
-    /// Bytes of the longest token.
+    /// Length in bytes of the longest token.
     longest: usize,
 }
 
 /// A part of a rendered prompt.
 enum Part<'a> {
-    /// Written by the template.
+    /// A text of the template.
     Template(&'a str),
-    /// What a message says.
+    /// The content of a message.
     Content(&'a str),
 }
 
 impl Template {
-    /// `own` where the options have one; else the model's; else `chatml`.
+    /// Chooses `own` if the options have one, otherwise the model's template, otherwise `chatml`.
     pub(super) fn new(model: &LlamaModel, own: Option<&str>) -> Result<Self, LoadError> {
         let template = match own {
             Some(own) => LlamaChatTemplate::new(own).map_err(|_| LoadError::Template)?,
@@ -63,8 +65,9 @@ impl Template {
         Ok(this)
     }
 
-    /// The tokens of a conversation, up to where the assistant begins to speak. Where there are surely more than `most`, they are not made and
-    /// the inner error is the least there can be.
+    /// Returns the tokens of a conversation, up to where the assistant's answer begins. If there
+    /// are certainly more than `most`, they are not computed and the inner error is a lower bound
+    /// of their number.
     pub(super) fn tokens(
         &self,
         model: &LlamaModel,
@@ -76,7 +79,8 @@ impl Template {
                 "it has to have 1 to {MAX_MESSAGES} messages"
             )));
         }
-        // Tokenizing takes time for every byte: what is surely too long is not begun.
+        // Tokenizing takes time for every byte, so a text that is certainly too long is not
+        // tokenized.
         let bytes = messages.iter().fold(0_usize, |bytes, message| {
             bytes.saturating_add(trim_end(trim_start(&message.content)).len())
         });
@@ -93,7 +97,7 @@ impl Template {
         Ok(Ok(tokens))
     }
 
-    /// The template with a mark for each content.
+    /// Renders the template with a mark for each content.
     fn render(&self, model: &LlamaModel, messages: &[ChatMessage]) -> Result<String, ModelError> {
         let message = |(index, message): (usize, &ChatMessage)| {
             let mark = format!("{PAD}{MARK_BEGIN}{index}{MARK_END}{PAD}");
@@ -111,7 +115,7 @@ impl Template {
     }
 }
 
-/// What the template wrote and what the messages say, in order.
+/// Splits the rendered template into its texts and the contents of messages, in order.
 fn parts<'a>(rendered: &'a str, messages: &'a [ChatMessage]) -> Result<Vec<Part<'a>>, ModelError> {
     let mut parts = Vec::with_capacity(2 * messages.len() + 1);
     let mut seen = vec![false; messages.len()];
@@ -122,7 +126,7 @@ fn parts<'a>(rendered: &'a str, messages: &'a [ChatMessage]) -> Result<Vec<Part<
         let index = index.parse::<usize>().map_err(|_| broken())?;
         let message = messages.get(index).ok_or_else(broken)?;
         seen[index] = true;
-        // The template trims where the padding is gone.
+        // If the padding is missing, the template trims.
         let (before, content) = match before.strip_suffix(PAD) {
             Some(before) => (before, message.content.as_str()),
             None => (before, trim_start(&message.content)),
@@ -142,7 +146,7 @@ fn parts<'a>(rendered: &'a str, messages: &'a [ChatMessage]) -> Result<Vec<Part<
     Ok(parts)
 }
 
-/// As C++'s `isspace`, which the templates trim by.
+/// Like C++'s `isspace`, which templates use for trimming.
 fn is_space(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }
@@ -157,7 +161,8 @@ fn trim_end(text: &str) -> &str {
 
 fn tokenize(model: &LlamaModel, parts: &[Part<'_>]) -> Vec<LlamaToken> {
     let vocab = model.vocab();
-    // Tokens that close and open messages: control tokens, and whatever else the template itself spells its marks with.
+    // Tokens that open and close messages: control tokens, and the other tokens with which the
+    // template spells its marks.
     let mut marks = Vec::new();
     for part in parts {
         if let Part::Template(text) = part {
@@ -171,7 +176,7 @@ fn tokenize(model: &LlamaModel, parts: &[Part<'_>]) -> Vec<LlamaToken> {
     }
     let is_mark =
         |token: &LlamaToken| vocab.is_control(*token) || vocab.is_eog(*token) || marks.contains(token);
-    // A vocabulary's own spelling of "unknown" is no text either.
+    // A vocabulary's spelling of the unknown token is not text either.
     let is_special =
         |token: &&LlamaToken| is_mark(token) || vocab.attr(**token).contains(LlamaTokenAttr::Unknown);
 
@@ -210,15 +215,16 @@ fn tokenize(model: &LlamaModel, parts: &[Part<'_>]) -> Vec<LlamaToken> {
     tokens
 }
 
-/// Tokenizes a text so that no token of it is a mark. A SentencePiece model merges letters to whatever its vocabulary has, marks included:
-/// such a text is cut in halves until none comes out.
+/// Tokenizes a text so that none of its tokens is a mark. A SentencePiece model merges characters
+/// to any token of its vocabulary, including marks; a text that contains one is halved until no
+/// mark results.
 fn plain<'a>(
     text: &'a str,
     tokenize: &dyn Fn(&'a str, &mut Vec<LlamaToken>),
     is_mark: &dyn Fn(&LlamaToken) -> bool,
     tokens: &mut Vec<LlamaToken>,
 ) {
-    // The halves that wait, last first.
+    // The halves that are still to be tokenized, last first.
     let mut waiting = vec![text];
     while let Some(text) = waiting.pop() {
         let before = tokens.len();
@@ -228,7 +234,7 @@ fn plain<'a>(
         }
         tokens.truncate(before);
         let middle = text.ceil_char_boundary(text.len().div_ceil(2).max(1));
-        // A single character that is a mark by itself is left out.
+        // A single character that is a mark by itself is dropped.
         if middle < text.len() {
             let (first, second) = text.split_at(middle);
             waiting.push(second);

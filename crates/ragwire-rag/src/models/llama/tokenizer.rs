@@ -14,7 +14,7 @@ use llama_cpp_2::vocab::LlamaVocab;
 const BYTES_PER_TOKEN: usize = 64;
 
 /// A text as tokens, with what stands around it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) tokens: Vec<LlamaToken>,
     /// Those of the text itself.

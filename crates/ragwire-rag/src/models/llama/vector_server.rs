@@ -1,8 +1,10 @@
-//! Requests of many texts, taken in turns: what a thread that computes vectors does with its time.
+//! Serves requests of many texts in turn on the thread that computes vectors.
 //!
-//! Each step fills one batch with a text of every request in turn, as long as there is room. So a question that comes while ten thousand
-//! passages are embedded waits for one batch and not for all of them; and a request that nobody waits for any more is given up with the
-//! texts that have not begun. What is computed for whom is in the request; what the vectors are good for, it does not know.
+//! Each step fills one batch with one text of every request in turn, as long as there is room. A
+//! question that arrives while ten thousand passages are embedded therefore waits for one batch and
+//! not for all of them. If the caller of a request no longer waits, its remaining texts are
+//! abandoned. A request says which result it needs; this module does not know what the vectors are
+//! used for.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,42 +22,43 @@ use super::sequences::{ComputeError, MAX_SEQUENCES, Sequences, Size};
 use super::tokenizer::{Tokenizer, Tokens};
 use crate::models::{ModelError, normalize};
 
-/// Requests that are in work at once. More wait in the line, where they cost nothing but themselves.
+/// Number of requests that are served at a time. Further requests wait in the queue, where they
+/// take only their own memory.
 const TOGETHER: usize = 16;
 
-/// Pairs that a model is tried with.
+/// Number of pairs with which a model is tested.
 const PROBES: usize = 4;
-/// Most tokens of a batch.
+/// Number of tokens of a batch at most.
 const MAX_BATCH_TOKENS: u32 = 65_536;
 
-/// The vectors of one text: one, or one for each token.
+/// The vectors of one text: a single one, or one for each token.
 pub(super) type Vectors = Vec<Vec<f32>>;
 
-/// What is wanted of each text of a request.
-#[derive(Debug, Clone)]
+/// The result that a request needs for each text.
+#[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// One vector, with these words before the text.
+    /// One vector for the text, with this prefix.
     Whole(String),
-    /// A vector for each token, with these words before the text.
+    /// A vector for each token of the text, with this prefix.
     Each(String),
     /// A score of the text against this query.
     Score(String),
 }
 
-/// Some texts and who waits for what becomes of them.
+/// Some texts, and the channel for their results.
 pub(super) struct Request {
     pub(super) wanted: Wanted,
     pub(super) texts: Vec<String>,
     pub(super) reply: oneshot::Sender<Result<Vec<Vectors>, ModelError>>,
 }
 
-/// A request in work.
+/// A request that is being served.
 struct Active {
     wanted: Wanted,
     texts: vec::IntoIter<String>,
-    /// The next text, where it found no room in the last batch.
+    /// The next text, if it did not fit in the last batch.
     next: Option<Tokens>,
-    /// What became of the texts so far. Batches are computed in order, so it is in order.
+    /// The results so far. Batches are computed in order, so the results are in order.
     done: Vec<Vectors>,
     bytes: usize,
     error: Option<ModelError>,
@@ -75,7 +78,7 @@ impl Active {
         }
     }
 
-    /// The next text as tokens, if there is one.
+    /// Tokenizes the next text, if there is one.
     fn next(&mut self, reading: &Reading<'_>) -> Option<Tokens> {
         let next = self.next.take();
         next.or_else(|| {
@@ -89,7 +92,7 @@ impl Active {
         })
     }
 
-    /// Keeps what became of the next text.
+    /// Adds the result of the next text.
     fn take(&mut self, vectors: Vectors, max_bytes: usize) {
         self.bytes += vectors
             .iter()
@@ -114,13 +117,13 @@ impl Active {
 
     fn end(self) {
         let result = self.error.map_or_else(|| Ok(self.done), Err);
-        // Where nobody waits any more, nobody is told.
+        // The caller may have dropped its future.
         let _ = self.reply.send(result);
     }
 }
 
-/// Which context a request takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The context that a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Pooled,
     Each,
@@ -135,12 +138,12 @@ impl Wanted {
     }
 }
 
-/// How texts become tokens.
+/// Converts texts to tokens.
 struct Reading<'m> {
     tokenizer: Tokenizer<'m>,
-    /// Most tokens of a text, with what stands around it.
+    /// Number of tokens of a text at most, including those that the tokenizer adds.
     limit: usize,
-    /// Most texts of a batch.
+    /// Number of texts of a batch at most.
     max_texts: usize,
 }
 
@@ -152,13 +155,13 @@ pub(super) struct VectorServer<'m> {
     size: Size,
     max_vector_bytes: usize,
     pooled: Sequences<'m>,
-    /// Made when first asked for: it costs memory, and not everybody asks.
+    /// Created on first use: it takes memory, and many callers never need it.
     each: Option<Sequences<'m>>,
     counts: Arc<Counts>,
 }
 
 impl<'m> VectorServer<'m> {
-    /// Makes the contexts for a model.
+    /// Creates the contexts of a model.
     pub(super) fn open(
         loaded: &'m Loaded,
         tokenizer: Tokenizer<'m>,
@@ -176,7 +179,7 @@ impl<'m> VectorServer<'m> {
         }
         let frame = tokenizer.text_frame().max(tokenizer.pair_frame());
         let limit = batching.max_text_tokens.min(model.n_ctx_train()) as usize;
-        // Two more: a token of a query, and one of a passage.
+        // Two more: one token of a query and one of a passage.
         if limit < frame + 2 {
             return Err(LoadError::Options(format!(
                 "a text needs at least {} tokens",
@@ -218,7 +221,7 @@ impl<'m> VectorServer<'m> {
         })
     }
 
-    /// Serves until nobody can send a request any more.
+    /// Serves until the channel of requests is closed.
     pub(super) fn serve(&mut self, mut requests: mpsc::Receiver<Request>) {
         let mut active = VecDeque::with_capacity(TOGETHER);
         loop {
@@ -242,7 +245,7 @@ impl<'m> VectorServer<'m> {
                     .for_each(|request| request.end_with(ModelError::Closed));
                 return;
             }
-            // Nobody waits for these any more.
+            // Drops requests whose callers no longer wait.
             active.retain(|request| !request.reply.is_closed());
             self.step(&mut active);
             for request in std::mem::take(&mut active) {
@@ -252,18 +255,18 @@ impl<'m> VectorServer<'m> {
                     active.push_back(request);
                 }
             }
-            // Whoever is first chooses the lane: so each has its turn.
+            // The first request selects the context, so each context has its turn.
             if !active.is_empty() {
                 active.rotate_left(1);
             }
         }
     }
 
-    /// The scores of [`PROBES`] pairs that are all the same, outside of any request.
+    /// Returns the scores of [`PROBES`] identical pairs, independent of any request.
     pub(super) fn probe(&mut self) -> Result<Vec<f32>, ComputeError> {
         let pair = self.reading.tokenizer.pair("a", "a", self.reading.limit);
         self.pooled.clear();
-        // There is room for as many: see `open`.
+        // That many pairs fit: see `open`.
         while self.pooled.len() < PROBES && self.pooled.add(&pair.tokens) {}
         self.pooled.compute()?;
         (0..self.pooled.len())
@@ -271,7 +274,7 @@ impl<'m> VectorServer<'m> {
             .collect()
     }
 
-    /// One batch.
+    /// Computes one batch.
     fn step(&mut self, active: &mut VecDeque<Active>) {
         let Some(first) = active.front_mut() else { return };
         let lane = first.wanted.lane();
@@ -306,7 +309,7 @@ impl<'m> VectorServer<'m> {
     }
 }
 
-/// The context for vectors of tokens, beside the first one.
+/// Creates the context for vectors of tokens, in addition to the first one.
 fn open_each<'a, 'm>(
     each: &'a mut Option<Sequences<'m>>,
     backend: &LlamaBackend,
@@ -320,13 +323,14 @@ fn open_each<'a, 'm>(
     each.as_mut().ok_or(LoadError::Context)
 }
 
-/// A text in a batch.
+/// The position of a text in a batch.
 struct Placed {
     request: usize,
     tokens: Tokens,
 }
 
-/// Fills an empty batch with a text of each request in turn, until nobody's next one has room.
+/// Fills an empty batch with a text of each request in turn, until no request has a next text that
+/// fits.
 fn fill(
     sequences: &mut Sequences<'_>,
     reading: &Reading<'_>,

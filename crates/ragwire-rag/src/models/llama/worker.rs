@@ -1,7 +1,8 @@
-//! A plain thread that owns a model, and the bounded way to it.
+//! A plain thread that owns a model, and its bounded queue of jobs.
 //!
-//! A context of llama.cpp borrows its model, may not be shared, and blocks for as long as it computes: so all of it lives on the stack of
-//! one thread, and whoever wants something sends a job. What a job is, this file does not know, nor llama.cpp.
+//! A context of llama.cpp borrows its model, must not be shared, and blocks while it computes.
+//! Therefore everything is on the stack of one thread, and callers send jobs to it. This module
+//! knows neither the jobs nor llama.cpp.
 
 use std::fmt;
 use std::io;
@@ -13,15 +14,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::backend::LoadError;
 use crate::models::ModelError;
 
-/// Stack of a model's thread. Some of llama.cpp's tokenizers split long words by `std::regex`, which recurses once for each character; what
-/// is not used costs address space only.
+/// Stack of a model's thread. Some of llama.cpp's tokenizers split long words with `std::regex`,
+/// which recurses once per character. Unused stack takes only address space.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
-/// The way to a model's thread. Dropping it ends the thread once its step is done, and does not wait for that: the caller may be a task.
+/// The handle of a model's thread. Dropping it ends the thread after its current step and does not
+/// wait, because the caller may be an asynchronous task.
 pub(super) struct Worker<J> {
-    /// None once it is shut down.
+    /// `None` once the worker is shut down.
     jobs: Mutex<Option<mpsc::Sender<J>>>,
-    /// Closed when the thread has ended.
+    /// Closes when the thread has ended.
     ended: watch::Receiver<()>,
 }
 
@@ -31,31 +33,35 @@ impl<J> fmt::Debug for Worker<J> {
     }
 }
 
-/// Tells that a model is loaded.
+/// Reports that a model is loaded.
 pub(super) struct Opening<T, E> {
-    told: Option<oneshot::Sender<Result<T, E>>>,
+    result_sender: Option<oneshot::Sender<Result<T, E>>>,
 }
 
 impl<T, E> Opening<T, E> {
-    /// From now on the thread serves, and the one who started it goes on with `about`.
+    /// Reports that the thread serves from now on; `start` returns `about`.
     pub(super) fn tell(&mut self, about: T) {
         self.send(Ok(about));
     }
 
     fn send(&mut self, result: Result<T, E>) {
-        // Where nobody waits any more, the channel of jobs is closed as well, and the thread ends by that.
-        let _ = self.told.take().map(|told| told.send(result));
+        // If the caller no longer waits, the channel of jobs is closed as well, which ends the
+        // thread.
+        let _ = self
+            .result_sender
+            .take()
+            .map(|result_sender| result_sender.send(result));
     }
 }
 
-/// Why there is no thread.
+/// Why the thread could not be started.
 #[derive(Debug)]
 pub(super) enum StartError<E> {
-    /// The system gave none.
+    /// The operating system did not start a thread.
     Thread(io::Error),
-    /// It panicked before it served.
+    /// The thread panicked before it served.
     Panicked,
-    /// It could not open what it is to serve.
+    /// The thread could not open its model.
     Open(E),
 }
 
@@ -69,23 +75,26 @@ impl From<StartError<Self>> for LoadError {
     }
 }
 
-/// The model's thread panicked. It serves nobody any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+/// The model's thread panicked and serves no more jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the model's thread panicked")]
-pub(super) struct Gone;
+pub(super) struct ThreadPanicked;
 
-impl From<Gone> for ModelError {
-    fn from(gone: Gone) -> Self {
-        Self::Failed(Box::new(gone))
+impl From<ThreadPanicked> for ModelError {
+    fn from(error: ThreadPanicked) -> Self {
+        Self::Failed(Box::new(error))
     }
 }
 
 impl<J: Send + 'static> Worker<J> {
-    /// Starts the thread `name` with room for `waiting` jobs, and waits until `body` has [told](Opening::tell) that it serves. An error
-    /// before that is the error of this call. `body` ends when there can be no more jobs, which is when the worker is dropped or shut down.
+    /// Starts the thread `name` with a queue of `waiting` jobs, and waits until `body` has
+    /// [reported](Opening::tell) that it serves. Returns the error of `body` if it fails before
+    /// that. `body` must end when the channel of jobs closes, which happens when the worker is
+    /// dropped or shut down.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the thread without a way to it, so it ends once it serves.
+    ///
+    /// Dropping the future closes the channel of jobs, so the thread ends once it serves.
     pub(super) async fn start<T, E>(
         name: &str,
         waiting: usize,
@@ -96,15 +105,17 @@ impl<J: Send + 'static> Worker<J> {
         E: Send + 'static,
     {
         let (jobs, receiver) = mpsc::channel(waiting.clamp(1, tokio::sync::Semaphore::MAX_PERMITS));
-        let (told, opened) = oneshot::channel();
+        let (result_sender, opened) = oneshot::channel();
         let (ending, ended) = watch::channel(());
         thread::Builder::new()
             .name(name.to_owned())
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                // Dropped after all that `body` holds, and also where it panics.
+                // Dropped after everything that `body` owns, also after a panic.
                 let _ending = ending;
-                let mut opening = Opening { told: Some(told) };
+                let mut opening = Opening {
+                    result_sender: Some(result_sender),
+                };
                 if let Err(error) = body(&mut opening, receiver) {
                     opening.send(Err(error));
                 }
@@ -118,26 +129,30 @@ impl<J: Send + 'static> Worker<J> {
         Ok((Self { jobs, ended }, about))
     }
 
-    /// Puts a job in line. It never blocks.
+    /// Adds a job to the queue. Never blocks.
     ///
     /// # Errors
-    /// [`ModelError::Busy`] where the line is full, [`ModelError::Closed`] where it is shut down, [`ModelError::Failed`] where the thread
-    /// panicked.
+    ///
+    /// [`ModelError::Busy`] if the queue is full, [`ModelError::Closed`] if the worker is shut
+    /// down, [`ModelError::Failed`] if the thread panicked.
     pub(super) fn submit(&self, job: J) -> Result<(), ModelError> {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = jobs.as_ref().ok_or(ModelError::Closed)?;
         jobs.try_send(job).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => ModelError::Busy,
-            mpsc::error::TrySendError::Closed(_) => Gone.into(),
+            mpsc::error::TrySendError::Closed(_) => ThreadPanicked.into(),
         })
     }
 
-    /// Puts the job in line that `job` makes of a way back, and waits for its answer.
+    /// Adds the job that `job` creates from a reply channel to the queue, and waits for the reply.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the way back, by which the thread sees that nobody wants the answer.
+    ///
+    /// Dropping the future closes the reply channel, so the thread sees that the answer is no
+    /// longer needed.
     ///
     /// # Errors
+    ///
     /// Those of [`submit`](Self::submit) and of the job.
     pub(super) async fn ask<R>(
         &self,
@@ -145,13 +160,15 @@ impl<J: Send + 'static> Worker<J> {
     ) -> Result<R, ModelError> {
         let (reply, answer) = oneshot::channel();
         self.submit(job(reply))?;
-        answer.await.unwrap_or(Err(Gone.into()))
+        answer.await.unwrap_or(Err(ThreadPanicked.into()))
     }
 
-    /// Takes no more jobs, and waits until the thread has ended. Whoever waits for an answer is told by the thread.
+    /// Accepts no more jobs, and waits until the thread has ended. The thread fails the jobs that
+    /// are still waiting.
     ///
     /// # Cancel safety
-    /// Dropping the future does not undo the end.
+    ///
+    /// Dropping the future does not undo the shutdown.
     pub(super) async fn shutdown(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         let mut ended = self.ended.clone();
@@ -210,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_for_all_who_wait_and_for_all_who_come() {
+    async fn a_panic_fails_all_waiting_and_later_jobs() {
         let (go, gate) = once::channel::<()>();
         let worker = start(2, move |_, _reply| {
             gate.recv().unwrap();
@@ -229,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_line_refuses() {
+    async fn a_full_queue_rejects_a_job() {
         let (go, gate) = once::channel::<()>();
         let (taken, begun) = once::channel();
         let worker = start(1, move |number, reply| {

@@ -223,7 +223,7 @@ impl Client {
 }
 
 /// A point in time until which something is awaited, and how a timeout is reported.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     at: Instant,
     wait: Wait,

@@ -16,7 +16,7 @@ const PROBE: &str = "dimensions";
 const MAX_DIMENSIONS: usize = 32_768;
 
 /// What an embedding model expects of its texts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddingOptions {
     /// Prefix of queries; E5 expects `query: `. Default: empty.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::models::ModelError;
 
 /// What a timeout was waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
     /// The first event of the answer, [`UpstreamTimeouts::first`](super::UpstreamTimeouts::first).
@@ -181,7 +181,7 @@ impl UpstreamError {
 }
 
 /// The size of a request, for a server that does not report it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct RequestSize {
     /// Estimated.
     pub(super) prompt_tokens: u32,

@@ -102,7 +102,7 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Upstream {
     shared: Arc<Shared>,
 }

@@ -15,7 +15,7 @@ use super::retry::Retry;
 /// The request fields that a server supports in addition to the common ones. Servers reject or
 /// ignore unknown fields, so nothing is sent on a guess: what a dialect has no field for is
 /// [`Unsupported`](crate::models::ModelError::Unsupported).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {
     /// The fields of every server with this protocol, including Ollama, TGI, SGLang, LM Studio and
@@ -38,7 +38,7 @@ pub enum Dialect {
 }
 
 /// Limits on what is sent to a server and read from it, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamLimits {
     /// Largest body of a request. Default: 16 MiB, a million tokens of escaped text.
@@ -66,7 +66,7 @@ impl Default for UpstreamLimits {
 }
 
 /// How long to wait for a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpstreamTimeouts {
     /// One attempt to connect. A timeout counts as unreachable and is retried. Default: 5 seconds;
@@ -95,7 +95,7 @@ impl Default for UpstreamTimeouts {
 }
 
 /// Where a server is, and how requests are made.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct UpstreamOptions {
     pub(super) base: Base,
     pub(super) model: String,
@@ -214,7 +214,7 @@ impl UpstreamOptions {
 }
 
 /// The address of the routes, without a trailing slash.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Base(String);
 
 impl Base {

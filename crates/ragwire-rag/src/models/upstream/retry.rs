@@ -11,7 +11,7 @@ use super::error::UpstreamError;
 /// How often a request is made, and the pauses between attempts. Requests are repeated only before
 /// the first text and only after transient errors: a failed attempt to connect, a broken
 /// connection, 408, 429, 500, 502, 503 and 504.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retry {
     /// Number of attempts in total; 1 disables retries. Default: 3, since transient errors have

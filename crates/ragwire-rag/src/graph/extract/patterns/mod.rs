@@ -41,7 +41,7 @@ const NESTED: f32 = 0.5;
 const BY_PRONOUN: f32 = 0.75;
 
 /// Finds triples by patterns. Cheap to clone; it needs only the text.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Patterns {
     tables: Arc<Tables>,
 }

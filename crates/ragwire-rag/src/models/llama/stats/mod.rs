@@ -10,7 +10,7 @@ use metrics::{counter, gauge, histogram};
 use crate::models::{FinishReason, Finished};
 
 /// What an engine has done and does. Taken after each step, and whenever something begins or ends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LlamaStats {
     /// Batches decoded.
@@ -44,7 +44,7 @@ pub struct LlamaStats {
 }
 
 /// One batch that was decoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
     /// Counted from 1.
@@ -70,7 +70,7 @@ impl Debug for Observer {
 }
 
 /// Where the engine's thread writes and its handles read.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<LlamaStats>>);
 
 impl Board {
