@@ -1,5 +1,5 @@
-//! What every journal has to do, in memory or on a server: the tests of both run it. Turns with everything that a wire has to remember,
-//! and a journal against a plain vector.
+//! Shared by the tests of the journal in memory and on a server: turns that exercise all state of a wire,
+//! and the comparison of a journal with a plain vector.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 mod model;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 pub(crate) use model::{acts, check};
 
-/// Every wire.
+/// Returns every wire.
 pub(crate) fn wires() -> Vec<Box<dyn Wire>> {
     let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
     vec![
@@ -44,7 +44,7 @@ pub(crate) async fn bytes(turn: Turn, wire: &impl Wire) -> Vec<u8> {
     turn.stream(wire).collect::<Vec<_>>().await.concat()
 }
 
-/// All frames of a turn, as the lossless wire says them.
+/// Reads all frames of a turn through the lossless wire.
 pub(crate) async fn frames(turn: Turn) -> Vec<Frame> {
     let mut decoder = Ndjson::default().decoder();
     decoder.feed(&bytes(turn, &Ndjson::default()).await);
@@ -53,7 +53,7 @@ pub(crate) async fn frames(turn: Turn) -> Vec<Frame> {
     frames
 }
 
-/// What an encoder that nobody disturbs makes of `frames`, and where each of them begins.
+/// Encodes `frames` with one encoder. Also returns the offset at which each of them begins.
 pub(crate) fn encoded(wire: &impl Wire, frames: &[Frame]) -> (Vec<u8>, Vec<usize>) {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     let mut places = vec![0];
@@ -76,7 +76,7 @@ pub(crate) enum Ends {
     Stopped,
 }
 
-/// Turns with everything that gives a wire something to remember: parts that are open, events that wait for the end.
+/// Returns turns that exercise all state of a wire: open parts, and events that wait for the end.
 pub(crate) fn turns() -> Vec<(Vec<Item<'static>>, Ends)> {
     let search = || Item::from(Event::from(Search::new("bm25").query("why?")));
     let own = || {
@@ -151,7 +151,7 @@ pub(crate) fn end(sink: &Sink, ends: Ends) {
     }
 }
 
-/// Runs a reader by itself.
+/// Runs a reader in its own task.
 pub(crate) fn spawn<T: Send + 'static>(
     reader: impl Future<Output = T> + Send + 'static,
 ) -> tokio::task::JoinHandle<T> {

@@ -1,4 +1,5 @@
-//! A journal against a plain vector that forgets nothing: what is resumed anywhere is the exact rest of the vector, or it is said why not.
+//! A journal compared with a plain vector that drops nothing: on any host, a resumed turn is the exact rest
+//! of the vector, or its reader gets an error.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use super::{frames, spawn};
 pub(crate) enum Act {
     Text(String),
     Event(String),
-    /// A reader comes, for the frame of this index and on, and reads to the end.
+    /// A reader resumes at this index and reads to the end.
     Read(u64),
 }
 
-/// A turn: what happens to it, and whether somebody stops it in the end.
+/// Generates what happens to a turn, and whether it is stopped at the end.
 pub(crate) fn acts() -> impl Strategy<Value = (Vec<Act>, bool)> {
     let act = prop_oneof![
         3 => "[a-z\u{e9}\n]{1,60}".prop_map(Act::Text),
@@ -29,11 +30,12 @@ pub(crate) fn acts() -> impl Strategy<Value = (Vec<Act>, bool)> {
     (vec(act, 0..24), any::<bool>())
 }
 
-/// Who reads, from where, and what it got.
+/// A reader, which returns the frames that it has got.
 type Reader = tokio::task::JoinHandle<Vec<Frame>>;
 
-/// Plays `acts` on a turn of `writer` and checks every reader of `readers`, the writer's own host among them, against the vector. The limit
-/// of a turn may be so small that the head goes; all hosts must agree where it begins.
+/// Plays `acts` on a turn of `writer` and compares every reader of `readers`, which include the writer's own
+/// host, with the vector. The limit of a turn may be so small that its head is dropped; all hosts must
+/// agree on the first stored frame.
 pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopped): (Vec<Act>, bool)) {
     let (sink, turn) = Turn::builder()
         .journal(writer)
@@ -69,10 +71,10 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
                             assert!(from <= next);
                             reads.push((from, spawn(frames(turn))));
                         }
-                        Err(ResumeError::Ahead { next: told }) => {
-                            assert_eq!((told, from > next), (next, true))
+                        Err(ResumeError::Ahead { next: reported }) => {
+                            assert_eq!((reported, from > next), (next, true))
                         }
-                        // Not even what the frames before came to: that would take too much of so little.
+                        // There is no snapshot either if it would take too much of so small a limit.
                         Err(ResumeError::Gone { base }) => assert!(from < base && base <= next),
                         Err(other) => panic!("{other}"),
                     }
@@ -88,14 +90,14 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
     // The end is a frame as well.
     arrives(readers, id, sent.len() as u64 + 1).await;
     let base = base(readers, id).await;
-    // From the first frame that is kept on there is the whole rest on every host, the same end among it.
-    let mut told = None;
+    // From the first stored frame on, every host has all frames and the same end.
+    let mut common_end = None;
     for journal in readers {
         let rest = frames(journal.resume(id, "alice", base).await.unwrap()).await;
         let (end, before) = rest.split_last().unwrap();
         let expected = sent.get(base as usize..).unwrap_or_default();
         assert_eq!(plain(before), plain(expected));
-        assert_eq!(told.get_or_insert_with(|| end.clone()), end);
+        assert_eq!(common_end.get_or_insert_with(|| end.clone()), end);
         let next = sent.len() as u64 + 1;
         assert!(journal.resume(id, "alice", next).await.unwrap().is_empty());
         assert_eq!(
@@ -103,7 +105,7 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
             ResumeError::Ahead { next }
         );
     }
-    let end = told.unwrap();
+    let end = common_end.unwrap();
     drop(turn);
     for (from, read) in reads {
         let read = read.await.unwrap();
@@ -112,20 +114,23 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
         if *last == end {
             assert_eq!(next, sent.len() as u64);
         } else {
-            // It was too slow for what is kept: no hole, and it is told so.
+            // The reader was too slow for the limit: its stream fails without a gap.
             let Frame::End(end) = last else { panic!("{last:?}") };
             assert_eq!(end.status.as_str(), "failed", "{end:?}");
         }
     }
 }
 
-/// Whether the frames that a reader got from the index `from` on, without its end, are those that were sent, or a snapshot of all before a
-/// later one. Gives the index behind them.
+/// Asserts that the frames that a reader got from the index `from` on, without its end, are those that were
+/// sent, or a snapshot of all frames before a later one. Returns the index after them.
 fn follow(sent: &[Frame], from: u64, read: &[Frame]) -> u64 {
     let mut next = from;
     for frame in read {
         if let Frame::Snapshot(snapshot) = frame {
-            assert!(next <= snapshot.frames, "it goes back");
+            assert!(
+                next <= snapshot.frames,
+                "the snapshot ends before the reader's last frame"
+            );
             next = snapshot.frames;
             assert_eq!(**snapshot, replaced(&sent[..next as usize], snapshot));
         } else {
@@ -139,9 +144,9 @@ fn follow(sent: &[Frame], from: u64, read: &[Frame]) -> u64 {
     next
 }
 
-/// What the first frames of a turn come to: all text, and the newest of its events, which have one name; those before it are counted. The
-/// moment at which it was sent is taken over.
-fn replaced(sent: &[Frame], told: &Snapshot) -> Snapshot {
+/// Computes the snapshot of the first frames of a turn: all text, and the newest of its events, which have
+/// one name; the events before it are counted. The timestamp is copied from `received`.
+fn replaced(sent: &[Frame], received: &Snapshot) -> Snapshot {
     let text = sent.iter().filter_map(|frame| match frame {
         Frame::Text(text) => Some(text.as_str()),
         _ => None,
@@ -151,7 +156,7 @@ fn replaced(sent: &[Frame], told: &Snapshot) -> Snapshot {
         _ => None,
     });
     let newest = events.next();
-    let timestamp = told.events.first().and_then(|(_, timestamp)| *timestamp);
+    let timestamp = received.events.first().and_then(|(_, timestamp)| *timestamp);
     Snapshot::new(sent.len() as u64)
         .events(newest.map(|event| (event, timestamp)).into_iter().collect())
         .text(text.collect::<String>())
@@ -180,7 +185,7 @@ async fn arrives(readers: &[Journal], id: TurnId, next: u64) {
     }
 }
 
-/// The first frame that is kept, as every host says it.
+/// Returns the index of the first stored frame, on which all hosts must agree.
 async fn base(readers: &[Journal], id: TurnId) -> u64 {
     let mut bases = Vec::new();
     for journal in readers {
@@ -198,7 +203,7 @@ async fn base(readers: &[Journal], id: TurnId) -> u64 {
     bases[0]
 }
 
-/// Frames as JSON says them, without the moment at which an event was sent.
+/// Returns the frames without the timestamps of their events.
 fn plain(frames: &[Frame]) -> Vec<Frame> {
     let plain = |frame: &Frame| match frame {
         Frame::Event { event, .. } => Frame::Event {

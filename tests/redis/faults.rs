@@ -1,4 +1,4 @@
-//! Hosts that die or come back too late, and a server that forgets.
+//! Hosts that die or resume too late, and a server that loses data.
 
 use std::sync::mpsc;
 
@@ -16,7 +16,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-/// Options that notice a dead host soon.
+/// Opens a journal that soon notices a dead host.
 async fn hasty(server: &Server) -> Journal {
     let options = server.options().connect_timeout(Duration::from_millis(100));
     Journal::redis(options, ragwire::turn::JournalLimits::default())
@@ -24,7 +24,8 @@ async fn hasty(server: &Server) -> Journal {
         .unwrap()
 }
 
-/// The producer's whole runtime goes away without an end: readers elsewhere are told so once, all of them the same.
+/// The producer's whole runtime is dropped without an end: all readers on other hosts get the same end,
+/// once.
 #[tokio::test]
 async fn a_dead_host_is_noticed() {
     within(async {
@@ -36,7 +37,7 @@ async fn a_dead_host_is_noticed() {
                 let here = Journal::redis(url, ragwire::turn::JournalLimits::default())
                     .await
                     .unwrap();
-                let (sink, turn, id) = begun(kept(&here)).await;
+                let (sink, turn, id) = begun(journaled(&here)).await;
                 send(&here, &sink, id, 0, "a").await;
                 (sink, here, id, turn)
             })
@@ -49,15 +50,18 @@ async fn a_dead_host_is_noticed() {
             resume(&third, id, 0).await,
         ];
         tokio::task::spawn_blocking(move || drop(dying)).await.unwrap();
-        // Here the recorder itself could still say so, though not to the server.
-        assert_eq!(told(&frames(local).await), (vec!["a"], "chat_failed".to_owned()));
+        // On this host the recorder still ends the turn, but cannot send the end to the server.
+        assert_eq!(
+            texts_and_end(&frames(local).await),
+            (vec!["a"], "chat_failed".to_owned())
+        );
         let mut all = Vec::new();
         for turn in readers {
             all.push(frames(turn).await);
         }
-        assert_eq!(told(&all[0]), (vec!["a"], "interrupted".to_owned()));
+        assert_eq!(texts_and_end(&all[0]), (vec!["a"], "interrupted".to_owned()));
         assert!(all.iter().all(|frames| *frames == all[0]), "{all:?}");
-        // It is a frame like any other: who comes later is told the same.
+        // The end is a frame like any other: a later reader gets the same one.
         let late = hasty(&server).await;
         assert_eq!(frames(resume(&late, id, 0).await).await, all[0]);
         assert!(resume(&late, id, 2).await.is_empty());
@@ -69,7 +73,7 @@ async fn a_dead_host_is_noticed() {
     .await;
 }
 
-/// A turn of a dead host that nobody reads is over for whoever would stop it.
+/// Stopping a turn of a dead host ends the turn, even if it has no readers.
 #[tokio::test]
 async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
     within(async {
@@ -81,7 +85,7 @@ async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
                 let here = Journal::redis(options, ragwire::turn::JournalLimits::default())
                     .await
                     .unwrap();
-                let (sink, turn, id) = begun(kept(&here)).await;
+                let (sink, turn, id) = begun(journaled(&here)).await;
                 send(&here, &sink, id, 0, "a").await;
                 std::mem::forget((sink, turn, here));
                 id
@@ -92,18 +96,19 @@ async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
         let there = hasty(&server).await;
         assert_eq!(there.stop(id, "alice").await, Ok(false));
         let read = frames(resume(&there, id, 0).await).await;
-        assert_eq!(told(&read), (vec!["a"], "interrupted".to_owned()));
+        assert_eq!(texts_and_end(&read), (vec!["a"], "interrupted".to_owned()));
     })
     .await;
 }
 
-/// A host that stood still for longer than its lease: what it sends then is refused, and its own readers are told.
+/// A host was suspended for longer than its lease: the server refuses what it sends then, and its own
+/// readers fail.
 #[tokio::test]
-async fn a_host_that_comes_back_too_late_is_refused() {
+async fn a_host_that_resumes_too_late_is_refused() {
     within(async {
         let server = Server::new();
         let options = server.options().connect_timeout(Duration::from_millis(100));
-        let (named, name) = mpsc::channel();
+        let (id_sender, id_receiver) = mpsc::channel();
         let (wake, sleep) = mpsc::channel::<()>();
         let zombie = std::thread::spawn(move || {
             let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -111,10 +116,10 @@ async fn a_host_that_comes_back_too_late_is_refused() {
                 let here = Journal::redis(options, ragwire::turn::JournalLimits::default())
                     .await
                     .unwrap();
-                let (sink, turn, id) = begun(kept(&here)).await;
+                let (sink, turn, id) = begun(journaled(&here)).await;
                 send(&here, &sink, id, 0, "a").await;
-                named.send(id).unwrap();
-                // The whole host stands still.
+                id_sender.send(id).unwrap();
+                // Blocks the whole host.
                 sleep.recv().unwrap();
                 sink.send("b").await.unwrap();
                 let read = frames(turn).await;
@@ -122,28 +127,28 @@ async fn a_host_that_comes_back_too_late_is_refused() {
                 read
             })
         });
-        let id = tokio::task::spawn_blocking(move || name.recv().unwrap())
+        let id = tokio::task::spawn_blocking(move || id_receiver.recv().unwrap())
             .await
             .unwrap();
         let there = hasty(&server).await;
         let read = frames(resume(&there, id, 0).await).await;
-        assert_eq!(told(&read), (vec!["a"], "interrupted".to_owned()));
+        assert_eq!(texts_and_end(&read), (vec!["a"], "interrupted".to_owned()));
         wake.send(()).unwrap();
         let zombie = tokio::task::spawn_blocking(move || zombie.join().unwrap())
             .await
             .unwrap();
-        assert_eq!(told(&zombie), (vec!["a"], "lost".to_owned()));
+        assert_eq!(texts_and_end(&zombie), (vec!["a"], "lost".to_owned()));
         assert_eq!(frames(resume(&there, id, 0).await).await, read);
         assert_eq!(server.ask(&["XLEN", &format!("ragwire:{{{id}}}:frames")]), ["2"]);
     })
     .await;
 }
 
-/// What the server forgets is noticed at once by the producer, and within a lease by readers.
+/// If the server loses data, the producer notices it at once, and readers within a lease.
 #[tokio::test]
-async fn a_server_that_forgets_fails_the_turn() {
+async fn a_server_that_loses_data_fails_the_turn() {
     within(async {
-        for (forget, elsewhere) in [
+        for (command, elsewhere) in [
             ("FLUSHALL", "unknown_turn"),
             ("DEL turn", "unknown_turn"),
             ("DEL frames", "lost"),
@@ -154,28 +159,28 @@ async fn a_server_that_forgets_fails_the_turn() {
                 server.journal().await,
                 server.journal().await,
             );
-            let (sink, turn, id) = begun(kept(&here)).await;
+            let (sink, turn, id) = begun(journaled(&here)).await;
             send(&there, &sink, id, 0, "a").await;
             send(&there, &sink, id, 1, "b").await;
             let reader = resume(&there, id, 0).await;
-            match forget.split_once(' ') {
-                None => server.ask(&[forget]),
-                Some((del, what)) => server.ask(&[del, &format!("ragwire:{{{id}}}:{what}")]),
+            match command.split_once(' ') {
+                None => server.ask(&[command]),
+                Some((del, key)) => server.ask(&[del, &format!("ragwire:{{{id}}}:{key}")]),
             };
             // The producer has to send or to refresh its lease.
             let lost = (vec!["a", "b"], "lost".to_owned());
-            assert_eq!(told(&frames(turn).await), lost, "{forget}");
-            assert_eq!(told(&frames(reader).await), lost, "{forget}");
+            assert_eq!(texts_and_end(&frames(turn).await), lost, "{command}");
+            assert_eq!(texts_and_end(&frames(reader).await), lost, "{command}");
             assert!(sink.send("c").await.is_err());
-            // Whoever comes now gets no empty success, and no stream with a hole.
+            // A new reader gets neither an empty success nor a stream with a gap.
             assert_eq!(
                 late.resume(id, "alice", 1).await.unwrap_err().code(),
                 elsewhere,
-                "{forget}"
+                "{command}"
             );
             match late.resume(id, "alice", 0).await {
-                Ok(turn) => assert_eq!(told(&frames(turn).await), (vec![], "lost".to_owned())),
-                Err(error) => assert_eq!(error.code(), elsewhere, "{forget}"),
+                Ok(turn) => assert_eq!(texts_and_end(&frames(turn).await), (vec![], "lost".to_owned())),
+                Err(error) => assert_eq!(error.code(), elsewhere, "{command}"),
             }
             assert_eq!(here.stop(id, "alice").await, Ok(false));
         }
@@ -183,13 +188,14 @@ async fn a_server_that_forgets_fails_the_turn() {
     .await;
 }
 
-/// The server is away for less than it may be, and for longer than a lease: nothing but a delay.
+/// If the server is away for longer than a lease, but not longer than the limit, the turn is only
+/// delayed.
 #[tokio::test]
-async fn a_connection_that_breaks_is_a_delay() {
+async fn a_broken_connection_only_delays_the_turn() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
-        let (sink, turn, id) = begun(kept(&here)).await;
+        let (sink, turn, id) = begun(journaled(&here)).await;
         let reader = spawn(frames(resume(&there, id, 0).await));
         let live = spawn(frames(turn));
         for at in 0..30 {
@@ -204,7 +210,7 @@ async fn a_connection_that_breaks_is_a_delay() {
         }
         sink.finish(Metadata::default()).unwrap();
         let live = live.await.unwrap();
-        let (texts, end) = told(&live);
+        let (texts, end) = texts_and_end(&live);
         let expected: String = (0..30).map(|at| format!("{at};")).collect();
         assert_eq!((texts.concat(), &*end), (expected, "completed"));
         assert_eq!(reader.await.unwrap(), live);

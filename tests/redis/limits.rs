@@ -1,4 +1,4 @@
-//! What is kept, for how long, and what is left when nobody is there any more.
+//! What is stored, for how long, and what is left after the last journal is dropped.
 
 use futures_util::StreamExt;
 use ragwire::turn::{JournalLimits, ResumeError};
@@ -24,7 +24,7 @@ async fn every_key_expires() {
             }
             assert!(keys.len() >= expected, "{keys:?}");
         };
-        let (sink, turn, id) = begun(kept(&here).lane("c")).await;
+        let (sink, turn, id) = begun(journaled(&here).lane("c")).await;
         check(3);
         send(&there, &sink, id, 0, "a").await;
         let reader = resume(&there, id, 0).await;
@@ -33,8 +33,8 @@ async fn every_key_expires() {
         assert_eq!(there.stop(id, "alice").await, Ok(true));
         check(6);
         drop((turn, reader));
-        // A turn that nobody ends, and one of a host that is gone.
-        let (_sink, _turn, _) = begun(kept(&here)).await;
+        // A turn that has not ended, and one of a dropped host.
+        let (_sink, _turn, _) = begun(journaled(&here)).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         check(1);
         for journal in [&here, &there] {
@@ -48,24 +48,24 @@ async fn every_key_expires() {
     .await;
 }
 
-/// A turn that is silent for longer than a lease is not given up.
+/// A turn that is silent for longer than a lease continues.
 #[tokio::test]
 async fn a_silent_turn_keeps_its_lease() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
-        let (sink, turn, id) = begun(kept(&here)).await;
+        let (sink, turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "a").await;
         let reader = spawn(frames(resume(&there, id, 0).await));
         tokio::time::sleep(Duration::from_secs(3)).await;
         sink.send("b").await.unwrap();
         sink.finish(Metadata::default()).unwrap();
         assert_eq!(
-            told(&frames(turn).await),
+            texts_and_end(&frames(turn).await),
             (vec!["a", "b"], "completed".to_owned())
         );
         assert_eq!(
-            told(&reader.await.unwrap()),
+            texts_and_end(&reader.await.unwrap()),
             (vec!["a", "b"], "completed".to_owned())
         );
     })
@@ -73,7 +73,7 @@ async fn a_silent_turn_keeps_its_lease() {
 }
 
 #[tokio::test]
-async fn what_is_dropped_is_dropped_on_every_host() {
+async fn frames_are_dropped_on_every_host() {
     within(async {
         let server = Server::new();
         let limits = JournalLimits::default().max_turn_bytes(1_000);
@@ -82,7 +82,7 @@ async fn what_is_dropped_is_dropped_on_every_host() {
             server.journal_within(limits).await,
             server.journal_within(limits).await,
         );
-        let (sink, _turn, id) = begun(kept(&here)).await;
+        let (sink, _turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "first").await;
         let mut slow = resume(&there, id, 0).await.stream(&Ndjson::default());
         let mut decoder = Ndjson::default().decoder();
@@ -90,7 +90,7 @@ async fn what_is_dropped_is_dropped_on_every_host() {
         for at in 1..20 {
             send(&there, &sink, id, at, &"x".repeat(100)).await;
         }
-        // 64 bytes and its text a frame: the last six.
+        // A frame takes 64 bytes and its text, so the last six are stored.
         let gone = ResumeError::Gone { base: 14 };
         for journal in [&here, &there, &late] {
             assert_eq!(journal.resume(id, "alice", 0).await.unwrap_err(), gone);
@@ -99,27 +99,27 @@ async fn what_is_dropped_is_dropped_on_every_host() {
         assert_eq!(server.ask(&["XLEN", &format!("ragwire:{{{id}}}:frames")]), ["6"]);
         decoder.feed(&slow.collect::<Vec<_>>().await.concat());
         let read: Vec<Frame> = decoder.map(Result::unwrap).collect();
-        assert_eq!(told(&read), (vec!["first"], "gone".to_owned()));
+        assert_eq!(texts_and_end(&read), (vec!["first"], "gone".to_owned()));
         sink.finish(Metadata::default()).unwrap();
-        // The end takes its room as well.
+        // The end takes bytes as well.
         while late.resume(id, "alice", 21).await.is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let rest = frames(resume(&late, id, 17).await).await;
         let x = "x".repeat(100);
-        assert_eq!(told(&rest), (vec![&*x; 3], "completed".to_owned()));
+        assert_eq!(texts_and_end(&rest), (vec![&*x; 3], "completed".to_owned()));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_host_reads_so_many_turns_of_others() {
+async fn the_number_of_turns_read_from_other_hosts_is_bounded() {
     within(async {
         let server = Server::new();
         let here = server.journal().await;
         let there = server.journal_within(JournalLimits::default().max_turns(1)).await;
-        let (_one, _turn, one) = begun(kept(&here)).await;
-        let (_two, _turn, two) = begun(kept(&here)).await;
+        let (_one, _turn, one) = begun(journaled(&here)).await;
+        let (_two, _turn, two) = begun(journaled(&here)).await;
         let reader = resume(&there, one, 0).await;
         let again = resume(&there, one, 0).await;
         assert_eq!(
@@ -132,7 +132,7 @@ async fn a_host_reads_so_many_turns_of_others() {
     .await;
 }
 
-/// Connections and tasks end with the journal, also while somebody would have waited for news for seconds.
+/// Connections and tasks end with the journal, even during a blocking read that would last seconds.
 #[test]
 fn nothing_is_left_behind() {
     let server = Server::new();
@@ -141,28 +141,34 @@ fn nothing_is_left_behind() {
         .build()
         .unwrap();
     runtime.block_on(within(async {
-        // What drops turns that are kept too long sleeps until it has to.
+        // The task that evicts expired turns sleeps until one expires.
         let limits = JournalLimits::default().keep(Duration::from_secs(1));
         let (here, there) = (
             server.journal_within(limits).await,
             server.journal_within(limits).await,
         );
-        let (sink, turn, id) = begun(kept(&here)).await;
+        let (sink, turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "a").await;
         let reader = resume(&there, id, 0).await;
         let clone = there.clone();
         drop(there);
         assert_eq!(clone.stop(id, "alice").await, Ok(true));
         drop(clone);
-        // The readers keep what brings them their frames.
-        assert_eq!(told(&frames(reader).await), (vec!["a"], "stopped".to_owned()));
-        assert_eq!(told(&frames(turn).await), (vec!["a"], "stopped".to_owned()));
+        // The readers keep the subscriber alive.
+        assert_eq!(
+            texts_and_end(&frames(reader).await),
+            (vec!["a"], "stopped".to_owned())
+        );
+        assert_eq!(
+            texts_and_end(&frames(turn).await),
+            (vec!["a"], "stopped".to_owned())
+        );
         drop((sink, here));
         let metrics = tokio::runtime::Handle::current().metrics();
         while metrics.num_alive_tasks() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // The one that asks.
+        // Only the connection of this command is left.
         while server.ask(&["CLIENT", "LIST"]).len() > 1 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -1,5 +1,6 @@
-//! The journal on a real Redis server: every test starts one of its own. Two journals in one process are two hosts.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! The journal on a real Redis server: every test starts its own server. Two journals in one process are
+//! two hosts.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 #[path = "../journals/mod.rs"]
 mod journals;
@@ -19,21 +20,21 @@ use ragwire::{Commit, Frame, Sink, Status, Turn, TurnId};
 use journals::{frames, spawn};
 use server::Server;
 
-/// Longest time of a test: only what hangs takes it.
+/// Limits the time of a test. Only a test that hangs takes it.
 async fn within<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
-    tokio::time::timeout(limit, test).await.expect("it hangs")
+    tokio::time::timeout(limit, test).await.expect("the test hangs")
 }
 
-/// A journaled turn of Alice's that goes on without readers.
-fn kept(journal: &Journal) -> TurnBuilder {
+/// Returns the builder of a journaled turn of Alice that continues without readers.
+fn journaled(journal: &Journal) -> TurnBuilder {
     Turn::builder()
         .journal(journal)
         .owner("alice")
         .on_disconnect(Disconnect::run_to_end())
 }
 
-/// A turn whose response has begun.
+/// Starts a turn and waits until its response has begun.
 async fn begun(builder: TurnBuilder) -> (Sink, Turn, TurnId) {
     let (sink, turn) = builder.commit_on(Commit::deadline(Duration::ZERO)).channel();
     let turn = turn.commit().await.unwrap();
@@ -53,8 +54,8 @@ async fn send(journal: &Journal, sink: &Sink, id: TurnId, index: u64, text: &str
     }
 }
 
-/// The texts of frames, and how they end: a status, or the code of a failure.
-fn told(frames: &[Frame]) -> (Vec<&str>, String) {
+/// Returns the texts of the frames, and the end: a status, or the code of a failure.
+fn texts_and_end(frames: &[Frame]) -> (Vec<&str>, String) {
     let (last, before) = frames.split_last().unwrap();
     let mut texts = Vec::new();
     for frame in before {

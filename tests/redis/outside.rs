@@ -1,4 +1,5 @@
-//! What other hosts may do to a turn: stop it, answer it, keep it going by reading it; and who may.
+//! What other hosts can do with a turn: stop it, answer it, or keep it running by reading it, all only for
+//! its owner.
 
 use ragwire::event::AuthorizationOutcome;
 use ragwire::turn::{AnswerError, AnswerOutcome, Ask, Authorize};
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::*;
 
 #[tokio::test]
-async fn only_the_owner_is_known_anywhere() {
+async fn only_the_owner_finds_a_turn_on_any_host() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
@@ -18,9 +19,9 @@ async fn only_the_owner_is_known_anywhere() {
             ("alice", "", false),
             ("", "mallory", true),
         ] {
-            let (sink, turn, id) = begun(kept(&here).owner(owner)).await;
-            for is_over in [false, true] {
-                if is_over {
+            let (sink, turn, id) = begun(journaled(&here).owner(owner)).await;
+            for has_ended in [false, true] {
+                if has_ended {
                     sink.finish(Metadata::default()).unwrap();
                     while there.resume(id, owner, 1).await.is_err() {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -35,12 +36,12 @@ async fn only_the_owner_is_known_anywhere() {
                     assert_eq!(ahead, if known { "ahead" } else { "unknown_turn" });
                     let answered = journal.answer(id, asks, "r", json!("a")).await;
                     assert_eq!(answered, Err(AnswerError::Unknown));
-                    if is_over || !known {
+                    if has_ended || !known {
                         let stopped = journal.stop(id, asks).await.map_err(|error| error.code());
                         assert_eq!(stopped, if known { Ok(false) } else { Err("unknown_turn") });
                     }
-                    let nobody = journal.resume(TurnId::random(), asks, 0).await.unwrap_err();
-                    assert_eq!(nobody.code(), "unknown_turn");
+                    let unknown_id = journal.resume(TurnId::random(), asks, 0).await.unwrap_err();
+                    assert_eq!(unknown_id.code(), "unknown_turn");
                 }
             }
             drop(turn);
@@ -58,7 +59,7 @@ async fn a_stop_from_a_third_host_ends_all_readers() {
             server.journal().await,
             server.journal().await,
         );
-        let (sink, turn, id) = begun(kept(&here)).await;
+        let (sink, turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "a").await;
         let readers = [
             turn,
@@ -70,11 +71,14 @@ async fn a_stop_from_a_third_host_ends_all_readers() {
             third.stop(id, "mallory").await.unwrap_err().code(),
             "unknown_turn"
         );
-        assert!(!readers[3].handle().stop(), "its handle is on another host");
+        assert!(!readers[3].handle().stop(), "the turn runs on another host");
         assert_eq!(third.stop(id, "alice").await, Ok(true));
         assert_eq!(sink.send("b").await.unwrap_err().code(), "turn_ended");
         for turn in readers {
-            assert_eq!(told(&frames(turn).await), (vec!["a"], "stopped".to_owned()));
+            assert_eq!(
+                texts_and_end(&frames(turn).await),
+                (vec!["a"], "stopped".to_owned())
+            );
         }
         for journal in [&here, &there, &third] {
             assert_eq!(journal.stop(id, "alice").await, Ok(false));
@@ -88,11 +92,11 @@ async fn answers_come_from_any_host() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
-        let turn = kept(&here)
+        let turn = journaled(&here)
             .start(|sink: Sink| async move {
                 let ask = Ask::approval("Send it?").request_id("r1");
-                let said = sink.ask(ask).await.map_err(|error| error.to_string())?;
-                sink.send(said.to_string())
+                let answer = sink.ask(ask).await.map_err(|error| error.to_string())?;
+                sink.send(answer.to_string())
                     .await
                     .map_err(|error| error.to_string())?;
                 let authorize = Authorize::new("mail", "https://login.example/").request_id("r2");
@@ -130,23 +134,23 @@ async fn answers_come_from_any_host() {
         assert_eq!(authorized.await, Ok(AnswerOutcome::Accepted));
         let collected = turn.collect().await.unwrap();
         assert_eq!(collected.text, "\"Approve\"authorized");
-        // Its host still remembers.
+        // The turn's host still knows the answers.
         assert_eq!(answer("r1", "Approve").await, Ok(AnswerOutcome::Same));
         assert_eq!(answer("r1", "Reject").await, Err(AnswerError::Different));
-        // Without it nobody does: whoever answers is late.
+        // Without that host, an answer is late.
         drop(here);
         assert_eq!(answer("r1", "Approve").await, Err(AnswerError::Late));
     })
     .await;
 }
 
-/// The turn has readers while somebody reads it anywhere: none of the hosts ends it for want of them.
+/// A reader on any host counts: no host stops the turn for lack of readers.
 #[tokio::test]
-async fn a_reader_elsewhere_keeps_a_turn_going() {
+async fn a_reader_on_another_host_keeps_a_turn_running() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
-        let builder = kept(&here).on_disconnect(Disconnect::grace(Duration::from_millis(50)));
+        let builder = journaled(&here).on_disconnect(Disconnect::grace(Duration::from_millis(50)));
         let (sink, turn, id) = begun(builder).await;
         send(&there, &sink, id, 0, "a").await;
         let reader = resume(&there, id, 0).await;
@@ -156,27 +160,27 @@ async fn a_reader_elsewhere_keeps_a_turn_going() {
             tokio::time::sleep(Duration::from_millis(200)).await;
             send(&there, &sink, id, at, &at.to_string()).await;
         }
-        // With the last reader gone it is given up.
+        // Without its last reader the turn is stopped.
         drop(reader);
         while sink.send(".").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         let all = frames(resume(&there, id, 0).await).await;
-        let (texts, end) = told(&all);
+        let (texts, end) = texts_and_end(&all);
         assert_eq!((&texts[..4], &*end), (&["a", "1", "2", "3"][..], "stopped"));
     })
     .await;
 }
 
 #[tokio::test]
-async fn the_newest_turn_of_a_conversation_is_known_everywhere() {
+async fn every_host_knows_the_newest_turn_of_a_conversation() {
     within(async {
         let server = Server::new();
         let (here, there) = (server.journal().await, server.journal().await);
         assert_eq!(there.latest("c", "alice").await, Ok(None));
         let mut newest = Vec::new();
         for journal in [&here, &there] {
-            let (sink, turn, id) = begun(kept(journal).lane("c")).await;
+            let (sink, turn, id) = begun(journaled(journal).lane("c")).await;
             newest.push(id);
             for asked in [&here, &there] {
                 assert_eq!(asked.latest("c", "alice").await, Ok(Some(id)));
@@ -188,19 +192,19 @@ async fn the_newest_turn_of_a_conversation_is_known_everywhere() {
             assert_eq!(here.latest("c", "alice").await, Ok(Some(id)));
         }
         assert_ne!(newest[0], newest[1]);
-        // Without a lane of its own a turn has its owner's name for one.
-        let (_sink, _turn, id) = begun(kept(&here)).await;
+        // A turn without a lane is in the lane that has its owner's name.
+        let (_sink, _turn, id) = begun(journaled(&here)).await;
         assert_eq!(there.latest("alice", "alice").await, Ok(Some(id)));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_turn_that_is_rejected_leaves_nothing() {
+async fn a_rejected_turn_leaves_nothing() {
     within(async {
         let server = Server::new();
         let journal = server.journal().await;
-        let pending = kept(&journal).start(|sink: Sink| async move {
+        let pending = journaled(&journal).start(|sink: Sink| async move {
             drop(sink);
             Err::<Metadata, SendError>(SendError::Ended)
         });

@@ -1,4 +1,4 @@
-//! A Redis server of a test's own: a fresh process on a socket in a folder of its own, gone with the value.
+//! A Redis server for one test: a new process on a socket in its own folder, removed on drop.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with these settings on top of those that keep it to itself.
+    /// Starts a server with these settings in addition to those that isolate it.
     pub(crate) fn with(settings: &[&str]) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +59,8 @@ impl Server {
         }
     }
 
-    /// Short times, so that tests do not sleep; a lease that a busy machine keeps.
+    /// Returns options with short times, so that tests do not sleep, and a lease that a busy machine renews in
+    /// time.
     pub(crate) fn options(&self) -> RedisOptions {
         RedisOptions::new(&self.url)
             .unwrap()
@@ -68,7 +69,7 @@ impl Server {
             .call_timeout(Duration::from_secs(5))
     }
 
-    /// A journal as another host would open it.
+    /// Opens a journal, as another host would.
     pub(crate) async fn journal(&self) -> Journal {
         self.journal_within(JournalLimits::default()).await
     }
@@ -77,12 +78,12 @@ impl Server {
         Journal::redis(self.options(), limits).await.unwrap()
     }
 
-    /// What the server says to a command, a line each; nothing where it does not answer.
+    /// Returns the lines of the server's reply to a command; none if it does not answer.
     pub(crate) fn ask(&self, command: &[&str]) -> Vec<String> {
         let mut cli = Command::new("redis-cli");
-        let said = cli.arg("-s").arg(&self.socket).args(command).output().unwrap();
-        let said = String::from_utf8(said.stdout).unwrap();
-        said.lines().map(str::to_owned).collect()
+        let output = cli.arg("-s").arg(&self.socket).args(command).output().unwrap();
+        let output = String::from_utf8(output.stdout).unwrap();
+        output.lines().map(str::to_owned).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a journal refuses to trust with turns, with words that say why and no password in them.
+//! Servers that a journal refuses. The errors name the reason and never contain a password.
 
 use ragwire::turn::{Durability, JournalLimits, RedisOptions};
 
@@ -14,7 +14,7 @@ async fn opened(options: RedisOptions) -> Result<Option<Durability>, (String, St
 #[tokio::test]
 async fn a_server_that_may_lose_turns_is_refused() {
     within(async {
-        for (settings, code, words) in [
+        for (settings, code, message) in [
             (
                 &["--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru"][..],
                 "redis_evicts",
@@ -33,9 +33,9 @@ async fn a_server_that_may_lose_turns_is_refused() {
         ] {
             let server = Server::with(settings);
             let refused = opened(server.options()).await.unwrap_err();
-            assert_eq!((&*refused.0, &*refused.1), (code, words));
+            assert_eq!((&*refused.0, &*refused.1), (code, message));
         }
-        // A policy that never acts is none.
+        // Without a memory limit, the eviction policy has no effect.
         let server = Server::with(&["--maxmemory-policy", "allkeys-lru"]);
         assert_eq!(opened(server.options()).await, Ok(Some(Durability::None)));
     })
@@ -43,7 +43,7 @@ async fn a_server_that_may_lose_turns_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_wants_a_password_is_told() {
+async fn unreachable_and_denying_servers_are_reported() {
     within(async {
         let server = Server::with(&["--requirepass", "open-sesame"]);
         let code = async |url: String| {
@@ -87,9 +87,9 @@ async fn a_server_that_is_not_there_or_wants_a_password_is_told() {
 }
 
 #[tokio::test]
-async fn what_the_server_keeps_is_known() {
+async fn the_durability_of_the_server_is_reported() {
     within(async {
-        for (settings, keeps) in [
+        for (settings, durability) in [
             (
                 &["--appendonly", "yes", "--appendfsync", "always"][..],
                 Durability::Always,
@@ -105,13 +105,13 @@ async fn what_the_server_keeps_is_known() {
             (&[], Durability::None),
         ] {
             let server = Server::with(settings);
-            assert_eq!(opened(server.options()).await, Ok(Some(keeps)));
+            assert_eq!(opened(server.options()).await, Ok(Some(durability)));
             let strict = server.options().require(Durability::Always);
-            let expected = match keeps {
-                Durability::Always => Ok(Some(keeps)),
+            let expected = match durability {
+                Durability::Always => Ok(Some(durability)),
                 _ => Err((
                     "redis_durability".to_owned(),
-                    format!("redis server has durability {keeps:?}, Always is required"),
+                    format!("redis server has durability {durability:?}, Always is required"),
                 )),
             };
             assert_eq!(opened(strict).await, expected);
@@ -128,7 +128,7 @@ async fn a_prefix_keeps_services_apart() {
         let here = server.journal().await;
         let options = server.options().prefix("other:").unwrap();
         let other = Journal::redis(options, JournalLimits::default()).await.unwrap();
-        let (_sink, _turn, id) = begun(kept(&here).lane("c")).await;
+        let (_sink, _turn, id) = begun(journaled(&here).lane("c")).await;
         assert_eq!(
             other.resume(id, "alice", 0).await.unwrap_err().code(),
             "unknown_turn"

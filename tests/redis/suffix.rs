@@ -1,4 +1,5 @@
-//! Whoever comes back gets the exact suffix on every host: at every index, on every wire, while the turn runs and after it.
+//! A resumed reader gets the exact suffix on every host: from every index, on every wire, while the turn
+//! runs and after its end.
 
 use futures_util::StreamExt;
 use proptest::strategy::{Strategy, ValueTree};
@@ -10,7 +11,7 @@ use super::*;
 use crate::journals::{acts, bytes, check, encoded, end, show, turns, wires};
 
 #[tokio::test]
-async fn at_every_index_on_every_wire_and_host() {
+async fn from_every_index_on_every_wire_and_host() {
     within(async {
         let server = Server::new();
         let (here, there, late) = (
@@ -20,7 +21,7 @@ async fn at_every_index_on_every_wire_and_host() {
         );
         let wires = wires();
         for (items, ends) in turns() {
-            let (sink, turn, id) = begun(kept(&here)).await;
+            let (sink, turn, id) = begun(journaled(&here)).await;
             let mut live: Vec<(usize, u64, TurnStream)> = Vec::new();
             let mut recorded = 0;
             for item in items {
@@ -33,7 +34,7 @@ async fn at_every_index_on_every_wire_and_host() {
                     there.resume(id, "alice", recorded + 1).await.unwrap_err(),
                     ResumeError::Ahead { next: recorded }
                 );
-                // The first half of a character is no frame yet.
+                // The first half of a character does not make a frame.
                 let is_frame = !matches!(&item, Item::Bytes(bytes) if bytes.ends_with(b"\x9f"));
                 sink.send(item).await.unwrap();
                 recorded += u64::from(is_frame);
@@ -51,7 +52,7 @@ async fn at_every_index_on_every_wire_and_host() {
                 let expected = show(&bytes[places[from as usize]..]);
                 assert_eq!(show(&read), expected, "{:?} from {from}", wires[at]);
             }
-            // A host that has heard nothing of the turn so far.
+            // A host that has not read the turn yet.
             for (wire, (whole, places)) in wires.iter().zip(&encoded) {
                 for (from, place) in places.iter().enumerate() {
                     let turn = resume(&late, id, from as u64).await;
@@ -71,9 +72,9 @@ async fn at_every_index_on_every_wire_and_host() {
     .await;
 }
 
-/// The same suite as for the journal in memory.
+/// The same test as for the journal in memory.
 #[tokio::test]
-async fn it_does_as_a_vector() {
+async fn the_journal_behaves_like_a_vector() {
     within(async {
         let server = Server::new();
         let mut runner = TestRunner::default();
@@ -92,9 +93,10 @@ async fn it_does_as_a_vector() {
     .await;
 }
 
-/// Frames that are sent at once reach the server as a few batches, and every reader everywhere in order.
+/// Frames that are sent at once reach the server in a few batches, and every reader on every host in
+/// order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fast_turn_is_the_same_everywhere() {
+async fn a_fast_turn_is_the_same_on_every_host() {
     within(async {
         let server = Server::new();
         let (here, there, third) = (
@@ -102,7 +104,7 @@ async fn a_fast_turn_is_the_same_everywhere() {
             server.journal().await,
             server.journal().await,
         );
-        let (sink, turn, id) = begun(kept(&here)).await;
+        let (sink, turn, id) = begun(journaled(&here)).await;
         let mut readers = Vec::new();
         for journal in [&here, &there, &there, &third] {
             readers.push(spawn(frames(resume(journal, id, 0).await)));

@@ -1,4 +1,4 @@
-//! The newest turn of a conversation, and turns that no lane counts.
+//! The newest turn of a conversation, and turns without a lane.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const ENDS: &[Step] = &[Text("a")];
 
 /// Begins a turn of `owner` in `lane`.
 async fn begin(journal: &Journal, owner: &str, lane: &str, steps: &'static [Step]) -> TurnId {
-    let mut turn = kept(journal).lane(lane);
+    let mut turn = journaled(journal).lane(lane);
     if !owner.is_empty() {
         turn = turn.owner(owner);
     }
@@ -27,13 +27,13 @@ async fn the_newest_turn_of_a_conversation_is_found() {
     assert_eq!(latest(&journal, "chat", "alice").await, Some(first));
     let other = begin(&journal, "alice", "other", ENDS).await;
     let bob = begin(&journal, "bob", "chat", RUNS).await;
-    let nobody = begin(&journal, "", "chat", ENDS).await;
+    let unowned = begin(&journal, "", "chat", ENDS).await;
     let second = begin(&journal, "alice", "chat", ENDS).await;
     settle().await;
     for (lane, owner, turn) in [
         ("chat", "alice", Some(second)),
         ("chat", "bob", Some(bob)),
-        ("chat", "", Some(nobody)),
+        ("chat", "", Some(unowned)),
         ("other", "alice", Some(other)),
         ("other", "bob", None),
         ("other", "", None),
@@ -41,26 +41,26 @@ async fn the_newest_turn_of_a_conversation_is_found() {
     ] {
         assert_eq!(latest(&journal, lane, owner).await, turn, "{lane} {owner}");
     }
-    // Whether it is over is said by who reads it.
+    // The resumed turn reports whether it has ended.
     assert!(journal.resume(second, "alice", 0).await.unwrap().is_finished());
     assert!(!journal.resume(bob, "bob", 0).await.unwrap().is_finished());
     assert!(journal.stop(bob, "bob").await.unwrap());
     settle().await;
     assert!(journal.resume(bob, "bob", 0).await.unwrap().is_finished());
-    // Without a lane of its own a turn is its owner's, and without an owner nobody's.
-    let turn = kept(&journal).owner("carol").start(|sink| play(ENDS, sink));
+    // A turn without a lane is in its owner's lane; with `no_lane` it is in none.
+    let turn = journaled(&journal).owner("carol").start(|sink| play(ENDS, sink));
     let carol = turn.commit().await.unwrap().id();
     assert_eq!(latest(&journal, "carol", "carol").await, Some(carol));
-    let none = kept(&journal).owner("dave").no_lane();
+    let none = journaled(&journal).owner("dave").no_lane();
     drop(none.start(|sink| play(ENDS, sink)).commit().await.unwrap());
     assert_eq!(latest(&journal, "dave", "dave").await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_kept_no_longer_is_not_found() {
+async fn an_evicted_turn_is_not_found() {
     let keep = Duration::from_secs(60);
     let journal = Journal::in_memory(JournalLimits::default().keep(keep).max_turns(3));
-    // The newest of its lane ends first, so the older one stays and is not found in its place.
+    // The newest turn of the lane ends first. The older one stays and is not found instead of it.
     let older = begin(&journal, "", "a", RUNS).await;
     begin(&journal, "", "a", ENDS).await;
     settle().await;
@@ -68,16 +68,16 @@ async fn a_turn_that_is_kept_no_longer_is_not_found() {
     settle().await;
     assert_eq!(latest(&journal, "a", "").await, None);
     assert!(journal.resume(older, "", 0).await.is_ok());
-    // The oldest makes room for a new one, and takes only its own place with it.
+    // A new turn evicts the oldest one, which does not remove the lane's newest turn.
     for _ in 0..5 {
         let newest = begin(&journal, "", "b", ENDS).await;
         settle().await;
         assert_eq!(latest(&journal, "b", "").await, Some(newest));
     }
-    // One that was refused before its response began is none.
+    // A turn that was rejected before its response began is not the newest one.
     let newest = latest(&journal, "b", "").await;
-    let refused = kept(&journal).lane("b").start(|sink| play(&[Fail], sink));
-    refused.commit().await.unwrap_err();
+    let rejected = journaled(&journal).lane("b").start(|sink| play(&[Fail], sink));
+    rejected.commit().await.unwrap_err();
     assert_eq!(latest(&journal, "b", "").await, newest);
 }
 

@@ -1,13 +1,13 @@
-//! Who leaves, when, and what the policy makes of it.
+//! Readers that disconnect, and what the disconnect policy does with the turn.
 
 use super::*;
 
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How a reader leaves.
-type Leave = fn(Turn) -> futures_util::future::BoxFuture<'static, ()>;
+/// A way in which a reader disconnects.
+type DisconnectReader = fn(Turn) -> futures_util::future::BoxFuture<'static, ()>;
 
-const WAYS: [(&str, Leave); 5] = [
+const WAYS: [(&str, DisconnectReader); 5] = [
     ("turn", |turn| async { drop(turn) }.boxed()),
     ("stream", |turn| {
         async { drop(turn.stream(&Framed::default())) }.boxed()
@@ -28,7 +28,8 @@ const WAYS: [(&str, Leave); 5] = [
     }),
 ];
 
-/// A turn that says `a`, then waits an hour; and whether its orchestrator is gone.
+/// Starts a turn that sends `a` and then waits an hour. Also returns whether its orchestrator has been
+/// dropped.
 async fn endless(journal: &Journal, disconnect: Disconnect) -> (Turn, Arc<AtomicBool>) {
     let (flag, dropped) = Flag::new();
     let turn = Turn::builder()
@@ -42,8 +43,8 @@ async fn endless(journal: &Journal, disconnect: Disconnect) -> (Turn, Arc<Atomic
     (turn.commit().await.unwrap(), dropped)
 }
 
-/// When the orchestrator is gone: counted from now, to the second.
-async fn gone_after(dropped: &AtomicBool) -> u64 {
+/// Waits until the orchestrator is dropped and returns after how many seconds it was.
+async fn dropped_after(dropped: &AtomicBool) -> u64 {
     let begun = Instant::now();
     settle().await;
     while !dropped.load(Ordering::SeqCst) {
@@ -56,7 +57,7 @@ async fn gone_after(dropped: &AtomicBool) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn the_policy_decides() {
     let journal = in_memory();
-    for (what, leave) in WAYS {
+    for (what, disconnect_reader) in WAYS {
         for (disconnect, after, ending) in [
             (Disconnect::default(), 0, STOPPED.to_owned()),
             (Disconnect::cancel(), 0, STOPPED.to_owned()),
@@ -67,9 +68,9 @@ async fn the_policy_decides() {
         ] {
             let (turn, dropped) = endless(&journal, disconnect).await;
             let id = turn.id();
-            leave(turn).await;
-            assert_eq!(gone_after(&dropped).await, after, "{what} {disconnect:?}");
-            // Its log has its end in any case.
+            disconnect_reader(turn).await;
+            assert_eq!(dropped_after(&dropped).await, after, "{what} {disconnect:?}");
+            // The log contains the end in any case.
             let read = drain(resume(&journal, id, 0).await.stream(&Framed::default())).await;
             assert_eq!(read, format!("\x1da{ending}"), "{what} {disconnect:?}");
         }
@@ -90,34 +91,34 @@ async fn the_last_reader_counts() {
         tokio::time::sleep(Duration::from_secs(100)).await;
         assert!(!dropped.load(Ordering::SeqCst), "a reader is left");
         drop(third);
-        assert_eq!(gone_after(&dropped).await, after);
+        assert_eq!(dropped_after(&dropped).await, after);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_in_time_keeps_it_going() {
+async fn a_reader_that_resumes_in_time_keeps_the_turn_running() {
     let journal = in_memory();
     let (turn, dropped) = endless(&journal, Disconnect::grace(GRACE)).await;
     let id = turn.id();
     drop(turn);
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_secs(29)).await;
-        let back = resume(&journal, id, 1).await;
+        let reader = resume(&journal, id, 1).await;
         tokio::time::sleep(Duration::from_secs(50)).await;
         assert!(!dropped.load(Ordering::SeqCst));
-        drop(back);
+        drop(reader);
     }
-    // A question that is refused is no reader.
+    // A refused request does not count as a reader.
     tokio::time::sleep(Duration::from_secs(20)).await;
     journal.resume(id, "", 7).await.unwrap_err();
-    assert_eq!(gone_after(&dropped).await, 10);
+    assert_eq!(dropped_after(&dropped).await, 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn before_the_commitment_every_disconnect_cancels() {
+async fn every_disconnect_before_the_commitment_cancels() {
     let journal = in_memory();
     let (flag, dropped) = Flag::new();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .commit_on(Commit::first_text())
         .start(move |sink| async move {
             let _flag = flag;
@@ -152,9 +153,9 @@ async fn a_turn_without_readers_completes() {
     }
 }
 
-/// The sink of a turn that nobody reads any more says so by the end of the turn.
+/// If a turn is stopped for lack of readers, its sink reports that the turn has ended.
 #[tokio::test(start_paused = true)]
-async fn sinks_are_told() {
+async fn sinks_report_the_end() {
     let journal = in_memory();
     let (sink, turn) = Turn::builder().journal(&journal).channel();
     sink.send("a").await.unwrap();
@@ -163,9 +164,10 @@ async fn sinks_are_told() {
     assert_eq!(codes(&sink).await, ["turn_ended"; 5]);
 }
 
-/// A client may keep its connection and take nothing: of HTTP/2 one stream. Nothing may hang on it, neither the turn nor its place.
+/// A client may keep its connection and take nothing; on HTTP/2, one stream of it. Neither the turn nor
+/// its place in the group may depend on such a client.
 #[tokio::test(start_paused = true)]
-async fn who_takes_nothing_is_no_reader() {
+async fn a_client_that_takes_nothing_is_not_a_reader() {
     let journal = in_memory();
     let group = TurnGroup::new(1);
     let expected = format!("\x1d{TOO_SLOW}");
@@ -192,20 +194,20 @@ async fn who_takes_nothing_is_no_reader() {
         let id = turn.id();
         let stream = turn.stream(&Framed::default());
         settle().await;
-        // One that has no wire yet takes its time.
+        // A reader without a wire is not cut off.
         let unread = resume(&journal, id, 1).await;
         tokio::time::sleep(Duration::from_secs(39)).await;
         drop(unread);
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(40 + gone_after(&dropped).await, after, "{disconnect:?}");
+        assert_eq!(40 + dropped_after(&dropped).await, after, "{disconnect:?}");
         assert_eq!(group.active(), 0, "{disconnect:?}");
         assert_eq!(drain(stream).await, expected, "{disconnect:?}");
     }
 }
 
-/// The same after the end, when only the place is left to give back.
+/// The same after the end, when the turn only has to release its place in the group.
 #[tokio::test(start_paused = true)]
-async fn who_leaves_the_end_holds_no_place() {
+async fn a_client_that_does_not_take_the_end_does_not_keep_the_place() {
     let journal = in_memory();
     for is_journaled in [true, false] {
         let group = TurnGroup::new(1);
@@ -217,7 +219,7 @@ async fn who_leaves_the_end_holds_no_place() {
         };
         let turn = builder.start(|sink| play(&[Text("a")], sink));
         let turn = turn.commit().await.unwrap();
-        // A turn that nobody streams has its reader still.
+        // A turn that is not streamed yet still has its reader.
         tokio::time::sleep(Duration::from_secs(100)).await;
         let stream = turn.stream(&Framed::default());
         let begun = Instant::now();
@@ -233,7 +235,7 @@ async fn who_leaves_the_end_holds_no_place() {
             format!("\x1da{DONE}")
         };
         assert_eq!(read, expected);
-        // Its place is given back once.
+        // The place is released once.
         assert_eq!((group.active(), group.queued()), (0, 0));
         let next = Turn::builder()
             .group(&group)

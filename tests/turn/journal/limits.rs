@@ -1,8 +1,8 @@
-//! What is not kept: of one turn, of all turns, and after their time.
+//! What a journal drops: frames of one turn, turns above the limits, and expired turns.
 
 use super::*;
 
-/// The end that a reader gets whose next frame is gone.
+/// The end of a reader whose next frame has been dropped.
 fn gone() -> Frame {
     Frame::End(End::failed(Failure::new(
         "gone",
@@ -10,7 +10,7 @@ fn gone() -> Frame {
     )))
 }
 
-/// A turn of `count` texts of 1,000 bytes, one frame each, that never ends.
+/// Starts a turn that sends `count` texts of 1,000 bytes, one frame each, and does not end.
 async fn texts(turn: TurnBuilder, count: usize) -> (Sink, Turn) {
     let (sink, turn) = turn.channel();
     sink.send("0").await.unwrap();
@@ -30,10 +30,10 @@ async fn more(sink: &Sink, count: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_is_too_far_behind_is_told() {
+async fn a_reader_that_is_too_far_behind_fails() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(4_500));
     for wire in wires() {
-        let (sink, turn) = texts(kept(&journal), 1).await;
+        let (sink, turn) = texts(journaled(&journal), 1).await;
         let id = turn.id();
         let never = turn.stream(&wire);
         let mut slow = resume(&journal, id, 0).await.stream(&wire);
@@ -45,24 +45,24 @@ async fn a_reader_that_is_too_far_behind_is_told() {
         sink.finish(Metadata::default()).unwrap();
         settle().await;
         let first = [Frame::Text("0".into()), Frame::Text("a".repeat(1_000))];
-        let told = |seen: &[Frame]| encoded(&wire, &[seen, &[gone()]].concat()).0;
+        let failed_after = |frames: &[Frame]| encoded(&wire, &[frames, &[gone()]].concat()).0;
         let never = never.collect::<Vec<_>>().await.concat();
-        assert_eq!(show(&never), show(&told(&[])), "{wire:?}");
+        assert_eq!(show(&never), show(&failed_after(&[])), "{wire:?}");
         begun.extend(slow.collect::<Vec<_>>().await.concat());
-        assert_eq!(show(&begun), show(&told(&first)), "{wire:?}");
+        assert_eq!(show(&begun), show(&failed_after(&first)), "{wire:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_refused_and_the_rest_is_exact() {
+async fn dropped_frames_are_refused_and_the_rest_is_exact() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(4_500));
-    let (sink, turn) = texts(kept(&journal), 9).await;
+    let (sink, turn) = texts(journaled(&journal), 9).await;
     sink.finish(Metadata::default()).unwrap();
     settle().await;
     let id = turn.id();
-    // Of 11 frames: four texts, and the end.
+    // Five of the 11 frames are left: four texts and the end.
     let Err(ResumeError::Gone { base }) = journal.resume(id, "", 0).await.map(drop) else {
-        panic!("it is still there");
+        panic!("the first frame is still stored");
     };
     assert_eq!(base, 6);
     let rest = frames(resume(&journal, id, base).await).await;
@@ -78,12 +78,12 @@ async fn what_is_gone_is_refused_and_the_rest_is_exact() {
         assert_eq!(Rejected::from(refused).status(), 410);
     }
     for wire in wires() {
-        let stands_alone = ["sse", "ndjson"].contains(&wire.name());
+        let is_numbered = ["sse", "ndjson"].contains(&wire.name());
         for from in base..11 {
             let turn = resume(&journal, id, from).await;
             let supported = turn.supports(&wire);
             let read = show(&bytes(turn, &wire).await);
-            if stands_alone {
+            if is_numbered {
                 let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
                 for (at, frame) in (base..).zip(&rest) {
                     if at >= from {
@@ -101,15 +101,15 @@ async fn what_is_gone_is_refused_and_the_rest_is_exact() {
     }
     let collected = turn.collect().await.map(drop);
     assert_eq!(collected.unwrap_err().code(), "gone");
-    let (sink, turn) = texts(kept(&journal), 0).await;
+    let (sink, turn) = texts(journaled(&journal), 0).await;
     drop(sink);
     assert_eq!(turn.collect().await.unwrap().text, "0");
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_are_kept_for_their_time() {
+async fn turns_expire() {
     let journal = Journal::in_memory(JournalLimits::default().keep(Duration::from_secs(60)));
-    let start = |steps| kept(&journal).start(|sink| play(steps, sink)).commit();
+    let start = |steps| journaled(&journal).start(|sink| play(steps, sink)).commit();
     let first = start(&[Text("a")]).await.unwrap();
     let running = start(&[Text("a"), Wait(100_000)]).await.unwrap();
     settle().await;
@@ -139,7 +139,7 @@ async fn turns_are_kept_for_their_time() {
         ]
     );
     assert_eq!(journal.turns(), 0);
-    // Who is still behind is told so, and keeps nothing but the end.
+    // Readers that are still behind fail, and only the end stays in memory.
     assert_eq!(first.collect().await.unwrap_err().code(), "gone");
     assert_eq!(
         drain(running.stream(&Framed::default())).await,
@@ -149,22 +149,22 @@ async fn turns_are_kept_for_their_time() {
     assert_eq!(journal.bytes(), 0);
 }
 
-/// Nobody has to ask for memory to be given back.
+/// Memory is released without another call to the journal.
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_too_long_is_dropped_by_itself() {
+async fn expired_turns_are_evicted_without_a_call() {
     let journal = Journal::in_memory(JournalLimits::default().keep(Duration::from_secs(60)));
     for _ in 0..3 {
-        let turn = kept(&journal).start(|sink| play(&[Text("a")], sink));
+        let turn = journaled(&journal).start(|sink| play(&[Text("a")], sink));
         drop(turn.commit().await.unwrap());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let metrics = tokio::runtime::Handle::current().metrics();
-    assert_eq!(metrics.num_alive_tasks(), 1, "one sweeps for all");
+    assert_eq!(metrics.num_alive_tasks(), 1, "one task evicts for all turns");
     tokio::time::sleep(Duration::from_secs(58)).await;
     assert_eq!(metrics.num_alive_tasks(), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(metrics.num_alive_tasks(), 0);
-    let turn = kept(&journal).start(|sink| play(&[Text("a")], sink));
+    let turn = journaled(&journal).start(|sink| play(&[Text("a")], sink));
     drop(turn.commit().await.unwrap());
     settle().await;
     assert_eq!((metrics.num_alive_tasks(), journal.turns()), (1, 1));
@@ -176,30 +176,33 @@ async fn what_is_kept_too_long_is_dropped_by_itself() {
 #[tokio::test(start_paused = true)]
 async fn the_number_of_turns_is_bounded() {
     let journal = Journal::in_memory(JournalLimits::default().max_turns(2));
-    let start = |steps| kept(&journal).start(|sink| play(steps, sink)).commit();
-    let over = start(&[Text("a")]).await.unwrap().id();
+    let start = |steps| journaled(&journal).start(|sink| play(steps, sink)).commit();
+    let finished = start(&[Text("a")]).await.unwrap().id();
     let running = start(&[Text("a"), Wait(50)]).await.unwrap();
     settle().await;
-    // What is over makes room, and a place is kept from the start on.
-    let third = kept(&journal).start(|sink| play(&[Wait(10), Text("a"), Wait(50)], sink));
+    // A new turn evicts a finished one and reserves its slot when it is started.
+    let third = journaled(&journal).start(|sink| play(&[Wait(10), Text("a"), Wait(50)], sink));
     assert_eq!(
-        journal.resume(over, "", 0).await.unwrap_err().code(),
+        journal.resume(finished, "", 0).await.unwrap_err().code(),
         "unknown_turn"
     );
     let called = Arc::new(AtomicBool::new(false));
     let witness = Arc::clone(&called);
-    let refused = kept(&journal).start(move |_| {
+    let full = journaled(&journal).start(move |_| {
         witness.store(true, Ordering::SeqCst);
         async { Ok::<_, Infallible>(Metadata::default()) }
     });
-    let id = refused.id();
-    let rejected = refused.commit().await.unwrap_err();
+    let id = full.id();
+    let rejected = full.commit().await.unwrap_err();
     assert_eq!(
         (rejected.id, rejected.failure.code(), rejected.status().as_u16()),
         (id, "busy", 503)
     );
     assert_eq!(rejected.retry_after, Some(Duration::from_secs(5)));
-    assert!(!called.load(Ordering::SeqCst), "a refused turn costs nothing");
+    assert!(
+        !called.load(Ordering::SeqCst),
+        "the orchestrator of a rejected turn does not run"
+    );
     let third = third.commit().await.unwrap();
     assert_eq!(journal.turns(), 2);
     for turn in [running, third] {
@@ -212,15 +215,15 @@ async fn the_number_of_turns_is_bounded() {
 #[tokio::test(start_paused = true)]
 async fn the_bytes_of_all_turns_are_bounded() {
     let journal = Journal::in_memory(JournalLimits::default().max_bytes(6_000));
-    let (sink, old) = texts(kept(&journal), 2).await;
+    let (sink, old) = texts(journaled(&journal), 2).await;
     sink.finish(Metadata::default()).unwrap();
     settle().await;
-    let (sink, newer) = texts(kept(&journal), 1).await;
+    let (sink, newer) = texts(journaled(&journal), 1).await;
     sink.finish(Metadata::default()).unwrap();
     settle().await;
     let ids = [old.id(), newer.id()];
     drop((old, newer));
-    let (running, turn) = texts(kept(&journal), 1).await;
+    let (running, turn) = texts(journaled(&journal), 1).await;
     let known = async || {
         let mut known = Vec::new();
         for id in ids {
@@ -233,11 +236,11 @@ async fn the_bytes_of_all_turns_are_bounded() {
     assert_eq!(
         known().await,
         [false, true],
-        "the one that ended first goes first"
+        "the turn that ended first is evicted first"
     );
     more(&running, 2).await;
     assert_eq!(known().await, [false, false]);
-    // Then the turn that grows pays for it.
+    // After that, the turn that grows drops its first frames.
     more(&running, 4).await;
     let refused = journal.resume(turn.id(), "", 0).await.unwrap_err();
     assert_eq!(refused, ResumeError::Gone { base: 5 });
@@ -245,11 +248,11 @@ async fn the_bytes_of_all_turns_are_bounded() {
     drop((running, turn));
 }
 
-/// A text never counts less than its bytes, and one that is larger than everything is still kept whole for those who follow.
+/// The newest frame is stored for its readers even if it is larger than every limit.
 #[tokio::test(start_paused = true)]
 async fn the_newest_frame_always_stays() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(0).max_bytes(0));
-    let (sink, turn) = texts(kept(&journal), 0).await;
+    let (sink, turn) = texts(journaled(&journal), 0).await;
     let mut live = turn.stream(&Ndjson::default());
     assert_eq!(
         show(&live.next().await.unwrap()),

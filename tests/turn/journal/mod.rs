@@ -1,4 +1,4 @@
-//! Journaled turns: readers that come back, several readers, stops by id, and what is not kept.
+//! Journaled turns: resumed readers, several readers, stops by ID, and limits.
 
 mod conversations;
 mod disconnects;
@@ -20,8 +20,8 @@ fn in_memory() -> Journal {
     Journal::in_memory(JournalLimits::default())
 }
 
-/// A journaled turn that nobody owns and that goes on without readers.
-fn kept(journal: &Journal) -> TurnBuilder {
+/// Returns the builder of a journaled turn without an owner that continues without readers.
+fn journaled(journal: &Journal) -> TurnBuilder {
     Turn::builder()
         .journal(journal)
         .on_disconnect(Disconnect::run_to_end())
@@ -32,7 +32,7 @@ async fn resume(journal: &Journal, id: TurnId, from: u64) -> Turn {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_told_to_its_first_reader_as_without_a_journal() {
+async fn the_first_reader_gets_the_same_bytes_as_without_a_journal() {
     let journal = in_memory();
     for (steps, expected) in [
         (&[][..], Ok(format!("\x1d{DONE}"))),
@@ -54,7 +54,7 @@ async fn a_turn_is_told_to_its_first_reader_as_without_a_journal() {
         check(Turn::builder().journal(&journal), steps, expected).await;
     }
     settle().await;
-    assert_eq!(journal.turns(), 4, "those that were rejected leave nothing");
+    assert_eq!(journal.turns(), 4, "the journal does not store rejected turns");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn a_rejected_turn_leaves_nothing() {
         (&[Fail][..], Commit::first_frame()),
         (&[Report, Fail], Commit::first_text()),
     ] {
-        let turn = kept(&journal)
+        let turn = journaled(&journal)
             .commit_on(commit)
             .start(move |sink| play(steps, sink));
         let id = turn.id();
@@ -80,15 +80,15 @@ async fn a_rejected_turn_leaves_nothing() {
         );
         assert_eq!(journal.stop(id, "").await.unwrap_err().code(), "unknown_turn");
     }
-    drop(kept(&journal).start(|sink| play(&[Text("a")], sink)));
+    drop(journaled(&journal).start(|sink| play(&[Text("a")], sink)));
     assert_eq!((journal.turns(), journal.bytes()), (0, 0));
-    // Each of them gave its place back.
-    let turn = kept(&journal).start(|sink| play(&[Text("a")], sink));
+    // Each of them released its slot.
+    let turn = journaled(&journal).start(|sink| play(&[Text("a")], sink));
     drop(turn.commit().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_owner_is_known() {
+async fn only_the_owner_finds_a_turn() {
     let journal = in_memory();
     let other = in_memory();
     for (owner, asks, known) in [
@@ -99,12 +99,12 @@ async fn only_the_owner_is_known() {
         ("", "", true),
         ("", "mallory", true),
     ] {
-        for over in [false, true] {
-            let turn = kept(&journal)
+        for has_ended in [false, true] {
+            let turn = journaled(&journal)
                 .owner(owner)
                 .start(move |sink| {
                     play(
-                        if over {
+                        if has_ended {
                             &[Text("a")]
                         } else {
                             &[Text("a"), Wait(50)]
@@ -129,7 +129,14 @@ async fn only_the_owner_is_known() {
                 assert_eq!(asked.map(|turn| turn.id()).map_err(code), expected);
             }
             let stopped = journal.stop(id, asks).await.map_err(|error| error.code());
-            assert_eq!(stopped, if known { Ok(!over) } else { Err("unknown_turn") });
+            assert_eq!(
+                stopped,
+                if known {
+                    Ok(!has_ended)
+                } else {
+                    Err("unknown_turn")
+                }
+            );
             assert_eq!(
                 other.resume(id, asks, 0).await.map(drop).map_err(code),
                 Err("unknown_turn")
@@ -141,7 +148,7 @@ async fn only_the_owner_is_known() {
 #[tokio::test(start_paused = true)]
 async fn one_stop_ends_all_readers() {
     let journal = in_memory();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .owner("alice")
         .start(|sink| play(&[Report, Text("a"), Wait(50), Text("b")], sink))
         .commit()
@@ -162,7 +169,7 @@ async fn one_stop_ends_all_readers() {
     );
     assert_eq!(drain(third.stream(&Framed::default())).await, STOPPED);
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    // Whoever comes later is told the same, and a handle says that it is over.
+    // A later reader gets the same end, and its handle reports that the turn has ended.
     let late = journal.resume(id, "alice", 0).await.unwrap();
     assert!(!late.handle().stop());
     let late = late.collect().await.unwrap();
@@ -176,7 +183,7 @@ async fn one_stop_ends_all_readers() {
 async fn a_stop_reaches_a_turn_without_readers() {
     let journal = in_memory();
     let (flag, dropped) = Flag::new();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .start(move |sink| async move {
             let _flag = flag;
             play(&[Text("a"), Wait(1_000)], sink).await
@@ -195,12 +202,12 @@ async fn a_stop_reaches_a_turn_without_readers() {
     assert_eq!(read, format!("\x1da{STOPPED}"));
 }
 
-/// A reader that does not read holds up nobody: not the orchestrator, not the others.
+/// A reader that does not read delays neither the orchestrator nor the other readers.
 #[tokio::test(start_paused = true)]
-async fn readers_have_their_own_speed() {
+async fn readers_do_not_wait_for_each_other() {
     let journal = in_memory();
     let timeouts = Timeouts::default().write_stall(ms(150)).idle(None).total(None);
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .timeouts(timeouts)
         .start(|sink: Sink| async move {
             for _ in 0..100 {
@@ -220,7 +227,11 @@ async fn readers_have_their_own_speed() {
     let expected = format!("\x1d{}{EMPTY}", "0123456789".repeat(50_000));
     let fast = async {
         assert_eq!(drain(fast).await, expected);
-        assert_eq!(begun.elapsed(), ms(1_000), "as long as the orchestrator takes");
+        assert_eq!(
+            begun.elapsed(),
+            ms(1_000),
+            "the fast reader takes as long as the orchestrator"
+        );
     };
     let slow = async {
         let mut read = Vec::new();
@@ -232,7 +243,7 @@ async fn readers_have_their_own_speed() {
         assert_eq!(plain(&read), expected);
     };
     tokio::join!(fast, slow);
-    // Whoever takes nothing for too long is a reader no more; it may come back as one.
+    // A client that takes nothing for too long is cut off; it may resume.
     assert_eq!(drain(never).await, format!("\x1d{TOO_SLOW}"));
 }
 
@@ -240,7 +251,7 @@ async fn readers_have_their_own_speed() {
 async fn readers_are_kept_alive() {
     let journal = in_memory();
     let timeouts = Timeouts::default().keep_alive(ms(100));
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .timeouts(timeouts)
         .start(|sink| play(&[Report, Text("a"), Wait(250), Text("b")], sink))
         .commit()
@@ -257,10 +268,11 @@ async fn readers_are_kept_alive() {
         show(&bytes(resume(&journal, id, 0).await, &wire).await)
     );
 
-    // A blank line is a filler only before the answer: a reader that is beyond that gets none, though the encoder has yet to see it.
-    let (sink, turn) = kept(&journal).timeouts(timeouts).channel();
+    // A blank line is a keep-alive only before the text. A reader that already has text gets none,
+    // although its encoder has not reached the text yet.
+    let (sink, turn) = journaled(&journal).timeouts(timeouts).channel();
     let (turn, ()) = tokio::join!(turn.commit(), async {
-        // More than the encoder takes at once.
+        // More frames than the encoder takes in one poll.
         for _ in 0..40 {
             sink.send(Custom::new("own", &"x".repeat(2_000)).unwrap())
                 .await
@@ -282,7 +294,7 @@ async fn readers_are_kept_alive() {
 async fn readers_belong_to_the_group_while_the_turn_runs() {
     let (journal, group) = (in_memory(), TurnGroup::new(1));
     let start = |steps| {
-        kept(&journal)
+        journaled(&journal)
             .group(&group)
             .start(|sink| play(steps, sink))
             .commit()
@@ -297,7 +309,7 @@ async fn readers_belong_to_the_group_while_the_turn_runs() {
     drop(second);
     assert_eq!(group.active(), 0);
     let late = resume(&journal, id, 0).await;
-    assert_eq!(group.active(), 0, "what is over needs no place");
+    assert_eq!(group.active(), 0, "a finished turn does not take a place");
     drop(late);
 
     let turn = start(&[Text("a"), Wait(50)]).await.unwrap();
@@ -317,25 +329,25 @@ async fn readers_belong_to_the_group_while_the_turn_runs() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_resumed_over_http() {
     let journal = in_memory();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .owner("alice")
         .start(|sink| play(&[Text("a")], sink));
     let turn = turn.commit().await.unwrap();
     let response = turn.respond(Framed::default());
-    let named = response.headers()["x-ragwire-turn"].to_str().unwrap().to_owned();
+    let header = response.headers()["x-ragwire-turn"].to_str().unwrap().to_owned();
     drop(response);
     settle().await;
-    let id = TurnId::parse(&named).unwrap();
-    assert_eq!(id.to_string(), named);
+    let id = TurnId::parse(&header).unwrap();
+    assert_eq!(id.to_string(), header);
     for wrong in [
         "",
         "0",
-        &named[1..],
-        &named.to_uppercase(),
-        &format!("+{}", &named[1..]),
+        &header[1..],
+        &header.to_uppercase(),
+        &format!("+{}", &header[1..]),
     ] {
         let parsed = TurnId::parse(wrong);
-        assert!(parsed.is_none() || named.to_uppercase() == named, "{wrong}");
+        assert!(parsed.is_none() || header.to_uppercase() == header, "{wrong}");
     }
     for (owner, from, status, code) in [
         ("alice", 0, 200, ""),
@@ -373,7 +385,7 @@ async fn a_turn_is_resumed_over_http() {
 }
 
 #[test]
-fn readers_get_their_end_where_the_runtime_goes_away() {
+fn readers_get_an_end_if_the_runtime_is_dropped() {
     let journal = in_memory();
     let runtime = || {
         tokio::runtime::Builder::new_current_thread()
@@ -383,7 +395,7 @@ fn readers_get_their_end_where_the_runtime_goes_away() {
     };
     let short_lived = runtime();
     let turn = short_lived.block_on(async {
-        let turn = kept(&journal).start(|sink| play(&[Text("a"), Wait(60_000)], sink));
+        let turn = journaled(&journal).start(|sink| play(&[Text("a"), Wait(60_000)], sink));
         let turn = turn.commit().await.unwrap();
         tokio::task::yield_now().await;
         turn

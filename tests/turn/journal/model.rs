@@ -1,4 +1,4 @@
-//! The journal in memory against a plain vector.
+//! The journal in memory compared with a plain vector.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn it_does_as_a_vector(acts in acts(), max_turn_bytes in prop_oneof![Just(1 << 20), 1..2000_usize]) {
+    fn the_journal_behaves_like_a_vector(acts in acts(), max_turn_bytes in prop_oneof![Just(1 << 20), 1..2000_usize]) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .start_paused(true)

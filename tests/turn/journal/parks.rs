@@ -1,5 +1,5 @@
-//! Wires that end their stream at a question to a human and go on with the answer in another: every index, every wire, two questions
-//! at once, and turns that nobody reads while they wait.
+//! Wires that end their stream at a question to a human and continue in another stream after the
+//! answer: every index, every wire, two questions at once, and turns without readers while they wait.
 
 use bytes::Bytes;
 use ragwire::event::{InputRequested, ToolCall, ToolResult};
@@ -20,7 +20,7 @@ fn parking() -> Vec<Box<dyn Wire>> {
     ]
 }
 
-/// The same wires as they are without it.
+/// The same wires without the opt-in.
 fn plain_wires() -> Vec<Box<dyn Wire>> {
     vec![
         Box::new(AiSdk::default().message_id("m")),
@@ -44,7 +44,8 @@ fn question(frame: &Frame) -> Option<(&InputRequested, Option<ragwire::Timestamp
     }
 }
 
-/// What a reader of `frames` gets who begins at `from`, where the questions of `open` wait: by an encoder that nobody disturbs.
+/// Computes what a reader of `frames` gets from `from` on while the questions in `open` wait. It uses one
+/// encoder for all frames.
 fn expected(wire: &impl Wire, frames: &[Frame], from: usize, open: &[&str]) -> Vec<u8> {
     let mut encoder = wire.encoder();
     assert!(encoder.allow_parking());
@@ -68,7 +69,7 @@ fn expected(wire: &impl Wire, frames: &[Frame], from: usize, open: &[&str]) -> V
     out[begins..].to_vec()
 }
 
-/// Asks twice amid an answer, each time with a call open.
+/// Asks two questions within an answer, each while a tool call is open.
 async fn two_questions(sink: Sink) -> Result<Metadata, BoxError> {
     sink.send(Search::new("bm25")).await?;
     sink.send(ToolCall::new("sql", json!({"q": 1}))).await?;
@@ -81,7 +82,7 @@ async fn two_questions(sink: Sink) -> Result<Metadata, BoxError> {
     Ok(Metadata::default().tools_used(["bm25"]))
 }
 
-/// Starts a turn whose first reader is gone.
+/// Starts a turn and drops its first reader.
 async fn parked<F>(journal: &Journal, orchestrator: impl FnOnce(Sink) -> F) -> TurnId
 where
     F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
@@ -95,12 +96,13 @@ where
     id
 }
 
-/// Every reader gets the exact rest of what it can get now: up to the question that waits, or to the end.
+/// Checks for every wire and index that a reader gets exactly the frames up to the open question, or up
+/// to the end.
 async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
     let recorded = if open.is_empty() {
         frames(resume(journal, id, 0).await).await
     } else {
-        // The lossless wire does not stop at a question: what is there is read without waiting for more.
+        // The lossless wire does not stop at a question, so this reads until nothing is ready.
         let mut stream = resume(journal, id, 0).await.stream(&Ndjson::default());
         let mut decoder = Ndjson::default().decoder();
         while let Ok(Some(chunk)) = tokio::time::timeout(ms(1), stream.next()).await {
@@ -113,7 +115,7 @@ async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
             let turn = resume(journal, id, from as u64).await;
             let mut stream = turn.stream(&wire);
             let mut read = Vec::new();
-            // Behind the question that waits there is nothing to come: the stream stays open.
+            // After the open question nothing is ready, and the stream stays open.
             while let Ok(Some(chunk)) = tokio::time::timeout(ms(1), stream.next()).await {
                 read.extend_from_slice(&chunk);
             }
@@ -129,7 +131,7 @@ async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
             let ends = open.is_empty() || parks;
             assert_eq!(stream.is_finished(), ends, "{wire:?} from {from}, {open:?} open");
             assert_eq!(stream.is_parked(), parks);
-            // Whoever only counts reads on.
+            // A reader that passes questions continues.
             let mut stream = resume(journal, id, from as u64)
                 .await
                 .stream(&wire)
@@ -145,9 +147,9 @@ async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_comes_back_gets_the_exact_rest() {
+async fn a_resumed_reader_gets_the_exact_rest() {
     let journal = in_memory();
-    // Nobody reads, and the turn is to be cancelled then: it lives as long as it asks.
+    // The turn has no reader and would be cancelled, but it continues while it waits for the answer.
     let id = parked(&journal, two_questions).await;
     check_all(&journal, id, &["r1"]).await;
     let asked = journal.request(id, "", "r1").await.unwrap();
@@ -184,7 +186,7 @@ async fn whoever_comes_back_gets_the_exact_rest() {
     assert_eq!(answered, Ok(AnswerOutcome::Accepted));
     settle().await;
     check_all(&journal, id, &[]).await;
-    // It is known where it stood also when it is over.
+    // The index of a question is still known after the turn has ended.
     assert_eq!(journal.request(id, "", "r1").await.unwrap().next, 4);
     assert_eq!(
         journal.answer(id, "", "r1", "Approve".into()).await,
@@ -192,7 +194,7 @@ async fn whoever_comes_back_gets_the_exact_rest() {
     );
 }
 
-/// The published way: a reader to the question, the answer, a reader from there.
+/// The documented way: read up to the question, answer it, and resume after it.
 #[tokio::test(start_paused = true)]
 async fn segments_make_up_the_turn() {
     let journal = in_memory();
@@ -224,7 +226,7 @@ async fn segments_make_up_the_turn() {
     }
 }
 
-/// Without the opt-in, and without a journal, nothing is different.
+/// Without the opt-in or without a journal, a question does not end the stream.
 #[tokio::test(start_paused = true)]
 async fn other_streams_stay_open() {
     let journal = in_memory();
@@ -255,7 +257,7 @@ async fn other_streams_stay_open() {
     }
 }
 
-/// Takes out what two runs do not have in common.
+/// Removes the timestamps, which differ between two runs.
 fn without_times(bytes: &[u8]) -> String {
     let mut text = plain(bytes);
     for mark in [",\"timestamp\":", ",\"meta\":{\"at\":"] {
@@ -266,7 +268,8 @@ fn without_times(bytes: &[u8]) -> String {
     text
 }
 
-/// Two branches of an orchestrator ask at the same time, and one goes on talking: one question ends one stream.
+/// Two branches of an orchestrator ask at the same time, and one of them sends text meanwhile: each
+/// question ends one stream.
 #[tokio::test(start_paused = true)]
 async fn two_questions_at_once_are_two_streams() {
     let journal = in_memory();
@@ -282,7 +285,7 @@ async fn two_questions_at_once_are_two_streams() {
     })
     .await;
     check_all(&journal, id, &["r1", "r2"]).await;
-    // The second may be answered first: its question does not end a stream any more, the first still does.
+    // The second question is answered first, so only the first one still ends a stream.
     let answered = journal.answer(id, "", "r2", "Approve".into()).await;
     assert_eq!(answered, Ok(AnswerOutcome::Accepted));
     settle().await;
@@ -293,11 +296,12 @@ async fn two_questions_at_once_are_two_streams() {
     check_all(&journal, id, &[]).await;
 }
 
-/// Sent as an event it is no question: nobody waits for the answer, and nobody's stream ends there.
+/// An `input_requested` event that is sent with `send` is not a question: the turn does not wait for an
+/// answer, and no stream ends there.
 #[tokio::test(start_paused = true)]
-async fn an_event_of_that_name_is_no_question() {
+async fn an_event_of_that_name_is_not_a_question() {
     let journal = in_memory();
-    let turn = kept(&journal).start(async |sink: Sink| {
+    let turn = journaled(&journal).start(async |sink: Sink| {
         sink.send(InputRequested::new("r1", "approval", "Really?"))
             .await?;
         tokio::time::sleep(SECOND).await;
@@ -313,13 +317,13 @@ async fn an_event_of_that_name_is_no_question() {
     }
 }
 
-/// What a turn is told that asks, in the answer.
-async fn says(ask: Ask, sink: Sink) -> Result<Metadata, BoxError> {
-    let said = match sink.ask(ask).await {
+/// Asks a question and sends the result as text.
+async fn ask_and_report(ask: Ask, sink: Sink) -> Result<Metadata, BoxError> {
+    let text = match sink.ask(ask).await {
         Ok(answer) => answer.to_string(),
         Err(error) => error.code().to_owned(),
     };
-    sink.send(said).await?;
+    sink.send(text).await?;
     tokio::time::sleep(SECOND).await;
     sink.send("!").await?;
     Ok(Metadata::default())
@@ -330,12 +334,12 @@ async fn outcome(journal: &Journal, id: TurnId) -> (String, &'static str) {
     (collected.text, collected.end.status.as_str())
 }
 
-/// Whatever becomes of a turn without readers otherwise, it waits as long as the question does.
+/// A turn without readers continues while it waits for an answer, whatever its disconnect policy is.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_human_needs_no_reader() {
     let grace = Duration::from_secs(30);
     for (disconnect, answered_after, then_back_after, expected) in [
-        // Answered in time, and read in time.
+        // The answer and the reader are in time.
         (
             Disconnect::cancel(),
             Some(250),
@@ -354,7 +358,7 @@ async fn waiting_for_a_human_needs_no_reader() {
             2 * grace,
             ("\"Approve\"!", "completed"),
         ),
-        // Nobody answers: it goes on without, and has as long.
+        // Without an answer, the turn continues after the time-out and has as long for a reader.
         (
             Disconnect::cancel(),
             None,
@@ -367,7 +371,7 @@ async fn waiting_for_a_human_needs_no_reader() {
             .journal(&journal)
             .on_disconnect(disconnect)
             .timeouts(Timeouts::default().total(3600 * SECOND))
-            .start(|sink| says(approval("r1"), sink));
+            .start(|sink| ask_and_report(approval("r1"), sink));
         let id = turn.commit().await.unwrap().id();
         settle().await;
         if let Some(seconds) = answered_after {
@@ -385,7 +389,7 @@ async fn waiting_for_a_human_needs_no_reader() {
             "{disconnect:?}"
         );
     }
-    // An orchestrator that goes on for longer than that without a reader is stopped as ever.
+    // A turn that has no reader for longer than that is stopped as usual.
     for (disconnect, after) in [
         (Disconnect::cancel(), grace),
         (Disconnect::grace(2 * grace), 2 * grace),
@@ -413,7 +417,7 @@ async fn waiting_for_a_human_needs_no_reader() {
         assert!(dropped.load(Ordering::SeqCst), "{disconnect:?}");
         assert_eq!(outcome(&journal, id).await, (String::new(), "stopped"));
     }
-    // A reader that stayed for the answer and leaves then is a lost reader like any other.
+    // The policy applies as usual if a reader stays until the answer and then disconnects.
     let journal = in_memory();
     let (flag, dropped) = Flag::new();
     let turn = Turn::builder()
@@ -437,9 +441,9 @@ async fn waiting_for_a_human_needs_no_reader() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_ends_a_turn_that_waits() {
     let journal = in_memory();
-    let id = parked(&journal, |sink| says(approval("r1"), sink)).await;
+    let id = parked(&journal, |sink| ask_and_report(approval("r1"), sink)).await;
     let next = journal.request(id, "", "r1").await.unwrap().next;
-    // Whoever came back before the answer was given waits for it.
+    // A reader that resumes before the answer waits for it.
     let early: Vec<TurnStream> = {
         let mut streams = Vec::new();
         for wire in parking() {
@@ -464,12 +468,12 @@ async fn a_stop_ends_a_turn_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_owner_learns_what_is_asked() {
+async fn only_the_owner_finds_a_question() {
     let journal = in_memory();
     let turn = Turn::builder()
         .journal(&journal)
         .owner("alice")
-        .start(|sink| says(approval("r1"), sink));
+        .start(|sink| ask_and_report(approval("r1"), sink));
     let id = turn.commit().await.unwrap().id();
     settle().await;
     for owner in ["", "mallory", "Alice"] {

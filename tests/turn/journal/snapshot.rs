@@ -1,5 +1,5 @@
-//! What readers get in place of frames that are kept no longer: on every wire that can carry it, at every place, while the turn runs and
-//! after it.
+//! Snapshots of dropped frames: on every wire that can carry one, from every index, while the turn runs
+//! and after its end.
 
 use ragwire::event::{Source, Sources, Thinking, ToolCall, ToolResult};
 use ragwire::wire::Decode;
@@ -8,7 +8,8 @@ use serde_json::json;
 
 use super::*;
 
-/// A turn whose first frames come to something that is smaller than they are: many small texts, and steps that go on.
+/// The items of a turn whose snapshot is smaller than its frames: many small texts, and steps with several
+/// events.
 fn turn() -> Vec<Item<'static>> {
     let mut turn: Vec<Item> = Vec::new();
     let step = |event: Event| Item::from(event);
@@ -29,18 +30,18 @@ fn turn() -> Vec<Item<'static>> {
     turn
 }
 
-/// The step that an event of [`turn`] tells the state of.
+/// Returns the step that an event of [`turn`] belongs to.
 fn step(event: &Event) -> String {
     match event {
         Event::ToolCall(call) => format!("call {:?}", call.call_id),
         Event::ToolResult(result) => format!("result {:?}", result.call_id),
         Event::Thinking(thought) => format!("thought {:?}", thought.round),
-        // The later of the two `sources` has all of the earlier.
+        // The later of the two `sources` events contains all documents of the earlier one.
         event => event.name().to_owned(),
     }
 }
 
-/// The first `count` frames as a snapshot has them.
+/// Computes the snapshot of the first `count` frames.
 fn compact(frames: &[Frame], count: usize) -> Snapshot {
     let (mut text, mut steps, mut dropped) = (String::new(), Vec::new(), 0);
     for frame in &frames[..count] {
@@ -53,7 +54,7 @@ fn compact(frames: &[Frame], count: usize) -> Snapshot {
                 dropped += (before - steps.len()) as u64;
                 steps.push((step, (event.clone(), *timestamp)));
             }
-            Frame::End(_) | Frame::Snapshot(_) => unreachable!("they are never dropped"),
+            Frame::End(_) | Frame::Snapshot(_) => unreachable!("neither is ever dropped"),
         }
     }
     let events = steps.into_iter().map(|(_, event)| event).collect();
@@ -67,7 +68,7 @@ fn frame(snapshot: Snapshot) -> Frame {
     Frame::Snapshot(Box::new(snapshot))
 }
 
-/// What a reader shows that has got these frames.
+/// Computes what a reader of these frames shows.
 fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
     let begun = frames
         .iter()
@@ -91,8 +92,9 @@ fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
     (events, text)
 }
 
-/// What a wire whose readers begin at 0 makes of a snapshot and the frames behind it: plain events and a plain text.
-fn retold(wire: &impl Wire, snapshot: &Snapshot, rest: &[Frame]) -> Vec<u8> {
+/// Encodes a snapshot and the frames after it for a wire without numbered frames: as plain events and
+/// one text.
+fn expanded(wire: &impl Wire, snapshot: &Snapshot, rest: &[Frame]) -> Vec<u8> {
     let events = snapshot.events.iter().cloned();
     let mut frames: Vec<Frame> = events
         .map(|(event, timestamp)| Frame::Event { event, timestamp })
@@ -105,7 +107,7 @@ fn retold(wire: &impl Wire, snapshot: &Snapshot, rest: &[Frame]) -> Vec<u8> {
     encoded(wire, &frames).0
 }
 
-/// What a wire makes of frames of which the first has the index `from`.
+/// Encodes frames, the first of which has the index `from`.
 fn numbered(wire: &impl Wire, from: u64, frames: &[Frame]) -> Vec<u8> {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
     assert!(encoder.seek(from));
@@ -119,7 +121,7 @@ fn gone(base: u64) -> Result<(), ResumeError> {
     Err(ResumeError::Gone { base })
 }
 
-/// A turn that runs, and its frames so far.
+/// A running turn and its frames so far.
 struct Run {
     sink: Sink,
     id: TurnId,
@@ -130,7 +132,7 @@ struct Run {
 
 impl Run {
     async fn begin(journal: &Journal) -> Self {
-        let (sink, turn) = kept(journal)
+        let (sink, turn) = journaled(journal)
             .commit_on(Commit::deadline(Duration::ZERO))
             .channel();
         let turn = turn.commit().await.unwrap();
@@ -155,7 +157,7 @@ impl Run {
         self.keep_up().await;
     }
 
-    /// The reader that is always there sees every frame.
+    /// Reads the frames that are ready. This reader never falls behind, so it gets every frame.
     async fn keep_up(&mut self) {
         settle().await;
         let chunk = self.live.next().await.unwrap();
@@ -165,7 +167,7 @@ impl Run {
     }
 }
 
-/// The bytes that are ready now.
+/// Reads the bytes that are ready now.
 async fn ready(stream: &mut TurnStream) -> Vec<u8> {
     let mut read = Vec::new();
     while let Ok(Some(chunk)) = tokio::time::timeout(Duration::from_nanos(1), stream.next()).await {
@@ -174,7 +176,7 @@ async fn ready(stream: &mut TurnStream) -> Vec<u8> {
     read
 }
 
-/// How many frames are gone, as a reader that asks for all of them is told: by the first index, or by the snapshot's.
+/// Returns how many frames have been dropped, according to the snapshot that a reader from index 0 gets.
 async fn base(run: &Run, journal: &Journal) -> u64 {
     let read = ready(&mut resume(journal, run.id, 0).await.stream(&Ndjson::default())).await;
     let mut decoder = Ndjson::default().decoder();
@@ -185,9 +187,10 @@ async fn base(run: &Run, journal: &Journal) -> u64 {
     }
 }
 
-/// After each frame of a turn that loses its head, by several limits: who asks for what is gone gets what it came to and the exact rest.
+/// After each frame of a turn that drops its head, for several limits: a reader from a dropped frame gets
+/// the snapshot and exactly the remaining frames.
 #[tokio::test(start_paused = true)]
-async fn at_every_place_of_a_turn_that_runs() {
+async fn from_every_index_of_a_running_turn() {
     let mut bases = Vec::new();
     for limit in [6_000, 6_600, 7_300] {
         let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(limit));
@@ -197,12 +200,12 @@ async fn at_every_place_of_a_turn_that_runs() {
             assert!(journal.bytes() <= limit);
             let base = base(&run, &journal).await;
             bases.push(base);
-            // All places of a turn that is over are asked for below; here those around its head.
+            // The next test reads from all indexes of a finished turn; this one from those around the head.
             let next = run.frames.len() as u64;
-            let mut places = vec![0, base / 2, base.saturating_sub(1), base, base + 1, next - 1];
-            places.retain(|from| *from < next);
-            places.dedup();
-            for from in places {
+            let mut indexes = vec![0, base / 2, base.saturating_sub(1), base, base + 1, next - 1];
+            indexes.retain(|from| *from < next);
+            indexes.dedup();
+            for from in indexes {
                 let turn = resume(&journal, run.id, from).await;
                 turn.supports(&Ndjson::default()).unwrap();
                 let read = ready(&mut turn.stream(&Ndjson::default())).await;
@@ -227,12 +230,12 @@ async fn at_every_place_of_a_turn_that_runs() {
     bases.dedup();
     assert!(
         bases.len() > 60 && bases.contains(&0),
-        "it lost its head frame by frame: {bases:?}"
+        "the head is dropped frame by frame: {bases:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_every_wire_of_a_turn_that_is_over() {
+async fn on_every_wire_of_a_finished_turn() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(6_000));
     let mut run = Run::begin(&journal).await;
     for item in turn() {
@@ -243,7 +246,7 @@ async fn on_every_wire_of_a_turn_that_is_over() {
     let (snapshot, rest) = (compact(&run.frames, base as usize), &run.frames[base as usize..]);
     assert!(base > 10 && rest.len() > 10 && snapshot.events_dropped > 0);
     let with_snapshot = [&[frame(snapshot.clone())], rest].concat();
-    let told = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
+    let failed = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
     for wire in wires() {
         let name = wire.name();
         for from in 0..run.frames.len() as u64 {
@@ -253,10 +256,10 @@ async fn on_every_wire_of_a_turn_that_is_over() {
             let (expected, bytes) = match name {
                 "sse" | "ndjson" if from < base => (Ok(()), numbered(&wire, from, &with_snapshot)),
                 "sse" | "ndjson" => (Ok(()), numbered(&wire, from, &run.frames[from as usize..])),
-                "forge" | "eve" => (gone(base), encoded(&wire, &told).0),
-                _ if from == 0 => (Ok(()), retold(&wire, &snapshot, rest)),
-                // A reader that has some of it must not get that again.
-                _ => (gone(base), encoded(&wire, &told).0),
+                "forge" | "eve" => (gone(base), encoded(&wire, &failed).0),
+                _ if from == 0 => (Ok(()), expanded(&wire, &snapshot, rest)),
+                // A reader that has some of the frames must not get them again.
+                _ => (gone(base), encoded(&wire, &failed).0),
             };
             assert_eq!(
                 (supported, read),
@@ -265,13 +268,13 @@ async fn on_every_wire_of_a_turn_that_is_over() {
             );
         }
     }
-    // A reader whose limits do not take it is told so before, and in the stream.
+    // If the wire's limits do not fit the snapshot, `supports` returns an error and the stream fails.
     let narrow = Ndjson::default().limits(Limits::default().max_trailer_bytes(200));
     let turn = resume(&journal, run.id, 1).await;
     assert_eq!(turn.supports(&narrow), gone(base));
     assert_eq!(
         show(&bytes(turn, &narrow).await),
-        show(&numbered(&narrow, 1, &told))
+        show(&numbered(&narrow, 1, &failed))
     );
 
     for from in 0..run.frames.len() as u64 {
@@ -305,7 +308,8 @@ async fn on_every_wire_of_a_turn_that_is_over() {
     }
 }
 
-/// A reader that falls behind while it reads: what it has is replaced where its wire says that it is; otherwise it is told the truth.
+/// A reader that falls behind while it reads: on a wire with numbered frames, a snapshot replaces what it
+/// has; on other wires, its stream fails.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_falls_behind() {
     for wire in wires() {
@@ -337,39 +341,39 @@ async fn a_reader_that_falls_behind() {
 
         let snapshot = compact(&run.frames, base as usize);
         let rest = &run.frames[base as usize..];
-        let told = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
-        let (expected, anew) = match wire.name() {
+        let failed = [Frame::End(End::failed(ResumeError::Gone { base }.failure()))];
+        let (expected, from_scratch) = match wire.name() {
             "sse" | "ndjson" => {
                 let replaced = frame(compact(&run.frames, first as usize));
-                // It fell behind twice.
-                let anew = [&[frame(snapshot)], rest].concat();
+                // The reader fell behind twice.
+                let restarted = [&[frame(snapshot)], rest].concat();
                 let begun = [&run.frames[..5], &[replaced], &run.frames[first as usize..70]].concat();
                 (
-                    encoded(&wire, &[begun, anew.clone()].concat()).0,
-                    numbered(&wire, 0, &anew),
+                    encoded(&wire, &[begun, restarted.clone()].concat()).0,
+                    numbered(&wire, 0, &restarted),
                 )
             }
             name => {
-                let cut = encoded(&wire, &[&run.frames[..5], &told[..]].concat()).0;
-                let gone = encoded(&wire, &told).0;
+                let cut = encoded(&wire, &[&run.frames[..5], &failed[..]].concat()).0;
+                let gone = encoded(&wire, &failed).0;
                 (
                     cut,
                     if ["forge", "eve"].contains(&name) {
                         gone
                     } else {
-                        retold(&wire, &snapshot, rest)
+                        expanded(&wire, &snapshot, rest)
                     },
                 )
             }
         };
         assert_eq!(show(&read), show(&expected), "{wire:?}");
-        assert_eq!(show(&never), show(&anew), "{wire:?}");
+        assert_eq!(show(&never), show(&from_scratch), "{wire:?}");
     }
 }
 
-/// A browser's reader comes back with the last id that it has seen: also with a snapshot's.
+/// A browser resumes with the last ID that it has received, which may be that of a snapshot.
 #[tokio::test(start_paused = true)]
-async fn a_reader_comes_back_behind_a_snapshot() {
+async fn a_reader_resumes_after_a_snapshot() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(6_000));
     let mut run = Run::begin(&journal).await;
     for item in turn() {
@@ -388,9 +392,10 @@ async fn a_reader_comes_back_behind_a_snapshot() {
     assert_eq!(show(&rest), show(&all[first..]));
 }
 
-/// What a journal remembers of dropped frames counts like the frames, takes a quarter of their room, and is given up beyond that.
+/// The snapshot of the dropped frames counts towards the limit, takes at most a quarter of it, and is
+/// discarded above that.
 #[tokio::test(start_paused = true)]
-async fn what_it_remembers_is_bounded() {
+async fn snapshots_are_bounded() {
     let limit = 8_000;
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(limit));
     let mut run = Run::begin(&journal).await;
@@ -404,14 +409,14 @@ async fn what_it_remembers_is_bounded() {
                 .map_err(ResumeError::code),
         );
     }
-    let given_up = known.iter().position(Result::is_err).unwrap();
-    assert_eq!(known[..given_up], vec![Ok(Ok(())); given_up]);
-    assert_eq!(known[given_up..], vec![Err("gone"); 600 - given_up]);
-    // Pieces of 69 bytes that come to 5 of a string's.
-    assert!(given_up > 300, "given up after {given_up}");
-    // Then all the room is for frames again.
+    let discarded = known.iter().position(Result::is_err).unwrap();
+    assert_eq!(known[..discarded], vec![Ok(Ok(())); discarded]);
+    assert_eq!(known[discarded..], vec![Err("gone"); 600 - discarded]);
+    // Each frame takes 69 bytes, of which 5 remain in the snapshot's text.
+    assert!(discarded > 300, "discarded after {discarded}");
+    // After that, frames take all bytes again.
     let Err(ResumeError::Gone { base }) = journal.resume(run.id, "", 0).await.map(drop) else {
-        panic!("it is still there");
+        panic!("the first frame is still stored");
     };
     assert_eq!((600 - base) as usize, limit / (64 + 5));
     let exact = ready(&mut resume(&journal, run.id, base).await.stream(&Ndjson::default())).await;
@@ -421,7 +426,8 @@ async fn what_it_remembers_is_bounded() {
     );
     drop(run);
 
-    // All turns together are bounded as well: of the one that grows the room gets less, and what is kept too long leaves nothing.
+    // The bytes of all turns are bounded as well: the turn that grows gets fewer, and an expired turn
+    // leaves nothing.
     let journal = Journal::in_memory(
         JournalLimits::default()
             .max_bytes(8_000)

@@ -1,13 +1,14 @@
-//! Whoever comes back gets the exact suffix: at every index, on every wire, while the turn runs and after it.
+//! A resumed reader gets the exact suffix: from every index, on every wire, while the turn runs and after
+//! its end.
 
 use super::*;
 use crate::journals::{end, turns};
 
 #[tokio::test(start_paused = true)]
-async fn at_every_index_of_a_turn_that_is_over() {
+async fn from_every_index_of_a_finished_turn() {
     let journal = in_memory();
     for (items, ends) in turns() {
-        let (sink, turn) = kept(&journal)
+        let (sink, turn) = journaled(&journal)
             .commit_on(Commit::deadline(Duration::ZERO))
             .channel();
         let turn = turn.commit().await.unwrap();
@@ -34,32 +35,32 @@ async fn at_every_index_of_a_turn_that_is_over() {
     }
 }
 
-/// A reader, what it has got, and how much that was after each frame.
+/// A reader, the bytes that it has got, and how many it had after each frame.
 struct Live {
     wire: usize,
     from: usize,
     stream: TurnStream,
     read: Vec<u8>,
-    heard: Vec<(usize, usize)>,
+    lengths: Vec<(usize, usize)>,
 }
 
 async fn pump(readers: &mut [Live], recorded: usize) {
     for reader in readers {
-        // What an encoder only learns takes polls of its own, until it waits.
+        // Frames before `from` take polls without bytes, so this polls until the stream waits.
         while let Ok(Some(chunk)) = tokio::time::timeout(Duration::from_nanos(1), reader.stream.next()).await
         {
             reader.read.extend_from_slice(&chunk);
         }
-        reader.heard.push((recorded, reader.read.len()));
+        reader.lengths.push((recorded, reader.read.len()));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_every_index_of_a_turn_that_runs() {
+async fn from_every_index_of_a_running_turn() {
     let journal = in_memory();
     let wires = wires();
     for (items, ends) in turns() {
-        let (sink, turn) = kept(&journal)
+        let (sink, turn) = journaled(&journal)
             .commit_on(Commit::deadline(Duration::ZERO))
             .channel();
         let turn = turn.commit().await.unwrap();
@@ -74,7 +75,7 @@ async fn at_every_index_of_a_turn_that_runs() {
                         from,
                         stream: resume(&journal, id, from as u64).await.stream(wire),
                         read: Vec::new(),
-                        heard: Vec::new(),
+                        lengths: Vec::new(),
                     });
                 }
             }
@@ -86,7 +87,7 @@ async fn at_every_index_of_a_turn_that_runs() {
                 }
             );
             pump(&mut readers, recorded).await;
-            // The first half of a character is no frame yet.
+            // The first half of a character does not make a frame.
             let is_frame = !matches!(&item, Item::Bytes(bytes) if bytes.ends_with(b"\x9f"));
             sink.send(item).await.unwrap();
             settle().await;
@@ -104,19 +105,20 @@ async fn at_every_index_of_a_turn_that_runs() {
             assert!(reader.stream.is_finished(), "{what}");
             assert_eq!(reader.stream.next().await, None, "{what}");
             assert_eq!(show(&reader.read), show(&whole[places[reader.from]..]), "{what}");
-            // It was live: after each frame it had all that there was, and never more.
-            for (recorded, heard) in reader.heard {
-                assert_eq!(heard, places[recorded] - places[reader.from], "{what}");
+            // The reader was live: after each frame it had exactly the frames that were recorded.
+            for (recorded, length) in reader.lengths {
+                assert_eq!(length, places[recorded] - places[reader.from], "{what}");
             }
         }
     }
 }
 
-/// What arrives together is one frame for everybody, and a long text is the same frames on every wire.
+/// Texts that arrive together are one frame for all readers, and a long text is split into the same
+/// frames on every wire.
 #[tokio::test(start_paused = true)]
-async fn texts_are_merged_and_cut_before_they_are_numbered() {
+async fn texts_are_merged_and_split_before_they_are_numbered() {
     let journal = in_memory();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .start(|sink| play(&[Text("a"), Text("b"), Wait(1), Text("c"), Text("d")], sink))
         .commit()
         .await
@@ -124,9 +126,10 @@ async fn texts_are_merged_and_cut_before_they_are_numbered() {
     let texts: Vec<Frame> = frames(turn).await.into_iter().take(2).collect();
     assert_eq!(texts, [Frame::Text("ab".into()), Frame::Text("cd".into())]);
 
-    // Escaped, each of these is six bytes; the limits would cut them into frames of one character.
+    // Each character takes six bytes in its escaped form; the wire's limits would split the text into
+    // frames of one character.
     let hostile = "\u{1}".repeat(10_000);
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .start({
             let hostile = hostile.clone();
             move |sink: Sink| async move {
@@ -152,11 +155,12 @@ async fn texts_are_merged_and_cut_before_they_are_numbered() {
     }
 }
 
-/// An event that does not fit the wire leaves a frame in its place: a missing number would look like a loss.
+/// A placeholder replaces an event that does not fit the wire: a missing number would look like a lost
+/// frame.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_does_not_fit_keeps_its_number() {
     let journal = in_memory();
-    let turn = kept(&journal)
+    let turn = journaled(&journal)
         .start(|sink: Sink| async move {
             sink.send("a").await?;
             sink.send(Custom::new("own", &"x".repeat(40_000)).unwrap())
@@ -182,14 +186,14 @@ async fn an_event_that_does_not_fit_keeps_its_number() {
         let suffix = show(&bytes(resume(&journal, id, from).await, &narrow).await);
         assert_eq!(suffix, expected);
     }
-    // Where frames have no number, the end says what is missing.
+    // On a wire without numbered frames, the end counts the missing events.
     let forge = Forge::default().limits(Limits::default().max_line_bytes(100));
-    let told = show(&bytes(resume(&journal, id, 0).await, &forge).await);
+    let whole = show(&bytes(resume(&journal, id, 0).await, &forge).await);
     let suffix = show(&bytes(resume(&journal, id, 2).await, &forge).await);
-    assert_eq!(told.matches("\"events_dropped\":1").count(), 1);
-    assert!(told.len() > suffix.len() && told.ends_with(&suffix));
-    // The largest that a journaled turn takes fits every wire of our own by its default limits.
-    let (sink, turn) = kept(&journal).channel();
+    assert_eq!(whole.matches("\"events_dropped\":1").count(), 1);
+    assert!(whole.len() > suffix.len() && whole.ends_with(&suffix));
+    // The largest event that a journaled turn accepts fits the default limits of both ragwire wires.
+    let (sink, turn) = journaled(&journal).channel();
     let length = 255 * 1024 - r#"{"event":"own","data":""}"#.len();
     let event = |length: usize| Custom::new("own", &"x".repeat(length)).unwrap();
     assert_eq!(
@@ -208,7 +212,8 @@ async fn an_event_that_does_not_fit_keeps_its_number() {
     }
 }
 
-/// A reader that loses its connection after each chunk and comes back for the rest, sometimes on the other wire: the frames that it saw.
+/// Returns the frames of a reader that loses its connection after each chunk and resumes, if `both` on the
+/// other wire.
 async fn reconnecting(journal: Journal, id: TurnId, mut on_sse: bool, both: bool) -> Vec<Frame> {
     let mut seen: Vec<Frame> = Vec::new();
     loop {
@@ -233,10 +238,10 @@ async fn reconnecting(journal: Journal, id: TurnId, mut on_sse: bool, both: bool
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_that_come_back_all_the_time_miss_nothing() {
+async fn readers_that_reconnect_after_each_chunk_miss_nothing() {
     let journal = in_memory();
     for round in 0..40 {
-        let (sink, turn) = kept(&journal).channel();
+        let (sink, turn) = journaled(&journal).channel();
         let id = turn.id();
         let producer = std::thread::spawn(move || {
             for at in 0..60 {
