@@ -96,8 +96,7 @@ pub(super) async fn run(
     match cache.lookup(&scope, prompt).await {
         Lookup::Hit(hit) => {
             // Forge's page shows the analysis first. Asking a model for one would cost more than
-            // the
-            // stored answer saves.
+            // the stored answer saves.
             let judge = LexicalJudge::new(Arc::clone(&parts.library));
             let analysis = Judgement::lexical(judge.analysis(prompt, &[]));
             let mut event = analysis.event(prompt);

@@ -1,4 +1,4 @@
-//! Whole turns: which events come in which order, what the answer is, and what each failure is called.
+//! Whole turns: the order of events, the answer, and the code of each failure.
 
 mod traverse;
 mod usage;
@@ -55,7 +55,7 @@ fn names(collected: &Collected) -> Vec<&str> {
     collected.events.iter().map(|(event, _)| event.name()).collect()
 }
 
-fn told<'a, T>(collected: &'a Collected, pick: impl Fn(&'a Event) -> Option<T>) -> Vec<T> {
+fn pick_events<'a, T>(collected: &'a Collected, pick: impl Fn(&'a Event) -> Option<T>) -> Vec<T> {
     collected
         .events
         .iter()
@@ -63,7 +63,7 @@ fn told<'a, T>(collected: &'a Collected, pick: impl Fn(&'a Event) -> Option<T>) 
         .collect()
 }
 
-/// Everything there is, with an embedder of words and a store in memory.
+/// All search tools, with an embedder of words and a store in memory.
 async fn tools(library: &Arc<Library>) -> SearchTools {
     let embedder = Arc::new(Words::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Vectors::dense(
@@ -85,7 +85,7 @@ fn judge(library: &Arc<Library>, replies: &[&str]) -> Arc<ModelJudge> {
 }
 
 #[tokio::test]
-async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
+async fn a_direct_answer_emits_its_events_in_order() {
     let agent = Agent::lexical(birds());
     let collected = ask(
         &agent,
@@ -104,7 +104,7 @@ async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
     assert_eq!(names(&collected), wanted);
     assert_eq!(collected.text, "A robin sings at dawn. [1]");
     assert_eq!(collected.end.status, Status::Completed);
-    let judges = told(&collected, |event| match event {
+    let judges = pick_events(&collected, |event| match event {
         Event::QueryAnalysis(event) => event.judge.as_deref(),
         Event::CragEvaluation(event) => event.judge.as_deref(),
         Event::Verification(event) => event.judge.as_deref(),
@@ -116,7 +116,7 @@ async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
         (metadata.mode.as_deref(), metadata.tools_used.as_slice()),
         (Some("direct"), ["bm25_search".to_owned()].as_slice())
     );
-    // The same without the last two steps, the passages first.
+    // The same without the last two steps, and with the sources first.
     let plain = ask(
         &agent,
         AgentQuestion::new(QUESTION).mode(Mode::Direct).verify(false),
@@ -129,7 +129,7 @@ async fn a_direct_answer_is_told_in_the_order_of_the_seed() {
 }
 
 #[tokio::test]
-async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
+async fn an_agent_decomposes_the_question_and_chooses_its_tools() {
     let library = birds();
     let tools = tools(&library).await;
     let judge = judge(
@@ -154,12 +154,12 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
     let mut wanted = vec!["query_analysis", "tool_call", "tool_result"];
     wanted.extend(SEARCH);
     wanted.push("crag_evaluation");
-    // Both passages are known by now: nothing to grade.
+    // Both passages are already known, so there is nothing to grade.
     wanted.extend(SEARCH);
     wanted.extend(SEARCH);
     wanted.extend(["rerank_result", "sources", "generation_start", "verification"]);
     assert_eq!(names(&collected), wanted);
-    let iterations = told(&collected, |event| match event {
+    let iterations = pick_events(&collected, |event| match event {
         Event::RetrievalStart(event) => Some((event.tool.as_str(), event.query.as_str(), event.iteration)),
         _ => None,
     });
@@ -171,7 +171,7 @@ async fn an_agent_takes_the_question_apart_and_chooses_its_tools() {
             ("proposition_search", "owl at night", 4),
         ]
     );
-    let methods = told(&collected, |event| match event {
+    let methods = pick_events(&collected, |event| match event {
         Event::RerankResult(event) => Some(event.method.clone()),
         _ => None,
     });
@@ -221,7 +221,7 @@ async fn the_budget_ends_an_agent() {
 }
 
 #[tokio::test]
-async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_for_again() {
+async fn ambiguous_hits_are_widened_and_rejected_hits_cause_another_search() {
     let library = birds();
     let tools = tools(&library).await;
     type Case = (
@@ -232,7 +232,8 @@ async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_
         usize,
     );
     let cases: [Case; 2] = [
-        // Both may answer; the section of the first answers, that of the second is no better than it was before.
+        // Both are ambiguous; the section of the first answers, and that of the second scores no
+        // better than its passage.
         (
             &[r#"{"scores":[5,5]}"#, r#"{"scores":[10,1]}"#],
             CragAction::Expand,
@@ -240,7 +241,8 @@ async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_
             1,
             0,
         ),
-        // None does: sentences, then what an answer might look like. Nothing new comes, so nothing is graded again.
+        // None answers, so sentences are searched, then a hypothetical answer. They return nothing
+        // new, so nothing is graded again.
         (
             &[r#"{"scores":[0,0]}"#, "Robins sing in the morning."],
             CragAction::ReRetrieve,
@@ -257,7 +259,7 @@ async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_
             .ranker(Arc::new(LexicalRank::new(Arc::clone(&library))))
             .build();
         let collected = ask(&agent, AgentQuestion::new(QUESTION).verify(false)).await;
-        let gates = told(&collected, |event| match event {
+        let gates = pick_events(&collected, |event| match event {
             Event::CragEvaluation(event) => Some(event),
             _ => None,
         });
@@ -269,12 +271,12 @@ async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_
             .map(|detail| detail.classification)
             .collect();
         assert_eq!(told_classes, classes);
-        let again = told(&collected, |event| match event {
+        let again = pick_events(&collected, |event| match event {
             Event::RetrievalStart(event) if event.iteration == 2 => Some(event.tool.as_str()),
             _ => None,
         });
         assert_eq!(again, ["proposition_search", "hyde_search"][..more].to_vec());
-        let levels = told(&collected, |event| match event {
+        let levels = pick_events(&collected, |event| match event {
             Event::Sources(event) => Some(
                 event
                     .sources
@@ -290,7 +292,7 @@ async fn what_may_answer_is_read_with_its_section_and_what_does_not_is_searched_
 }
 
 #[tokio::test]
-async fn a_stored_answer_is_told_as_one_and_holds_as_long_as_its_documents() {
+async fn a_stored_answer_is_reported_and_valid_until_a_document_changes() {
     let library = birds();
     let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
     let cache = SemanticCache::lexical(Arc::clone(&library), corpus, CacheLimits::default());
@@ -363,7 +365,7 @@ impl Store for NoStore {
 }
 
 #[tokio::test]
-async fn each_failure_has_the_code_of_the_seed() {
+async fn each_failure_has_its_code() {
     let library = birds();
     let lexical = Agent::lexical(Arc::clone(&library));
     assert_eq!(failed(&lexical, " \n").await, "empty_question");
@@ -374,7 +376,7 @@ async fn each_failure_has_the_code_of_the_seed() {
     let empty = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
     assert_eq!(failed(&Agent::lexical(empty), QUESTION).await, "no_documents");
 
-    // Words find nothing, so sentences are searched for, and those are the store's.
+    // BM25 finds nothing, so sentences are searched, and that search needs the store.
     let tools = SearchTools::new(Arc::clone(&library), Arc::new(NoStore), None).unwrap();
     let agent = Agent::builder(Arc::clone(&library), tools).build();
     assert_eq!(
@@ -394,8 +396,8 @@ async fn each_failure_has_the_code_of_the_seed() {
         .generator(Arc::new(Writer::new(writer)))
         .build();
     assert_eq!(failed(&agent, QUESTION).await, "llm_error");
-    let gone = Arc::new(Scripted::new([Reply::ShutsDown])) as Arc<dyn LanguageModel>;
-    let judge = ModelJudge::new(gone, Arc::clone(&library), JudgeOptions::default());
+    let closed = Arc::new(Scripted::new([Reply::ShutsDown])) as Arc<dyn LanguageModel>;
+    let judge = ModelJudge::new(closed, Arc::clone(&library), JudgeOptions::default());
     let agent = Agent::builder(Arc::clone(&library), tools)
         .judge(Arc::new(judge))
         .build();
@@ -403,7 +405,7 @@ async fn each_failure_has_the_code_of_the_seed() {
 }
 
 #[tokio::test]
-async fn a_failure_on_the_way_is_told_in_words_alone() {
+async fn a_failure_during_the_turn_reports_only_its_public_message() {
     let library = birds();
     let tools = SearchTools::new(Arc::clone(&library), Arc::new(NoStore), None).unwrap();
     let agent = Agent::builder(Arc::clone(&library), tools).build();

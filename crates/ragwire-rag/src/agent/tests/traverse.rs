@@ -1,4 +1,5 @@
-//! Whole turns of an agent that has a graph: who chooses it and when, what is told of it, and what it brings.
+//! Whole turns of an agent that has a graph: which judge chooses the graph and when, which events
+//! report it, and what evidence it adds.
 
 use serde_json::{Value, json};
 
@@ -35,9 +36,10 @@ fn words(library: &Arc<Library>) -> AgentBuilder {
     Agent::builder(Arc::clone(library), tools)
 }
 
-/// The events that tell of the graph, as JSON; without the times that they took, which are never the same, and scores to three digits.
+/// Returns the events that report the graph, as JSON, without elapsed times, which vary, and with
+/// scores rounded to three digits.
 fn bodies(collected: &Collected) -> Vec<Value> {
-    let of_the_graph = |event: &Event| match event {
+    let is_of_graph = |event: &Event| match event {
         Event::GraphExplanation(_) => true,
         Event::ToolCall(event) => event.tool == NAME,
         Event::ToolResult(event) => event.tool == NAME,
@@ -46,29 +48,30 @@ fn bodies(collected: &Collected) -> Vec<Value> {
         Event::RetrievalResult(event) => event.tool == NAME,
         _ => false,
     };
-    let told = collected.events.iter().filter(|(event, _)| of_the_graph(event));
-    told.map(|(event, _)| {
-        let mut body = serde_json::to_value(event).unwrap();
-        let took = body.as_object_mut().unwrap().remove("duration_ms");
-        assert!(took.is_none_or(|took| took.is_u64()));
-        if let Some(score) = body.get_mut("top_score") {
-            *score = json!((score.as_f64().unwrap() * 1e3).round() / 1e3);
-        }
-        body
-    })
-    .collect()
+    let selected = collected.events.iter().filter(|(event, _)| is_of_graph(event));
+    selected
+        .map(|(event, _)| {
+            let mut body = serde_json::to_value(event).unwrap();
+            let took = body.as_object_mut().unwrap().remove("duration_ms");
+            assert!(took.is_none_or(|took| took.is_u64()));
+            if let Some(score) = body.get_mut("top_score") {
+                *score = json!((score.as_f64().unwrap() * 1e3).round() / 1e3);
+            }
+            body
+        })
+        .collect()
 }
 
-/// Which tool was used in which iteration.
+/// Returns the tool of each iteration.
 fn searches(collected: &Collected) -> Vec<(u32, String)> {
-    told(collected, |event| match event {
+    pick_events(collected, |event| match event {
         Event::RetrievalStart(event) => Some((event.iteration, event.tool.clone())),
         _ => None,
     })
 }
 
 fn evidence(collected: &Collected) -> Vec<String> {
-    let texts = told(collected, |event| match event {
+    let texts = pick_events(collected, |event| match event {
         Event::Sources(event) => Some(event.sources.iter().map(|source| source.text.clone()).collect()),
         _ => None,
     });
@@ -76,7 +79,7 @@ fn evidence(collected: &Collected) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_model_chooses_the_graph_and_each_step_of_it_is_told() {
+async fn a_model_chooses_the_graph_and_each_step_is_reported() {
     let (library, graph) = made(TURNS).await;
     let tools = tools(&library).await;
     let judge = judge(
@@ -194,7 +197,7 @@ async fn a_model_chooses_the_graph_and_each_step_of_it_is_told() {
 }
 
 #[tokio::test]
-async fn words_choose_the_graph_for_what_relates_things() {
+async fn the_lexical_judge_chooses_the_graph_for_relations() {
     let (library, graph) = made(TURNS).await;
     let agent = words(&library).graph(graph.clone()).build();
     let collected = ask(&agent, AgentQuestion::new(RELATING)).await;
@@ -203,7 +206,7 @@ async fn words_choose_the_graph_for_what_relates_things() {
     wanted.extend(search);
     wanted.push("crag_evaluation");
     wanted.extend(TRAVERSE);
-    // What the graph brings is not judged; after it comes nothing that is new.
+    // The passages of the graph are not graded, and the searches after it find nothing new.
     wanted.extend(search.iter().chain(&search));
     wanted.extend(["rerank_result", "sources", "generation_start"]);
     assert_eq!(names(&collected), wanted);
@@ -227,7 +230,8 @@ async fn words_choose_the_graph_for_what_relates_things() {
     assert_eq!(metadata.mode.as_deref(), Some("agentic"));
     assert_eq!(metadata.tools_used, ["bm25_search", NAME, "proposition_search"]);
 
-    // Where it was not asked for, where it makes no sense, where there is nothing in it, no time for it, and where there is none.
+    // The graph is not used if the mode excludes it, if the question does not relate things, if the
+    // graph is empty, if the budget allows one search only, or if the agent has no graph.
     let other = AgentQuestion::new("When do robins sing?");
     let (_, nothing) = made("Yes.").await;
     assert!(nothing.is_empty() && !graph.is_empty());
@@ -256,7 +260,7 @@ async fn words_choose_the_graph_for_what_relates_things() {
 }
 
 #[tokio::test]
-async fn a_stored_answer_is_announced_as_it_was_found() {
+async fn a_stored_answer_reports_the_mode_that_found_it() {
     let (library, graph) =
         made("A turn uses a bounded queue. The relation between a turn and a queue is use.").await;
     let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
@@ -271,7 +275,7 @@ async fn a_stored_answer_is_announced_as_it_was_found() {
 }
 
 #[tokio::test]
-async fn a_search_of_the_graph_that_fails_has_the_code_of_the_seed() {
+async fn a_failed_search_of_the_graph_has_its_code() {
     let (library, graph) = made(TURNS).await;
     let limits = GraphLimits {
         max_path_length: 0,

@@ -1,4 +1,5 @@
-//! What an answer is told to have cost: the sums over all models that took part, and the speed of the one that wrote it.
+//! The reported cost of an answer: the sums over all models that took part, and the speed of the
+//! one that wrote it.
 
 use super::*;
 use crate::models::scripted::tokens;
@@ -16,7 +17,7 @@ fn read(models: &[&Scripted]) -> u64 {
 }
 
 #[tokio::test]
-async fn tokens_and_times_add_up_and_the_speed_is_the_writers() {
+async fn tokens_and_times_add_up_and_the_speed_is_that_of_the_writer() {
     let library = birds();
     let tools = tools(&library).await;
     let judged = || Arc::new(Scripted::new(JUDGED.map(Reply::says)).named("judge"));
@@ -36,7 +37,8 @@ async fn tokens_and_times_add_up_and_the_speed_is_the_writers() {
         .generator(Arc::new(Writer::new(writer.clone())));
     let collected = ask(&agent.build(), AgentQuestion::new(QUESTION)).await;
     assert_eq!(collected.text, "Robins sing at dawn [1].");
-    // Three judgements of one piece, and an answer of four; each took 2.5 and 7.5 ms and found one token decoded.
+    // Three judgements of one piece, and an answer of four; each took 2.5 and 7.5 ms and had one
+    // cached token.
     let sums = |calls: f64| Usage::new().prompt_ms(2.5 * calls).generation_ms(7.5 * calls);
     let whole = sums(4.0)
         .input_tokens(read(&[&judging, &writer]))
@@ -48,7 +50,7 @@ async fn tokens_and_times_add_up_and_the_speed_is_the_writers() {
         .model("writer");
     assert_eq!(collected.end.metadata.usage, Some(whole));
 
-    // Where nobody wrote with a model, nobody was fast.
+    // If no model wrote the answer, no speed is reported.
     let judging = judged();
     let agent = Agent::builder(Arc::clone(&library), tools.clone()).judge(judge(&judging));
     let collected = ask(&agent.build(), AgentQuestion::new(QUESTION)).await;
@@ -59,7 +61,7 @@ async fn tokens_and_times_add_up_and_the_speed_is_the_writers() {
         .model("judge");
     assert_eq!(collected.end.metadata.usage, Some(whole));
 
-    // And without any model nothing is made up.
+    // Without any model, no usage is reported.
     let agent = Agent::builder(library, tools).build();
     let collected = ask(&agent, AgentQuestion::new(QUESTION)).await;
     assert_eq!(collected.end.metadata.usage, None);

@@ -1,4 +1,5 @@
-//! Whole turns without any model: what is answered, what is refused in words, and what a review tells.
+//! Whole turns without any model: which questions are answered, which are declined in words, and
+//! what a review reports.
 
 use super::*;
 use crate::answer::generate::NO_ANSWER;
@@ -10,19 +11,23 @@ async fn ask_default(agent: &Agent, question: &str) -> Collected {
 }
 
 #[tokio::test]
-async fn what_the_documents_do_not_hold_is_refused_in_words() {
+async fn a_question_outside_the_documents_is_declined_in_words() {
     let agent = Agent::lexical(birds());
     for question in ["What is the capital of France?", "the of and"] {
         let collected = ask_default(&agent, question).await;
         assert_eq!(collected.text, NO_ANSWER, "{question}");
-        assert_eq!(collected.end.status, Status::Completed, "no answer is no failure");
+        assert_eq!(
+            collected.end.status,
+            Status::Completed,
+            "an answer that declines is not a failure"
+        );
         assert!(collected.end.metadata.citations.is_empty());
         assert_eq!(collected.end.metadata.extra["answered"], false);
     }
 }
 
 #[tokio::test]
-async fn each_question_within_a_question_is_answered_or_not() {
+async fn each_part_of_a_question_is_answered_or_declined() {
     let agent = Agent::lexical(birds());
     let cases = [
         (
@@ -51,10 +56,10 @@ async fn an_unknown_word_is_named() {
 }
 
 #[tokio::test]
-async fn a_review_is_told_in_the_words_of_the_adr() {
+async fn a_review_has_the_texts_of_the_adr() {
     let agent = Agent::lexical(birds());
-    let told_reviews = |collected: &Collected| {
-        told(collected, |event| match event {
+    let reviews = |collected: &Collected| {
+        pick_events(collected, |event| match event {
             Event::Review(review) => Some((
                 review.iteration,
                 review.verdict,
@@ -78,18 +83,18 @@ async fn a_review_is_told_in_the_words_of_the_adr() {
     for (question, verdict, feedback) in cases {
         let collected = ask(&agent, AgentQuestion::new(question).review(true)).await;
         assert_eq!(
-            told_reviews(&collected),
+            reviews(&collected),
             [(1, verdict, feedback.to_owned())],
             "{question}"
         );
-        let place = |name: &str| names(&collected).iter().position(|told| *told == name);
+        let position = |name: &str| names(&collected).iter().position(|event| *event == name);
         assert_eq!(
-            place("review"),
-            place("crag_evaluation").map(|at| at + 1),
-            "the gate is told first"
+            position("review"),
+            position("crag_evaluation").map(|at| at + 1),
+            "the gate is reported first"
         );
     }
-    assert!(told_reviews(&ask_default(&agent, QUESTION).await).is_empty());
+    assert!(reviews(&ask_default(&agent, QUESTION).await).is_empty());
 }
 
 #[tokio::test]

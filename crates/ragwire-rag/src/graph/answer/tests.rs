@@ -1,4 +1,4 @@
-//! Whole turns of GraphRAG: what is sent, in which order, and what closes it.
+//! Whole turns of GraphRAG: the events, their order, and the end.
 
 use super::*;
 use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
@@ -47,7 +47,7 @@ fn names(collected: &Collected) -> Vec<&str> {
     collected.events.iter().map(|(event, _)| event.name()).collect()
 }
 
-/// The triples of the explanations whose id begins so, by their names.
+/// The triples of the explanations whose IDs begin with `what`, by their names.
 fn explained(collected: &Collected, what: &str) -> Vec<String> {
     let explanation = |event: &Event| match event {
         Event::GraphExplanation(one) if one.explain_id.starts_with(&format!("urn:ragwire:{what}:")) => {
@@ -79,7 +79,7 @@ const STEPS: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn a_turn_tells_which_triples_it_followed() {
+async fn a_turn_reports_the_triples_that_it_followed() {
     let rag = rag(TURNS).await;
     let mut question = GraphQuestion::new("What does a turn use?");
     question.limits.max_path_length = 1;
@@ -109,14 +109,14 @@ async fn a_turn_tells_which_triples_it_followed() {
         (Some("graph"), &[TOOL.to_owned()][..])
     );
     assert_eq!(metadata.extra["answered"], true);
-    // A longer path leads to what the question does not name.
+    // A longer path reaches things that the question does not name.
     question.limits.max_path_length = 3;
     let all = explained(&ask(&rag, question.clone()).await, "exploration");
     assert!(
         all.len() > one_step.len() && all.iter().any(|one| one.contains("sentinels")),
         "{all:?}"
     );
-    // And fewer triples are fewer triples.
+    // A smaller limit gives fewer triples.
     question.limits.max_subgraph_size = 2;
     question.limits.edge_limit = 1;
     let few = ask(&rag, question).await;
@@ -130,7 +130,7 @@ async fn a_turn_tells_which_triples_it_followed() {
 }
 
 #[tokio::test]
-async fn what_the_graph_does_not_hold_is_refused_in_words() {
+async fn a_question_outside_the_graph_is_declined_in_words() {
     for (text, question, expected) in [
         ("", "What does a turn use?", NO_DOCUMENTS),
         (TURNS, "What is the capital of France?", NO_ANSWER),
@@ -220,14 +220,14 @@ async fn a_small_model_sees_the_best_triples_only() {
         (refused.text.as_str(), &refused.end.metadata.extra["answered"]),
         (NO_ANSWER, &false.into())
     );
-    // Not even one fits.
+    // Not even one triple fits.
     let model = Arc::new(Scripted::with_context(520, []));
     let collected = ask(&rag.model(model), GraphQuestion::new("What does a turn use?")).await;
     assert!(matches!(collected.end.status, Status::Failed(_)));
 }
 
 #[tokio::test]
-async fn a_count_that_was_too_low_costs_a_triple_and_an_answer_has_an_end() {
+async fn an_overflow_removes_triples_until_none_is_left() {
     let overflow = || Reply::error(ModelError::Overflow { prompt: 9, limit: 8 });
     let piece = "x".repeat(1000);
     let model = Arc::new(Scripted::new([
@@ -250,7 +250,7 @@ async fn a_count_that_was_too_low_costs_a_triple_and_an_answer_has_an_end() {
     let long = ask(&rag, question()).await;
     assert_eq!(long.text.len(), MAX_ANSWER_BYTES.div_ceil(1000) * 1000);
     assert_eq!(long.end.status, Status::Completed);
-    // Where one is left and that is too much, it is an error.
+    // If only one triple is left and still does not fit, the turn fails.
     let model = Arc::new(Scripted::new(std::iter::repeat_with(overflow).take(30)));
     let failed = ask(&rag.model(model), question()).await;
     assert!(matches!(failed.end.status, Status::Failed(_)));
@@ -264,7 +264,7 @@ async fn a_model_that_fails_fails_the_turn() {
     assert!(matches!(collected.end.status, Status::Failed(_)));
 }
 
-/// Puts what begins with the same letter near each other.
+/// An embedder that places words with the same first letter near each other.
 #[derive(Debug)]
 struct Letters {
     fails: bool,
@@ -305,7 +305,7 @@ impl Embed for Letters {
 }
 
 #[tokio::test]
-async fn names_that_mean_the_same_are_found_and_a_failing_embedder_is_done_without() {
+async fn similar_names_are_found_and_a_failing_embedder_is_ignored() {
     let (library, graph) = made(TURNS).await;
     let names = EntityNames::new(Arc::clone(&graph), Arc::new(Letters { fails: false }));
     let extractor = Arc::new(Patterns::default());
@@ -325,7 +325,7 @@ async fn names_that_mean_the_same_are_found_and_a_failing_embedder_is_done_witho
     );
     let failing = EntityNames::new(Arc::clone(&graph), Arc::new(Letters { fails: true }));
     assert_eq!(ask(&rag.names(failing), question()).await.text, without.text);
-    // What has gone has no vector any more.
+    // A name that no longer exists has no vector.
     let id = library.list()[0].id.clone();
     library.remove(&id).unwrap();
     index.sync().await.unwrap();

@@ -1,7 +1,9 @@
-//! Keeps a graph in step with a library: what the library has and the graph has not is read, what it has no more is taken out.
+//! Keeps a graph in step with a library: reads documents that the graph does not have, and removes
+//! documents that the library no longer has.
 //!
-//! There is no list of changes to lose: the two sets of documents are compared, at start as later. Documents that another extractor read are
-//! read again. It decides what is read; what is found is the extractor's.
+//! No change can be missed, because there is no list of changes: the two sets of documents are
+//! compared, at start and later. Documents that a different extractor read are read again. This
+//! module decides which documents are read; the extractor finds the triples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +14,11 @@ use super::store::{Graph, GraphError};
 use crate::models::{Boxed, ModelError};
 use crate::{Chunk, FollowError, FollowReport, Library, LibraryError, LibraryFollower};
 
-/// Passages given to an extractor at a time.
+/// Number of passages that an extractor gets at a time.
 const BATCH: usize = 64;
 
-/// A graph could not be brought in step. What was done until then stays, and the next try goes on from there.
+/// Why a graph could not be brought in step with its library. Documents that were already processed
+/// stay, and the next attempt continues from there.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphIndexError {
@@ -25,16 +28,16 @@ pub enum GraphIndexError {
     /// The graph could not be read or written.
     #[error(transparent)]
     Graph(#[from] GraphError),
-    /// The names could not be embedded; the triples are in.
+    /// The names could not be embedded; the triples are stored.
     #[error("the names of entities could not be embedded")]
     Names(#[source] ModelError),
-    /// The thread that did it was lost.
-    #[error("the thread that reads the library was lost")]
+    /// The thread that reads the library panicked or was cancelled.
+    #[error("the thread that reads the library panicked or was cancelled")]
     Lost(#[source] tokio::task::JoinError),
 }
 
 impl GraphIndexError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Library(error) => error.code(),
@@ -45,19 +48,20 @@ impl GraphIndexError {
     }
 }
 
-/// What was done to bring a graph in step.
+/// The changes that brought a graph in step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SyncReport {
-    /// Documents whose triples were put in.
+    /// Number of documents whose triples were added.
     pub added: usize,
-    /// Documents whose triples were taken out.
+    /// Number of documents whose triples were removed.
     pub removed: usize,
-    /// Passages that were read.
+    /// Number of passages that were read.
     pub passages: usize,
-    /// How many passages were read by patterns in a model's place, by why.
+    /// Number of passages that patterns read as a fallback for a model, by reason.
     pub fallbacks: BTreeMap<&'static str, usize>,
-    /// Documents that the graph has no room for, by id. They are tried again when another one has gone.
+    /// IDs of documents for which the graph has no room. They are tried again after another
+    /// document was removed.
     pub no_room: Vec<String>,
 }
 
@@ -68,14 +72,15 @@ pub struct GraphIndex {
     graph: Arc<Graph>,
     extractor: Arc<dyn ExtractGraph>,
     names: Option<EntityNames>,
-    /// One at a time; who comes second finds most of it done.
+    /// Allows one run at a time; a second one then finds little to do.
     syncing: tokio::sync::Mutex<()>,
-    /// Documents that found no room.
+    /// Documents for which there was no room.
     refused: Mutex<BTreeSet<String>>,
 }
 
 impl GraphIndex {
-    /// What `extractor` finds in `library` is to stand in `graph`. Nothing is done yet.
+    /// An index that stores in `graph` what `extractor` finds in `library`. Does nothing until
+    /// [`sync`](Self::sync) is called.
     pub fn new(library: Arc<Library>, graph: Arc<Graph>, extractor: Arc<dyn ExtractGraph>) -> Self {
         Self {
             library,
@@ -87,7 +92,7 @@ impl GraphIndex {
         }
     }
 
-    /// Embeds the names of entities as well.
+    /// Also embeds the names of entities.
     #[must_use]
     pub fn names(mut self, names: EntityNames) -> Self {
         self.names = Some(names);
@@ -99,27 +104,30 @@ impl GraphIndex {
         &self.graph
     }
 
-    /// What finds its entities by the meaning of their names, where there is an embedder.
+    /// The index of entity names, if there is an embedder.
     pub fn entity_names(&self) -> Option<&EntityNames> {
         self.names.as_ref()
     }
 
-    /// Brings the graph in step with the library as it is now.
+    /// Brings the graph in step with the current library.
     ///
     /// # Cancel safety
-    /// A document is in whole or not at all; the next call goes on.
+    ///
+    /// Each document is stored completely or not at all; the next call continues.
     ///
     /// # Errors
-    /// [`GraphIndexError`]. A graph without room is none: that is told by [`SyncReport::no_room`].
+    ///
+    /// [`GraphIndexError`]. A graph without room is not an error: [`SyncReport::no_room`] lists the
+    /// documents.
     pub async fn sync(&self) -> Result<SyncReport, GraphIndexError> {
         let _syncing = self.syncing.lock().await;
         let mut synced = SyncReport::default();
         let name = self.extractor.name().to_owned();
-        let (gone, missing) = self
+        let (removed, missing) = self
             .blocking(move |library, graph| {
                 let wanted = library.document_ids();
                 let held = graph.documents();
-                let gone: Vec<String> = held
+                let removed: Vec<String> = held
                     .iter()
                     .filter(|one| !wanted.contains(&one.id))
                     .map(|one| one.id.clone())
@@ -130,10 +138,10 @@ impl GraphIndex {
                     .map(|one| one.id)
                     .collect();
                 let missing: Vec<String> = wanted.difference(&done).cloned().collect();
-                (gone, missing)
+                (removed, missing)
             })
             .await?;
-        for id in gone {
+        for id in removed {
             synced.removed += usize::from(self.blocking(move |_, graph| graph.remove(&id)).await??);
         }
         {
@@ -158,16 +166,18 @@ impl GraphIndex {
         Ok(synced)
     }
 
-    /// Brings the graph in step now and after every change of the library. It ends only when it is dropped.
+    /// Brings the graph in step now and after every change of the library, and passes each result
+    /// to the callback. The future ends only when it is dropped.
     ///
     /// # Cancel safety
-    /// As [`sync`](Self::sync).
-    pub async fn follow(&self, mut told: impl FnMut(Result<SyncReport, GraphIndexError>)) {
+    ///
+    /// As for [`sync`](Self::sync).
+    pub async fn follow(&self, mut report: impl FnMut(Result<SyncReport, GraphIndexError>)) {
         let mut changes = self.library.changes();
         loop {
-            // Seen before it is done: what changes meanwhile wakes again.
+            // Marked as seen before the run, so that a change during the run starts another one.
             changes.borrow_and_update();
-            told(self.sync().await);
+            report(self.sync().await);
             if changes.changed().await.is_err() {
                 return;
             }
@@ -177,7 +187,7 @@ impl GraphIndex {
     async fn add(&self, id: String, synced: &mut SyncReport) -> Result<(), GraphIndexError> {
         let of = id.clone();
         let Some(passages) = self.blocking(move |library, _| library.passages(&of)).await?? else {
-            // It went in the meantime, which wakes whoever follows.
+            // The document was removed in the meantime, and that change starts another run.
             return Ok(());
         };
         let mut triples = Vec::new();

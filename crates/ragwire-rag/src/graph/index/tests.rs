@@ -1,4 +1,4 @@
-//! A graph and its library, in every order in which documents come and go.
+//! A graph and its library, with documents added and removed in every order.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -55,17 +55,17 @@ async fn a_graph_follows_its_library() {
         "nothing has changed"
     );
     assert_eq!(ids(&graph), library.document_ids());
-    // Another content is another document.
+    // A document with different content is a different document.
     add(&library, "a.md", "A turn uses a journal.");
     library.remove(&b).unwrap();
     assert_eq!(index.sync().await.unwrap(), synced(1, 2, 1));
     assert_eq!(graph.names().into_keys().collect::<Vec<_>>(), ["journal", "turn"]);
-    // Gone and come again in between is the same.
+    // Removing and adding the same document in between changes nothing.
     let a = library.list()[0].id.clone();
     library.remove(&a).unwrap();
     assert_eq!(add(&library, "a.md", "A turn uses a journal."), a);
     assert_eq!(index.sync().await.unwrap(), synced(0, 0, 0));
-    // A graph that was thrown away is made anew, and one that holds too much is cleared.
+    // A graph that was deleted is rebuilt, and a graph with surplus documents is cleaned up.
     let other = Arc::new(Graph::in_memory(GraphRoom::default()).unwrap());
     other
         .put(
@@ -83,7 +83,7 @@ async fn a_graph_follows_its_library() {
     assert_eq!((other.names(), other.size()), (graph.names(), graph.size()));
 }
 
-/// An extractor with a name of its own, which counts what it reads.
+/// An extractor with its own name, which counts the passages that it reads.
 #[derive(Debug)]
 struct Named(&'static str, AtomicUsize);
 
@@ -114,7 +114,7 @@ async fn another_extractor_reads_again() {
         assert_eq!(
             done.fallbacks.get("test").copied().unwrap_or(0),
             added,
-            "a fallback is told"
+            "a fallback is reported"
         );
         let [GraphDocument { extractor, .. }] = &graph.documents()[..] else {
             panic!()
@@ -125,7 +125,7 @@ async fn another_extractor_reads_again() {
 }
 
 #[tokio::test]
-async fn what_finds_no_room_is_tried_when_something_has_gone() {
+async fn a_document_without_room_is_retried_after_a_removal() {
     let library = library();
     let graph = graph(GraphRoom::new(2, 10));
     let index = GraphIndex::new(
@@ -146,27 +146,27 @@ async fn what_finds_no_room_is_tried_when_something_has_gone() {
 }
 
 #[tokio::test]
-async fn whoever_follows_hears_of_every_change() {
+async fn follow_reports_every_change() {
     let (library, graph) = (library(), graph(GraphRoom::default()));
     let index = GraphIndex::new(
         Arc::clone(&library),
         Arc::clone(&graph),
         Arc::new(Patterns::default()),
     );
-    let (told, mut heard) = tokio::sync::mpsc::channel(16);
+    let (reports, mut received) = tokio::sync::mpsc::channel(16);
     let following = index.follow(move |done| {
-        let _ = told.try_send(done.unwrap());
+        let _ = reports.try_send(done.unwrap());
     });
     let changing = async {
-        assert_eq!(heard.recv().await, Some(synced(0, 0, 0)));
+        assert_eq!(received.recv().await, Some(synced(0, 0, 0)));
         let id = add(&library, "a.md", "A turn uses a queue.");
-        assert_eq!(heard.recv().await, Some(synced(1, 0, 1)));
+        assert_eq!(received.recv().await, Some(synced(1, 0, 1)));
         library.remove(&id).unwrap();
-        assert_eq!(heard.recv().await, Some(synced(0, 1, 0)));
+        assert_eq!(received.recv().await, Some(synced(0, 1, 0)));
     };
     let all = async {
         tokio::select! {
-            () = following => panic!("it ends by itself"),
+            () = following => panic!("following never ends by itself"),
             () = changing => {}
         }
     };
@@ -176,7 +176,7 @@ async fn whoever_follows_hears_of_every_change() {
 }
 
 #[tokio::test]
-async fn a_graph_on_disk_is_found_in_step_after_a_restart() {
+async fn a_graph_on_disk_is_in_step_after_a_restart() {
     let folder = std::env::temp_dir().join(format!("ragwire-graph-index-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
     let mut kept = None;
@@ -187,7 +187,7 @@ async fn a_graph_on_disk_is_found_in_step_after_a_restart() {
         } else {
             "A robin is a bird."
         };
-        // The library changed while no graph followed it.
+        // The library changed while no graph was following it.
         add(&library, "a.md", text);
         let graph = Arc::new(Graph::open(&folder, GraphRoom::default()).unwrap());
         let index = GraphIndex::new(

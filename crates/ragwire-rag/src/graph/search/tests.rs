@@ -1,4 +1,5 @@
-//! The search against a plain reading of its rules over a list of triples, and the limits for any graph and any question.
+//! The search compared with a reference implementation of its rules over a list of triples, and its
+//! limits for any graph and any question.
 
 use proptest::prelude::*;
 
@@ -37,7 +38,7 @@ fn words(name: &str) -> Vec<&str> {
     name.split(' ').collect()
 }
 
-/// The rules of the module, read over a list: no index, no graph.
+/// The reference implementation: the rules of the module over a list, without index or graph.
 fn by_hand(triples: &[Plain], question: &[&str], limits: &GraphLimits) -> Vec<(String, usize)> {
     let mut names: Vec<String> = triples
         .iter()
@@ -54,19 +55,19 @@ fn by_hand(triples: &[Plain], question: &[&str], limits: &GraphLimits) -> Vec<(S
     };
     let weigh = |word: &'static str| (word, (1.0 + names.len() as f64 / count(&word) as f64).ln());
     let weights = WORDS.map(weigh);
-    let tells = |word: &str| weights.iter().find(|(known, _)| *known == word).unwrap().1;
+    let weight_of = |word: &str| weights.iter().find(|(known, _)| *known == word).unwrap().1;
     let mut asked = question.to_vec();
     asked.sort();
     asked.dedup();
-    let all: f64 = asked.iter().map(|word| tells(word)).sum();
+    let all: f64 = asked.iter().map(|word| weight_of(word)).sum();
     let mut seeds: Vec<(f64, String)> = Vec::new();
     for name in &names {
         let held: f64 = words(name)
             .iter()
             .filter(|word| asked.contains(word))
-            .map(|word| tells(word))
+            .map(|word| weight_of(word))
             .sum();
-        let whole: f64 = words(name).iter().map(|word| tells(word)).sum();
+        let whole: f64 = words(name).iter().map(|word| weight_of(word)).sum();
         if held > 0.0 {
             seeds.push((held * held / whole, name.clone()));
         }
@@ -83,7 +84,7 @@ fn by_hand(triples: &[Plain], question: &[&str], limits: &GraphLimits) -> Vec<(S
     };
     sort(&mut seeds);
     seeds.truncate(limits.entity_limit);
-    // One triple for all that say it.
+    // One triple for all passages that state it.
     let mut merged: Vec<Plain> = Vec::new();
     for one in triples {
         match merged.iter_mut().find(|known| {
@@ -102,7 +103,7 @@ fn by_hand(triples: &[Plain], question: &[&str], limits: &GraphLimits) -> Vec<(S
         let share: f64 = here
             .iter()
             .filter(|word| asked.contains(word))
-            .map(|word| tells(word))
+            .map(|word| weight_of(word))
             .sum();
         f64::from(one.weight) * (0.1 + (share / all).min(1.0)) / 1.1
     };
@@ -145,7 +146,7 @@ fn plain() -> impl Strategy<Value = Plain> {
             words.dedup();
             words.join(" ")
         });
-    // Weights far enough from each other that the order of sums in floats does not matter.
+    // Weights so far apart that the order in which floats are summed does not matter.
     let weight = (1_u32..8).prop_map(|eighths| eighths as f32 / 8.0);
     let predicate = proptest::sample::select(vec!["zuses", "zhas"]);
     (name.clone(), predicate, name, weight)
@@ -162,19 +163,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(250))]
 
     #[test]
-    fn the_search_goes_by_its_rules(
+    fn the_search_follows_its_rules(
         triples in proptest::collection::vec(plain(), 0..30),
         question in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..4),
         (entities, per_entity, size, length) in (1_usize..5, 1_usize..5, 1_usize..12, 1_usize..4),
     ) {
         let limits = limits(entities, per_entity, size, length);
         let found = graph(&triples).search(&question.join(" "), &limits).unwrap();
-        let told = found.edges.iter().map(|edge| (format!("{}\u{1}{}\u{1}{}", edge.subject, edge.predicate, edge.object), edge.hop));
-        prop_assert_eq!(told.collect::<Vec<_>>(), by_hand(&triples, &question, &limits));
+        let followed = found.edges.iter().map(|edge| (format!("{}\u{1}{}\u{1}{}", edge.subject, edge.predicate, edge.object), edge.hop));
+        prop_assert_eq!(followed.collect::<Vec<_>>(), by_hand(&triples, &question, &limits));
     }
 
     #[test]
-    fn limits_are_kept_for_any_question(
+    fn limits_hold_for_any_question(
         triples in proptest::collection::vec(plain(), 0..40),
         question in ".{0,80}",
         named in proptest::collection::vec(proptest::sample::select(WORDS.to_vec()), 0..6),
@@ -187,7 +188,7 @@ proptest! {
         prop_assert_eq!(&found, &graph.search(&question, &limits).unwrap());
         prop_assert!(found.entities.len() <= entities && found.edges.len() <= size);
         prop_assert!(found.edges.iter().all(|edge| (1..=length).contains(&edge.hop)));
-        // Every triple hangs on an entity of the question, over triples of earlier steps.
+        // Every triple is connected to an entity of the question by triples of earlier steps.
         let mut reached: Vec<Vec<&str>> = vec![found.entities.iter().map(String::as_str).collect()];
         for hop in 1..=length {
             let here: Vec<_> = found.edges.iter().filter(|edge| edge.hop == hop).collect();
@@ -220,7 +221,7 @@ fn limits_out_of_bounds_are_refused() {
 }
 
 #[test]
-fn what_something_else_found_is_begun_at_too() {
+fn a_search_also_begins_at_the_given_entities() {
     let one = |subject: &str, object: &str| Plain {
         subject: subject.into(),
         predicate: "zuses",

@@ -1,4 +1,4 @@
-//! What a graph promises, checked from outside.
+//! The contract of a graph, tested through its public interface.
 
 use super::*;
 use crate::graph::GraphLimits;
@@ -11,7 +11,7 @@ fn triple(subject: &str, predicate: &str, object: &str, weight: f32) -> Relation
     Relation::new(subject, predicate, object, weight)
 }
 
-/// Everything that can be seen of a graph.
+/// Everything that a caller can observe of a graph.
 fn seen(graph: &Graph) -> String {
     let mut limits = GraphLimits::default();
     (limits.entity_limit, limits.max_path_length) = (1_000, 10);
@@ -110,7 +110,7 @@ fn one_thing_is_one_entity_with_its_spellings() {
 }
 
 #[test]
-fn what_cannot_be_a_triple_is_left_out() {
+fn invalid_triples_are_skipped() {
     let graph = graph();
     let long = "x".repeat(100);
     let bad = vec![
@@ -133,7 +133,7 @@ fn what_cannot_be_a_triple_is_left_out() {
 }
 
 #[test]
-fn a_document_that_is_replaced_or_removed_leaves_nothing() {
+fn a_replaced_or_removed_document_leaves_no_trace() {
     let (graph, other) = (graph(), graph());
     fill(&graph);
     let before = seen(&graph);
@@ -154,7 +154,7 @@ fn a_document_that_is_replaced_or_removed_leaves_nothing() {
     assert!(graph.remove("d4").unwrap());
     assert!(!graph.remove("d4").unwrap());
     assert_eq!(seen(&graph), before);
-    // Replaced again and again, by the same in the end.
+    // Replaced repeatedly, finally by the same triples.
     graph
         .put("d1", "p", vec![(7, vec![triple("wren", "is_a", "bird", 1.0)])])
         .unwrap();
@@ -169,7 +169,7 @@ fn a_document_that_is_replaced_or_removed_leaves_nothing() {
 }
 
 #[test]
-fn what_was_put_in_survives_and_looks_the_same() {
+fn stored_triples_survive_a_restart_unchanged() {
     let folder = Folder::new("reopen");
     let memory = graph();
     let mut wanted = Vec::new();
@@ -203,7 +203,7 @@ fn what_was_put_in_survives_and_looks_the_same() {
 }
 
 #[test]
-fn a_file_is_one_process_s_and_one_version_s() {
+fn a_file_of_another_process_or_version_is_rejected() {
     let folder = Folder::new("version");
     let graph = folder.open();
     assert_eq!(
@@ -230,7 +230,7 @@ fn a_file_is_one_process_s_and_one_version_s() {
 }
 
 #[test]
-fn a_full_graph_refuses_and_is_as_it_was() {
+fn a_full_graph_rejects_a_change_and_stays_unchanged() {
     let graph = Graph::in_memory(GraphRoom::new(3, 4)).unwrap();
     fill(&graph);
     let before = seen(&graph);
@@ -243,7 +243,7 @@ fn a_full_graph_refuses_and_is_as_it_was() {
         ("graph_full", "the graph is full: at most 3 entities".into())
     );
     assert_eq!(seen(&graph), before);
-    // What leaves makes room for what takes its place.
+    // Removing triples makes room for those that replace them.
     put(
         "d1",
         vec![

@@ -1,9 +1,10 @@
 //! The backend of llama.cpp, one per process, and the loading of a GGUF with specific errors.
 //!
-//! llama.cpp answers every failure of loading with a null pointer, and some files that it loads make it abort later. So what can be seen in the
-//! file's header is looked at before, and what can be seen in the vocabulary after.
+//! llama.cpp reports every failure to load with a null pointer, and aborts later on some files that
+//! it does load. Therefore the file's header is checked before loading, and the vocabulary
+//! afterwards.
 //!
-//! It knows neither prompts nor sequences.
+//! This module knows neither prompts nor sequences.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,16 +18,16 @@ use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::model::params::{LlamaModelParams, LlamaSplitMode};
 use llama_cpp_2::{LogOptions, list_llama_ggml_backend_devices, send_logs_to_tracing};
 
-/// All layers on the accelerator, where there is one.
+/// All layers on the accelerator, if there is one.
 const ALL_LAYERS: u32 = u32::MAX;
-/// Most threads, as ggml allows.
+/// Number of threads at most; ggml's limit.
 const MAX_THREADS: u32 = 512;
-/// Most threads where the options do not say: beyond that a token waits for memory, not for arithmetic.
+/// Number of threads at most by default: with more, a token waits for memory, not for arithmetic.
 const DEFAULT_MAX_THREADS: u32 = 16;
 
-/// `GGUF_TYPE_STRING` of the format.
+/// `GGUF_TYPE_STRING` in the format.
 const GGUF_STRING: u32 = 8;
-/// Architectures that read and do not write, or that write other than token by token.
+/// Architectures that only read, or that do not write token by token.
 const NO_WRITERS: [&str; 19] = [
     "bert",
     "clip",
@@ -49,43 +50,45 @@ const NO_WRITERS: [&str; 19] = [
     "wavtokenizer-dec",
 ];
 
-/// Architectures that read something else than text, or that read only beside a writer. A context for vectors would abort.
+/// Architectures that read something other than text, or that read only as part of a writer. A
+/// context for vectors would abort.
 const NO_READERS: [&str; 3] = ["clip", "t5", "wavtokenizer-dec"];
 
-/// How a model is spread over several accelerators.
+/// How a model is distributed over several accelerators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Split {
-    /// All of it on one: [`LlamaFile::main_gpu`].
+    /// The whole model on one accelerator: [`LlamaFile::main_gpu`].
     Single,
-    /// Whole layers on each. llama.cpp's default.
+    /// Whole layers on each accelerator. llama.cpp's default.
     #[default]
     Layer,
-    /// The rows of each matrix over all.
+    /// The rows of each matrix over all accelerators.
     Row,
 }
 
-/// A model's file, and what is to compute it.
+/// A model's file, and the devices that compute it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LlamaFile {
-    /// The GGUF; of a model in several files the first one.
+    /// The GGUF file; the first one if the model has several files.
     pub path: PathBuf,
     /// Number of layers on the accelerator; the others are computed on the CPU. Default: all.
     pub gpu_layers: u32,
-    /// Which accelerator holds the whole model ([`Split::Single`]).
+    /// The accelerator that holds the whole model ([`Split::Single`]).
     pub main_gpu: u32,
-    /// How it is spread over several.
+    /// How the model is distributed over several accelerators.
     pub split: Split,
-    /// Only these devices, by their index in llama.cpp's list; empty for all.
+    /// The devices to use, by their index in llama.cpp's list; empty for all.
     pub devices: Vec<usize>,
     /// Whether the file is mapped (the default) or read.
     pub mmap: bool,
-    /// Whether its memory is kept from being swapped out.
+    /// Whether the model's memory is locked, so that it is not swapped out.
     pub mlock: bool,
-    /// Number of CPU threads, 1 to 512. Default: half of those available, at most 16; the other half is
-    /// for the server, and often not made of separate cores.
+    /// Number of CPU threads, 1 to 512. Default: half of those available, at most 16; the other
+    /// half is for the server, and often not made of separate cores.
     pub threads: u32,
-    /// Most bytes that the weights and the cells of the context may take together. None asks all devices for their memory.
+    /// Number of bytes that the weights and the cells of the context may take together. If `None`,
+    /// the memory of all devices.
     pub memory_limit: Option<u64>,
 }
 
@@ -115,7 +118,7 @@ impl LlamaFile {
         self
     }
 
-    /// Puts all of it on one accelerator.
+    /// Puts the whole model on one accelerator.
     #[must_use]
     pub fn single_gpu(mut self, index: u32) -> Self {
         self.split = Split::Single;
@@ -123,7 +126,7 @@ impl LlamaFile {
         self
     }
 
-    /// Sets how it is spread over several accelerators.
+    /// Sets how the model is distributed over several accelerators.
     #[must_use]
     pub fn split(mut self, split: Split) -> Self {
         self.split = split;
@@ -144,21 +147,21 @@ impl LlamaFile {
         self
     }
 
-    /// Sets whether its memory is kept from being swapped out.
+    /// Sets whether the model's memory is locked, so that it is not swapped out.
     #[must_use]
     pub fn mlock(mut self, mlock: bool) -> Self {
         self.mlock = mlock;
         self
     }
 
-    /// Sets the threads of the CPU.
+    /// Sets the number of CPU threads.
     #[must_use]
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = threads;
         self
     }
 
-    /// Sets the most bytes of weights and context.
+    /// Sets how many bytes weights and context may take.
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
@@ -170,7 +173,7 @@ impl LlamaFile {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("model file not found: {}", .0.display())]
     Missing(PathBuf),
     /// The file could not be read.
@@ -179,7 +182,7 @@ pub enum LoadError {
     /// The file is not a GGUF.
     #[error("the model file is not gguf")]
     NotGguf,
-    /// The file begins as a GGUF and its header breaks off or contradicts itself.
+    /// The file begins like a GGUF, but its header is incomplete or contradicts itself.
     #[error("the header of the model file is damaged")]
     Damaged,
     /// The model cannot be used for this.
@@ -190,19 +193,20 @@ pub enum LoadError {
         /// The intended use.
         wanted: &'static str,
     },
-    /// llama.cpp refused it: an architecture it does not know, or weights that are missing or cut off. Its log (target `llama-cpp-2`) says more.
+    /// llama.cpp refused the model: an unknown architecture, or missing or truncated weights. The
+    /// log of llama.cpp (target `llama-cpp-2`) has the details.
     #[error("llama.cpp refused the model (architecture {architecture})")]
     Refused {
         /// The architecture in the file.
         architecture: String,
     },
-    /// The file has no tokenizer: text could not be given to it.
+    /// The file has no tokenizer, so the model cannot read text.
     #[error("the model file has no tokenizer")]
     NoTokenizer,
-    /// The vocabulary cannot spell every text.
+    /// The vocabulary cannot represent every text.
     #[error("the model's vocabulary cannot be used: {0}")]
     Vocabulary(&'static str),
-    /// The model and its context are bigger than the memory there is, or that was allowed.
+    /// The model and its context need more memory than is available or allowed.
     #[error("the model needs {needed} bytes, but {available} are available")]
     TooBig {
         /// Bytes of the weights and of the context.
@@ -210,34 +214,34 @@ pub enum LoadError {
         /// Bytes of all devices, or as many as the options allow.
         available: u64,
     },
-    /// An option is out of range, or asks for a device that is not there.
+    /// An option is out of range, or names a device that does not exist.
     #[error("the options cannot be used: {0}")]
     Options(String),
     /// llama.cpp does not support the chat template.
     #[error("the chat template is not known to llama.cpp; set one by name, such as `chatml`")]
     Template,
-    /// The context could not be made: too little memory, most often.
+    /// llama.cpp could not create the context, usually because memory is short.
     #[error("the context could not be made")]
     Context,
-    /// The model gives no vector for a whole text.
+    /// The model does not compute a vector for a whole text.
     #[error("the model does not pool its vectors")]
     NoPooling,
-    /// The model scores no pairs.
+    /// The model does not score pairs.
     #[error("the model is not a reranker")]
     NotARanker,
-    /// The model cannot do that.
+    /// The model does not support this.
     #[error("the model cannot do that: {0}")]
     Unsupported(&'static str),
-    /// llama.cpp was begun by another part of the process.
+    /// Another part of the process has initialized llama.cpp.
     #[error("another part of the process holds llama.cpp's backend")]
     Backend,
-    /// The model's thread could not be started, or broke off.
+    /// The model's thread could not be started, or panicked.
     #[error("the model's thread failed")]
     Thread(#[source] Option<io::Error>),
 }
 
 impl LoadError {
-    /// A stable name for programs.
+    /// Returns a stable code for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing(_) => "model_missing",
@@ -261,7 +265,7 @@ impl LoadError {
     }
 }
 
-/// What a model is loaded for.
+/// The purpose for which a model is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Chat,
@@ -284,28 +288,29 @@ impl Kind {
 pub(super) struct Loaded {
     pub(super) model: LlamaModel,
     architecture: String,
-    /// What the file calls it, else the file's own name.
+    /// The model's name in the file, otherwise the file's name.
     pub(super) name: String,
     /// Bytes of the weights.
     pub(super) bytes: u64,
-    /// Bytes that weights and context may take together.
+    /// Number of bytes that weights and context may take together.
     pub(super) memory: u64,
 }
 
 impl Loaded {
-    /// A number that the file says under a key of its architecture.
+    /// Returns the number that the file has under a key of its architecture.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
         let key = format!("{}.{key}", self.architecture);
         self.model.meta_val_str(&key).ok()?.parse().ok()
     }
 
-    /// Refuses a context that would not fit beside the weights: allocating it might succeed and be killed at first use.
+    /// Rejects a context that does not fit beside the weights. Otherwise its allocation might
+    /// succeed and the process be killed at first use.
     pub(super) fn check_context(&self, bytes: u64) -> Result<(), LoadError> {
         check_size(self.bytes.saturating_add(bytes), self.memory)
     }
 }
 
-/// llama.cpp's backend; begins it, and sends its log to `tracing`, the first time.
+/// Returns llama.cpp's backend. The first call initializes it and redirects its log to `tracing`.
 pub(super) fn backend() -> Result<&'static LlamaBackend, LoadError> {
     static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
     BACKEND
@@ -317,7 +322,7 @@ pub(super) fn backend() -> Result<&'static LlamaBackend, LoadError> {
         .ok_or(LoadError::Backend)
 }
 
-/// Loads a model. It takes as long as reading the file does.
+/// Loads a model. This takes as long as reading the file.
 pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
     let backend = backend()?;
     if !(1..=MAX_THREADS).contains(&file.threads) {
@@ -346,7 +351,7 @@ pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
     })
 }
 
-/// The metadata of the file, read before any weight.
+/// The metadata of the file, which is read before the weights.
 struct Header {
     architecture: String,
     tokenizer: String,
@@ -376,7 +381,7 @@ impl Header {
         let gguf = GgufContext::from_file(path).ok_or(LoadError::Damaged)?;
         let text = |key: &str| {
             let index = gguf.find_key(key);
-            // Reading a value that is not a string as one aborts the process.
+            // Reading a value as a string aborts the process if it is not a string.
             let is_text = index >= 0 && gguf.kv_type(index) == GGUF_STRING;
             is_text.then(|| gguf.val_str(index)).flatten().map(str::to_owned)
         };
@@ -401,7 +406,7 @@ impl Header {
         if kind != Kind::Chat && NO_READERS.contains(&self.architecture.as_str()) {
             return Err(self.wrong(kind));
         }
-        // Tokenizing without one aborts the process.
+        // Tokenizing without a tokenizer aborts the process.
         if ["", "none", "no_vocab"].contains(&self.tokenizer.as_str()) {
             return Err(LoadError::NoTokenizer);
         }
@@ -422,8 +427,8 @@ fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
         Split::Layer => LlamaSplitMode::Layer,
         Split::Row => LlamaSplitMode::Row,
     };
-    let main_gpu = i32::try_from(file.main_gpu)
-        .map_err(|_| LoadError::Options("there is no such main gpu".to_owned()))?;
+    let main_gpu =
+        i32::try_from(file.main_gpu).map_err(|_| LoadError::Options("main_gpu does not exist".to_owned()))?;
     let params = LlamaModelParams::default()
         .with_n_gpu_layers(file.gpu_layers)
         .with_main_gpu(main_gpu)
@@ -438,7 +443,7 @@ fn params(file: &LlamaFile) -> Result<LlamaModelParams, LoadError> {
         .map_err(|error| LoadError::Options(error.to_string()))
 }
 
-/// The memory of all devices together. If the devices do not report it, there is no limit.
+/// Returns the memory of all devices together. If the devices do not report it, there is no limit.
 fn memory_of_devices() -> u64 {
     let total = list_llama_ggml_backend_devices()
         .iter()
@@ -454,7 +459,8 @@ fn check_size(needed: u64, available: u64) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// llama.cpp spells what a SentencePiece vocabulary has no word for byte by byte, and aborts where a byte is missing.
+/// Checks that a SentencePiece vocabulary has a token for every byte. llama.cpp spells unknown
+/// words byte by byte, and aborts if a byte is missing.
 fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError> {
     let vocab = model.vocab();
     if vocab.n_tokens() <= 0 {
@@ -471,7 +477,7 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
             .unwrap_or_default();
         let byte = match text.as_bytes() {
             [b'<', b'0', b'x', _, _, b'>'] => usize::from_str_radix(&text[3..5], 16).ok(),
-            // The other spelling that llama.cpp looks for.
+            // The other spelling that llama.cpp accepts.
             [byte] => Some(usize::from(*byte)),
             _ => None,
         };
@@ -482,7 +488,7 @@ fn check_vocabulary(model: &LlamaModel, tokenizer: &str) -> Result<(), LoadError
     if spelled.iter().all(|known| *known) {
         Ok(())
     } else {
-        Err(LoadError::Vocabulary("it has no token for some byte"))
+        Err(LoadError::Vocabulary("it has no token for at least one byte"))
     }
 }
 

@@ -3,17 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Tokens of a batch. On a CPU more gain nothing, and llama.cpp keeps a logit of each token for each word of the vocabulary: 62 MB of memory
-/// at 512 tokens and MiniLM's 30,522 words. An accelerator is worth some thousands.
+/// Number of tokens of a batch. On a CPU more tokens gain nothing, and llama.cpp stores a logit of
+/// each token for each word of the vocabulary: 62 MB of memory for 512 tokens and MiniLM's 30,522
+/// words. An accelerator benefits from some thousands.
 const BATCH_TOKENS: u32 = 512;
-/// Texts of a batch.
+/// Number of texts of a batch.
 const BATCH_TEXTS: u32 = 64;
-/// Tokens of a text, where the model takes more: what a chunk has at most, several times over. The memory of a batch grows with it.
+/// Number of tokens of a text, if the model takes more: several times the largest chunk. The memory
+/// of a batch grows with it.
 const TEXT_TOKENS: u32 = 2_048;
-/// Bytes of vectors that one request may come to: 2,000 passages of 80 tokens with a vector for each token in 384 dimensions, or 170,000 with
-/// one for each passage. Larger jobs take several requests.
+/// Size in bytes of the vectors of one request: 2,000 passages of 80 tokens with a vector for each
+/// token in 384 dimensions, or 170,000 passages with one vector each. Larger jobs take several
+/// requests.
 const VECTOR_BYTES: usize = 256 * 1024 * 1024;
-/// Requests that wait. A service asks once for each question, so this is questions.
+/// Number of requests that wait. A service makes one request for each question, so this is the
+/// number of waiting questions.
 const WAITING: usize = 64;
 
 /// The sizes of batches and requests of a model that computes vectors.
@@ -48,28 +52,28 @@ impl Default for Batching {
 }
 
 impl Batching {
-    /// Sets the most tokens of a batch.
+    /// Sets the number of tokens of a batch.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = tokens;
         self
     }
 
-    /// Sets the most texts of a batch.
+    /// Sets the number of texts of a batch.
     #[must_use]
     pub fn max_texts(mut self, texts: u32) -> Self {
         self.max_texts = texts;
         self
     }
 
-    /// Sets the most tokens of a text.
+    /// Sets the number of tokens to which a text is truncated.
     #[must_use]
     pub fn max_text_tokens(mut self, tokens: u32) -> Self {
         self.max_text_tokens = tokens;
         self
     }
 
-    /// Sets the most bytes of vectors of a request.
+    /// Sets the size in bytes of the vectors of a request.
     #[must_use]
     pub fn max_vector_bytes(mut self, bytes: usize) -> Self {
         self.max_vector_bytes = bytes;
@@ -84,21 +88,21 @@ impl Batching {
     }
 }
 
-/// The work of a model since it was loaded.
+/// The statistics of a model since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchStats {
-    /// Texts, or pairs of a query and a passage.
+    /// Number of texts, or of pairs of a query and a passage.
     pub texts: u64,
-    /// Texts that were longer than the model takes and were truncated.
+    /// Number of texts that were longer than the model allows and were truncated.
     pub cut: u64,
-    /// Tokens, those that the model puts around a text included.
+    /// Number of tokens, including those that the model adds to a text.
     pub tokens: u64,
-    /// Batches.
+    /// Number of batches.
     pub batches: u64,
 }
 
-/// Counters for [`BatchStats`] and for metrics.
+/// The counters behind [`BatchStats`] and the metrics.
 #[derive(Debug)]
 pub(super) struct Counts {
     model: String,
@@ -126,7 +130,7 @@ impl Counts {
         &self.model
     }
 
-    /// A batch was computed.
+    /// Records a computed batch.
     pub(super) fn batch(&self, texts: usize, cut: usize, tokens: usize, took: Duration) {
         let labels = [("model", self.model.clone()), ("work", self.work.to_owned())];
         let count = |own: &AtomicU64, name: &'static str, more: usize| {

@@ -233,7 +233,7 @@ impl Embed for LlamaEmbedder {
 
 /// The error for a tokenizer that does not show where a text begins and ends.
 pub(super) const UNKNOWN_TOKENIZER: LoadError =
-    LoadError::Unsupported("a tokenizer that does more with a text than put tokens around it");
+    LoadError::Unsupported("a tokenizer that does more than add tokens around a text");
 
 /// Returns the pooling that the file specifies.
 fn own_pooling(model: &LlamaModel) -> Result<Pooling, LoadError> {

@@ -38,8 +38,8 @@
 //! | `vector_server` | requests of many texts, served in turn on the thread that computes vectors |
 //! | `worker` | a thread that owns a model, and its bounded queue |
 //!
-//! llama.cpp logs to `tracing`, under the target `llama-cpp-2`. Engines report to the `metrics` facade,
-//! with the label `model`:
+//! llama.cpp logs to `tracing`, under the target `llama-cpp-2`. Engines report to the `metrics`
+//! facade, with the label `model`:
 //!
 //! | metric | kind | what it counts |
 //! |---|---|---|
@@ -60,9 +60,9 @@
 //! | `ragwire_llama_batches_total` | counter | their batches, by `work` |
 //! | `ragwire_llama_batch_seconds` | histogram | of one such batch, by `work` |
 //!
-//! The same figures of one answer are in its turn's [`Usage`](ragwire::Usage): tokens, reused tokens, both
-//! times, tokens per second, the engine's slots and the largest number of busy ones. What judges
-//! consume is added to the tokens and times, but not to the other figures.
+//! The same figures of one answer are in its turn's [`Usage`](ragwire::Usage): tokens, reused
+//! tokens, both times, tokens per second, the engine's slots and the largest number of busy ones.
+//! What judges consume is added to the tokens and times, but not to the other figures.
 //!
 //! Building llama.cpp takes minutes and needs cmake, a C++ compiler and libclang. This module knows
 //! neither documents nor a pipeline.

@@ -1,6 +1,6 @@
-//! What a chat engine is made with.
+//! The options of a chat engine.
 //!
-//! It loads nothing.
+//! Nothing here loads a model.
 
 use std::sync::Arc;
 
@@ -10,37 +10,42 @@ use super::LoadError;
 use super::backend::LlamaFile;
 use super::stats::{Observer, Step};
 
-/// Tokens of prompt and answer together, where the options do not say and the model was trained on more: beyond that the cells outweigh the
-/// weights of a small model.
+/// Number of tokens of prompt and answer together, if the options do not set it and the model was
+/// trained on more: with more, the cells take more memory than the weights of a small model.
 const DEFAULT_CONTEXT_TOKENS: u32 = 8_192;
-/// Generations at once: enough to keep an accelerator busy, few enough for a CPU.
+/// Number of generations at a time: enough to keep an accelerator busy, few enough for a CPU.
 const DEFAULT_SLOTS: u32 = 4;
-/// Most generations at once.
+/// Number of generations at a time at most.
 pub const MAX_SLOTS: u32 = 64;
-/// Generations that wait for a slot before the engine is busy: about a minute's worth at a few seconds each.
+/// Number of generations that wait for a slot before the engine is busy: about a minute of work at
+/// a few seconds each.
 const DEFAULT_WAITING: u32 = 32;
-/// Most generations that wait.
+/// Number of waiting generations at most.
 pub const MAX_WAITING: u32 = 4_096;
-/// Finished sequences whose beginnings are kept.
+/// Number of finished sequences whose prefixes are kept.
 const DEFAULT_PREFIXES: u32 = 8;
-/// Most of them. Together with [`MAX_SLOTS`] half of the sequences that llama.cpp has.
+/// Number of kept sequences at most. Together with [`MAX_SLOTS`] it is half of the sequences that
+/// llama.cpp supports.
 pub const MAX_PREFIXES: u32 = 64;
-/// Tokens of a batch: what llama.cpp computes at once by default.
+/// Number of tokens of a batch: llama.cpp's default for one computation.
 const DEFAULT_STEP_TOKENS: u32 = 512;
-/// Most tokens of a batch.
+/// Number of tokens of a batch at most.
 pub const MAX_STEP_TOKENS: u32 = 8_192;
-/// Prompt tokens in a step that answers share: a step stays a few times as long as one without, not a hundred times.
+/// Number of prompt tokens in a step that also decodes answers. Such a step takes a few times as
+/// long as one without prompts, not a hundred times.
 const DEFAULT_SLICE_TOKENS: u32 = 128;
 
-/// How precisely the context is kept.
+/// The precision of the context's cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cells {
-    /// 32 bits a number, and no flash attention, which computes in 16: the same tokens however many run beside, at some cost.
+    /// 32 bits per number, without flash attention, which computes in 16 bits. The tokens are the
+    /// same however many generations run at a time, at some cost in speed.
     F32,
-    /// 16 bits, llama.cpp's default.
+    /// 16 bits per number, llama.cpp's default.
     #[default]
     F16,
-    /// 8.5 bits: half the memory. Needs flash attention, and heads of a multiple of 32.
+    /// 8.5 bits per number: half the memory. Needs flash attention, and heads whose size is a
+    /// multiple of 32.
     Q8,
 }
 
@@ -53,7 +58,7 @@ impl Cells {
         }
     }
 
-    /// Bytes of so many numbers.
+    /// Returns the bytes that so many numbers take.
     pub(super) fn bytes(self, numbers: u64) -> u64 {
         match self {
             Self::F32 => numbers.saturating_mul(4),
@@ -63,39 +68,43 @@ impl Cells {
     }
 }
 
-/// What a [`LlamaEngine`](super::LlamaEngine) is made with.
+/// The options of a [`LlamaEngine`](super::LlamaEngine).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LlamaOptions {
-    /// The model, and what is to compute it.
+    /// The model's file, and the devices that compute it.
     pub file: LlamaFile,
-    /// Its name in events and usage; none takes the file's own.
+    /// The model's name in events and usage; if `None`, the file's.
     pub name: Option<String>,
-    /// Tokens that prompt and answer may have together, at most as many as the model was trained on.
-    /// Default: that number, up to 8,192.
+    /// Number of tokens that prompt and answer may have together, at most as many as the model was
+    /// trained on. Default: that number, up to 8,192.
     pub context_tokens: Option<u32>,
-    /// Tokens that all generations may have together. None takes [`context_tokens`](Self::context_tokens) for each slot; less saves memory,
-    /// and generations wait for cells.
+    /// Number of tokens that all generations may have together. If `None`,
+    /// [`context_tokens`](Self::context_tokens) for each slot. A smaller number saves memory, but
+    /// generations may have to wait for cells.
     pub cells: Option<u32>,
-    /// How precisely they are kept.
+    /// The precision of the cells.
     pub cell_kind: Cells,
-    /// Generations at once, 1 to [`MAX_SLOTS`].
+    /// Number of generations at a time, 1 to [`MAX_SLOTS`].
     pub slots: u32,
-    /// Generations that wait beyond those, up to [`MAX_WAITING`]; one more is refused as busy.
+    /// Number of generations that may wait besides those, up to [`MAX_WAITING`]; one more is
+    /// refused as busy.
     pub waiting: u32,
-    /// Finished sequences whose beginnings later prompts may share, up to [`MAX_PREFIXES`]; 0 shares nothing.
+    /// Number of finished sequences whose prefixes later prompts may share, up to [`MAX_PREFIXES`];
+    /// 0 disables sharing.
     pub prefixes: u32,
-    /// Tokens of a batch, more than there are slots, up to [`MAX_STEP_TOKENS`].
+    /// Number of tokens of a batch: more than there are slots, up to [`MAX_STEP_TOKENS`].
     pub step_tokens: u32,
-    /// Prompt tokens in a step that answers share, at least 1.
+    /// Number of prompt tokens in a step that also decodes answers, at least 1.
     pub slice_tokens: u32,
-    /// A chat template instead of the model's: a name that llama.cpp knows, such as `chatml` or `llama3`, or the text of one.
+    /// A chat template to use instead of the model's: a name that llama.cpp knows, such as `chatml`
+    /// or `llama3`, or the text of a template.
     pub template: Option<String>,
     pub(super) observer: Option<Observer>,
 }
 
 impl LlamaOptions {
-    /// The model in `file`, with the defaults.
+    /// Options for the model in `file`, with the defaults.
     pub fn new(file: impl Into<LlamaFile>) -> Self {
         Self {
             file: file.into(),
@@ -113,63 +122,63 @@ impl LlamaOptions {
         }
     }
 
-    /// Sets the name.
+    /// Sets the model's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets the tokens of prompt and answer together.
+    /// Sets the number of tokens of prompt and answer together.
     #[must_use]
     pub fn context_tokens(mut self, tokens: u32) -> Self {
         self.context_tokens = Some(tokens);
         self
     }
 
-    /// Sets the tokens of all generations together.
+    /// Sets the number of tokens of all generations together.
     #[must_use]
     pub fn cells(mut self, cells: u32) -> Self {
         self.cells = Some(cells);
         self
     }
 
-    /// Sets how precisely the context is kept.
+    /// Sets the precision of the cells.
     #[must_use]
     pub fn cell_kind(mut self, kind: Cells) -> Self {
         self.cell_kind = kind;
         self
     }
 
-    /// Sets the generations at once.
+    /// Sets the number of generations at a time.
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
     }
 
-    /// Sets how many wait beyond those.
+    /// Sets the number of generations that may wait besides those.
     #[must_use]
     pub fn waiting(mut self, waiting: u32) -> Self {
         self.waiting = waiting;
         self
     }
 
-    /// Sets how many finished sequences are kept for their beginnings.
+    /// Sets the number of finished sequences whose prefixes are kept.
     #[must_use]
     pub fn prefixes(mut self, prefixes: u32) -> Self {
         self.prefixes = prefixes;
         self
     }
 
-    /// Sets the tokens of a batch.
+    /// Sets the number of tokens of a batch.
     #[must_use]
     pub fn step_tokens(mut self, tokens: u32) -> Self {
         self.step_tokens = tokens;
         self
     }
 
-    /// Sets the prompt tokens in a step that answers share.
+    /// Sets the number of prompt tokens in a step that also decodes answers.
     #[must_use]
     pub fn slice_tokens(mut self, tokens: u32) -> Self {
         self.slice_tokens = tokens;
@@ -183,20 +192,20 @@ impl LlamaOptions {
         self
     }
 
-    /// Tells `observer` of every step, on the engine's thread: it holds up all generations for as long as it takes, and a panic of it is one
-    /// of the engine's.
+    /// Calls `observer` after every step, on the engine's thread. It delays all generations while
+    /// it runs, and if it panics, the engine panics.
     #[must_use]
     pub fn observer(mut self, observer: impl Fn(&Step) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer(Arc::new(observer)));
         self
     }
 
-    /// Sequences of the context.
+    /// Returns the number of sequences of the context.
     pub(super) fn sequences(&self) -> u32 {
         self.slots + self.prefixes
     }
 
-    /// What can be told without the model.
+    /// Checks everything that does not depend on the model.
     pub(super) fn check(&self) -> Result<(), LoadError> {
         let in_range = |name: &str, value: u32, least: u32, most: u32| {
             if (least..=most).contains(&value) {
@@ -211,7 +220,8 @@ impl LlamaOptions {
         in_range("slice_tokens", self.slice_tokens, 1, MAX_STEP_TOKENS)
     }
 
-    /// Tokens of one generation and of all together, for a model trained on `trained`.
+    /// Returns the number of tokens of one generation, and of all together, for a model trained on
+    /// `trained`.
     pub(super) fn sizes(&self, trained: u32) -> Result<(u32, u32), LoadError> {
         let context = self
             .context_tokens

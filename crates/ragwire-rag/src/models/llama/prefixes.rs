@@ -1,22 +1,23 @@
-//! What finished answers left behind in the context, so that prompts which begin alike are decoded once.
+//! The decoded sequences of finished answers, kept in the context so that later prompts with the
+//! same prefix do not decode it again.
 //!
-//! It knows tokens and the numbers of sequences; the cells themselves are its owner's business.
+//! This module knows tokens and the numbers of sequences; its owner manages the cells.
 
 use llama_cpp_2::token::LlamaToken;
 
-/// Fewest tokens that are worth sharing: below, decoding them again costs as little.
+/// Number of tokens that are shared at least: decoding fewer again costs as little.
 pub(super) const MIN_SHARED_TOKENS: usize = 16;
 
-/// Tokens that lie decoded in a sequence.
+/// The tokens that are decoded in a sequence.
 #[derive(Debug)]
 pub(super) struct Prefix {
     pub(super) sequence: i32,
     pub(super) tokens: Vec<LlamaToken>,
-    /// When it was last of use.
+    /// When it was last used.
     used: u64,
 }
 
-/// The kept ones, bounded in number.
+/// The kept prefixes, bounded in number.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     kept: Vec<Prefix>,
@@ -33,7 +34,8 @@ impl Prefixes {
         }
     }
 
-    /// Cells that they take at most: what two of them share is counted twice.
+    /// Returns the number of cells that they take at most: cells that two of them share count
+    /// twice.
     pub(super) fn cells(&self) -> usize {
         self.kept.iter().map(|prefix| prefix.tokens.len()).sum()
     }
@@ -43,7 +45,8 @@ impl Prefixes {
         self.kept.len()
     }
 
-    /// The one that begins longest like `prompt`, its sequence, and how many tokens they share.
+    /// Finds the prefix that has the most tokens in common with `prompt`. Returns its sequence and
+    /// the number of common tokens.
     pub(super) fn longest(&self, prompt: &[LlamaToken]) -> Option<(i32, usize)> {
         self.kept
             .iter()
@@ -52,7 +55,7 @@ impl Prefixes {
             .max_by_key(|&(_, shared)| shared)
     }
 
-    /// Notes that a sequence was of use.
+    /// Records that a sequence was used.
     pub(super) fn touch(&mut self, sequence: i32) {
         self.clock += 1;
         if let Some(prefix) = self.kept.iter_mut().find(|prefix| prefix.sequence == sequence) {
@@ -60,7 +63,8 @@ impl Prefixes {
         }
     }
 
-    /// Keeps what lies in `sequence`. Gives the sequences that are not needed any more, `sequence` itself where another has all of it.
+    /// Keeps the tokens of `sequence`. Returns the sequences that are no longer needed, which
+    /// include `sequence` itself if another one has all of its tokens.
     pub(super) fn keep(&mut self, sequence: i32, tokens: Vec<LlamaToken>) -> Vec<i32> {
         if self.most == 0 || tokens.len() < MIN_SHARED_TOKENS {
             return vec![sequence];
@@ -90,7 +94,7 @@ impl Prefixes {
         free
     }
 
-    /// Takes out the one that was of no use for the longest time.
+    /// Removes the least recently used prefix.
     pub(super) fn forget_oldest(&mut self) -> Option<Prefix> {
         let (oldest, _) = self
             .kept
@@ -101,7 +105,7 @@ impl Prefixes {
     }
 }
 
-/// How many tokens two texts begin with in common.
+/// Returns the number of tokens with which both texts begin.
 pub(super) fn shared(a: &[LlamaToken], b: &[LlamaToken]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_beginning_wins() {
+    fn the_longest_prefix_wins() {
         let mut prefixes = Prefixes::new(4);
         assert!(prefixes.keep(0, tokens(0..20)).is_empty());
         let mut other = tokens(0..18);
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_has_is_not_kept_twice() {
+    fn a_prefix_of_a_kept_sequence_is_not_kept() {
         let mut prefixes = Prefixes::new(4);
         assert!(prefixes.keep(0, tokens(0..20)).is_empty());
         assert_eq!(prefixes.keep(1, tokens(0..30)), [0]);
@@ -141,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_of_no_use_goes_first() {
+    fn the_least_recently_used_prefix_is_evicted_first() {
         let mut prefixes = Prefixes::new(2);
         assert!(prefixes.keep(0, tokens(0..20)).is_empty());
         assert!(prefixes.keep(1, tokens(100..120)).is_empty());
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_where_nothing_may() {
+    fn a_capacity_of_zero_keeps_nothing() {
         assert_eq!(Prefixes::new(0).keep(7, tokens(0..40)), [7]);
     }
 }

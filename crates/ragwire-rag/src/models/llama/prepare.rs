@@ -1,7 +1,8 @@
-//! Prompts made ready on a thread of their own: checked, tokenized, their grammar compiled. So that neither a long text nor a large grammar
-//! holds up the answers that run.
+//! Prepares prompts on a separate thread: checks them, tokenizes them and compiles their grammars,
+//! so that neither a long text nor a large grammar delays the running answers.
 //!
-//! It shares the model's weights and vocabulary, which do not change, and knows no context.
+//! The thread shares the model's weights and vocabulary, which do not change, and does not use the
+//! context.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,26 +19,26 @@ use super::template::Template;
 use super::text::Answer;
 use crate::models::{ChatMessage, ModelError, Piece, Prompt};
 
-/// What a handle asks for.
+/// A request from a handle.
 pub(super) enum Request {
-    /// An answer.
+    /// Generates an answer.
     Generate {
         prompt: Box<Prompt>,
         sender: mpsc::Sender<Piece>,
         place: OwnedSemaphorePermit,
     },
-    /// The number of a prompt's tokens.
+    /// Counts the tokens of a prompt.
     Count {
         messages: Vec<ChatMessage>,
         reply: oneshot::Sender<Result<u32, ModelError>>,
     },
 }
 
-/// Makes prompts ready until the handles are gone.
+/// Prepares prompts until all handles are dropped.
 pub(super) struct Preparer {
     pub(super) model: Arc<LlamaModel>,
     pub(super) template: Template,
-    /// Tokens that prompt and answer may have together.
+    /// Number of tokens that prompt and answer may have together.
     pub(super) context_tokens: u32,
     pub(super) stop: Arc<Stop>,
 }
@@ -53,7 +54,7 @@ impl Preparer {
                 } => self.generate(*prompt, sender, place, ready),
                 Request::Count { messages, reply } => {
                     let count = caught(|| self.tokens(&messages, u32::MAX)).map(|tokens| tokens.len());
-                    // Whoever asked may have gone.
+                    // The caller may have dropped its future.
                     let _ = reply.send(count.map(|count| u32::try_from(count).unwrap_or(u32::MAX)));
                 }
             }
@@ -90,13 +91,14 @@ impl Preparer {
             outlet,
             place,
         };
-        // There is room for all that may run and wait; it fails only once the engine has ended.
+        // The channel has capacity for all generations that may run and wait; sending fails only
+        // after the engine has ended.
         if let Err(mpsc::error::SendError(prepared)) = ready.blocking_send(prepared) {
             prepared.outlet.fail(ModelError::Closed);
         }
     }
 
-    /// The tokens of a prompt, at most `limit`.
+    /// Returns the tokens of a prompt, at most `limit`.
     fn tokens(
         &self,
         messages: &[ChatMessage],
@@ -115,12 +117,12 @@ impl Preparer {
     }
 }
 
-/// A panic as an error.
+/// Runs `work` and converts a panic to an error.
 fn caught<T>(work: impl FnOnce() -> Result<T, ModelError>) -> Result<T, ModelError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(Fault::Panicked(message(&*panic)).into()))
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(super) fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())

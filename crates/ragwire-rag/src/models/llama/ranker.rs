@@ -1,6 +1,6 @@
-//! Passages scored against a query by a cross-encoder in this process.
+//! Scores passages against a query with a cross-encoder in this process.
 //!
-//! What stands here is what is asked and what is answered; batches are [`batches`](super::batches)'.
+//! This file has the public interface; the vector server fills the batches.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use super::vector_server::{Request, VectorServer, Wanted};
 use super::worker::Worker;
 use crate::models::{Boxed, ModelError, Rank};
 
-/// How far apart the scores of the same pair may be, as a share of the largest.
+/// Largest difference between two scores of the same pair, as a share of the largest score.
 const SAME: f32 = 1e-3;
 
-/// How a model ranks.
+/// The options of a ranker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct RankerOptions {
-    /// The model's name; none takes the file's.
+    /// The model's name; if `None`, the file's.
     pub name: Option<String>,
-    /// How many pairs it is given at once.
+    /// The sizes of batches and requests.
     pub batching: Batching,
 }
 
@@ -36,7 +36,7 @@ impl RankerOptions {
         self
     }
 
-    /// Sets how many pairs the model is given at once.
+    /// Sets the sizes of batches and requests.
     #[must_use]
     pub fn batching(mut self, batching: Batching) -> Self {
         self.batching = batching;
@@ -44,16 +44,19 @@ impl RankerOptions {
     }
 }
 
-/// A reranker on a thread of its own.
+/// A reranker on its own thread.
 ///
-/// A pair is a query and a passage as the model was trained on them: with its separators between (bge-reranker, jina-reranker), or in the
-/// template that the file brings (Qwen3 Reranker). A pair that is too long loses the end of its passage; the query loses its own where it
-/// alone takes more than half. [`stats`](Self::stats) counts both. llama.cpp gives both halves the first token type, so a BERT that was
-/// trained with two (ms-marco-MiniLM) scores a little differently than elsewhere.
+/// A pair is a query and a passage in the form on which the model was trained: with the model's
+/// separators (bge-reranker, jina-reranker), or in the template of the file (Qwen3 Reranker). If a
+/// pair is too long, its passage is truncated; the query is truncated only if it takes more than
+/// half by itself. [`stats`](Self::stats) counts both. llama.cpp gives both halves the first token
+/// type, so a BERT that was trained with two types (ms-marco-MiniLM) scores slightly differently
+/// than in other programs.
 ///
-/// Scores are what the model computes: mostly log odds of any size, for Qwen3 a probability. They are not squeezed into anything.
+/// Scores are what the model computes: usually log odds of any size, for Qwen3 a probability. They
+/// are not normalized.
 ///
-/// Dropping it ends the thread after the batch that is being computed, and does not wait for that.
+/// Dropping the ranker ends the thread after the current batch, and does not wait for that.
 #[derive(Debug)]
 pub struct LlamaRanker {
     worker: Worker<Request>,
@@ -61,13 +64,16 @@ pub struct LlamaRanker {
 }
 
 impl LlamaRanker {
-    /// Loads the model. It takes as long as reading the file does.
+    /// Loads the model. This takes as long as reading the file.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the model up; its thread ends when it is loaded.
+    ///
+    /// Dropping the future abandons the model; its thread ends once the model is loaded.
     ///
     /// # Errors
-    /// Where the file is missing, no GGUF or none for this; [`LoadError::NotARanker`] for a model without a head that scores.
+    ///
+    /// [`LoadError`] if the file is missing, is not GGUF, or does not contain a reranker.
+    /// [`LoadError::NotARanker`] for a model without a scoring head.
     pub async fn load(file: impl Into<LlamaFile>, options: RankerOptions) -> Result<Self, LoadError> {
         let file = file.into();
         let waiting = options.batching.max_waiting;
@@ -103,16 +109,17 @@ impl LlamaRanker {
         self.counts.model()
     }
 
-    /// Takes no more requests, fails those that are not answered yet with [`ModelError::Closed`] after the batch that is being computed, and
-    /// waits until the model's memory is free.
+    /// Accepts no more requests, fails unanswered ones with [`ModelError::Closed`] after the
+    /// current batch, and waits until the model's memory is free.
     ///
     /// # Cancel safety
-    /// Dropping the future does not undo the end.
+    ///
+    /// Dropping the future does not undo the shutdown.
     pub async fn shutdown(&self) {
         self.worker.shutdown().await;
     }
 
-    /// What it has computed so far.
+    /// Returns the statistics since the model was loaded.
     pub fn stats(&self) -> BatchStats {
         self.counts.stats()
     }
@@ -135,7 +142,7 @@ impl Rank for LlamaRanker {
                 reply,
             };
             let scores = self.worker.ask(request).await?;
-            // The first label is the one that counts: the only one, or Qwen3's yes.
+            // The first label is the relevant one: it is the only label, or Qwen3's `yes`.
             Ok(scores
                 .into_iter()
                 .flatten()
@@ -145,20 +152,22 @@ impl Rank for LlamaRanker {
     }
 }
 
-/// Refuses a classifier of something else than relevance.
+/// Rejects a classifier for something other than relevance.
 fn check_labels(model: &LlamaModel) -> Result<(), LoadError> {
     let architecture = model
         .meta_val_str("general.architecture")
         .map_err(|_| LoadError::Damaged)?;
     match (model.n_cls_out(), architecture.as_str()) {
-        // Qwen3 has `yes` and `no`, over which llama.cpp takes the softmax.
+        // Qwen3 has `yes` and `no`, of which llama.cpp computes the softmax.
         (1, _) | (2, "qwen3" | "qwen3vl") => Ok(()),
         _ => Err(LoadError::NotARanker),
     }
 }
 
-/// Refuses a model without a head. llama.cpp does not: it takes one number after the other from the first text's vector for scores. By that
-/// it is known, since the same pair then has another score each time. What the file says of itself is no help: converters leave it out.
+/// Rejects a model without a scoring head, which llama.cpp accepts: it then returns consecutive
+/// numbers of the first text's vector as scores. Such a model is recognized because the same pair
+/// has a different score each time. The metadata of the file does not help, because converters
+/// leave it out.
 fn check_head(server: &mut VectorServer<'_>) -> Result<(), LoadError> {
     let scores = server.probe().map_err(|_| LoadError::NotARanker)?;
     let (least, most) = scores.iter().fold((f32::MAX, f32::MIN), |(least, most), &score| {

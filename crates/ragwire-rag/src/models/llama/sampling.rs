@@ -38,15 +38,15 @@ const RANDOM_SEED: u32 = u32::MAX;
 pub(super) enum Fault {
     #[error("llama.cpp could not decode")]
     Decode(#[source] Arc<DecodeError>),
-    #[error("the model's logits are no numbers")]
+    #[error("a logit of the model is not a number")]
     NotNumbers,
     #[error("the grammar leaves no token of this vocabulary")]
     DeadEnd,
-    #[error("the grammar refused a token that it had allowed")]
+    #[error("the grammar rejected a token that it had allowed")]
     Grammar,
     #[error("the model's thread panicked: {0}")]
     Panicked(String),
-    #[error("there is no source of randomness")]
+    #[error("no source of randomness is available")]
     NoRandomness,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn check(prompt: &Prompt) -> Result<(), ModelError> {
         return bad("max_tokens must be at least 1".to_owned());
     }
     if prompt.stop.len() > MAX_STOPS {
-        return bad(format!("there may be {MAX_STOPS} stop texts"));
+        return bad(format!("at most {MAX_STOPS} stop texts are allowed"));
     }
     if prompt
         .stop
@@ -155,7 +155,7 @@ impl Chooser {
         let grammar = shape::grammar(&prompt.shape)?
             .map(|grammar| LlamaSampler::grammar(model, &grammar, shape::ROOT))
             .transpose()
-            .map_err(|_| ModelError::BadShape("llama.cpp does not follow it".to_owned()))?;
+            .map_err(|_| ModelError::BadShape("llama.cpp does not support its grammar".to_owned()))?;
         let sampling = prompt.sampling;
         let mut samplers = Vec::new();
         if sampling.repeat_penalty != 1.0 {

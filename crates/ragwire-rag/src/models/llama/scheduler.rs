@@ -453,7 +453,7 @@ impl<'model> Scheduler<'model> {
                 slot.take(choice, &bytes).map(Ending::Finished)
             }
             Err(fault) => {
-                tracing::warn!(error = %fault, "a generation broke off");
+                tracing::warn!(error = %fault, "a generation failed");
                 Some(Ending::Failed(fault.into()))
             }
         }

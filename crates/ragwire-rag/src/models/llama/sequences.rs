@@ -51,7 +51,7 @@ impl Size {
 pub(super) enum ComputeError {
     #[error("llama.cpp failed to compute a batch")]
     Decode(#[source] Arc<DecodeError>),
-    #[error("llama.cpp gave no vector for a sequence")]
+    #[error("llama.cpp returned no vector for a sequence")]
     Missing,
     #[error("the model computed something that is no number")]
     NotFinite,

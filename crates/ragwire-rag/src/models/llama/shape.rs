@@ -1,8 +1,8 @@
 //! JSON schemas as grammars that llama.cpp can follow.
 //!
-//! llama.cpp follows nested schemas and grammars on the C++ stack, and repeats whatever may be empty in
-//! every possible way, which takes seconds for a token. Schemas that are too deep, too long or contain
-//! such a repetition are refused before llama.cpp reads them.
+//! llama.cpp follows nested schemas and grammars on the C++ stack, and repeats whatever may be
+//! empty in every possible way, which takes seconds for a token. Schemas that are too deep, too
+//! long or contain such a repetition are refused before llama.cpp reads them.
 
 use serde_json::Value;
 

@@ -76,7 +76,7 @@ impl Template {
     ) -> Result<Result<Vec<LlamaToken>, u32>, ModelError> {
         if messages.is_empty() || messages.len() > MAX_MESSAGES {
             return Err(ModelError::BadPrompt(format!(
-                "it has to have 1 to {MAX_MESSAGES} messages"
+                "it must have 1 to {MAX_MESSAGES} messages"
             )));
         }
         // Tokenizing takes time for every byte, so a text that is certainly too long is not
@@ -121,7 +121,7 @@ fn parts<'a>(rendered: &'a str, messages: &'a [ChatMessage]) -> Result<Vec<Part<
     let mut seen = vec![false; messages.len()];
     let mut rest = rendered;
     while let Some((before, after)) = rest.split_once(MARK_BEGIN) {
-        let broken = || ModelError::Unsupported("its chat template changes what messages say");
+        let broken = || ModelError::Unsupported("its chat template changes the contents of messages");
         let (index, after) = after.split_once(MARK_END).ok_or_else(broken)?;
         let index = index.parse::<usize>().map_err(|_| broken())?;
         let message = messages.get(index).ok_or_else(broken)?;
@@ -141,7 +141,7 @@ fn parts<'a>(rendered: &'a str, messages: &'a [ChatMessage]) -> Result<Vec<Part<
     }
     parts.push(Part::Template(rest));
     if seen.contains(&false) {
-        return Err(ModelError::Unsupported("its chat template leaves a message out"));
+        return Err(ModelError::Unsupported("its chat template omits a message"));
     }
     Ok(parts)
 }

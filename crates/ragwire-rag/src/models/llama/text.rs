@@ -1,10 +1,11 @@
-//! From a token's bytes to the pieces of an answer: whole characters only, and nothing of a text that ends it.
+//! From the bytes of tokens to the pieces of an answer: whole characters only, and no part of a
+//! stop text.
 //!
-//! It knows no tokens and no channels.
+//! This module knows neither tokens nor channels.
 
 use encoding_rs::{Decoder, UTF_8};
 
-/// Puts bytes together to text, and looks for the texts that end it.
+/// Joins bytes to text, and looks for stop texts.
 pub(super) struct Answer {
     decoder: Decoder,
     stops: Vec<String>,
@@ -12,12 +13,12 @@ pub(super) struct Answer {
     held: String,
 }
 
-/// What came of some bytes.
+/// The result of some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Out {
-    /// What can be shown now; often nothing.
+    /// The text that can be emitted now; often empty.
     pub(super) text: String,
-    /// Whether a stop text came. Nothing follows.
+    /// Whether a stop text occurred. Nothing follows.
     pub(super) stopped: bool,
 }
 
@@ -30,7 +31,7 @@ impl Answer {
         }
     }
 
-    /// Takes the bytes of the next token.
+    /// Adds the bytes of the next token.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Out {
         self.decode(bytes, false);
         if let Some(at) = self.stops.iter().filter_map(|stop| self.held.find(stop)).min() {
@@ -47,7 +48,7 @@ impl Answer {
         }
     }
 
-    /// The text that was held back. A character that was cut off becomes U+FFFD.
+    /// Returns the held text. An incomplete character becomes U+FFFD.
     pub(super) fn finish(mut self) -> Out {
         self.decode(&[], true);
         let stop = self.stops.iter().filter_map(|stop| self.held.find(stop)).min();
@@ -61,13 +62,15 @@ impl Answer {
     }
 
     fn decode(&mut self, bytes: &[u8], last: bool) {
-        // Three bytes may lie in the decoder, and each byte becomes U+FFFD at worst: three bytes as well.
+        // The decoder may hold three bytes, and in the worst case each byte becomes U+FFFD, which
+        // has three bytes as well.
         self.held.reserve(bytes.len().saturating_mul(3) + 12);
         let (_, read, _) = self.decoder.decode_to_string(bytes, &mut self.held, last);
-        debug_assert_eq!(read, bytes.len(), "there was room for all of it");
+        debug_assert_eq!(read, bytes.len(), "the buffer has room for all bytes");
     }
 
-    /// Bytes at the end of `held` that may be the beginning of a stop text: the longest such end.
+    /// Returns the number of bytes at the end of `held` that may be the beginning of a stop text:
+    /// the longest such suffix.
     fn held_back(&self) -> usize {
         let longest = |stop: &String| {
             let most = self.held.len().min(stop.len().saturating_sub(1));
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_utf8_is_replaced() {
+    fn invalid_utf8_is_replaced() {
         assert_eq!(
             all(&[], &[b"a\xffb", b"\xe2\x82"]),
             (owned(&["a\u{fffd}b", "", "\u{fffd}"]), false)
@@ -144,12 +147,12 @@ mod tests {
     #[test]
     fn the_first_of_several_stop_texts_counts() {
         assert_eq!(all(&["cd", "bc"], &[b"abcd"]), (owned(&["a"]), true));
-        // The longer beginning is held, of whichever text.
+        // The longer prefix is held, of either stop text.
         assert_eq!(all(&["aab", "ab"], &[b"xaa", b"ab"]), (owned(&["x", "a"]), true));
     }
 
     #[test]
-    fn a_stop_text_of_several_bytes_a_character() {
+    fn a_stop_text_may_have_multibyte_characters() {
         let text = "ä€😀".as_bytes();
         let bytes = text.iter().map(std::slice::from_ref).collect::<Vec<_>>();
         let (texts, stopped) = all(&["€😀"], &bytes);
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_character_can_complete_a_stop_text() {
+    fn an_incomplete_character_can_complete_a_stop_text() {
         assert_eq!(all(&["\u{fffd}"], &[b"a\xe2"]), (owned(&["a", ""]), true));
     }
 }

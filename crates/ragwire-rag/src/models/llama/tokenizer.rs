@@ -1,7 +1,9 @@
-//! A text to the tokens that a model reads it as, cut to what it takes.
+//! From a text to the tokens of a batch, truncated to the model's limit.
 //!
-//! It learns from the tokenizer itself what stands around a text (`[CLS] … [SEP]`, `<s> … </s>`, nothing), so that a text can be cut without
-//! losing its end, two texts can be joined, and the tokens that are no words can be told from those that are.
+//! This module finds out from the tokenizer itself which tokens it adds around a text
+//! (`[CLS] … [SEP]`, `<s> … </s>`, none). Therefore a text can be truncated without losing the
+//! tokens after it, two texts can be joined, and added tokens can be distinguished from those of
+//! the text.
 
 use std::ops::Range;
 
@@ -9,21 +11,22 @@ use llama_cpp_2::model::LlamaModel;
 use llama_cpp_2::token::LlamaToken;
 use llama_cpp_2::vocab::LlamaVocab;
 
-/// Bytes of a text that are looked at for each token that it may have. Tokens are about 4 bytes long; the rest is for runs of spaces. It
-/// bounds what a text of many megabytes costs before it is cut.
+/// Number of bytes of a text that are read for each token that it may have. Tokens are about 4
+/// bytes long; the rest allows for runs of spaces. This limits the cost of a text of many megabytes
+/// before it is truncated.
 const BYTES_PER_TOKEN: usize = 64;
 
-/// A text as tokens, with what stands around it.
+/// The tokens of a text, including those that the tokenizer adds around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tokens {
     pub(super) tokens: Vec<LlamaToken>,
-    /// Those of the text itself.
+    /// The range of the text's own tokens.
     pub(super) words: Range<usize>,
-    /// Whether the text was longer.
+    /// Whether the text was truncated.
     pub(super) cut: bool,
 }
 
-/// A model's tokenizer, and what stands around a text and around a pair.
+/// A model's tokenizer, with the tokens that it adds around a text and around a pair.
 #[derive(Debug)]
 pub(super) struct Tokenizer<'m> {
     vocab: LlamaVocab<'m>,
@@ -33,7 +36,7 @@ pub(super) struct Tokenizer<'m> {
     filler: LlamaToken,
 }
 
-/// What stands around a query and a passage.
+/// The tokens around a query and a passage.
 #[derive(Debug)]
 struct Pair {
     before: Vec<LlamaToken>,
@@ -42,14 +45,16 @@ struct Pair {
 }
 
 impl<'m> Tokenizer<'m> {
-    /// Nothing where the tokenizer does something else with a text than to put tokens around it.
+    /// Creates a tokenizer. Returns `None` if the model's tokenizer does more to a text than add
+    /// tokens around it.
     pub(super) fn new(model: &'m LlamaModel) -> Option<Self> {
         let vocab = model.vocab();
         let framed = vocab.tokenize(b"a", true, false);
         let bare = vocab.tokenize(b"a", false, false);
         let (before, after) = around(&framed, &bare)?;
-        // A pair has the end of the first text between its halves, and a separator where the model wants one beside its end (`</s></s>`) or
-        // has no end: what Hugging Face's post-processors do, and converters write down as `add_sep_token`.
+        // Between the halves of a pair is the end of the first text. A separator follows if the
+        // model needs one besides the end (`</s></s>`) or has no end. Hugging Face's
+        // post-processors do the same, and converters store it as `add_sep_token`.
         let mut between = after.clone();
         if vocab.should_add_sep() && (vocab.should_add_eos() || !after.ends_with(&[vocab.sep()])) {
             between.push(vocab.sep());
@@ -71,9 +76,11 @@ impl<'m> Tokenizer<'m> {
         })
     }
 
-    /// Puts a pair into a template that has `{query}` and then `{document}`. Nothing where it has not.
+    /// Formats pairs with a template that contains `{query}` and then `{document}`. Returns `None`
+    /// if it does not.
     ///
-    /// In the template the name of a special token means that token; in a query or a passage it is only its letters.
+    /// In the template, the name of a special token means that token; in a query or a passage it is
+    /// plain text.
     pub(super) fn template(mut self, template: &str) -> Option<Self> {
         let (before, rest) = template.split_once("{query}")?;
         let (between, after) = rest.split_once("{document}")?;
@@ -86,18 +93,19 @@ impl<'m> Tokenizer<'m> {
         Some(self)
     }
 
-    /// Tokens that a text has beside its own.
+    /// Returns the number of tokens that are added to a text.
     pub(super) fn text_frame(&self) -> usize {
         self.before.len() + self.after.len()
     }
 
-    /// Tokens that a pair has beside its own.
+    /// Returns the number of tokens that are added to a pair.
     pub(super) fn pair_frame(&self) -> usize {
         self.pair.before.len() + self.pair.between.len() + self.pair.after.len()
     }
 
-    /// `prefix` and `text` as one, cut to `limit` tokens with what stands around them. An empty text where nothing stands around any is
-    /// one token that means nothing, since no model can read none.
+    /// Returns `prefix` and `text` as one text, truncated to `limit` tokens including the added
+    /// ones. If the tokenizer adds no tokens, an empty text becomes one token without meaning,
+    /// because no model can read zero tokens.
     pub(super) fn text(&self, prefix: &str, text: &str, limit: usize) -> Tokens {
         let room = limit.saturating_sub(self.text_frame());
         let (text, shortened) = shorten(text, room);
@@ -113,8 +121,9 @@ impl<'m> Tokenizer<'m> {
         }
     }
 
-    /// A query and a passage as the pair that cross-encoders are trained on, cut to `limit` tokens: the passage first of all, the query
-    /// where it alone takes more than half.
+    /// Returns a query and a passage in the form on which cross-encoders are trained, truncated to
+    /// `limit` tokens. The passage is truncated first; the query only if it takes more than half by
+    /// itself.
     pub(super) fn pair(&self, query: &str, passage: &str, limit: usize) -> Tokens {
         let room = limit.saturating_sub(self.pair_frame());
         let (query, query_cut) = self.words(query, room / 2);
@@ -135,7 +144,8 @@ impl<'m> Tokenizer<'m> {
         }
     }
 
-    /// A text alone, cut to `room` tokens. What it says is text: the name of a special token in it is only its letters.
+    /// Returns the tokens of a text without added ones, truncated to `room` tokens. The name of a
+    /// special token in the text is plain text.
     fn words(&self, text: &str, room: usize) -> (Vec<LlamaToken>, bool) {
         let (text, shortened) = shorten(text, room);
         let mut words = self.vocab.tokenize(text.as_bytes(), false, false);
@@ -151,7 +161,8 @@ impl<'m> Tokenizer<'m> {
         tokens
     }
 
-    /// How many of `words` are the prefix's; 0 where its end and the text's beginning became one token.
+    /// Returns how many of `words` belong to the prefix; 0 if the end of the prefix and the
+    /// beginning of the text became one token.
     fn shared(&self, prefix: &str, words: &[LlamaToken]) -> usize {
         let prefix = self.vocab.tokenize(prefix.trim_end().as_bytes(), false, false);
         if words.starts_with(&prefix) {
@@ -162,13 +173,13 @@ impl<'m> Tokenizer<'m> {
     }
 }
 
-/// The text's first bytes, as many as `room` tokens can need.
+/// Returns as many of the text's first bytes as `room` tokens can need.
 fn shorten(text: &str, room: usize) -> (&str, bool) {
     let end = text.floor_char_boundary(room.saturating_mul(BYTES_PER_TOKEN));
     (&text[..end], end < text.len())
 }
 
-/// What stands before and after `bare` in `framed`.
+/// Returns the tokens before and after `bare` in `framed`.
 fn around(framed: &[LlamaToken], bare: &[LlamaToken]) -> Option<(Vec<LlamaToken>, Vec<LlamaToken>)> {
     if bare.is_empty() {
         return None;

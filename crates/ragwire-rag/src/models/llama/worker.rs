@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_while_opening_is_the_error_of_the_start() {
+    async fn an_error_while_opening_fails_the_start() {
         let started = Worker::<u32>::start::<(), _>("test", 1, |_, _| Err("no such file")).await;
         assert!(matches!(started, Err(StartError::Open("no such file"))));
     }
 
     #[tokio::test]
-    async fn a_panic_while_opening_is_an_error() {
+    async fn a_panic_while_opening_fails_the_start() {
         let started = Worker::<u32>::start::<(), ()>("test", 1, |_, _| panic!("asked for by the test")).await;
         assert!(matches!(started, Err(StartError::Panicked)));
     }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_is_dropped_or_shut_down_ends_its_thread() {
+    async fn dropping_or_shutting_down_a_worker_ends_its_thread() {
         let held = Arc::new(());
         for end in [false, true] {
             let on_thread = Arc::clone(&held);

@@ -83,8 +83,8 @@ impl Client {
         })
     }
 
-    /// Posts JSON and returns a response with a success status. Redirects are errors: nobody
-    /// configured the address behind them.
+    /// Posts JSON and returns a response with a success status. Redirects are errors, because the
+    /// user did not configure the address behind them.
     pub(super) async fn post(
         &self,
         uri: Uri,
@@ -110,7 +110,7 @@ impl Client {
         // No encoding was requested, so the body cannot be decoded.
         let encoded = |value: &HeaderValue| !value.is_empty() && value != "identity";
         if response.headers().get(CONTENT_ENCODING).is_some_and(encoded) {
-            return Err(UpstreamError::Unreadable("it is compressed, which was not asked for").into());
+            return Err(UpstreamError::Unreadable("it is compressed, but no encoding was requested").into());
         }
         Ok(response)
     }

@@ -1,12 +1,12 @@
-//! What a server says about an error, in the shapes that servers use.
+//! Reads the errors of servers, in the shapes that servers use.
 
 use serde_json::Value;
 
 use super::error::UpstreamError;
 use super::key::ApiKey;
 
-/// Length in characters of the longest message that is kept: the first sentences are the reason, the
-/// rest is a trace.
+/// Length in characters of the longest message that is kept: the first sentences are the reason,
+/// the rest is a trace.
 const MAX_MESSAGE_CHARS: usize = 300;
 
 /// The error in a server's response, in any of the usual shapes: `{"error": {…}}` (OpenAI),
@@ -96,7 +96,8 @@ impl UpstreamErrorBody {
     }
 }
 
-/// Sanitizes a message for a log: short, on one line, and without the key, which some servers repeat.
+/// Sanitizes a message for a log: short, on one line, and without the key, which some servers
+/// repeat.
 fn shown(message: &str, key: Option<&ApiKey>) -> String {
     let message = key.map_or_else(|| message.to_owned(), |key| key.redact(message));
     message

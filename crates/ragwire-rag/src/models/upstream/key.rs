@@ -17,7 +17,7 @@ const MAX_KEY_BYTES: usize = 8 * 1024;
 pub struct ApiKey(Arc<str>);
 
 impl ApiKey {
-    /// Takes a key, and trims it, so that it may come from a line of a file.
+    /// Takes a key and trims it, so that it may come from a line of a file.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ pub struct Retry {
     /// of a process restart.
     pub pause: Duration,
     /// The longest pause, and the longest `Retry-After` that is respected: if the server asks for
-    /// more, there is no further attempt. Default: 8 seconds; nobody waits longer without a sign of
-    /// life.
+    /// more, there is no further attempt. Default: 8 seconds; few users wait longer without a sign
+    /// of progress.
     pub max_pause: Duration,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_up_to_their_bound_and_half_is_chance() {
+    fn pauses_double_up_to_their_bound_and_half_is_random() {
         let retry = Retry {
             attempts: 100,
             pause: Duration::from_secs(1),

@@ -1,4 +1,4 @@
-//! A model that says what it is told to: what is taken of it, and when the patterns read instead.
+//! A scripted model: which of its triples are used, and when the patterns read instead.
 
 use super::*;
 use crate::models::scripted::{Reply, Scripted};
@@ -26,13 +26,13 @@ async fn extract(replies: Vec<Reply>) -> (Vec<Extraction>, Arc<Scripted>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_model_says_is_checked_and_what_it_cannot_say_the_patterns_do() {
+async fn triples_of_a_model_are_checked_and_patterns_are_the_fallback() {
     let by_patterns = |why| Extraction::new(Patterns::default().triples(&chunk(0))).fallback(why);
     let taken = |subject, predicate, object| Relation::new(subject, predicate, object, WEIGHT);
     let (found, model) = extract(vec![
         says(&[
             ("turn", "Makes use of", "bounded queue"),
-            // Not in the passage, the same at both ends, nothing to say.
+            // Not in the passage; the same entity at both ends; a predicate without a word.
             ("turn", "uses", "database"),
             ("Queues", "is", "queue"),
             ("queue", "—", "frames"),
@@ -73,7 +73,7 @@ async fn what_a_model_says_is_checked_and_what_it_cannot_say_the_patterns_do() {
 }
 
 #[tokio::test]
-async fn a_model_that_says_too_much_is_cut() {
+async fn surplus_triples_of_a_model_are_dropped() {
     let many = vec![("turn", "uses", "queue"); 100];
     let many: Vec<_> = many
         .into_iter()

@@ -1,4 +1,4 @@
-//! Whole lists of triples, and what holds for any text.
+//! Whole lists of triples, and properties that hold for any text.
 
 use proptest::prelude::*;
 
@@ -10,14 +10,14 @@ fn chunk(heading: Option<&str>, text: &str) -> Chunk {
     chunk
 }
 
-fn told(triples: &[Relation]) -> Vec<String> {
-    let told = |one: &Relation| {
+fn lines(triples: &[Relation]) -> Vec<String> {
+    let line = |one: &Relation| {
         format!(
             "{} | {} | {} ({:.2})",
             one.subject, one.predicate, one.object, one.weight
         )
     };
-    triples.iter().map(told).collect()
+    triples.iter().map(line).collect()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_passage_gives_its_triples() {
             "A turn uses a bounded queue.",
             &["turn | uses | bounded queue (0.80)"],
         ),
-        // What is said of `it` is said of the sentence before; what is denied is not said.
+        // `it` refers to the subject of the sentence before; a negated sentence states nothing.
         (
             None,
             "The queue of a turn is a bounded buffer. It holds frames, texts and one end. It does not use locks.",
@@ -49,7 +49,7 @@ fn a_passage_gives_its_triples() {
             "BM25 is a ranking function that scores a passage by the words it shares with the question.",
             &["BM25 | is_a | ranking function (0.90)"],
         ),
-        // The passive turns round, and says nothing without its `by`.
+        // A passive swaps subject and object, and states nothing without its `by`.
         (
             None,
             "The sentinel is replaced by a reserved place. Frames are stored in the journal. Journals can be kept by Redis.",
@@ -80,7 +80,7 @@ fn a_passage_gives_its_triples() {
                 "Multi-Head Attention | related_to | parallel training (0.20)",
             ],
         ),
-        // No subject of its own: only what stands together.
+        // The sentence has no subject of its own, so only co-occurring names are related.
         (
             None,
             "We used the Adam optimizer with Vaswani's schedule. Adam was introduced by Kingma.",
@@ -120,7 +120,8 @@ fn a_passage_gives_its_triples() {
             "Back pressure waits. The back pressure of a slow reader causes waits.",
             &["back pressure | causes | waits (0.80)"],
         ),
-        // One verb ends where the next begins, and `and` goes on with the subject.
+        // A verb's objects end where the next verb begins, and `and` continues with the same
+        // subject.
         (
             None,
             "The encoder reads events and writes bytes. A turn has an owner, and a journal has frames.",
@@ -136,7 +137,7 @@ fn a_passage_gives_its_triples() {
                 "frames | related_to | owner (0.20)",
             ],
         ),
-        // A word that says nothing by itself gives way to what it is made of.
+        // A word that means little by itself is replaced by the phrase after `of`.
         (
             None,
             "A chunk is a piece of a document. The index is part of the library.",
@@ -148,12 +149,16 @@ fn a_passage_gives_its_triples() {
     ];
     let patterns = Patterns::default();
     for (heading, text, wanted) in cases {
-        assert_eq!(told(&patterns.triples(&chunk(*heading, text))), *wanted, "{text}");
+        assert_eq!(
+            lines(&patterns.triples(&chunk(*heading, text))),
+            *wanted,
+            "{text}"
+        );
     }
 }
 
 #[test]
-fn a_passage_gives_no_more_than_it_may() {
+fn the_number_of_triples_of_a_passage_is_bounded() {
     let text: String = (0..40)
         .map(|n| format!("Alpha{n} uses Beta{n} and Gamma{n}. "))
         .collect();
@@ -188,7 +193,7 @@ fn holds(heading: &str, text: &str) {
                 "{name:?}"
             );
         }
-        assert!(seen.insert((from, one.predicate, to)), "no triple twice");
+        assert!(seen.insert((from, one.predicate, to)), "each triple occurs once");
     }
 }
 
@@ -212,7 +217,7 @@ proptest! {
 }
 
 #[test]
-fn long_and_odd_texts_are_read_soon() {
+fn long_and_odd_texts_are_read_quickly() {
     for piece in [
         "a ",
         "A ",

@@ -1,6 +1,7 @@
-//! What the engine counts: a snapshot to ask for, a report of every step, and the same in `metrics`.
+//! The statistics of the engine: a snapshot, a report of every step, and the same figures as
+//! `metrics`.
 //!
-//! It decides nothing.
+//! This module only records; it decides nothing.
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,57 +10,59 @@ use metrics::{counter, gauge, histogram};
 
 use crate::models::{FinishReason, Finished};
 
-/// What an engine has done and does. Taken after each step, and whenever something begins or ends.
+/// The state of an engine and its totals so far, updated after each step and whenever a generation
+/// begins or ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LlamaStats {
-    /// Batches decoded.
+    /// Number of batches decoded.
     pub steps: u64,
-    /// Generations that may have a slot at a time.
+    /// Number of generations that may have a slot at a time.
     pub slots: u32,
-    /// Generations that have a slot now.
+    /// Number of generations that have a slot now.
     pub running: u32,
-    /// Those of them whose reader is behind.
+    /// Number of those whose reader is behind.
     pub paused: u32,
-    /// Generations that wait for a slot or for cells.
+    /// Number of generations that wait for a slot or for cells.
     pub waiting: u32,
-    /// Cells of the context: tokens that it has room for.
+    /// Number of cells of the context; each stores one token.
     pub cells: u32,
-    /// Cells promised to those that run: prompt and longest answer of each.
+    /// Number of cells reserved for running generations: prompt and longest answer of each.
     pub cells_reserved: u32,
-    /// Cells of what finished ones left behind.
+    /// Number of cells that the prefixes of finished generations take.
     pub cells_cached: u32,
-    /// Prompt tokens decoded.
+    /// Number of prompt tokens decoded.
     pub prompt_tokens: u64,
-    /// Prompt tokens that were shared and not decoded.
+    /// Number of prompt tokens that were shared instead of decoded.
     pub cached_tokens: u64,
-    /// Answer tokens chosen.
+    /// Number of answer tokens chosen.
     pub answer_tokens: u64,
-    /// Generations that came to their end.
+    /// Number of generations that completed.
     pub finished: u64,
-    /// Generations whose reader went away.
+    /// Number of generations whose reader disconnected.
     pub cancelled: u64,
-    /// Generations that failed after they had got a slot.
+    /// Number of generations that failed after they had a slot.
     pub failed: u64,
 }
 
-/// One batch that was decoded.
+/// A decoded batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// Counted from 1.
+    /// The number of the step, counted from 1.
     pub number: u64,
-    /// Generations that went on by one token.
+    /// Number of generations that advanced by one token.
     pub answer_tokens: u32,
-    /// Tokens of prompts.
+    /// Number of prompt tokens.
     pub prompt_tokens: u32,
-    /// Generations that have a slot, after the step.
+    /// Number of generations that have a slot after the step.
     pub running: u32,
-    /// Those of them whose reader is behind.
+    /// Number of those whose reader is behind.
     pub paused: u32,
 }
 
-/// Told of every step, on the engine's thread: it holds up all generations for as long as it takes, and a panic of it is one of the engine's.
+/// A function that is called after every step, on the engine's thread. It delays all generations
+/// while it runs, and if it panics, the engine panics.
 #[derive(Clone)]
 pub(super) struct Observer(pub(super) Arc<dyn Fn(&Step) + Send + Sync>);
 
@@ -69,7 +72,7 @@ impl Debug for Observer {
     }
 }
 
-/// Where the engine's thread writes and its handles read.
+/// The statistics that the engine's thread writes and its handles read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<LlamaStats>>);
 
@@ -83,13 +86,13 @@ impl Board {
     }
 }
 
-/// How a generation ended, in `metrics`.
+/// Records in `metrics` how a generation ended.
 pub(super) fn outcome(model: &str, outcome: &'static str) {
     counter!("ragwire_llama_generations_total", "model" => model.to_owned(), "outcome" => outcome)
         .increment(1);
 }
 
-/// What a finished generation came to, in `metrics`.
+/// Records the figures of a finished generation in `metrics`.
 pub(super) fn finished(model: &str, finished: &Finished) {
     outcome(
         model,
@@ -110,7 +113,7 @@ pub(super) fn finished(model: &str, finished: &Finished) {
     }
 }
 
-/// What changed between two snapshots, in `metrics`.
+/// Records the difference between two snapshots in `metrics`.
 pub(super) fn changed(model: &str, before: &LlamaStats, after: &LlamaStats) {
     let count = |name: &'static str, before: u64, after: u64| {
         if after > before {

@@ -1,4 +1,4 @@
-//! What a recorder is told, and that the table of metrics knows each of them.
+//! Checks what a recorder receives, and that the table of metrics lists all of it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use metrics::{
 
 use super::*;
 
-/// The last value of each metric and label, or the sum of a counter.
+/// The last value of each metric and label; for counters, the sum.
 #[derive(Debug, Default)]
 struct Recorded(Arc<Mutex<BTreeMap<String, f64>>>);
 
@@ -142,7 +142,7 @@ fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
 }
 
 #[test]
-fn one_token_alone_has_no_rate() {
+fn a_single_token_has_no_rate() {
     let rate = |tokens: Option<u32>, ms: Option<f64>| {
         let mut end = Finished::new(FinishReason::Stop);
         (end.answer_tokens, end.generation_ms) = (tokens, ms);
