@@ -118,7 +118,7 @@ impl Cell {
         if quiet && self.state == State::BeforeCommit {
             // A turn whose response has not begun cannot be resumed.
             until("the orchestrator is dropped", || part.is_gone()).await;
-            assert_eq!(server.journal.turns(), 0, "kept");
+            assert_eq!(server.journal.turns(), 0, "the journal stores a turn");
         } else {
             if !quiet && self.transport != Transport::WebSocket {
                 // This does not prove that nothing happens, but gives it time to happen.
@@ -127,25 +127,25 @@ impl Cell {
             }
             self.end(&server, part, id, quiet).await;
         }
-        until("the place comes back", || server.group.active() == 0).await;
+        until("the place is released", || server.group.active() == 0).await;
         assert_eq!(server.group.queued(), 0);
         if !self.connection_stays() {
-            until("the connection is gone", || server.connections() == 0).await;
+            until("the connection is closed", || server.connections() == 0).await;
         }
         drop(client);
-        until("the connection is gone", || server.connections() == 0).await;
+        until("the connection is closed", || server.connections() == 0).await;
         tokio::time::timeout(crate::PATIENCE, server.group.drained())
             .await
             .unwrap();
 
-        move_on(JournalLimits::KEEP).await;
-        until("nothing is kept", || {
+        advance(JournalLimits::KEEP).await;
+        until("nothing is stored", || {
             (server.journal.turns(), server.journal.bytes()) == (0, 0)
         })
         .await;
     }
 
-    /// A turn whose response has begun, or begins after the disconnect.
+    /// Checks the end of a turn whose response has begun, or begins after the disconnect.
     async fn end(&self, server: &Server, mut part: Part, id: TurnId, quiet: bool) {
         let journal = &server.journal;
         if !quiet {
@@ -158,16 +158,19 @@ impl Cell {
             Policy::NoJournal => {
                 until("the orchestrator is dropped", || part.is_gone()).await;
                 let unread = part.sent() * PIECE_BYTES;
-                assert!(unread <= MAX_UNREAD_BYTES, "{unread} bytes that nobody reads");
-                assert_eq!(journal.turns(), 0, "kept");
+                assert!(unread <= MAX_UNREAD_BYTES, "{unread} unread bytes");
+                assert_eq!(journal.turns(), 0, "the journal stores a turn");
             }
             Policy::Cancel if quiet && self.state == State::Human => {
-                until("the connection is gone", || server.connections() == 0).await;
+                until("the connection is closed", || server.connections() == 0).await;
                 assert!(!part.is_gone(), "dropped while it waits for a human");
                 part.talk(&server.group, id).await;
-                until("it talks to nobody", || part.sent() == PIECES).await;
-                assert!(!part.is_gone(), "dropped before whoever answered could come back");
-                move_on(Duration::from_secs(30)).await;
+                until("the orchestrator has sent everything", || part.sent() == PIECES).await;
+                assert!(
+                    !part.is_gone(),
+                    "dropped before the client that answered could resume"
+                );
+                advance(Duration::from_secs(30)).await;
                 until("the orchestrator is dropped", || part.is_gone()).await;
                 self.check(journal, id, Status::Stopped, PIECES).await;
             }
@@ -180,36 +183,40 @@ impl Cell {
                 self.check(journal, id, Status::Stopped, part.sent()).await;
             }
             Policy::Grace(_) => {
-                until("the connection is gone", || server.connections() == 0).await;
+                until("the connection is closed", || server.connections() == 0).await;
                 assert!(!part.is_gone(), "dropped within its grace");
-                let mut back = Back::comes(journal, id).await;
+                let mut reader = ResumedReader::resume(journal, id).await;
                 if quiet {
                     part.talk(&server.group, id).await;
                 }
-                until("it talks to who came back", || part.sent() == PIECES).await;
-                let read = back.leaves().await;
-                assert!(!part.is_gone(), "dropped though its grace begins anew");
-                move_on(GRACE).await;
+                until(
+                    "the orchestrator has sent everything to the resumed reader",
+                    || part.sent() == PIECES,
+                )
+                .await;
+                let read = reader.disconnect().await;
+                assert!(!part.is_gone(), "dropped although its grace period begins again");
+                advance(GRACE).await;
                 until("the orchestrator is dropped", || part.is_gone()).await;
                 let lines = self.check(journal, id, Status::Stopped, PIECES).await;
-                assert!(lines[1..].concat().starts_with(&read), "not what was kept");
+                assert!(lines[1..].concat().starts_with(&read), "not the stored lines");
             }
             Policy::GoOn => {
                 if !self.connection_stays() {
-                    until("the connection is gone", || server.connections() == 0).await;
+                    until("the connection is closed", || server.connections() == 0).await;
                 }
-                assert!(!part.is_gone(), "dropped though it goes on");
-                let mut back = Back::comes(journal, id).await;
+                assert!(!part.is_gone(), "dropped although the turn continues");
+                let mut reader = ResumedReader::resume(journal, id).await;
                 if quiet {
                     part.talk(&server.group, id).await;
                 }
                 part.finish.take().unwrap().send(()).unwrap();
-                let read = back.stays().await;
+                let read = reader.read_to_end().await;
                 let lines = self.check(journal, id, Status::Completed, PIECES).await;
-                assert_eq!(lines[1..].concat(), read, "not what was kept");
+                assert_eq!(lines[1..].concat(), read, "not the stored lines");
                 assert!(
                     part.is_gone(),
-                    "the journal has its end, and the orchestrator is still there"
+                    "the journal has the end, but the orchestrator has not been dropped"
                 );
             }
         }
@@ -271,7 +278,7 @@ impl Cell {
 }
 
 /// Advances the clock while all sockets are idle.
-async fn move_on(time: Duration) {
+async fn advance(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time + Duration::from_secs(1)).await;
     tokio::time::resume();
@@ -297,13 +304,13 @@ fn lines(bytes: &[u8]) -> Vec<String> {
 }
 
 /// A reader that has the first frame and resumes.
-struct Back {
+struct ResumedReader {
     leave: Option<oneshot::Sender<()>>,
     reads: JoinHandle<Vec<u8>>,
 }
 
-impl Back {
-    async fn comes(journal: &Journal, id: TurnId) -> Self {
+impl ResumedReader {
+    async fn resume(journal: &Journal, id: TurnId) -> Self {
         let turn = journal.resume(id, OWNER, 1).await.unwrap();
         let mut body = turn.respond(Ndjson::default()).into_body();
         let (leave, mut left) = oneshot::channel();
@@ -327,15 +334,15 @@ impl Back {
     }
 
     /// Reads to the end.
-    async fn stays(&mut self) -> String {
+    async fn read_to_end(&mut self) -> String {
         let read = tokio::time::timeout(crate::PATIENCE, &mut self.reads).await;
         lines(&read.unwrap().unwrap()).concat()
     }
 
     /// Disconnects again.
-    async fn leaves(&mut self) -> String {
+    async fn disconnect(&mut self) -> String {
         drop(self.leave.take());
-        self.stays().await
+        self.read_to_end().await
     }
 }
 

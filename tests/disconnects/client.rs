@@ -84,13 +84,16 @@ impl Client {
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
         tasks.spawn(carry(transport, wire, socket, faults, may_read.clone()));
-        let seen = Seen {
+        let received_bytes = Received {
             received: Arc::default(),
             ended: Arc::default(),
             may_read,
         };
-        let (received, ended) = (Arc::clone(&seen.received), Arc::clone(&seen.ended));
-        tasks.spawn(read(transport, app, seen));
+        let (received, ended) = (
+            Arc::clone(&received_bytes.received),
+            Arc::clone(&received_bytes.ended),
+        );
+        tasks.spawn(read(transport, app, received_bytes));
         Self {
             transport,
             received,
@@ -130,13 +133,13 @@ impl Client {
 }
 
 /// Everything that the client's library reads.
-struct Seen {
+struct Received {
     received: Arc<Mutex<Vec<u8>>>,
     ended: Arc<Mutex<bool>>,
     may_read: watch::Receiver<bool>,
 }
 
-impl Seen {
+impl Received {
     async fn may_read(&mut self) {
         let _ = self.may_read.wait_for(|may| *may).await;
     }
@@ -166,14 +169,14 @@ fn request() -> Request<Empty<Bytes>> {
 }
 
 /// The client's own library.
-async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
+async fn read(transport: Transport, app: DuplexStream, received_bytes: Received) {
     match transport {
         Transport::Http1 => {
             let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(app))
                 .await
                 .unwrap();
             let exchange = async {
-                seen.body(sender.send_request(request()).await).await;
+                received_bytes.body(sender.send_request(request()).await).await;
                 std::future::pending::<()>().await;
             };
             tokio::select! { _ = connection => {} () = exchange => {} }
@@ -185,7 +188,7 @@ async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
                 .await
                 .unwrap();
             let exchange = async {
-                seen.body(sender.send_request(request()).await).await;
+                received_bytes.body(sender.send_request(request()).await).await;
                 std::future::pending::<()>().await;
             };
             tokio::select! { _ = connection => {} () = exchange => {} }
@@ -201,11 +204,11 @@ async fn read(transport: Transport, app: DuplexStream, seen: Seen) {
             let _ = socket.send(Message::text(question.to_string())).await;
             while let Some(Ok(message)) = socket.next().await {
                 if let Message::Text(text) = message {
-                    seen.add(text.as_bytes());
-                    seen.add(b"\n");
+                    received_bytes.add(text.as_bytes());
+                    received_bytes.add(b"\n");
                 }
             }
-            *seen.ended.lock().unwrap() = true;
+            *received_bytes.ended.lock().unwrap() = true;
         }
     }
 }

@@ -28,12 +28,12 @@ use crate::client::Fault;
 use crate::server::{Policy, Transport};
 use crate::stage::State;
 
-/// Longer than a cell takes on a busy machine. No test that passes waits for it.
+/// A time-out that is longer than a cell takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The number of cells that run at the same time. They mostly wait.
 const THREADS: usize = 48;
 
-/// One test at a time counts the open files of the process.
+/// Held by the test that counts the open files of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Waits until `is_so`.
@@ -107,10 +107,10 @@ fn table(transport: Transport) {
     let failed = rows.iter().filter(|(_, _, outcome, _)| outcome.is_err()).count();
     // Printed if a cell fails, and with `--nocapture`.
     for (_, cell, outcome, took) in &rows {
-        let said = outcome.as_ref().err().map_or("ok", |why| why);
-        println!("{cell}  {:5} ms  {said}", took.as_millis());
+        let result = outcome.as_ref().err().map_or("ok", |why| why);
+        println!("{cell}  {:5} ms  {result}", took.as_millis());
     }
-    assert_eq!(failed, 0, "of {} cells", rows.len());
+    assert_eq!(failed, 0, "failed, of {} cells", rows.len());
     assert_eq!(open_files(), files, "open files");
 }
 

@@ -100,16 +100,16 @@ impl Stage {
 }
 
 /// A connection of the server.
-struct Counted(Arc<AtomicUsize>);
+struct ConnectionCount(Arc<AtomicUsize>);
 
-impl Counted {
+impl ConnectionCount {
     fn new(all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(all))
     }
 }
 
-impl Drop for Counted {
+impl Drop for ConnectionCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -200,10 +200,10 @@ async fn accept(
             accepted = listener.accept() => {
                 let (socket, _) = accepted.unwrap();
                 socket.set_nodelay(true).unwrap();
-                let counted = Counted::new(&all);
+                let count = ConnectionCount::new(&all);
                 let (stage, gateway) = (Arc::clone(&stage), gateway.clone());
                 tasks.spawn(async move {
-                    let _counted = counted;
+                    let _counted = count;
                     serve(transport, socket, stage, gateway).await;
                 });
             }

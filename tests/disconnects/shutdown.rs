@@ -48,11 +48,11 @@ fn assert_shut_down(transport: Transport, read: &str) {
 fn kind(status: Status) -> FailureKind {
     match status {
         Status::Failed(failure) => failure.kind,
-        Status::Completed | Status::Stopped => panic!("no failure"),
+        Status::Completed | Status::Stopped => panic!("the turn has not failed"),
     }
 }
 
-async fn go_down(transport: Transport, stalled: Stalled) {
+async fn shut_down(transport: Transport, stalled: Stalled) {
     let group = TurnGroup::builder().max_active(3).max_queued(1).build();
     let stall = match stalled {
         Stalled::ReadsOn => PATIENCE,
@@ -84,10 +84,13 @@ async fn go_down(transport: Transport, stalled: Stalled) {
     assert_eq!((group.active(), group.queued()), (3, 1));
 
     detached.leave(Fault::Fin);
-    until("the detached one is gone", || server.connections() == 3).await;
+    until("the detached client is disconnected", || {
+        server.connections() == 3
+    })
+    .await;
     slow.leave(Fault::Stalled);
     parts[1].go.take().unwrap().send(()).unwrap();
-    until("the stalled one talks", || parts[1].sent() > 0).await;
+    until("the stalled turn sends", || parts[1].sent() > 0).await;
 
     group.shut_down();
     server.gateway.shut_down();
@@ -110,20 +113,20 @@ async fn go_down(transport: Transport, stalled: Stalled) {
         "not drained"
     );
     assert_eq!((group.active(), group.queued()), (0, 0));
-    let kept = server.journal.resume(ids[2], OWNER, 0).await.unwrap();
-    let kept = kept.collect().await.unwrap();
-    assert_eq!(kind(kept.end.status), FailureKind::ShuttingDown);
+    let detached = server.journal.resume(ids[2], OWNER, 0).await.unwrap();
+    let detached = detached.collect().await.unwrap();
+    assert_eq!(kind(detached.end.status), FailureKind::ShuttingDown);
     assert!(parts.iter().all(|part| part.is_gone()));
 }
 
 #[test]
-fn everybody_is_told_and_nobody_is_waited_for() {
+fn shutdown_reaches_every_client_and_waits_for_none() {
     let _alone = alone();
     for transport in [Transport::Http1, Transport::Http2, Transport::WebSocket] {
         for stalled in [Stalled::ReadsOn, Stalled::NeverReads] {
             let play = async move || {
-                let all = tokio::time::timeout(2 * PATIENCE, go_down(transport, stalled));
-                all.await.unwrap_or_else(|_| panic!("hangs"));
+                let all = tokio::time::timeout(2 * PATIENCE, shut_down(transport, stalled));
+                all.await.unwrap_or_else(|_| panic!("the test hangs"));
             };
             let outcome = on_a_runtime(play);
             assert_eq!(outcome, Ok(()), "{transport:?} {stalled:?}");

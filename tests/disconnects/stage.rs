@@ -32,9 +32,9 @@ impl State {
 }
 
 /// Reports when the orchestrator is dropped.
-struct Gone(Arc<AtomicBool>);
+struct DropFlag(Arc<AtomicBool>);
 
-impl Drop for Gone {
+impl Drop for DropFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -43,7 +43,7 @@ impl Drop for Gone {
 /// The orchestrator's side.
 pub(crate) struct Role {
     state: State,
-    gone: Gone,
+    gone: DropFlag,
     reached: oneshot::Sender<()>,
     go: oneshot::Receiver<()>,
     finish: oneshot::Receiver<()>,
@@ -80,7 +80,7 @@ pub(crate) fn cast(state: State) -> (Part, Role) {
     let (finish, may_finish) = oneshot::channel();
     let role = Role {
         state,
-        gone: Gone(Arc::clone(&gone)),
+        gone: DropFlag(Arc::clone(&gone)),
         reached: is_reached,
         go: may_go,
         finish: may_finish,

@@ -72,7 +72,7 @@ impl Cursor {
         self.log.follow(self.reader, position);
     }
 
-    /// Reads the frames from `position` on; pending while there is none.
+    /// Reads the frames from `position` on; pending while no frame is ready.
     pub(super) fn poll_read(
         &self,
         position: u64,

@@ -268,7 +268,7 @@ impl Log {
             .map_err(|error| (error, state.entries.snapshot()))
     }
 
-    /// Reads at least one frame from `from` on; pending while there is none.
+    /// Reads at least one frame from `from` on; pending while no frame is ready.
     pub(super) fn poll_read(
         &self,
         reader: u64,
@@ -280,7 +280,7 @@ impl Log {
         let Some(reader) = state.readers.get_mut(&reader) else {
             return Poll::Ready(Err(Interruption::Stalled));
         };
-        // As much as a queue would hold for its reader.
+        // As many bytes as a queue holds for its reader.
         let records = state.entries.read(from, QueueLimits::MAX_BYTES)?;
         if records.is_empty() {
             let before = reader.waker.replace(cx.waker().clone());

@@ -1,7 +1,8 @@
-//! GGUF files (version 3) as llama.cpp reads them, for models that a test makes up.
+//! GGUF files (version 3) as llama.cpp reads them, for models that a test generates.
 //!
-//! It writes what it is told, also what no loader would take: the keys and the names of tensors are the caller's. Random tensors are made while
-//! they are written, so that a model may be larger than the memory.
+//! It writes what the caller requests, also files that no loader accepts: the caller chooses the keys and the
+//! names of the tensors. Random tensors are generated while they are written, so a model may be larger than
+//! the memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,32 +11,32 @@ use std::path::Path;
 use crate::seed::Seed;
 
 const VERSION: u32 = 3;
-/// Where tensors begin, unless the file says another one.
+/// The alignment of tensors, unless the file sets another one.
 const ALIGNMENT: u64 = 32;
 
-/// What stands under a key.
+/// The value of a metadata key.
 #[derive(Clone, Debug)]
 pub enum Value {
-    /// A number that is not negative.
+    /// An unsigned integer.
     U32(u32),
-    /// A number.
+    /// A signed integer.
     I32(i32),
-    /// A fraction.
+    /// A floating-point number.
     F32(f32),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A text.
+    /// A string.
     Text(String),
-    /// Some texts.
+    /// An array of strings.
     Texts(Vec<String>),
-    /// Some numbers.
+    /// An array of signed integers.
     I32s(Vec<i32>),
-    /// Some fractions.
+    /// An array of floating-point numbers.
     F32s(Vec<f32>),
 }
 
 impl Value {
-    /// `GGUF_TYPE_*` of it; of several, the one of each.
+    /// Returns its `GGUF_TYPE_*`; for an array, that of its elements.
     fn kind(&self) -> u32 {
         match self {
             Self::U32(_) => 4,
@@ -75,19 +76,20 @@ impl Value {
     }
 }
 
-/// How a random tensor is kept.
+/// The format in which a random tensor is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// 32 bits a number.
+    /// 32 bits per number.
     F32,
-    /// 16 bits a number.
+    /// 16 bits per number.
     F16,
-    /// 8 bits a number and a factor of 16 bits for every 32: rows have a multiple of 32.
+    /// 8 bits per number and a factor of 16 bits for every 32 numbers. The length of a row is a multiple of
+    /// 32.
     Q8,
 }
 
 impl Kind {
-    /// `GGML_TYPE_*` of it.
+    /// Returns its `GGML_TYPE_*`.
     fn number(self) -> u32 {
         match self {
             Self::F32 => 0,
@@ -104,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// Writes as many numbers as a block of Q8 has.
+    /// Writes up to 32 numbers, the size of a Q8 block.
     fn write(self, block: &[f32], out: &mut impl Write) -> io::Result<()> {
         match self {
             Self::F32 => block
@@ -128,7 +130,7 @@ impl Kind {
     }
 }
 
-/// The nearest half precision number towards zero; what is too small for one is 0.
+/// Converts to half precision, rounded towards zero. A value that is too small becomes 0.
 fn half(value: f32) -> u16 {
     let bits = value.to_bits();
     let sign = ((bits >> 16) & 0x8000) as u16;
@@ -147,7 +149,7 @@ enum Data {
         kind: Kind,
         scale: f32,
         seed: u64,
-        /// Rows that are 0.
+        /// The rows that are 0.
         zeros: std::collections::BTreeSet<usize>,
     },
 }
@@ -171,7 +173,7 @@ impl Data {
             } => (*kind, *scale, *seed, zeros),
         };
         let mut seed = Seed::new(seed);
-        // Even over a range of the same variance: llama.cpp does not mind, and it is fast.
+        // A uniform distribution with the same variance: fast, and good enough for llama.cpp.
         let mut next = || (seed.number() >> 40) as f32 / (1_u64 << 24) as f32 * 2.0 - 1.0;
         let width = shape[0];
         let mut row = vec![0.0; width];
@@ -186,7 +188,7 @@ impl Data {
     }
 }
 
-/// A file that is put together.
+/// The content of a GGUF file.
 #[derive(Clone, Debug, Default)]
 pub struct Gguf {
     meta: Vec<(String, Value)>,
@@ -201,13 +203,14 @@ struct Tensor {
 }
 
 impl Gguf {
-    /// Puts a value under a key.
+    /// Sets the value of a key.
     pub fn meta(&mut self, key: &str, value: Value) -> &mut Self {
         self.meta.push((key.to_owned(), value));
         self
     }
 
-    /// Adds a tensor of f32. Its shape has the innermost length first: of a matrix, what goes in and then what comes out.
+    /// Adds a tensor of f32. Its shape begins with the innermost length: for a matrix, the input size and then
+    /// the output size.
     pub fn tensor(&mut self, name: &str, shape: &[usize], values: Vec<f32>) -> &mut Self {
         assert_eq!(
             shape.iter().product::<usize>(),
@@ -222,7 +225,8 @@ impl Gguf {
         self
     }
 
-    /// Adds a tensor of random numbers around 0 whose standard deviation is `scale`, the same for the same seed; rows in `zeros` are 0.
+    /// Adds a tensor of random numbers with the mean 0 and the standard deviation `scale`. The same seed gives
+    /// the same numbers. The rows in `zeros` are 0.
     pub fn random(
         &mut self,
         name: &str,
@@ -251,7 +255,7 @@ impl Gguf {
 
     /// Writes the file.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut out = Counted {
+        let mut out = CountingWriter {
             out: BufWriter::new(File::create(path)?),
             bytes: 0,
         };
@@ -289,20 +293,20 @@ fn write_text(out: &mut dyn Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes())
 }
 
-/// Knows how far it is.
-struct Counted<W> {
+/// A writer that counts its bytes.
+struct CountingWriter<W> {
     out: W,
     bytes: u64,
 }
 
-impl<W: Write> Counted<W> {
+impl<W: Write> CountingWriter<W> {
     fn align(&mut self) -> io::Result<()> {
         let padding = self.bytes.next_multiple_of(ALIGNMENT) - self.bytes;
         self.write_all(&[0; ALIGNMENT as usize][..padding as usize])
     }
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes += written as u64;

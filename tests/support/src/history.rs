@@ -352,8 +352,8 @@ fn check_alone(history: &History, allowed: &[Notice]) -> Result<(), Violation> {
                 history.reader, visit.ended
             )));
         }
-        for (place, seen) in visit.frames.iter().enumerate() {
-            if has_end || place > 0 && visit.frames[place - 1].end.is_some() {
+        for (offset, seen) in visit.frames.iter().enumerate() {
+            if has_end || offset > 0 && visit.frames[offset - 1].end.is_some() {
                 return Err(Violation::AfterEnd {
                     reader: reader(),
                     index: seen.index,
@@ -363,14 +363,14 @@ fn check_alone(history: &History, allowed: &[Notice]) -> Result<(), Violation> {
                 expected = seen.index + 1;
                 continue;
             }
-            if seen.index < expected && place > 0 {
+            if seen.index < expected && offset > 0 {
                 return Err(Violation::Repeated {
                     reader: reader(),
                     index: seen.index,
                 });
             }
             if seen.index != expected {
-                return Err(match place {
+                return Err(match offset {
                     0 => Violation::WrongStart {
                         reader: reader(),
                         requested: expected,

@@ -1,4 +1,4 @@
-//! What the tests of several packages share: a real Redis server ([`redis`]), a consistency check for what
+//! Shared by the tests of several packages: a real Redis server ([`redis`]), a consistency check for what
 //! readers received of a turn ([`history`]), models that a test generates ([`gguf`], [`tiny_bert`],
 //! [`tiny_llama`]) or downloads ([`minilm`]), and repeatable random numbers ([`seed`]).
 //!

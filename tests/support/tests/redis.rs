@@ -1,20 +1,20 @@
-//! The harness does what it says: what is acknowledged survives where it is durable, and only there.
+//! Tests of the Redis harness: acknowledged data survives a kill if the server is durable, and only then.
 
 use std::time::{Duration, Instant};
 
 use ragwire_test_support::redis::{FsyncLoad, RedisServer};
 
 #[test]
-fn a_killed_server_comes_back_on_its_port_with_what_it_keeps() {
+fn a_killed_server_restarts_on_its_port_with_its_durable_data() {
     let mut durable = RedisServer::durable("always");
     let mut fleeting = RedisServer::start(&[]);
-    for (server, kept) in [(&mut durable, "1"), (&mut fleeting, "0")] {
+    for (server, count) in [(&mut durable, "1"), (&mut fleeting, "0")] {
         let port = server.port();
         assert_eq!(server.cli(&["SET", "a", "b"]), "OK");
         server.kill();
         assert_ne!(server.cli(&["PING"]), "PONG");
         server.restart();
-        assert_eq!(server.cli(&["EXISTS", "a"]), kept);
+        assert_eq!(server.cli(&["EXISTS", "a"]), count);
         assert_eq!(server.port(), port);
     }
     let copy = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ fn a_killed_server_comes_back_on_its_port_with_what_it_keeps() {
     assert_eq!(
         durable.cli(&["EXISTS", "a", "later"]),
         "1",
-        "the later one is lost"
+        "the later key is lost"
     );
     durable.cli(&["SET", "later", "c"]);
     durable.kill_and_cut(1);
@@ -33,7 +33,7 @@ fn a_killed_server_comes_back_on_its_port_with_what_it_keeps() {
     assert_eq!(
         durable.cli(&["EXISTS", "a", "later"]),
         "1",
-        "half a command is none"
+        "half a command is not applied"
     );
     durable.replace_data(None);
     durable.restart();
@@ -41,15 +41,15 @@ fn a_killed_server_comes_back_on_its_port_with_what_it_keeps() {
 }
 
 #[test]
-fn a_frozen_server_answers_when_it_is_thawed() {
+fn a_suspended_server_answers_when_it_resumes() {
     let server = RedisServer::start(&[("requirepass", "s3cret")]);
     assert_eq!(server.info("maxmemory_policy").as_deref(), Some("noeviction"));
     server.freeze();
-    let mut asked = server.cli_unanswered(&["SET", "a", "b"]);
+    let mut command = server.cli_unanswered(&["SET", "a", "b"]);
     std::thread::sleep(Duration::from_millis(50));
-    assert!(asked.try_wait().unwrap().is_none());
+    assert!(command.try_wait().unwrap().is_none());
     server.thaw();
-    assert!(asked.wait().unwrap().success());
+    assert!(command.wait().unwrap().success());
     assert_eq!(server.cli(&["GET", "a"]), "b");
 }
 

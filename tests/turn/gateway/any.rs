@@ -1,11 +1,11 @@
-//! Whatever a client sends, nothing panics, and what runs beside it runs on.
+//! Random input never causes a panic and never disturbs other requests.
 
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
 
 use super::*;
 
-/// Text that is nearly a message, often enough.
+/// Generates text that is often almost a valid message.
 fn message() -> impl Strategy<Value = String> {
     let value = prop_oneof![
         Just(json!(null)),
@@ -48,22 +48,22 @@ fn run<F: Future>(future: F) -> F::Output {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
-    /// Any text messages: the id that runs gets its own messages, whole and in order, and one end.
+    /// Sends random text messages: the running ID still gets all of its own messages in order, and one end.
     #[test]
     fn any_messages_leave_a_running_id_alone(messages in proptest::collection::vec(message(), 0..12)) {
-        // The one thing that may end it is asked for by name.
+        // Only a request that names the ID may end it.
         prop_assume!(!messages.iter().any(|message| message.contains("cancel")));
         run(async {
             let stage = Stage::default();
             let part = stage.part("the-running-one");
             let (mut client, socket) = piped(&stage.gateway().build()).await;
             client.send(request("run", "the-running-one")).await;
-            part.say("first").await;
+            part.send_text("first").await;
             client.expect([chunk("run", "first")]).await;
             for message in &messages {
                 client.send(message).await;
             }
-            part.say("second").await;
+            part.send_text("second").await;
             drop(part);
             let mut of_run = Vec::new();
             while of_run.last() != Some(&last("run")) {
@@ -75,12 +75,12 @@ proptest! {
             }
             assert_eq!(of_run, [chunk("run", "second"), marker("run"), last("run")]);
             drop(client);
-            over(socket).await;
+            finished(socket).await;
         });
     }
 
-    /// Any bytes at all instead of frames: the socket ends, its task does not panic, and what ran
-    /// on it is dropped.
+    /// Sends random bytes instead of frames: the socket ends, its task does not panic, and its running
+    /// requests are dropped.
     #[test]
     fn any_bytes_end_the_socket_at_worst(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         run(async {
@@ -88,12 +88,12 @@ proptest! {
             let part = stage.part("run");
             let (mut client, socket) = piped(&stage.gateway().build()).await;
             client.ask("run").await;
-            part.say("first").await;
+            part.send_text("first").await;
             client.expect([chunk("run", "first")]).await;
-            // It may be closed before all of it is written.
+            // The socket may be closed before all bytes are written.
             let _ = client.0.get_mut().write_all(&bytes).await;
             drop(client);
-            over(socket).await;
+            finished(socket).await;
             part.gone.await.unwrap();
         });
     }

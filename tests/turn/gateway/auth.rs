@@ -1,4 +1,4 @@
-//! The first-frame authentication.
+//! Authentication by the first frame.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,25 +6,25 @@ use ragwire::http::gateway::{Identity, Token};
 
 use super::*;
 
-/// Who is known by a token.
+/// The name that belongs to a token.
 #[derive(Clone, Debug, PartialEq)]
 struct Name(&'static str);
 
-async fn known(token: Token) -> Result<Identity, &'static str> {
+async fn authenticate(token: Token) -> Result<Identity, &'static str> {
     assert_eq!(format!("{token:?}"), "Token(..)");
     match token.reveal() {
         "alice's" => Ok(Identity::default().with(Name("alice")).default_workspace("hers")),
         "bob's" => Ok(Identity::default().with(Name("bob"))),
-        "panic" => panic!("the test says so"),
+        "panic" => panic!("the token requests a panic"),
         "never" => std::future::pending().await,
         _ => Err("no such token"),
     }
 }
 
-/// Answers each request with the name of who asks.
+/// Returns a gateway that answers each request with the name of the client.
 fn gateway() -> GatewayBuilder {
     Gateway::builder()
-        .authenticate(known)
+        .authenticate(authenticate)
         .service("graph-rag", ServiceKind::GraphRag, |call: Call| {
             let name = call.identity.unwrap().get::<Name>().unwrap().0;
             Turn::start(async move |sink: Sink| {
@@ -80,7 +80,7 @@ async fn a_client_may_authenticate_again() {
     let mut client = Server::Hyper.connect(&gateway().build()).await;
     client.send(token("alice's")).await;
     client.text().await;
-    // What is refused changes nothing.
+    // A refused token changes nothing.
     client.send(token("mallory's")).await;
     client.ask("1").await;
     client
@@ -108,7 +108,7 @@ async fn without_a_hook_every_token_is_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_authenticate_in_time_is_turned_away() {
+async fn a_client_that_does_not_authenticate_in_time_is_disconnected() {
     for said in [None, Some(token("mallory's")), Some(token("never"))] {
         let (mut client, socket) = piped(&gateway().build()).await;
         let begun = tokio::time::Instant::now();
@@ -121,15 +121,15 @@ async fn who_does_not_authenticate_in_time_is_turned_away() {
         }
         client.expect_close(1008, "not authenticated").await;
         assert_eq!(begun.elapsed().as_secs(), 10);
-        over(socket).await;
+        finished(socket).await;
     }
 }
 
-/// A hook that does not answer fails; meanwhile what runs goes on, and what comes waits.
+/// A hook that does not answer counts as a refusal. Meanwhile running requests continue and new ones wait.
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_takes_too_long_has_said_no() {
-    let spoken = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&spoken);
+async fn a_hook_that_takes_too_long_refuses() {
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&sent);
     let gateway = gateway()
         .service("clock", ServiceKind::GraphRag, move |_| {
             let counter = Arc::clone(&counter);

@@ -1,28 +1,28 @@
-//! Ids in flight: interleaved, fair, cancelled, failing each for itself.
+//! Several running IDs: interleaved, fair, cancelled, and failing independently.
 
 use ragwire::event::Search;
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_ids_interleave_as_their_orchestrators_speak() {
+async fn two_ids_interleave_in_the_order_of_their_texts() {
     for server in [Server::Hyper, Server::Axum] {
         let stage = Stage::default();
         let (a, b) = (stage.part("a"), stage.part("b"));
         let mut client = server.connect(&stage.gateway().build()).await;
         client.ask("a").await;
         client.ask("b").await;
-        b.say("b1").await;
+        b.send_text("b1").await;
         client.expect([chunk("b", "b1")]).await;
-        a.say("a1").await;
+        a.send_text("a1").await;
         client.expect([chunk("a", "a1")]).await;
-        a.say("a2").await;
+        a.send_text("a2").await;
         client.expect([chunk("a", "a2")]).await;
-        b.say("b2").await;
+        b.send_text("b2").await;
         client.expect([chunk("b", "b2")]).await;
         drop(b);
         client.expect([marker("b"), last("b")]).await;
-        a.say("a3").await;
+        a.send_text("a3").await;
         drop(a);
         let rest = client.texts(3).await;
         assert_eq!(rest, [chunk("a", "a3"), marker("a"), last("a")], "{server:?}");
@@ -36,14 +36,14 @@ async fn an_id_may_be_used_again_after_its_last_message() {
     for _ in 0..3 {
         let part = stage.part("a");
         client.ask("a").await;
-        part.say("x").await;
+        part.send_text("x").await;
         drop(part);
         let answer = client.texts(3).await;
         assert_eq!(answer, [chunk("a", "x"), marker("a"), last("a")]);
     }
 }
 
-/// Which is what every service answers to a client that does not ask for a stream.
+/// Every service answers like this if the client does not ask for a stream.
 #[tokio::test]
 async fn without_streaming_there_is_one_message() {
     let stage = Stage::default();
@@ -64,8 +64,8 @@ async fn without_streaming_there_is_one_message() {
         client
             .send(json!({"id": id, "service": service, "request": {"query": id}}))
             .await;
-        part.say("Hel").await;
-        part.say("lo").await;
+        part.send_text("Hel").await;
+        part.send_text("lo").await;
         drop(part);
         assert_eq!(client.text().await, expected);
     }
@@ -77,7 +77,7 @@ async fn the_specified_envelope_is_an_option() {
     let mut client = Server::Hyper.connect(&stage.gateway().specified().build()).await;
     let part = stage.part("a");
     client.ask("a").await;
-    part.say("x").await;
+    part.send_text("x").await;
     drop(part);
     let answer = client.texts(2).await;
     assert_eq!(
@@ -89,10 +89,9 @@ async fn the_specified_envelope_is_an_option() {
     );
 }
 
-/// One id always has something to say; another comes, says 100 things at once, and gets every
-/// second message.
+/// One ID always has text to send. Another one sends 100 texts at once and gets every second message.
 #[tokio::test]
-async fn an_endless_answer_leaves_every_second_message_to_another() {
+async fn an_endless_answer_leaves_every_second_message_to_another_id() {
     const SHORT: usize = 100;
     let gateway = Gateway::builder()
         .service("graph-rag", ServiceKind::GraphRag, |call: Call| {
@@ -136,7 +135,7 @@ async fn an_endless_answer_leaves_every_second_message_to_another() {
 }
 
 #[tokio::test]
-async fn the_handler_gets_what_the_client_said() {
+async fn the_handler_gets_what_the_client_sent() {
     let (sender, mut calls) = mpsc::channel(1);
     let gateway = Gateway::builder()
         .service("graph-rag", ServiceKind::GraphRag, move |call: Call| {
@@ -172,13 +171,13 @@ async fn the_handler_gets_what_the_client_said() {
 // ---- cancellation ------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_cancelled_id_ends_once_and_the_other_goes_on() {
+async fn a_cancelled_id_ends_once_and_the_other_continues() {
     let stage = Stage::default();
     let (a, b) = (stage.part("a"), stage.part("b"));
     let mut client = Server::Axum.connect(&stage.gateway().build()).await;
     client.ask("a").await;
     client.ask("b").await;
-    a.say("x").await;
+    a.send_text("x").await;
     client.expect([chunk("a", "x")]).await;
     client.send(json!({"type": "cancel", "id": "a"})).await;
     client.send(json!({"type": "cancel", "id": "a"})).await;
@@ -192,7 +191,7 @@ async fn a_cancelled_id_ends_once_and_the_other_goes_on() {
         ]
     );
     soon(a.gone).await.unwrap();
-    b.say("y").await;
+    b.send_text("y").await;
     drop(b);
     client.expect([chunk("b", "y"), marker("b"), last("b")]).await;
 }
@@ -202,7 +201,7 @@ async fn a_handler_that_is_cancelled_is_dropped() {
     let stage = Stage::default();
     let a = stage.part("a");
     let mut client = Server::Hyper.connect(&stage.gateway().build()).await;
-    // Nothing is said, so the response has not begun.
+    // The turn has not sent anything, so the response has not begun.
     client.ask("a").await;
     client.send(json!({"type": "cancel", "id": "a"})).await;
     let stopped = client.texts(2).await;
@@ -219,7 +218,7 @@ async fn a_handler_that_is_cancelled_is_dropped() {
 // ---- failures ----------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_failure_before_and_after_the_commitment_is_told_alike() {
+async fn failures_before_and_after_the_commitment_are_reported_alike() {
     let stage = Stage::default();
     let mut client = Server::Hyper.connect(&stage.gateway().build()).await;
     for step in [Step::Fail, Step::Panic] {
@@ -233,7 +232,7 @@ async fn a_failure_before_and_after_the_commitment_is_told_alike() {
     for step in [Step::Fail, Step::Panic] {
         let part = stage.part("a");
         client.ask("a").await;
-        part.say("x").await;
+        part.send_text("x").await;
         part.steps.send(step).await.unwrap();
         let answer = client.texts(2).await;
         assert_eq!(
@@ -246,7 +245,7 @@ async fn a_failure_before_and_after_the_commitment_is_told_alike() {
     }
 }
 
-/// What panics while it is dropped.
+/// Panics when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -275,7 +274,7 @@ async fn a_handler_that_panics_ends_its_own_id() {
     let a = stage.part("a");
     let mut client = Server::Axum.connect(&gateway).await;
     client.ask("a").await;
-    a.say("x").await;
+    a.send_text("x").await;
     client.expect([chunk("a", "x")]).await;
     for service in ["at-once", "later"] {
         client
@@ -292,13 +291,13 @@ async fn a_handler_that_panics_ends_its_own_id() {
     client
         .expect([r#"{"id":"d","response":{"message_type":"chunk","response":"","end_of_stream":true,"end_of_session":true,"metadata":{"citations":[],"tools_used":[],"status":"stopped"}},"complete":true}"#.into()])
         .await;
-    a.say("y").await;
+    a.send_text("y").await;
     drop(a);
     client.expect([chunk("a", "y"), marker("a"), last("a")]).await;
 }
 
 #[tokio::test]
-async fn what_a_handler_refuses_is_told_as_trustgraph_tells_it() {
+async fn a_rejection_by_the_handler_is_reported_like_trustgraphs() {
     let gateway = Gateway::builder()
         .service(
             "document-rag",

@@ -1,4 +1,4 @@
-//! How sockets end: by the client, by its mistakes, by its silence, by the server.
+//! How sockets end: closed by the client, after protocol errors, after silence, and by the server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,10 +12,10 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 
 use super::*;
 
-// ---- the client goes ---------------------------------------------------------------------------------------------------
+// ---- the client disconnects ---------------------------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_socket_drops_what_ran_on_it() {
+async fn a_closed_socket_drops_its_requests() {
     for server in [Server::Hyper, Server::Axum] {
         for politely in [true, false] {
             let stage = Stage::default();
@@ -24,7 +24,7 @@ async fn a_closed_socket_drops_what_ran_on_it() {
             let mut client = server.connect(&gateway).await;
             client.ask("starting").await;
             client.ask("running").await;
-            running.say("x").await;
+            running.send_text("x").await;
             client.expect([chunk("running", "x")]).await;
             if politely {
                 let frame = CloseFrame {
@@ -32,7 +32,7 @@ async fn a_closed_socket_drops_what_ran_on_it() {
                     reason: "".into(),
                 };
                 client.0.close(Some(frame.clone())).await.unwrap();
-                // The answer to the handshake, and nothing else.
+                // Only the response to the handshake.
                 let answer = soon(client.0.next()).await.unwrap().unwrap();
                 assert_eq!(answer, Message::Close(Some(frame)));
                 assert!(soon(client.0.next()).await.is_none());
@@ -47,8 +47,8 @@ async fn a_closed_socket_drops_what_ran_on_it() {
     }
 }
 
-/// A client that takes nothing: its orchestrators are suspended with little in between, and the
-/// socket is cut in time.
+/// If a client reads nothing, its orchestrators are suspended after a few buffered bytes, and the socket is
+/// closed in time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_bounded_and_cut() {
     let sent = Arc::new(AtomicUsize::new(0));
@@ -58,8 +58,8 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
     let gateway = Gateway::builder()
         .service("graph-rag", ServiceKind::GraphRag, move |_| {
             let counter = Arc::clone(&counter);
-            let gone = Gone(sender.lock().unwrap().take());
-            // Longer than the socket's own time, which is to be seen here.
+            let gone = DropSignal(sender.lock().unwrap().take());
+            // Longer than the socket's own time-out, which is tested here.
             let timeouts = Timeouts::default().write_stall(Duration::from_secs(3600));
             Turn::builder()
                 .timeouts(timeouts)
@@ -78,19 +78,20 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
     let (mut client, socket) = piped(&gateway).await;
     client.ask("1").await;
     let begun = Instant::now();
-    // The clock moves only when nothing else can.
+    // The paused clock advances only when every task waits.
     tokio::time::sleep(Duration::from_secs(29)).await;
     let pieces = sent.load(Ordering::SeqCst);
-    // The turn's queue twice, once filled and once taken, and the pipe.
+    // The turn's queue twice (once filled, once taken) and the pipe.
     assert!((48..=100).contains(&pieces), "{pieces} KiB");
     assert!(gone.try_recv().is_err());
-    over(socket).await;
+    finished(socket).await;
     assert_eq!(begun.elapsed().as_secs(), 30);
     gone.await.unwrap();
     assert_eq!(sent.load(Ordering::SeqCst), pieces);
 }
 
-/// It goes on asking and pinging, and takes no answer: what waits for it stays bounded too.
+/// A client that keeps sending requests and pings but reads nothing: its pending answers are bounded as
+/// well.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_writes_is_not_read_for_ever() {
     let (client, socket) = piped(&Stage::default().gateway().build()).await;
@@ -101,11 +102,11 @@ async fn a_client_that_only_writes_is_not_read_for_ever() {
         written += 125;
     }
     assert!(written < 64 * 1024, "{written} bytes");
-    over(socket).await;
+    finished(socket).await;
     assert_eq!(begun.elapsed().as_secs(), 30);
 }
 
-/// False where it fails, or takes longer than any time-out here.
+/// Returns false if the future fails or takes longer than any time-out here.
 async fn soon_paused<T, E>(future: impl Future<Output = Result<T, E>>) -> bool {
     tokio::time::timeout(Duration::from_secs(300), future)
         .await
@@ -113,13 +114,13 @@ async fn soon_paused<T, E>(future: impl Future<Output = Result<T, E>>) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_is_asked_and_then_cut() {
+async fn a_silent_client_is_pinged_and_then_disconnected() {
     let stage = Stage::default();
     let part = stage.part("1");
     let (mut client, socket) = piped(&stage.gateway().build()).await;
     client.ask("1").await;
     let begun = Instant::now();
-    // Who reads answers pings, so the socket lives.
+    // A client that reads answers pings, so its socket stays open.
     for _ in 0..3 {
         assert_eq!(
             client.0.next().await.unwrap().unwrap(),
@@ -127,12 +128,13 @@ async fn a_silent_client_is_asked_and_then_cut() {
         );
     }
     assert_eq!(begun.elapsed().as_secs(), 60);
-    part.say("still here").await;
+    part.send_text("still here").await;
     client.expect([chunk("1", "still here")]).await;
-    // Who does not read does not: the next ping comes after 20 seconds and waits 30.
+    // A client that does not read does not answer: the next ping is sent after 20 seconds and times out
+    // after 30.
     soon_paused(async { Ok::<_, ()>(part.gone.await) }).await;
     assert_eq!(begun.elapsed().as_secs(), 60 + 20 + 30);
-    over(socket).await;
+    finished(socket).await;
 }
 
 #[tokio::test]
@@ -141,7 +143,7 @@ async fn pings_are_answered_while_an_answer_streams() {
     let part = stage.part("1");
     let mut client = Server::Axum.connect(&stage.gateway().build()).await;
     client.ask("1").await;
-    part.say("x").await;
+    part.send_text("x").await;
     client.expect([chunk("1", "x")]).await;
     client
         .0
@@ -154,10 +156,10 @@ async fn pings_are_answered_while_an_answer_streams() {
     );
 }
 
-// ---- mistakes ----------------------------------------------------------------------------------------------------------
+// ---- protocol errors ----------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn what_breaks_the_protocol_closes_the_socket_with_its_code() {
+async fn a_protocol_error_closes_the_socket_with_its_code() {
     let text =
         |bytes: &[u8], fin| Message::Frame(Frame::message(bytes.to_vec(), OpCode::Data(Data::Text), fin));
     let more =
@@ -165,7 +167,7 @@ async fn what_breaks_the_protocol_closes_the_socket_with_its_code() {
     let cases: Vec<(Vec<Message>, u16, &str)> = vec![
         (vec![Message::binary(b"{}".to_vec())], 1003, "text only"),
         (vec![text(b"\xff", true)], 1007, "text is not UTF-8"),
-        // Half a character, and then not the other half.
+        // The first half of a character without the second.
         (
             vec![text(b"\xe2\x82", false), more(b"{}", true)],
             1007,
@@ -210,7 +212,7 @@ async fn what_breaks_the_protocol_closes_the_socket_with_its_code() {
     }
 }
 
-/// As a client that knows no masks sends it; tungstenite's own client cannot.
+/// Written by hand, since tungstenite's client always masks.
 #[tokio::test]
 async fn an_unmasked_frame_closes_the_socket() {
     let gateway = Stage::default().gateway().build();
@@ -219,7 +221,7 @@ async fn an_unmasked_frame_closes_the_socket() {
     client.expect_close(1002, "protocol error").await;
 }
 
-/// A message of exactly the limit is served, in one frame or many, empty ones among them.
+/// A message of exactly the maximum size is served, in one frame or in several, including empty ones.
 #[tokio::test]
 async fn the_limit_itself_is_allowed() {
     let limits = GatewayLimits::default()
@@ -240,16 +242,16 @@ async fn the_limit_itself_is_allowed() {
     client.expect([r#"{"type":"auth-ok"}"#.into()]).await;
 }
 
-// ---- the server goes ---------------------------------------------------------------------------------------------------
+// ---- the server shuts down ---------------------------------------------------------------------------------------------------
 
 const RESTARTING: &str = "The server is restarting. Please retry in a moment.";
 
-fn going_down(id: &str) -> String {
+fn shutting_down(id: &str) -> String {
     failed(id, "gateway-error", "shutting_down", RESTARTING)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn going_down_ends_every_id_and_then_the_socket() {
+async fn shutdown_ends_every_id_and_then_the_socket() {
     for server in [Server::Hyper, Server::Axum] {
         let stage = Stage::default();
         let (running, starting) = (stage.part("running"), stage.part("starting"));
@@ -258,14 +260,14 @@ async fn going_down_ends_every_id_and_then_the_socket() {
         let mut client = Client::shake(TcpStream::connect(address).await.unwrap()).await;
         client.ask("starting").await;
         client.ask("running").await;
-        running.say("x").await;
+        running.send_text("x").await;
         client.expect([chunk("running", "x")]).await;
         gateway.shut_down();
         let mut told = client.texts(2).await;
         told.sort();
         assert_eq!(
             told,
-            [going_down("running"), going_down("starting")],
+            [shutting_down("running"), shutting_down("starting")],
             "{server:?}"
         );
         client.expect_close(1001, "shutting down").await;
@@ -285,9 +287,9 @@ async fn going_down_ends_every_id_and_then_the_socket() {
     }
 }
 
-/// The application's own group goes down first, as a server's does: what it says is said once.
+/// The application's own group shuts down first, as in a server: each client gets one end.
 #[tokio::test]
-async fn a_group_that_goes_down_is_told_once() {
+async fn the_shutdown_of_a_group_is_reported_once() {
     let group = TurnGroup::new(8);
     let of_group = group.clone();
     let gateway = Gateway::builder()
@@ -306,26 +308,26 @@ async fn a_group_that_goes_down_is_told_once() {
     client.expect([chunk("1", "x")]).await;
     group.shut_down();
     gateway.shut_down();
-    client.expect([going_down("1")]).await;
+    client.expect([shutting_down("1")]).await;
     client.expect_close(1001, "shutting down").await;
     soon(group.drained()).await;
 }
 
-/// A client that neither reads nor closes does not hold up the server.
+/// A client that neither reads nor closes does not delay the server.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_answer_the_close_is_cut() {
+async fn a_client_that_does_not_answer_the_close_is_disconnected() {
     let gateway = Stage::default().gateway().build();
     let (client, socket) = piped(&gateway).await;
     let begun = Instant::now();
     gateway.shut_down();
-    over(socket).await;
+    finished(socket).await;
     assert_eq!(begun.elapsed(), GatewayTimeouts::default().close);
     drop(client);
 }
 
-/// An idle socket whose client has sent half a message: it is closed all the same.
+/// An idle socket is closed even if its client has sent half a message.
 #[tokio::test]
-async fn going_down_closes_idle_sockets() {
+async fn shutdown_closes_idle_sockets() {
     let gateway = Stage::default().gateway().build();
     let mut client = Server::Axum.connect(&gateway).await;
     client.0.get_mut().write_all(b"\x81\x85").await.unwrap();
@@ -337,9 +339,9 @@ async fn going_down_closes_idle_sockets() {
     soon(gateway.drained()).await;
 }
 
-/// While an answer is still being taken, what is asked is refused as the rest was ended.
+/// While the client still reads an answer, new requests are refused with the same code.
 #[tokio::test(start_paused = true)]
-async fn what_is_asked_while_going_down_is_refused() {
+async fn requests_during_shutdown_are_refused() {
     let gateway = Gateway::builder()
         .service("graph-rag", ServiceKind::GraphRag, |_| {
             Turn::start(async |sink: Sink| {
@@ -351,21 +353,21 @@ async fn what_is_asked_while_going_down_is_refused() {
         .build();
     let (mut client, socket) = piped(&gateway).await;
     client.ask("1").await;
-    // The pipe is full by now, and most of the answer waits behind it.
+    // The pipe is full now, and most of the answer is still queued.
     tokio::time::sleep(Duration::from_secs(1)).await;
     gateway.shut_down();
     client.ask("2").await;
     client.expect([chunk("1", &"x".repeat(40_000))]).await;
     let mut told = client.texts(2).await;
     told.sort();
-    assert_eq!(told, [going_down("1"), going_down("2")]);
+    assert_eq!(told, [shutting_down("1"), shutting_down("2")]);
     client.expect_close(1001, "shutting down").await;
-    over(socket).await;
+    finished(socket).await;
 }
 
-/// A handler that never has a turn: its id ends in time, and may be used again; the others go on.
+/// The ID of a handler that never returns a turn ends in time and may be used again. Other IDs continue.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_never_returns_is_given_up() {
+async fn a_handler_that_never_returns_times_out() {
     let (sender, gone) = oneshot::channel();
     let sender = Mutex::new(Some(sender));
     let stage = Stage::default();
@@ -373,7 +375,7 @@ async fn a_handler_that_never_returns_is_given_up() {
     let gateway = stage
         .gateway()
         .service("never", ServiceKind::GraphRag, move |_| {
-            let gone = Gone(sender.lock().unwrap().take());
+            let gone = DropSignal(sender.lock().unwrap().take());
             async move {
                 let _gone = gone;
                 std::future::pending().await
@@ -383,7 +385,7 @@ async fn a_handler_that_never_returns_is_given_up() {
         .build();
     let (mut client, socket) = piped(&gateway).await;
     client.ask("runs").await;
-    part.say("x").await;
+    part.send_text("x").await;
     client.expect([chunk("runs", "x")]).await;
     let begun = Instant::now();
     client
@@ -395,9 +397,9 @@ async fn a_handler_that_never_returns_is_given_up() {
         .await;
     assert_eq!(begun.elapsed().as_secs(), 7);
     gone.await.unwrap();
-    // What has begun has its own times.
-    part.say("y").await;
+    // A turn that has begun has its own time-outs.
+    part.send_text("y").await;
     client.expect([chunk("runs", "y")]).await;
     drop(client);
-    over(socket).await;
+    finished(socket).await;
 }

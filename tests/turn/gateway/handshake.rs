@@ -1,4 +1,4 @@
-//! Requests that do not become a socket.
+//! Requests that do not become a WebSocket.
 
 use ragwire::http::gateway::GatewayLimits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,7 +9,7 @@ const UPGRADE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n
 const KEY: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 const VERSION: &str = "Sec-WebSocket-Version: 13\r\n";
 
-/// Status, headers and body of the answer to a request with these headers.
+/// Sends a request with these headers; returns the head and the body of the response.
 async fn answer(address: SocketAddr, method: &str, headers: &str) -> (String, String) {
     let mut socket = TcpStream::connect(address).await.unwrap();
     let request = format!("{method} /api/v1/socket HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n");
@@ -161,7 +161,7 @@ async fn only_a_handshake_becomes_a_socket() {
 }
 
 #[tokio::test]
-async fn every_page_may_where_that_is_said() {
+async fn any_origin_is_accepted_if_it_is_configured() {
     let gateway = Stage::default().gateway().allow_any_origin().build();
     let address = Server::Hyper.serve(&gateway).await;
     let headers = format!("{UPGRADE}{KEY}{VERSION}Origin: https://evil.example\r\n");
@@ -170,7 +170,7 @@ async fn every_page_may_where_that_is_said() {
 }
 
 #[tokio::test]
-async fn as_many_sockets_as_allowed_and_no_more() {
+async fn the_number_of_sockets_is_bounded() {
     let limits = GatewayLimits::default().max_sockets(1);
     let gateway = Stage::default().gateway().limits(limits).build();
     let address = Server::Axum.serve(&gateway).await;

@@ -1,6 +1,6 @@
-//! The WebSocket gateway with a client of tungstenite, over real sockets on hyper and axum, and
-//! over pipes on a paused clock. Expected messages are literal. Order is proved by handshakes
-//! between test and orchestrator.
+//! The WebSocket gateway with tungstenite's client, over real sockets on hyper and axum, and over pipes on a
+//! paused clock. Expected messages are literals. Handshakes between test and orchestrator make the order
+//! certain.
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
 
 mod any;
@@ -35,7 +35,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// Longer than any step takes on a busy machine. No test that passes waits for it.
+/// A time-out that is longer than any step takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn soon<F: Future>(future: F) -> F::Output {
@@ -44,7 +44,7 @@ async fn soon<F: Future>(future: F) -> F::Output {
 
 // ---- orchestrators -----------------------------------------------------------------------------------------------------
 
-/// What the test tells an orchestrator to do.
+/// A step that the test requests from an orchestrator.
 #[derive(Debug)]
 enum Step {
     Text(&'static str),
@@ -52,10 +52,10 @@ enum Step {
     Panic,
 }
 
-/// Says so when it is dropped.
-struct Gone(Option<oneshot::Sender<()>>);
+/// Reports when it is dropped.
+struct DropSignal(Option<oneshot::Sender<()>>);
 
-impl Drop for Gone {
+impl Drop for DropSignal {
     fn drop(&mut self) {
         let _ = self.0.take().map(|gone| gone.send(()));
     }
@@ -68,24 +68,28 @@ struct Part {
 }
 
 impl Part {
-    async fn say(&self, text: &'static str) {
+    async fn send_text(&self, text: &'static str) {
         self.steps.send(Step::Text(text)).await.unwrap();
     }
 }
 
-/// Orchestrators by the query that asks for them.
+/// Orchestrators by the query that starts them.
 #[derive(Clone, Default)]
 struct Stage(Arc<Mutex<Scripts>>);
 
-type Scripts = HashMap<&'static str, (mpsc::Receiver<Step>, Gone)>;
+type Scripts = HashMap<&'static str, (mpsc::Receiver<Step>, DropSignal)>;
 
 impl Stage {
-    /// The query `name` will be answered by what the test says.
+    /// Lets the test play the answer to the query `name`.
     fn part(&self, name: &'static str) -> Part {
         let (steps, script) = mpsc::channel(64);
         let (sender, gone) = oneshot::channel();
-        let known = self.0.lock().unwrap().insert(name, (script, Gone(Some(sender))));
-        assert!(known.is_none());
+        let previous = self
+            .0
+            .lock()
+            .unwrap()
+            .insert(name, (script, DropSignal(Some(sender))));
+        assert!(previous.is_none());
         Part { steps, gone }
     }
 
@@ -108,7 +112,7 @@ impl Stage {
                         match step {
                             Step::Text(text) => sink.send(text).await?,
                             Step::Fail => return Err("/etc/secret: no such key".into()),
-                            Step::Panic => panic!("the test says so"),
+                            Step::Panic => panic!("the test requests a panic"),
                         }
                     }
                     Ok::<_, BoxError>(Metadata::default())
@@ -119,7 +123,7 @@ impl Stage {
         }
     }
 
-    /// A gateway whose `graph-rag` and `document-rag` are this stage.
+    /// Returns a gateway whose services `graph-rag` and `document-rag` are this stage.
     fn gateway(&self) -> GatewayBuilder {
         Gateway::builder()
             .service("graph-rag", ServiceKind::GraphRag, self.handler())
@@ -175,10 +179,10 @@ impl Server {
     }
 }
 
-/// Bytes in the pipe of a client on a paused clock.
+/// The bytes that fit into the pipe of a client on a paused clock.
 const PIPE_BYTES: usize = 1024;
 
-/// A client over a pipe, for the paused clock; and the socket's task, which must not panic.
+/// Connects a client over a pipe, for the paused clock. Also returns the socket's task, which must not panic.
 async fn piped(gateway: &Gateway) -> (Client<DuplexStream>, JoinHandle<()>) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (sender, socket) = oneshot::channel();
@@ -199,10 +203,10 @@ async fn piped(gateway: &Gateway) -> (Client<DuplexStream>, JoinHandle<()>) {
     (client, socket.await.unwrap())
 }
 
-/// Waits for the socket's task, which must not panic; longer than any time-out of its own.
-async fn over(socket: JoinHandle<()>) {
-    let over = tokio::time::timeout(10 * PATIENCE, socket).await;
-    over.unwrap().unwrap();
+/// Waits for the socket's task, which must not panic, for longer than its own time-outs.
+async fn finished(socket: JoinHandle<()>) {
+    let result = tokio::time::timeout(10 * PATIENCE, socket).await;
+    result.unwrap().unwrap();
 }
 
 // ---- the client --------------------------------------------------------------------------------------------------------
@@ -215,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             .await
             .unwrap();
         assert_eq!(response.status(), 101);
-        // Compression is not offered, so none is agreed on.
+        // The client does not offer compression, so the server does not use any.
         assert!(!response.headers().contains_key("sec-websocket-extensions"));
         Self(client)
     }
@@ -224,12 +228,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.0.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// Asks `graph-rag` for a stream, with the id as the query.
+    /// Asks `graph-rag` for a stream, with the ID as the query.
     async fn ask(&mut self, id: &str) {
         self.send(request(id, id)).await;
     }
 
-    /// The next message, which is text.
+    /// Receives the next message, which is text.
     async fn text(&mut self) -> String {
         match soon(self.0.next()).await.unwrap().unwrap() {
             Message::Text(text) => text.to_string(),
@@ -245,12 +249,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         texts
     }
 
-    /// That the next messages are these.
+    /// Asserts that these are the next messages.
     async fn expect<const N: usize>(&mut self, expected: [String; N]) {
         assert_eq!(self.texts(N).await, expected);
     }
 
-    /// That nothing else comes before the server's close frame, and the connection's end.
+    /// Asserts that only the server's close frame and the end of the connection follow.
     async fn expect_close(&mut self, code: u16, reason: &str) {
         match soon(self.0.next()).await.unwrap().unwrap() {
             Message::Close(Some(CloseFrame {
@@ -272,7 +276,7 @@ fn request(id: &str, query: &str) -> Value {
     })
 }
 
-// ---- what the server says ----------------------------------------------------------------------------------------------
+// ---- messages of the server ----------------------------------------------------------------------------------------------
 
 fn chunk(id: &str, text: &str) -> String {
     format!(
@@ -280,7 +284,7 @@ fn chunk(id: &str, text: &str) -> String {
     )
 }
 
-/// The last piece of text, which is empty.
+/// Returns the message after the last text, which is empty.
 fn marker(id: &str) -> String {
     format!(
         r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","end_of_stream":true,"end_of_session":false}},"complete":false}}"#
@@ -297,14 +301,14 @@ fn error(id: &str, kind: &str, message: &str) -> String {
     format!(r#"{{"id":"{id}","error":{{"message":"{message}","type":"{kind}"}},"complete":true}}"#)
 }
 
-/// An error that belongs to no id.
+/// Returns an error without an ID.
 fn no_id(kind: &str, message: &str) -> String {
     format!(r#"{{"error":{{"message":"{message}","type":"{kind}"}},"complete":true}}"#)
 }
 
 const SORRY: &str = "I hit an internal error while gathering evidence. Please retry.";
 
-/// The last message of a turn that failed.
+/// Returns the last message of a failed turn.
 fn failed(id: &str, kind: &str, code: &str, message: &str) -> String {
     format!(
         r#"{{"id":"{id}","error":{{"message":"{message}","type":"{kind}"}},"response":{{"error":{{"message":"{message}","type":"{kind}"}},"end_of_stream":true,"end_of_session":true,"metadata":{{"citations":[],"tools_used":["chat_failed"],"status":"failed","error":{{"code":"{code}","message":"{message}","recoverable":true}}}}}},"complete":true}}"#

@@ -1,11 +1,11 @@
-//! Messages that are refused, and what runs beside them undisturbed.
+//! Refused messages, which do not disturb running requests.
 
 use ragwire::http::gateway::GatewayLimits;
 
 use super::*;
 
 #[tokio::test]
-async fn what_is_refused_disturbs_nothing() {
+async fn refused_messages_disturb_nothing() {
     let stage = Stage::default();
     let run = stage.part("run");
     let limits = GatewayLimits::default().max_id_bytes(8);
@@ -13,7 +13,7 @@ async fn what_is_refused_disturbs_nothing() {
         .connect(&stage.gateway().limits(limits).build())
         .await;
     client.ask("run").await;
-    run.say("first").await;
+    run.send_text("first").await;
     client.expect([chunk("run", "first")]).await;
 
     let not_json = || no_id("error", "The message is not a JSON object.");
@@ -86,8 +86,8 @@ async fn what_is_refused_disturbs_nothing() {
             r#"{"id":"run","service":"graph-rag","request":{"query":"run"}}"#,
             duplicate(),
         ),
-        // Whatever else is wrong with it: an error under the id would end the first request for its
-        // client.
+        // The duplicate ID takes precedence over other errors: an error under the ID would end the first
+        // request for its client.
         (r#"{"id":"run"}"#, duplicate()),
         (r#"{"id":"run","service":"odd","request":{}}"#, duplicate()),
         (
@@ -104,7 +104,7 @@ async fn what_is_refused_disturbs_nothing() {
         }
     }
 
-    run.say("second").await;
+    run.send_text("second").await;
     drop(run);
     client
         .expect([chunk("run", "second"), marker("run"), last("run")])
@@ -112,7 +112,7 @@ async fn what_is_refused_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn as_many_ids_as_allowed_and_no_more() {
+async fn the_number_of_ids_is_bounded() {
     let stage = Stage::default();
     let (a, b) = (stage.part("a"), stage.part("b"));
     let limits = GatewayLimits::default().max_calls(2);
@@ -130,17 +130,17 @@ async fn as_many_ids_as_allowed_and_no_more() {
         )
     };
     client.expect([full()]).await;
-    // It is the id that is said first, whatever else is true.
+    // The duplicate ID is reported before any other error.
     client.ask("a").await;
     client
         .expect([r#"{"error":{"message":"A request with this id is still running.","type":"duplicate-id"},"refused_id":"a","complete":true}"#.into()])
         .await;
-    a.say("x").await;
+    a.send_text("x").await;
     drop(a);
     client.expect([chunk("a", "x"), marker("a"), last("a")]).await;
     let c = stage.part("c");
     client.ask("c").await;
-    c.say("z").await;
+    c.send_text("z").await;
     client.expect([chunk("c", "z")]).await;
     client.ask("d").await;
     client
@@ -158,7 +158,7 @@ async fn as_many_ids_as_allowed_and_no_more() {
     assert_eq!(ends, expected);
 }
 
-/// What is refused while the socket takes nothing is told later, each message for itself.
+/// Messages that are refused while the client reads nothing are reported later, each one separately.
 #[tokio::test(start_paused = true)]
 async fn no_refusal_is_lost_on_a_slow_socket() {
     let gateway = Gateway::builder()
@@ -172,7 +172,7 @@ async fn no_refusal_is_lost_on_a_slow_socket() {
         .build();
     let (mut client, _socket) = piped(&gateway).await;
     client.ask("1").await;
-    // The pipe is full by now.
+    // The pipe is full now.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for id in ["a", "b", "c"] {
         client

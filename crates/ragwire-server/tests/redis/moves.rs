@@ -196,7 +196,7 @@ async fn moves_framed(addresses: [String; 2], step: usize) {
     while !is_over {
         let begun = frames.len();
         while frames.len() < begun + step && !is_over {
-            let seen = guide.next().await.expect("the guide sees all of it");
+            let seen = guide.next().await.expect("the guide receives all frames");
             let line = [
                 format!("{{\"index\":{},", seen.index).as_bytes(),
                 &seen.bytes[1..],
@@ -220,10 +220,10 @@ async fn moves_framed(addresses: [String; 2], step: usize) {
         let mut part = BytesMut::new();
         while part.len() < due.len() {
             let more = tokio::time::timeout(PATIENCE, body.frame()).await.unwrap();
-            part.extend_from_slice(&more.expect("there is more").unwrap().into_data().unwrap());
+            part.extend_from_slice(&more.expect("the stream continues").unwrap().into_data().unwrap());
         }
         read.extend_from_slice(&part[..due.len()]);
-        assert_eq!(&part[..due.len()], &due, "frames {begun} and on");
+        assert_eq!(&part[..due.len()], &due, "from frame {begun} on");
     }
     assert_eq!(read, framed(&frames).concat());
     judged(&[guide], &[], "the guide");
@@ -281,26 +281,26 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
             )
         }
     };
-    let said = |status: u16, code: &str, accepted: Value| (status, code.to_owned(), accepted);
+    let reply = |status: u16, code: &str, accepted: Value| (status, code.to_owned(), accepted);
     assert_eq!(
         answer(third, "other", "Approve").await,
-        said(404, "ask_unknown", Value::Null)
+        reply(404, "ask_unknown", Value::Null)
     );
     assert_eq!(
         answer(third, "delete", "Perhaps").await,
-        said(422, "answer_invalid", Value::Null)
+        reply(422, "answer_invalid", Value::Null)
     );
     assert_eq!(
         answer(third, "delete", "Approve").await,
-        said(200, "taken", json!(true))
+        reply(200, "taken", json!(true))
     );
     assert_eq!(
         answer(there, "delete", "Approve").await,
-        said(200, "taken", json!(false))
+        reply(200, "taken", json!(false))
     );
     assert_eq!(
         answer(there, "delete", "Deny").await,
-        said(409, "ask_answered", Value::Null)
+        reply(409, "ask_answered", Value::Null)
     );
     tokio::join!(own.follow([here]), far.follow([there]));
     assert_eq!(own.text(), "They are deleted.");
@@ -312,7 +312,7 @@ async fn an_answer_on_a_third_host_reaches_the_question() {
     for address in [here, there, third] {
         assert_eq!(
             answer(address, "delete", "Deny").await,
-            said(409, "ask_answered", Value::Null)
+            reply(409, "ask_answered", Value::Null)
         );
     }
 }

@@ -110,10 +110,10 @@ async fn a_redis_that_is_away_for_a_moment_is_only_a_delay() {
     redis.set("loading-process-events-interval-bytes", "1024");
     let loading = async {
         redis.restart_unready();
-        let mut said = String::new();
-        while !said.starts_with("LOADING") {
-            assert_ne!(said, "PONG", "it loads longer than that");
-            said = redis.cli(&["PING"]);
+        let mut reply = String::new();
+        while !reply.starts_with("LOADING") {
+            assert_ne!(reply, "PONG", "the server must still be loading");
+            reply = redis.cli(&["PING"]);
         }
         redis.wait();
     };
@@ -142,7 +142,7 @@ async fn a_redis_that_is_away_for_too_long_fails_the_turns_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_takes_no_writes_fails_the_turns_and_nothing_else() {
+async fn a_redis_that_accepts_no_writes_fails_the_turns_and_nothing_else() {
     let redis = RedisServer::durable("always");
     let [here, there] = Host::several(&redis, &["--redis-retry", "1s"]);
     let hosts = [here.address(), there.address()];

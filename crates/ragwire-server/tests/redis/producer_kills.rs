@@ -32,7 +32,7 @@ async fn read_on_both(number: usize, here: &str, there: &str, words: u32) -> Opt
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
+async fn a_killed_host_ends_its_turns_once_for_all_readers_on_other_hosts() {
     let mut seed = Seed::from_environment("killed hosts");
     let mut redis = RedisServer::durable("always");
     let [mut answering, there, third] = Host::several(&redis, &[]);
@@ -81,14 +81,14 @@ async fn a_killed_host_ends_its_turns_once_for_all_who_read_elsewhere() {
         }
         answering.restart();
     }
-    println!("{interrupted} turns were interrupted, {completed} were over before");
+    println!("{interrupted} turns were interrupted, {completed} had ended before");
     assert!(interrupted > 0, "no turn was killed while it ran");
     everything_expires(&redis);
 }
 
 /// The question of a dead host does not wait for an answer any more.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_to_a_dead_host_comes_too_late() {
+async fn an_answer_to_a_dead_host_is_too_late() {
     let redis = RedisServer::durable("always");
     let [mut answering, there] = Host::several(&redis, &[]);
     let mut own = ask("own", Numbered::Lines, answering.address(), "fault:ask")
@@ -108,7 +108,7 @@ async fn an_answer_to_a_dead_host_comes_too_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_host_that_comes_back_adds_nothing_to_a_turn_that_others_ended() {
+async fn a_suspended_host_that_resumes_adds_nothing_to_a_turn_that_another_host_ended() {
     let redis = RedisServer::durable("always");
     let [answering, there] = Host::several(&redis, &[]);
     for round in 0..kills().div_ceil(3) {

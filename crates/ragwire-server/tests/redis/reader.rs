@@ -238,7 +238,7 @@ impl Reader {
     pub(crate) async fn next(&mut self) -> Option<ReceivedFrame> {
         let next = tokio::time::timeout(PATIENCE, self.next_in_time());
         next.await
-            .unwrap_or_else(|_| panic!("nothing comes: {:?}", self.history))
+            .unwrap_or_else(|_| panic!("no frame arrives: {:?}", self.history))
     }
 
     async fn next_in_time(&mut self) -> Option<ReceivedFrame> {
@@ -303,7 +303,7 @@ impl Reader {
             }
         };
         let in_time = tokio::time::timeout(PATIENCE, reading).await;
-        assert!(in_time.is_ok(), "it never ends: {:?}", self.history);
+        assert!(in_time.is_ok(), "the turn does not end: {:?}", self.history);
     }
 
     /// Returns the end that it received.

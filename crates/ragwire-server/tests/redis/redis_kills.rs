@@ -68,7 +68,7 @@ async fn no_acknowledged_frame_is_lost_if_each_append_is_synced() {
 
 /// The question waits on its host and can be answered when Redis is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_to_a_human_outlives_redis() {
+async fn a_question_to_a_human_survives_a_restart_of_redis() {
     let mut redis = RedisServer::durable("always");
     let [here, there] = Host::several(&redis, &[]);
     let (here, there) = (here.address(), there.address());
@@ -127,7 +127,7 @@ async fn a_loss_is_reported_if_only_each_second_is_synced() {
         }
     }
     println!("{lost} turns lost frames and reported it, {whole} lost none");
-    assert!(lost > 0, "nothing was lost: this has shown nothing");
+    assert!(lost > 0, "no frame was lost, so the test has shown nothing");
 }
 
 /// The notices that a reader may get where acknowledged frames can be lost.
@@ -164,7 +164,7 @@ async fn frames_that_redis_has_lost_are_reported_to_every_reader() {
         let audit = late(&own.turn, there).await;
         assert!(
             audit.next_index() < own.next_index(),
-            "{context}: something was lost"
+            "{context}: frames were lost"
         );
         judged(&[own, far, gone, audit], &LOSSES, &context);
         works_again(here, there).await;

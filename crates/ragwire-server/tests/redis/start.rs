@@ -29,13 +29,13 @@ fn refused(arguments: &[&str], variables: &[(&str, &str)]) -> (i32, String) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8(said).unwrap();
-    (output.status.code().unwrap(), said)
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8(output_text).unwrap();
+    (output.status.code().unwrap(), output_text)
 }
 
 #[test]
-fn a_redis_that_cannot_be_used_is_named_at_start() {
+fn an_unusable_redis_is_reported_at_start() {
     let open = RedisServer::start(&[]);
     let locked = RedisServer::start(&[("requirepass", PASSWORD)]);
     let evicts = RedisServer::start(&[("maxmemory", "64mb"), ("maxmemory-policy", "allkeys-lru")]);
@@ -84,16 +84,16 @@ fn a_redis_that_cannot_be_used_is_named_at_start() {
         ),
         (2, &["--redis", &open.url(), "--redis-lease", "2h"], "redis-lease"),
     ];
-    for (status, arguments, words) in cases {
-        let (found, said) = refused(arguments, &[]);
-        assert_eq!(found, status, "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?}: {said}");
-        assert!(!said.contains(PASSWORD), "{arguments:?}: {said}");
+    for (status, arguments, message) in cases {
+        let (exit_status, output_text) = refused(arguments, &[]);
+        assert_eq!(exit_status, status, "{arguments:?}: {output_text}");
+        assert!(output_text.contains(message), "{arguments:?}: {output_text}");
+        assert!(!output_text.contains(PASSWORD), "{arguments:?}: {output_text}");
     }
-    let (found, said) = refused(&[], &[("RAGWIRE_REDIS", &dead_with_password)]);
+    let (exit_status, output_text) = refused(&[], &[("RAGWIRE_REDIS", &dead_with_password)]);
     assert!(
-        found == 1 && said.contains("does not answer") && !said.contains(PASSWORD),
-        "{said}"
+        exit_status == 1 && output_text.contains("does not answer") && !output_text.contains(PASSWORD),
+        "{output_text}"
     );
     // The error names the position in the file, but does not print the line.
     let folder = tempfile::tempdir().unwrap();
@@ -105,17 +105,17 @@ fn a_redis_that_cannot_be_used_is_named_at_start() {
         format!("radis = \"{dead_with_password}\"\n"),
     ] {
         std::fs::write(&file, &wrong).unwrap();
-        let (found, said) = refused(&["--config", file.to_str().unwrap()], &[]);
+        let (exit_status, output_text) = refused(&["--config", file.to_str().unwrap()], &[]);
         assert!(
-            found == 2 && said.contains("settings.toml") && !said.contains(PASSWORD),
-            "{said}"
+            exit_status == 2 && output_text.contains("settings.toml") && !output_text.contains(PASSWORD),
+            "{output_text}"
         );
     }
     std::fs::write(&file, format!("redis = \"{dead_with_password}\"\n")).unwrap();
-    let (found, said) = refused(&["--config", file.to_str().unwrap()], &[]);
+    let (exit_status, output_text) = refused(&["--config", file.to_str().unwrap()], &[]);
     assert!(
-        found == 1 && said.contains("does not answer") && !said.contains(PASSWORD),
-        "{said}"
+        exit_status == 1 && output_text.contains("does not answer") && !output_text.contains(PASSWORD),
+        "{output_text}"
     );
 }
 

@@ -21,7 +21,7 @@ use crate::turn::journal::registry::Registry;
 pub(super) struct Mirror {
     /// Weak: the readers own the log.
     pub(super) log: Weak<Log>,
-    /// Locked while frames are appended, so that a frame that arrives on two ways is appended once.
+    /// Locked while frames are appended, so that a frame that arrives in two ways is appended once.
     pub(super) filling: Arc<Mutex<()>>,
     /// When to check whether the turn still runs; for a finished turn, when to drop it.
     pub(super) check_at: Instant,

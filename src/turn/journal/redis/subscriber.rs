@@ -169,7 +169,7 @@ impl RedisSubscriber {
 }
 
 impl Drop for RedisSubscriber {
-    /// The runtime may drop the task while it waits. The readers of its turns are not left waiting.
+    /// The runtime may drop the task while it waits. The readers of its turns then fail.
     fn drop(&mut self) {
         if let Some(store) = self.store.upgrade() {
             store.lock().has_subscriber = false;

@@ -1,4 +1,4 @@
-//! What hosts say to each other.
+//! Commands and replies survive encoding and decoding.
 
 use super::*;
 
@@ -8,23 +8,23 @@ fn fields(fields: &[(&str, &str)]) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn every_outcome_has_its_word() {
+fn every_outcome_has_a_code() {
     for outcome in Outcome::ALL {
         assert_eq!(Outcome::parse(outcome.code()), Some(outcome));
-        let said = fields(&[("number", "7"), ("outcome", outcome.code())]);
+        let reply = fields(&[("number", "7"), ("outcome", outcome.code())]);
         let Some(Message::Reply {
             number: 7,
-            outcome: heard,
-        }) = Message::parse(&said)
+            outcome: parsed,
+        }) = Message::parse(&reply)
         else {
             panic!("{outcome:?}")
         };
-        assert_eq!(heard, outcome);
+        assert_eq!(parsed, outcome);
     }
 }
 
 #[test]
-fn what_is_no_message_is_left() {
+fn invalid_messages_are_ignored() {
     let turn = "0".repeat(31) + "1";
     let call = [
         ("turn", turn.as_str()),
