@@ -1,6 +1,6 @@
 //! The whole pipeline for one question, in the order in which Forge's page shows it: analysis,
-//! stored answers, search, quality gate, ranking, answer, verification. Each step is an event as it
-//! happens.
+//! stored answers, search, quality gate, ranking, answer, verification. Each step is reported as an
+//! event when it happens.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {

@@ -43,7 +43,7 @@ macro_rules! limits {
             /// TrustGraph's names of the limits.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Sets a limit by its name. Returns `false` if there is no limit of that name.
+            /// Sets a limit by its name. Returns `false` if the name is unknown.
             ///
             /// # Errors
             ///
@@ -60,8 +60,8 @@ macro_rules! limits {
                 }
             }
 
-            /// The error for a value of that limit that is not a valid number; `None` if there is
-            /// no limit of that name.
+            /// The error for a value of that limit that is not a valid number; `None` if the
+            /// name is unknown.
             pub fn out_of_bounds(name: &str) -> Option<LimitError> {
                 match name {
                     $($name => Some(LimitError { name: $name, least: $least, most: $most }),)*

@@ -1,4 +1,4 @@
-//! The file of a graph: the triples of each passage as JSON, in a `redb` database of its own.
+//! The file of a graph: the triples of each passage as JSON, in a separate `redb` database.
 //!
 //! Names are stored as the passages spell them; which names are one entity is determined when the
 //! file is opened. The graph has a separate file beside the library's: it is an index that may be

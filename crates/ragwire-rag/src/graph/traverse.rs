@@ -72,8 +72,8 @@ impl GraphTraverse {
         self
     }
 
-    /// Reranks the best triples before they are cut to `edge-limit`. If the ranker fails, their
-    /// order stays as it was.
+    /// Reranks the best triples before they are cut to `edge-limit`. If the ranker fails, they
+    /// keep their order.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.ranker = Some(ranker);
@@ -101,7 +101,7 @@ impl GraphTraverse {
     /// # Errors
     ///
     /// The search's thread panicked, or a limit is out of bounds. Call [`GraphLimits::check`] first
-    /// to tell the two apart.
+    /// to distinguish the two.
     pub async fn explore(&self, question: &str, limits: GraphLimits) -> Result<Subgraph, RetrieveError> {
         let near = match &self.names {
             None => Vec::new(),

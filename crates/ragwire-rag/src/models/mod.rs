@@ -241,7 +241,7 @@ impl Prompt {
     }
 }
 
-/// Why a model could not do what was asked.
+/// Why a request to a model failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {

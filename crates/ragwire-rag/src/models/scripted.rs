@@ -106,10 +106,7 @@ impl LanguageModel for Scripted {
         Box::pin(std::future::ready(counted))
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test; what it spawns ends with the reader"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a test; the task ends with its reader")]
     fn generate(&self, prompt: Prompt) -> Generation {
         let prompt_tokens = tokens(&prompt);
         self.prompts

@@ -128,7 +128,7 @@ struct Run<'a> {
     searched: Vec<SearchRecord>,
     reviews: u32,
     tools_used: Vec<String>,
-    /// What the judge's model calls consumed.
+    /// The usage of the judge's model calls.
     usage: Option<Usage>,
     explanation_ids: ExplanationIds,
 }
@@ -435,7 +435,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds what a judge consumed. Its speed is not added: the speed reported is the writer's.
+    /// Adds the usage of a judge, except its speed: the reported speed is that of the writer.
     fn add_usage(&mut self, usage: Option<&Usage>) {
         if let Some(more) = usage {
             self.usage = Some(self.usage.take().unwrap_or_default().plus(more));

@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Summarizes what was found.
+/// Summarizes a traversal as the tool's result.
 fn tool_result(found: &Traversal) -> Value {
     let triples = found.best.iter().take(MAX_LISTED).map(
         |(edge, _)| json!({ "subject": edge.subject, "predicate": edge.predicate, "object": edge.object }),

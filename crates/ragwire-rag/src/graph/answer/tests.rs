@@ -91,7 +91,7 @@ async fn a_turn_reports_the_triples_that_it_followed() {
     assert_eq!(
         one_step,
         ["turn | uses | bounded queue"],
-        "the heading is the same thing, and spelled so more seldom"
+        "the heading names the same entity in a less frequent spelling"
     );
     assert_eq!(explained(&collected, "focus"), one_step);
     let metadata = &collected.end.metadata;

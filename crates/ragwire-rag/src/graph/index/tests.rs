@@ -85,9 +85,9 @@ async fn a_graph_follows_its_library() {
 
 /// An extractor with its own name, which counts the passages that it reads.
 #[derive(Debug)]
-struct Named(&'static str, AtomicUsize);
+struct NamedExtractor(&'static str, AtomicUsize);
 
-impl ExtractGraph for Named {
+impl ExtractGraph for NamedExtractor {
     fn name(&self) -> &str {
         self.0
     }
@@ -106,7 +106,7 @@ async fn another_extractor_reads_again() {
     let (library, graph) = (library(), graph(GraphRoom::default()));
     add(&library, "a.md", "A turn uses a queue.");
     for (name, added) in [("one1", 1), ("one1", 0), ("two2", 1)] {
-        let extractor = Arc::new(Named(name, AtomicUsize::new(0)));
+        let extractor = Arc::new(NamedExtractor(name, AtomicUsize::new(0)));
         let index = GraphIndex::new(Arc::clone(&library), Arc::clone(&graph), extractor.clone());
         let done = index.sync().await.unwrap();
         assert_eq!((done.added, done.removed), (added, 0));

@@ -51,7 +51,7 @@ pub enum GraphError {
     /// The change would exceed a limit.
     #[error("the graph is full: at most {limit} {what}")]
     Full {
-        /// What there is too much of.
+        /// The kind of item that exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -317,8 +317,7 @@ impl Graph {
         shared.entities.values().map(name).collect()
     }
 
-    /// The spellings of an entity, with how often each occurs; empty if there is no entity of that
-    /// name.
+    /// The spellings of an entity, with how often each occurs; empty if no entity has that name.
     pub fn spellings(&self, name: &str) -> BTreeMap<String, u32> {
         let shared = self.read();
         let key = self.normal.key(name);

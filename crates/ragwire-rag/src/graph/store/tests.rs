@@ -194,12 +194,16 @@ fn stored_triples_survive_a_restart_unchanged() {
         let grown = seen(&graph);
         drop(graph);
         let opened = seen(&folder.open());
-        assert_eq!(opened, grown, "opened as it grew");
-        assert_eq!(opened, seen(&memory), "on disk as in memory");
+        assert_eq!(opened, grown, "the reopened graph equals the one that grew");
+        assert_eq!(
+            opened,
+            seen(&memory),
+            "the graph on disk equals the one in memory"
+        );
         wanted.push(opened);
     }
     wanted.dedup();
-    assert_eq!(wanted.len(), 4, "each step is seen");
+    assert_eq!(wanted.len(), 4, "each step changes the graph");
 }
 
 #[test]

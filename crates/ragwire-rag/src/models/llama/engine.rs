@@ -70,19 +70,19 @@ struct Inner {
 }
 
 /// What the decoding thread reports once the model is loaded.
-struct Opened {
+struct ModelInfo {
     name: String,
     context_tokens: u32,
 }
 
 /// What the handles and the decoding thread share.
-struct Starting {
+struct Startup {
     requests: mpsc::Sender<Request>,
     places: Arc<Semaphore>,
     stop: Arc<Stop>,
     board: Board,
     ended: watch::Receiver<()>,
-    opened: oneshot::Receiver<Result<Opened, LoadError>>,
+    opened: oneshot::Receiver<Result<ModelInfo, LoadError>>,
 }
 
 impl LlamaEngine {
@@ -113,7 +113,7 @@ impl LlamaEngine {
         Self::new(starting, opened.unwrap_or(Err(LoadError::Thread(None))))
     }
 
-    fn new(starting: Starting, opened: Result<Opened, LoadError>) -> Result<Self, LoadError> {
+    fn new(starting: Startup, opened: Result<ModelInfo, LoadError>) -> Result<Self, LoadError> {
         let opened = opened?;
         Ok(Self(Arc::new(Inner {
             name: opened.name,
@@ -224,13 +224,13 @@ impl LanguageModel for LlamaEngine {
     }
 }
 
-fn start(options: LlamaOptions) -> Result<Starting, LoadError> {
+fn start(options: LlamaOptions) -> Result<Startup, LoadError> {
     options.check()?;
     let generations = (options.slots + options.waiting) as usize;
     let (requests, asked) = mpsc::channel(generations + COUNTS_WAITING);
     let (open, opened) = oneshot::channel();
     let (alive, ended) = watch::channel(());
-    let starting = Starting {
+    let starting = Startup {
         requests,
         places: Arc::new(Semaphore::new(generations)),
         stop: Arc::default(),
@@ -254,7 +254,7 @@ fn start(options: LlamaOptions) -> Result<Starting, LoadError> {
     Ok(starting)
 }
 
-type Open = oneshot::Sender<Result<Opened, LoadError>>;
+type Open = oneshot::Sender<Result<ModelInfo, LoadError>>;
 
 /// Runs the decoding thread.
 fn run(
@@ -266,7 +266,7 @@ fn run(
     board: &Board,
     alive: &Arc<watch::Sender<()>>,
 ) -> Result<(), (LoadError, Open)> {
-    macro_rules! or_tell {
+    macro_rules! or_report {
         ($result:expr) => {
             match $result {
                 Ok(value) => value,
@@ -274,20 +274,20 @@ fn run(
             }
         };
     }
-    let loaded = or_tell!(backend::load(&options.file, Kind::Chat));
-    let (context_tokens, cells) = or_tell!(options.sizes(loaded.model.n_ctx_train()));
-    let template = or_tell!(Template::new(&loaded.model, options.template.as_deref()));
-    or_tell!(loaded.check_context(context_bytes(&loaded, &options, cells)));
+    let loaded = or_report!(backend::load(&options.file, Kind::Chat));
+    let (context_tokens, cells) = or_report!(options.sizes(loaded.model.n_ctx_train()));
+    let template = or_report!(Template::new(&loaded.model, options.template.as_deref()));
+    or_report!(loaded.check_context(context_bytes(&loaded, &options, cells)));
     let name = options.name.clone().unwrap_or(loaded.name);
     let model = Arc::new(loaded.model);
     if cells <= options.sequences() {
         let error = LoadError::Options("cells must be more than slots and prefixes together".to_owned());
         return Err((error, open));
     }
-    let context = or_tell!(context(&model, &options, cells));
+    let context = or_report!(context(&model, &options, cells));
     // No drivers: the runtime only polls.
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let runtime = or_tell!(runtime.map_err(|error| LoadError::Thread(Some(error))));
+    let runtime = or_report!(runtime.map_err(|error| LoadError::Thread(Some(error))));
 
     let (prepared, ready) = mpsc::channel(generations);
     let preparer = Preparer {
@@ -305,7 +305,7 @@ fn run(
             drop(preparer);
             drop(kept_alive);
         });
-    or_tell!(spawned.map_err(|error| LoadError::Thread(Some(error))));
+    or_report!(spawned.map_err(|error| LoadError::Thread(Some(error))));
 
     let mut scheduler = Scheduler::new(Parts {
         model: &model,
@@ -322,7 +322,7 @@ fn run(
     });
     let wait = |woken: Pin<&mut dyn Future<Output = ()>>| runtime.block_on(woken);
     // If no caller waits any longer, the requests are already closed and the engine ends at once.
-    let _ = open.send(Ok(Opened { name, context_tokens }));
+    let _ = open.send(Ok(ModelInfo { name, context_tokens }));
     // After a panic the context is only freed, never used.
     match catch_unwind(AssertUnwindSafe(|| scheduler.serve(wait))) {
         Ok(()) => scheduler.end_all(|| ModelError::Closed),

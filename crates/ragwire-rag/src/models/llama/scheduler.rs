@@ -9,7 +9,8 @@
 //! of arrival: a generation that needs many cells is not overtaken.
 //!
 //! llama.cpp aborts the process on a batch that is larger than its context allows and on logits
-//! that were not requested. Only this module builds batches for generations and reads their logits.
+//! that were not requested. Only this module builds batches for generations and requests their
+//! logits.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -67,7 +68,7 @@ pub(super) struct Scheduler<'model> {
 }
 
 /// The part of the batch that belongs to one slot.
-struct Planned {
+struct BatchPart {
     slot: usize,
     tokens: usize,
     /// The index of its logits in the batch.
@@ -75,7 +76,7 @@ struct Planned {
 }
 
 /// The result of looking for a shared prefix.
-enum Found {
+enum PrefixSearch {
     /// The prefix is shared now, or none is long enough.
     Done,
     /// Another slot is decoding a longer prefix right now.
@@ -268,7 +269,7 @@ impl<'model> Scheduler<'model> {
     }
 
     /// Shares the longest prefix that another sequence has decoded.
-    fn look(&mut self, index: usize) -> Found {
+    fn look(&mut self, index: usize) -> PrefixSearch {
         let slot = &self.slots[index];
         let wanted = slot.shareable();
         let mut best = self.prefixes.longest(wanted).unwrap_or((slot.sequence, 0));
@@ -280,7 +281,7 @@ impl<'model> Scheduler<'model> {
                 }
                 let soon = prefixes::shared(running.coming(), wanted);
                 if other < index && running.is_feeding() && soon >= best.1 + MIN_SHARED_TOKENS {
-                    return Found::SoonMore;
+                    return PrefixSearch::SoonMore;
                 }
             }
         }
@@ -298,7 +299,7 @@ impl<'model> Scheduler<'model> {
             self.stats.cached_tokens += shared as u64;
         }
         self.slots[index].share(if is_shared { shared } else { 0 });
-        Found::Done
+        PrefixSearch::Done
     }
 
     fn prefixes_are_kept(&self) -> bool {
@@ -306,7 +307,7 @@ impl<'model> Scheduler<'model> {
     }
 
     /// Fills the batch: first with answers, then with prompts, oldest first.
-    fn plan(&mut self) -> Vec<Planned> {
+    fn plan(&mut self) -> Vec<BatchPart> {
         self.batch.clear();
         let mut planned = Vec::new();
         let mut paused = 0;
@@ -334,7 +335,7 @@ impl<'model> Scheduler<'model> {
                 break;
             }
             let slot = &self.slots[index];
-            if !slot.is_feeding() || (!slot.looked && matches!(self.look(index), Found::SoonMore)) {
+            if !slot.is_feeding() || (!slot.looked && matches!(self.look(index), PrefixSearch::SoonMore)) {
                 continue;
             }
             most -= self.put(index, most, &mut planned);
@@ -343,7 +344,7 @@ impl<'model> Scheduler<'model> {
     }
 
     /// Adds the next tokens of a slot to the batch and returns their number.
-    fn put(&mut self, index: usize, most: usize, planned: &mut Vec<Planned>) -> usize {
+    fn put(&mut self, index: usize, most: usize, planned: &mut Vec<BatchPart>) -> usize {
         let slot = &mut self.slots[index];
         let sequence = slot.sequence;
         let (tokens, from, is_last) = slot.next(most);
@@ -361,7 +362,7 @@ impl<'model> Scheduler<'model> {
             put += 1;
         }
         let logits = (is_last && put == tokens.len()).then(|| self.batch.n_tokens() - 1);
-        planned.push(Planned {
+        planned.push(BatchPart {
             slot: index,
             tokens: put,
             logits,
@@ -369,7 +370,7 @@ impl<'model> Scheduler<'model> {
         put
     }
 
-    fn step(&mut self, planned: &[Planned]) {
+    fn step(&mut self, planned: &[BatchPart]) {
         let mut endings = Vec::new();
         let mut step = Step {
             number: self.stats.steps + 1,

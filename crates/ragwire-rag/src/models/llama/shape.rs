@@ -52,7 +52,7 @@ fn of_schema(schema: &Value) -> Result<String, ModelError> {
     Ok(grammar)
 }
 
-/// What is checked in a schema.
+/// The parts of a schema that are checked.
 #[derive(Default)]
 struct Contents<'a> {
     depth: usize,
@@ -105,7 +105,7 @@ fn repeats_repetition(pattern: &str) -> bool {
                 if groups.is_empty() {
                     groups.push(false);
                 }
-                // What a group contains, the groups around it contain as well.
+                // The enclosing groups contain everything that this group contains.
                 if let Some(outer) = groups.last_mut() {
                     *outer |= closed;
                 }

@@ -24,7 +24,7 @@ use crate::models::{ModelError, normalize};
 
 /// Number of requests that are served at a time. Further requests wait in the queue, where they
 /// take only their own memory.
-const TOGETHER: usize = 16;
+const MAX_ACTIVE: usize = 16;
 
 /// Number of pairs with which a model is tested.
 const PROBES: usize = 4;
@@ -223,7 +223,7 @@ impl<'m> VectorServer<'m> {
 
     /// Serves until the channel of requests is closed.
     pub(super) fn serve(&mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut active = VecDeque::with_capacity(TOGETHER);
+        let mut active = VecDeque::with_capacity(MAX_ACTIVE);
         loop {
             if active.is_empty() {
                 let Some(request) = requests.blocking_recv() else {
@@ -231,7 +231,7 @@ impl<'m> VectorServer<'m> {
                 };
                 active.push_back(Active::new(request));
             }
-            while active.len() < TOGETHER
+            while active.len() < MAX_ACTIVE
                 && let Ok(request) = requests.try_recv()
             {
                 active.push_back(Active::new(request));
@@ -296,7 +296,7 @@ impl<'m> VectorServer<'m> {
             self.counts
                 .batch(placed.len(), cut, sequences.tokens(), began.elapsed());
         }
-        for (sequence, Placed { request, tokens }) in placed.into_iter().enumerate() {
+        for (sequence, BatchEntry { request, tokens }) in placed.into_iter().enumerate() {
             let request = &mut active[request];
             let vectors = computed
                 .clone()
@@ -324,7 +324,7 @@ fn open_each<'a, 'm>(
 }
 
 /// The position of a text in a batch.
-struct Placed {
+struct BatchEntry {
     request: usize,
     tokens: Tokens,
 }
@@ -336,7 +336,7 @@ fn fill(
     reading: &Reading<'_>,
     lane: Lane,
     active: &mut VecDeque<Active>,
-) -> Vec<Placed> {
+) -> Vec<BatchEntry> {
     sequences.clear();
     let mut placed = Vec::new();
     loop {
@@ -349,7 +349,7 @@ fn fill(
                 continue;
             };
             if placed.len() < reading.max_texts && sequences.add(&tokens.tokens) {
-                placed.push(Placed {
+                placed.push(BatchEntry {
                     request: index,
                     tokens,
                 });

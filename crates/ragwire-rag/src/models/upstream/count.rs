@@ -58,22 +58,22 @@ async fn llama(client: &Client, prompt: &Prompt) -> Result<u32, UpstreamError> {
         prompt: String,
     }
     #[derive(Deserialize)]
-    struct Tokenized {
+    struct TokenList {
         tokens: Vec<IgnoredAny>,
     }
     let applied: Template = ask(client, "/apply-template", &json!({"messages": messages(prompt)})).await?;
     let text = json!({"content": applied.prompt, "add_special": true, "parse_special": true});
-    let tokenized: Tokenized = ask(client, "/tokenize", &text).await?;
+    let tokenized: TokenList = ask(client, "/tokenize", &text).await?;
     Ok(u32::try_from(tokenized.tokens.len()).unwrap_or(u32::MAX))
 }
 
 async fn vllm(client: &Client, prompt: &Prompt) -> Result<u32, UpstreamError> {
     #[derive(Deserialize)]
-    struct Counted {
+    struct TokenCount {
         count: u32,
     }
     let request = json!({"model": client.options.model, "messages": messages(prompt)});
-    let counted: Counted = ask(client, "/tokenize", &request).await?;
+    let counted: TokenCount = ask(client, "/tokenize", &request).await?;
     Ok(counted.count)
 }
 

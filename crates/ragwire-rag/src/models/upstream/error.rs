@@ -1,4 +1,4 @@
-//! Why a server did not do what was asked, and the error that a pipeline sees.
+//! The errors of a server, and their conversion to the error that a pipeline sees.
 
 use std::error::Error;
 use std::fmt;
@@ -28,7 +28,7 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Why a server did not do what was asked. It is the source of a [`ModelError`], for logs; it never
+/// Why a request to a server failed. It is the source of a [`ModelError`], for logs; it never
 /// contains the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -51,9 +51,9 @@ pub enum UpstreamError {
     /// The server took too long.
     #[error("the server did not {wait} within {after:?}")]
     Timeout {
-        /// What was awaited.
+        /// The awaited event.
         wait: Wait,
-        /// For how long.
+        /// The timeout.
         after: Duration,
     },
     /// The connection broke, or ended before the answer did.
@@ -95,7 +95,7 @@ pub enum UpstreamError {
     /// A limit was exceeded.
     #[error("{what} has more than {limit} bytes")]
     TooLarge {
-        /// What is too large.
+        /// The value that is too large.
         what: &'static str,
         /// The limit in bytes.
         limit: usize,

@@ -29,7 +29,7 @@
 //! | `count` | the tokens of a prompt |
 //! | `embedder` | vectors |
 //! | `error` | errors of a server, and those that a pipeline sees |
-//! | `error_body` | what a server says about an error |
+//! | `error_body` | the error messages of servers |
 //!
 //! This module knows neither a pipeline nor a store. A server's error message goes to logs, never
 //! to a reader.
@@ -165,14 +165,14 @@ impl LanguageModel for Upstream {
         let shared = Arc::clone(&self.shared);
         // The task ends with its generation: by itself, or when the generation is dropped.
         runtime.spawn(async move {
-            let mut writing = Writing {
+            let mut writing = ActiveGeneration {
                 client: &shared.client,
                 sender: &sender,
                 begun: false,
             };
             let written = match select(pin!(sender.closed()), pin!(writing.write(&shared.chat, &body))).await
             {
-                // The reader is gone. Dropping the work closes its connection.
+                // The reader has disconnected. Dropping the work closes its connection.
                 Either::Left(_) => return,
                 Either::Right((written, _)) => written,
             };
@@ -194,14 +194,14 @@ impl LanguageModel for Upstream {
 }
 
 /// A generation in progress.
-struct Writing<'a> {
+struct ActiveGeneration<'a> {
     client: &'a Client,
     sender: &'a mpsc::Sender<Piece>,
     /// Whether text was sent: from then on nothing is retried.
     begun: bool,
 }
 
-impl Writing<'_> {
+impl ActiveGeneration<'_> {
     /// Makes all attempts. Returns the rest of the body, which contains nothing of interest.
     async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(Finished, Incoming), UpstreamError> {
         let options = &self.client.options;
@@ -282,7 +282,7 @@ impl Writing<'_> {
     async fn send(&mut self, step: Step, total: Deadline) -> Result<(), UpstreamError> {
         if let Step::Text(text) = step {
             self.begun = true;
-            // If the reader is gone, the task is about to end.
+            // If the reader has disconnected, the task is about to end.
             let _ = total.wait(self.sender.send(Piece::Text(text))).await?;
         }
         Ok(())

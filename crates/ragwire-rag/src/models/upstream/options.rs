@@ -13,8 +13,8 @@ use super::key::ApiKey;
 use super::retry::Retry;
 
 /// The request fields that a server supports in addition to the common ones. Servers reject or
-/// ignore unknown fields, so nothing is sent on a guess: what a dialect has no field for is
-/// [`Unsupported`](crate::models::ModelError::Unsupported).
+/// ignore unknown fields, so only the dialect's fields are sent. A setting without a field fails
+/// with [`Unsupported`](crate::models::ModelError::Unsupported).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Dialect {

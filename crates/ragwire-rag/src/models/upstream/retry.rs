@@ -22,14 +22,14 @@ pub struct Retry {
     /// of a process restart.
     pub pause: Duration,
     /// The longest pause, and the longest `Retry-After` that is respected: if the server asks for
-    /// more, there is no further attempt. Default: 8 seconds; few users wait longer without a sign
+    /// more, the request is not repeated. Default: 8 seconds; few users wait longer without a sign
     /// of progress.
     pub max_pause: Duration,
 }
 
 impl Retry {
-    /// The pause after attempt number `attempt`, counted from 0; `None` if there is no further
-    /// attempt.
+    /// The pause after attempt number `attempt`, counted from 0; `None` if the request
+    /// is not repeated.
     pub(super) fn after(&self, attempt: u32, trouble: &Trouble, chance: u32) -> Option<Duration> {
         if attempt + 1 >= self.attempts || !trouble.error.is_transient() {
             return None;
@@ -42,8 +42,8 @@ impl Retry {
         Some(half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX)))
     }
 
-    /// As [`after`](Self::after), with a random number. If there is no randomness the pause is the
-    /// longest.
+    /// As [`after`](Self::after), with a random number. Without a source of randomness the
+    /// pause is the longest.
     pub(super) fn pause(&self, attempt: u32, trouble: &Trouble) -> Option<Duration> {
         self.after(attempt, trouble, getrandom::u32().unwrap_or(u32::MAX))
     }

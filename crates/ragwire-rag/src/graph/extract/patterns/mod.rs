@@ -3,8 +3,9 @@
 //!
 //! Names are capitalized runs, identifiers of code, headings, defined terms, subjects and objects
 //! of relations, and phrases that occur twice. The same passage always yields the same triples in
-//! the same order. There is no grammar: a verb relates the phrase before it to the phrases after
-//! it, which works for plain prose but not for nested clauses. Each passage is read on its own.
+//! the same order. Sentences are not parsed: a verb relates the phrase before it to the phrases
+//! after it, which works for plain prose but not for nested clauses. Each passage is read on its
+//! own.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -80,7 +80,7 @@ fn a_passage_gives_its_triples() {
                 "Multi-Head Attention | related_to | parallel training (0.20)",
             ],
         ),
-        // The sentence has no subject of its own, so only co-occurring names are related.
+        // The sentence has no subject, so only co-occurring names are related.
         (
             None,
             "We used the Adam optimizer with Vaswani's schedule. Adam was introduced by Kingma.",

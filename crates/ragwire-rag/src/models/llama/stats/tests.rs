@@ -11,7 +11,7 @@ use super::*;
 
 /// The last value of each metric and label; for counters, the sum.
 #[derive(Debug, Default)]
-struct Recorded(Arc<Mutex<BTreeMap<String, f64>>>);
+struct MetricValues(Arc<Mutex<BTreeMap<String, f64>>>);
 
 #[derive(Debug)]
 struct One {
@@ -54,7 +54,7 @@ impl HistogramFn for One {
     }
 }
 
-impl Recorded {
+impl MetricValues {
     fn one(&self, key: &Key) -> Arc<One> {
         let labels: Vec<String> = key
             .labels()
@@ -67,7 +67,7 @@ impl Recorded {
     }
 }
 
-impl Recorder for Recorded {
+impl Recorder for MetricValues {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -84,7 +84,7 @@ impl Recorder for Recorded {
 
 #[test]
 fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
-    let recorded = Recorded::default();
+    let recorded = MetricValues::default();
     with_local_recorder(&recorded, || {
         let before = LlamaStats {
             steps: 2,
@@ -137,7 +137,10 @@ fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
     let table: String = include_str!("mod.rs").replace("`, `_", "` `ragwire_llama_");
     for name in recorded.keys() {
         let name = name.split(' ').next().unwrap();
-        assert!(table.contains(&format!("`{name}`")), "{name} is in no row");
+        assert!(
+            table.contains(&format!("`{name}`")),
+            "the table does not list {name}"
+        );
     }
 }
 
