@@ -1,13 +1,13 @@
-//! A chat over your own documents: axum serves an [`Agent`] that searches with BM25 and answers with
-//! quoted sentences. No model is needed.
+//! A chat over your own documents: axum serves an [`Agent`] that searches with BM25 and answers
+//! with quoted sentences. No model is needed.
 //!
 //! ```text
 //! cargo run -p ragwire-rag --example rag_chat -- README.md docs
 //! curl -N http://127.0.0.1:3000/chat -d 'What is a turn?'
 //! ```
 //!
-//! Arguments are files and folders. Folders are read without their subfolders, and files of an unknown
-//! type are skipped.
+//! Arguments are files and folders. Folders are read without their subfolders, and files of an
+//! unknown type are skipped.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What all routes share.
+//! The state that all routes share.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ pub struct App {
     pub orchestrator: Arc<dyn Orchestrator>,
     /// Reads documents.
     pub extractor: Extractor,
-    /// The running and waiting turns. A turn's lane is its session or its chat, where one question is
-    /// answered at a time.
+    /// The running and waiting turns. A turn's lane is its session or its chat, where one question
+    /// is answered at a time.
     pub turns: TurnGroup,
     /// The record of streamed turns, from which they are resumed, stopped and answered.
     pub journal: Journal,

@@ -1,9 +1,9 @@
 //! Reads each document in a separate process.
 //!
-//! A malicious file can make a parser loop, exhaust memory or overflow its stack, and a process cannot
-//! recover from any of these. So the server starts itself again for each document: bytes on stdin, text on
-//! stdout, with limits on time, memory and output, and without the server's environment. If that process
-//! dies, only one document is affected.
+//! A malicious file can make a parser loop, exhaust memory or overflow its stack, and a process
+//! cannot recover from any of these. So the server starts itself again for each document: bytes on
+//! stdin, text on stdout, with limits on time, memory and output, and without the server's
+//! environment. If that process dies, only one document is affected.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -23,7 +23,8 @@ use crate::settings::values::Size;
 
 /// Largest output: the parser's limit of 16 MiB of text, plus headings and JSON.
 const MAX_OUTPUT_BYTES: u64 = 128 << 20;
-/// Separates the outcome from anything that a parser prints before it. JSON never contains this byte.
+/// Separates the outcome from anything that a parser prints before it. JSON never contains this
+/// byte.
 const SEPARATOR: u8 = 0x1e;
 
 /// Starts the processes. Clones share the limit on their number.
@@ -42,7 +43,8 @@ pub struct Extractor {
 pub struct ExtractError {
     /// What went wrong, for decisions on it.
     pub kind: ExtractErrorKind,
-    /// A stable code: those of [`ParseError`], and `extract_timeout`, `extract_died`, `extract_failed`.
+    /// A stable code: those of [`ParseError`], and `extract_timeout`, `extract_died`,
+    /// `extract_failed`.
     pub code: String,
     /// The message.
     pub message: String,
@@ -95,7 +97,7 @@ impl ExtractError {
     }
 }
 
-/// What the child process writes to stdout.
+/// The output of the child process on stdout.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {

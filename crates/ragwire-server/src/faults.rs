@@ -11,7 +11,7 @@
 //! | `fault:text` | one event, some text, then a failure |
 //! | `fault:panic` | one event, then a panic |
 //! | `fault:stop` | one event, some text, then a stop |
-//! | `fault:ask` | one event, then asks for approval, and writes what the answer was |
+//! | `fault:ask` | one event, then asks for approval, and writes a sentence that depends on the answer |
 //! | `fault:ask-text` | one event, then asks for a name, and writes it |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
@@ -33,8 +33,8 @@ use crate::orchestrator::{Answering, Orchestrator, Question};
 /// Text that is difficult for readers of lines, JSON and UTF-8.
 const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
 const STEP: Duration = Duration::from_millis(100);
-/// Eight megabytes per second: it fills the buffers of a client that does not read, and is no load for
-/// one that does.
+/// Eight megabytes per second: this fills the buffers of a client that does not read, and a client
+/// that reads handles it easily.
 const FLOOD_BYTES: usize = 8 * 1024;
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 
@@ -60,7 +60,7 @@ impl Orchestrator for Faults {
     }
 }
 
-/// A long answer. All words start with `name`, so that a test can tell turns apart.
+/// A long answer. All words start with `name`, so that a test can distinguish turns.
 struct Paced<'a> {
     words: u32,
     pause: Duration,

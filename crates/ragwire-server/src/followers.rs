@@ -11,8 +11,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use ragwire_rag::{FollowError, FollowReport, LibraryFollower};
 
-/// How long a response waits until the store has a changed document. A short document is embedded by
-/// then; a longer one follows in the background.
+/// How long a response waits until the store has a changed document. A short document is embedded
+/// by then; a longer one follows in the background.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The followers of one library. Clones share them.

@@ -1,8 +1,8 @@
 //! The graph beside the library: opened at start and brought in step with the documents.
 //!
 //! Patterns extract it while a document is indexed, at no noticeable cost. The language model
-//! (`--graph-model`) takes as long as an answer for each passage. With `--graph=false` the file is not
-//! opened and does not change.
+//! (`--graph-model`) takes as long as an answer for each passage. With `--graph=false` the file is
+//! not opened and does not change.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::settings::Settings;
 pub struct GraphStartError {
     /// Its file.
     file: PathBuf,
-    /// Why.
+    /// The cause.
     source: GraphIndexError,
 }
 

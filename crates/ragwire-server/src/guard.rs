@@ -1,10 +1,10 @@
 //! Protects the server from web pages of other origins.
 //!
-//! A server on loopback has no login, yet every page that its user opens can send requests to it. Two
-//! checks prevent abuse. The `Host` must be a name of this server: otherwise a page whose name an attacker
-//! points at 127.0.0.1 (DNS rebinding) would be same-origin. And requests that change something or open a
-//! socket must not come from a page of another origin, because browsers send uploads and plain posts
-//! without asking. There is no CORS unless an origin is allowed by name.
+//! A server on loopback has no login, yet every page that its user opens can send requests to it.
+//! Two checks prevent abuse. The `Host` must be a name of this server: otherwise a page whose name
+//! an attacker points at 127.0.0.1 (DNS rebinding) would be same-origin. And requests that change
+//! something or open a socket must not come from a page of another origin, because browsers send
+//! uploads and plain posts without asking. There is no CORS unless an origin is allowed by name.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,7 +60,8 @@ impl Guard {
             CorsLayer::new()
                 .allow_origin(AllowOrigin::list(origins))
                 .allow_methods([Method::GET, Method::POST, Method::DELETE])
-                // The clients of each wire send different headers, so an allowed origin may send any.
+                // The clients of each wire send different headers, so an allowed origin may send
+                // any.
                 .allow_headers(AllowHeaders::mirror_request())
                 .expose_headers(EXPOSED)
         })
@@ -95,7 +96,8 @@ impl Guard {
         ))
     }
 
-    /// Returns whether the `Origin` is this server or an allowed one. Clients other than browsers send none.
+    /// Returns whether the `Origin` is this server or an allowed one. Clients other than browsers
+    /// send none.
     fn is_own_origin(&self, headers: &HeaderMap, authority: &Authority) -> bool {
         headers.get_all(ORIGIN).iter().all(|origin| {
             let Ok(origin) = origin.to_str() else {

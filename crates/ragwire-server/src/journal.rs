@@ -1,4 +1,5 @@
-//! The journal of the server: in memory, or on a Redis server shared with other servers (`--redis`).
+//! The journal of the server: in memory, or on a Redis server shared with other servers
+//! (`--redis`).
 
 use ragwire::turn::{Journal, JournalLimits, RedisError};
 

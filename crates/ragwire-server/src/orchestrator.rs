@@ -1,5 +1,5 @@
-//! The interface between the server and the pipeline: a question goes in, events and text go into the
-//! sink, metadata comes back.
+//! The interface between the server and the pipeline: it takes a question, sends events and text
+//! into the sink, and returns metadata.
 //!
 //! To use your own pipeline, implement [`Orchestrator`] and create it in `start.rs`.
 
@@ -69,7 +69,7 @@ pub struct Question {
     pub verify: bool,
     /// Whether the sources are emitted after the answer instead of before it.
     pub sources_last: bool,
-    /// The owner, who shares cached answers with no one else; empty if anonymous.
+    /// The owner, whose cached answers no other owner gets; empty if anonymous.
     pub owner: String,
     /// How to answer, if the client chose a mode.
     pub mode: Option<Mode>,
@@ -123,9 +123,9 @@ pub trait Orchestrator: fmt::Debug + Send + Sync {
     fn answer(&self, question: Question, sink: Sink) -> Answering;
 }
 
-/// Returns the metadata in the form of the two routes of ADR 0007: citations with the members of the ADR,
-/// mode and tools. Only the figures of the waiting list, which the group adds, come on top. The event
-/// `sources` has the heading and the title of each passage before the answer.
+/// Returns the metadata in the form of the two routes of ADR 0007: citations with the members of
+/// the ADR, mode and tools. Only the figures of the waiting list, which the group adds, come on
+/// top. The event `sources` has the heading and the title of each passage before the answer.
 pub fn adr_metadata(metadata: Metadata) -> Metadata {
     let citations = metadata.citations.into_iter().map(|citation| {
         let mut plain = Citation::new(
@@ -145,8 +145,8 @@ pub fn adr_metadata(metadata: Metadata) -> Metadata {
 }
 
 impl Effort {
-    /// Returns the number of searches an agent may make: three can compare two things, and more than
-    /// twelve take longer than a patient user waits.
+    /// Returns the number of searches an agent may make: three can compare two things, and more
+    /// than twelve take longer than a patient user waits.
     fn searches(self) -> Option<u32> {
         match self {
             Self::None => Some(1),
@@ -170,7 +170,8 @@ impl Orchestrator for Agent {
 fn answering(answer: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
     Box::pin(async move {
         answer.await.map_err(|error| {
-            // A turn that ended early, because the client disconnected or stopped it, is not an error.
+            // A turn that ended early, because the client disconnected or stopped it, is not an
+            // error.
             if error.kind() != AnswerErrorKind::TurnEnded {
                 let (code, error) = (error.kind().as_str(), &error as &dyn std::error::Error);
                 tracing::warn!(code, error, "a question was not answered");
@@ -197,8 +198,8 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Creates the pipelines for a library, its graph, if there is one, and the models. Without a model,
-    /// the lexical implementations are used.
+    /// Creates the pipelines for a library, its graph, if there is one, and the models. Without a
+    /// model, the lexical implementations are used.
     pub fn new(library: &Arc<Library>, graph: Option<&GraphIndex>, engines: &Engines) -> Self {
         let generator: Arc<dyn Generate> = match &engines.llm {
             Some(llm) => Arc::new(Writer::new(Arc::clone(llm))),
@@ -236,8 +237,8 @@ impl Reference {
     }
 }
 
-/// Creates the cache of answers that a model wrote. Quoted sentences are not cached, because extracting
-/// them again is faster than comparing questions.
+/// Creates the cache of answers that a model wrote. Quoted sentences are not cached, because
+/// extracting them again is faster than comparing questions.
 fn cache(library: &Arc<Library>, engines: &Engines) -> SemanticCache {
     let limits = CacheLimits::default();
     match &engines.embedder {

@@ -1,7 +1,7 @@
 //! The sample documents, which allow a first question before any setup.
 //!
-//! They are about streamed answers. Their names start with `sample/`, which the name of an upload cannot,
-//! so they are removed once the user adds other documents.
+//! They are about streamed answers. Their names start with `sample/`, which the name of an upload
+//! cannot, so they are removed once the user adds other documents.
 
 use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
 

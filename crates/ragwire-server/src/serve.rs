@@ -3,7 +3,7 @@
 //! `axum::serve` does not allow these settings, so this module has its own accept loop:
 //!
 //! - `TCP_NODELAY`, because an event must not wait for the next one;
-//! - small buffers, because they are what a stalled reader costs;
+//! - small buffers, because each stalled reader keeps its buffers full;
 //! - a write time-out that closes the connection;
 //! - a limit on connections;
 //! - a shutdown that ends the streams first.
@@ -44,8 +44,8 @@ use crate::upgrade::Upgrade;
 
 /// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
-/// hyper's buffer per connection, enough for some events. Each stalled reader would cost its default of
-/// 400 KiB.
+/// hyper's buffer per connection, enough for some events. Each stalled reader would cost its
+/// default of 400 KiB.
 const MAX_BUFFER_BYTES: usize = 64 << 10;
 /// The kernel's send buffer. By default it grows to megabytes for a reader that does not read.
 const SEND_BUFFER_BYTES: u32 = 64 << 10;
@@ -89,8 +89,8 @@ impl Server {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,
         };
-        // Otherwise a restart has to wait for the connections of the last run. On Windows the option means
-        // something else.
+        // Otherwise a restart has to wait for the connections of the last run. On Windows the
+        // option means something else.
         #[cfg(unix)]
         socket.set_reuseaddr(true)?;
         // Accepted sockets inherit it.
@@ -111,8 +111,8 @@ impl Server {
         self.address
     }
 
-    /// Serves until `stop` resolves. Then ends open turns with their terminal, refuses new ones, and waits
-    /// for the connections until the drain time elapses or `kill` resolves.
+    /// Serves until `stop` resolves. Then ends open turns with their terminal, refuses new ones,
+    /// and waits for the connections until the drain time elapses or `kill` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Shutdown {
         let settings = &self.app.settings;
         let (closing, _) = watch::channel(false);
@@ -146,7 +146,8 @@ impl Server {
         self.app.turns.shut_down();
         self.gateway.shut_down();
         let deadline = Instant::now() + drain;
-        // Still accepting: until the open turns have finished, new requests get 503 with `retry-after`.
+        // Still accepting: until the open turns have finished, new requests get 503 with
+        // `retry-after`.
         let all_uploads = u32::try_from(*settings.max_uploads).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
             self.app.turns.drained().await;
@@ -223,7 +224,7 @@ fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Connections {
     router: Router,
     http: Arc<Builder<TokioExecutor>>,
@@ -262,7 +263,8 @@ impl Connections {
                 tracing::debug!(%error, "a client disconnected before it was served");
                 return;
             }
-            // If the client reads nothing for this long, the next write fails and the connection closes.
+            // If the client reads nothing for this long, the next write fails and the connection
+            // closes.
             let mut socket = TimeoutStream::new(socket);
             socket.set_write_timeout(Some(write_timeout));
             let has_request = Arc::new(AtomicBool::new(false));
@@ -277,7 +279,8 @@ impl Connections {
             });
             let mut connection =
                 pin!(http.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service));
-            // hyper's header time-out starts once the HTTP version is known; until then it waits for ever.
+            // hyper's header time-out starts once the HTTP version is known; until then it waits
+            // for ever.
             let mut no_request = pin!(sleep(first_request));
             let mut waiting = true;
             let mut open = true;
@@ -313,7 +316,8 @@ impl std::fmt::Debug for Connections {
     }
 }
 
-/// Returns `true` for an error of the connection that was about to be accepted. The next one may work.
+/// Returns `true` for an error of the connection that was about to be accepted. The next one may
+/// work.
 fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -321,7 +325,8 @@ fn concerns_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Turns a panic of a handler into a 500 response. Other requests of the connection are not affected.
+/// Turns a panic of a handler into a 500 response. Other requests of the connection are not
+/// affected.
 async fn respond(
     router: Router,
     request: hyper::Request<Incoming>,

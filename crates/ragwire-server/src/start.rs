@@ -31,7 +31,7 @@ pub enum StartError {
     Library {
         /// Its folder.
         folder: PathBuf,
-        /// Why.
+        /// The cause.
         source: LibraryError,
     },
     /// The sessions could not be opened.
@@ -39,7 +39,7 @@ pub enum StartError {
     Sessions {
         /// Their file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         source: SessionError,
     },
     /// The graph could not be opened or updated.
@@ -53,7 +53,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The program cannot locate its own executable.
@@ -65,12 +65,13 @@ pub enum StartError {
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
-    /// A path given by the user does not exist. This is a typing mistake, not one bad file among many.
+    /// A path given by the user does not exist. This is a typing mistake, not one bad file among
+    /// many.
     #[error("{}: {reason}", path.display())]
     Path {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         reason: std::io::Error,
     },
     /// `ingest` without paths.
@@ -98,8 +99,8 @@ fn session_hint(error: &SessionError) -> &'static str {
     }
 }
 
-/// Opens the sessions on the Redis server, if there is one, otherwise those in the data folder, which
-/// exists by now. Also returns how many there are, and where, for the welcome message.
+/// Opens the sessions on the Redis server, if there is one, otherwise those in the data folder,
+/// which exists by now. Also returns how many there are, and where, for the welcome message.
 async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
     let limits = session_limits(settings);
     let (sessions, file) = match settings.redis_options()? {
@@ -241,8 +242,8 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let library = open_library(&settings).await?;
     let engines = Arc::new(Engines::start(&settings, &library).await?);
     let served = serve_with(settings, extractor, journal, library, &engines).await;
-    // A model that still computes while the process exits would use freed memory. Another signal skips
-    // the wait.
+    // A model that still computes while the process exits would use freed memory. Another signal
+    // skips the wait.
     let mut signals = Signals::new().map_err(StartError::Signals)?;
     tokio::select! {
         () = engines.shutdown() => {}
@@ -296,7 +297,8 @@ async fn serve_with(
         server.address(),
     );
     let kill = async {
-        // Every listener receives every signal, so the first one here is the one that stops the server.
+        // Every listener receives every signal, so the first one here is the one that stops the
+        // server.
         second.next().await;
         second.next().await;
     };
@@ -312,7 +314,7 @@ async fn serve_with(
     Ok(())
 }
 
-/// Prints what a new user needs next. To stderr, like everything except answers.
+/// Prints the next steps for a new user, to stderr like everything except answers.
 fn welcome(
     library: &Library,
     graph: Option<&GraphIndex>,

@@ -1,4 +1,5 @@
-//! The other side of the comparison: `scripts/gpu/lockstep.cpp`, a program of its own over the same llama.cpp, asked a line at a time.
+//! The other side of the comparison: `scripts/gpu/lockstep.cpp`, a separate program on the same
+//! llama.cpp, which measures one line of its input at a time.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,16 +7,18 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::{Case, Cpu, Run, Setup};
 
-/// What of llama.cpp's work is done.
+/// Which part of llama.cpp's work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// What llama-batched-bench does: cells of its own for each sequence, and nothing looks at the logits.
+    /// The work of llama-batched-bench: separate cells for each sequence, and the logits are not
+    /// read.
     Bare,
-    /// What an engine has to do at least: cells in common, and a token chosen from each row of logits.
+    /// The least that an engine has to do: shared cells, and a token chosen from each row of
+    /// logits.
     Chosen,
 }
 
-/// A model that is loaded there.
+/// A model loaded by the other program.
 #[derive(Debug)]
 pub(crate) struct Lockstep {
     process: Child,
@@ -49,7 +52,10 @@ impl Lockstep {
             devices: String::new(),
         };
         let ready = started.line();
-        started.devices = ready.strip_prefix("ready ").expect("it is ready").to_owned();
+        started.devices = ready
+            .strip_prefix("ready ")
+            .expect("lockstep is ready")
+            .to_owned();
         started
     }
 

@@ -1,24 +1,28 @@
-//! Tokens per second of many turns at once, beside what llama.cpp itself does with the same model, and what streaming costs on top.
+//! Measures the tokens per second of many concurrent turns next to llama.cpp itself with the same
+//! model, and what streaming costs in addition.
 //!
 //! ```sh
 //! cargo bench --bench engine --features llama -- --turns 1,8,32                          # a small model on the CPU
-//! cargo bench --bench engine --features llama -- --write 8b model.gguf                   # writes a model and ends
+//! cargo bench --bench engine --features llama -- --write 8b model.gguf                   # writes a model and exits
 //! cargo bench --bench engine --features llama -- --model model.gguf --lockstep PROGRAM   # with the comparison
 //! ```
 //!
-//! `scripts/gpu` builds the program of the comparison and runs it all; there stands what else it takes. Compared are, in turns and in one run:
+//! `scripts/gpu` builds the program of the comparison and runs everything; its scripts list the
+//! other requirements. One run alternates between:
 //!
 //! | row | what is done |
 //! |---|---|
-//! | `batched-bench` | what llama-batched-bench does: all prompts, then all answers in lockstep; each sequence has cells of its own, no token is chosen |
-//! | `llama.cpp` | the same with cells in common and the likeliest token chosen from each row of logits |
-//! | `engine` | `LlamaEngine`, each generation read as it comes |
-//! | `turns` | the same prompts as turns: a writer on the engine, its text through sink and queue onto the framed wire, over loopback, decoded |
+//! | `batched-bench` | what llama-batched-bench does: all prompts, then all answers in lockstep; each sequence has separate cells, no token is chosen |
+//! | `llama.cpp` | the same with shared cells, and the likeliest token chosen from each row of logits |
+//! | `engine` | `LlamaEngine`, each generation read as it arrives |
+//! | `turns` | the same prompts as turns: a writer on the engine, its text sent through sink and queue on the framed wire, over loopback, and decoded |
 //!
-//! Prompt tokens per second are counted until the last prompt is fed, answer tokens over the steps in which all answer and nothing else happens, all tokens
-//! by all the time. Figures are the medians of the rounds, ratios those of each round's pair: so a machine that gets slower in between does so for
-//! all of them. On one that others use as well the ratio of CPU times tells more than that of times; on an accelerator it tells nothing, since its thread
-//! waits there.
+//! Prompt tokens per second are counted until the last prompt is fed; answer tokens over the steps
+//! in which all sequences answer and nothing else happens; all tokens over the whole time. Figures
+//! are medians of the rounds. Ratios are medians of each round's ratio, so a machine that slows
+//! down during the run slows down both sides. On a machine that is shared with other work, compare
+//! the ratio of CPU times instead of that of times. On an accelerator the ratio of CPU times means
+//! nothing, because its thread waits.
 
 mod lockstep;
 mod shapes;
@@ -46,16 +50,16 @@ const USAGE: &str = "options:
   --threads N          of the CPU: 2
   --gpu-layers N       999";
 
-/// What a writer is told and a little evidence have less.
+/// The instructions of a writer and a little evidence have fewer tokens.
 const LEAST_PROMPT: u32 = 256;
 
-/// What everything is measured with.
+/// The settings that are the same for all measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) most_turns: u32,
     pub(crate) prompt: u32,
     pub(crate) answer: u32,
-    /// Tokens of one generation's prompt and answer.
+    /// Number of tokens of one generation: its prompt and its answer.
     pub(crate) context: u32,
     pub(crate) step: u32,
     pub(crate) slice: u32,
@@ -64,13 +68,13 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Tokens of all of them.
+    /// Number of tokens of all generations.
     pub(crate) fn cells(&self) -> u32 {
         self.context * self.most_turns
     }
 }
 
-/// How many turns of which size.
+/// The number of turns and their size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) turns: u32,
@@ -88,7 +92,7 @@ impl Case {
     }
 }
 
-/// What one round of one way came to. Rates are tokens a second.
+/// The result of one way in one round. Rates are in tokens per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) prompt_rate: f64,
@@ -97,12 +101,12 @@ pub(crate) struct Run {
     pub(crate) cpu: Cpu,
 }
 
-/// Seconds of the CPU.
+/// CPU time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cpu {
-    /// Of the threads that decode and choose tokens.
+    /// Time of the threads that decode and choose tokens.
     pub(crate) model: f64,
-    /// Of all others: prompts, turns, sockets, readers.
+    /// Time of all other threads: prompts, turns, sockets, readers.
     pub(crate) beside: f64,
 }
 
@@ -170,7 +174,7 @@ async fn compare(arguments: &Arguments, model: &std::path::Path) {
     );
     println!("|---|---|---|---|---|---|---|");
     let mut costs = Vec::new();
-    // The first round warms up.
+    // The first round is a warm-up.
     let mut first = 0;
     for &number in &arguments.turns {
         let case = Case {
@@ -236,8 +240,9 @@ fn report(case: &Case, ways: &[Vec<Run>; 4]) {
     }
 }
 
-/// What turns take more than generations, of the time and of the CPU: the median, and from the least to the most. Decoding takes what it takes on
-/// either way, so of the CPU only what is beside it is compared: a busy machine does not show there.
+/// Returns what turns cost in addition to generations, in time and in CPU time: the median, the
+/// minimum and the maximum. Decoding costs the same either way, so only the CPU time of the other
+/// threads is compared: other load on the machine does not affect it.
 fn costs_of(engine: &[Run], turns: &[Run]) -> [String; 2] {
     let told = |cost: &dyn Fn(&Run, &Run) -> f64| {
         let pairs = engine.iter().zip(turns);
@@ -286,7 +291,7 @@ fn arguments() -> Arguments {
         let mut value = || given.next().unwrap_or_else(|| usage());
         let setup = &mut arguments.setup;
         match name.as_str() {
-            // Cargo says so.
+            // Cargo passes this argument.
             "--bench" => {}
             "--write" => {
                 let shape = Shape::named(&value()).unwrap_or_else(|| usage());
@@ -318,7 +323,8 @@ fn arguments() -> Arguments {
     if setup.slice == 0 {
         setup.slice = setup.step;
     }
-    // A prompt is some more than was asked for, and a writer gives an answer half of the context at most.
+    // A prompt is a little longer than requested, and a writer reserves at most half of the context
+    // for the answer.
     let needed = (setup.prompt + 64 + setup.answer).max(2 * setup.answer);
     setup.context = needed.next_multiple_of(256);
     if arguments.turns.contains(&0)

@@ -1,4 +1,5 @@
-//! Models of random weights in the shapes of real ones. How fast they are is what their shape makes them; what they say is nothing.
+//! Models of random weights in the shapes of real ones. Their speed depends only on the shape;
+//! their output is meaningless.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +8,7 @@ use ragwire_rag::answer::ANSWER_RULES;
 use ragwire_test_support::gguf::Kind;
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 
-/// What the questions and the evidence are made of.
+/// The text of the questions and of the evidence.
 pub(crate) const PROSE: &str = "The pump holds water until the valve lets it go, and the engineer waits while it is full. Each report tells \
     when the pump was opened, who opened it, what was found inside and how long the repair took.";
 
@@ -23,8 +24,8 @@ pub(crate) struct Shape {
     pub(crate) tokens: usize,
 }
 
-/// The larger ones are the shapes of Llama 3.2 1B, Llama 3.2 3B and Llama 3.1 8B, but that input and output have matrices of their own in all of
-/// them; the smaller ones are for a CPU.
+/// The larger ones have the shapes of Llama 3.2 1B, Llama 3.2 3B and Llama 3.1 8B, except that all
+/// of them have separate matrices for input and output. The smaller ones are for a CPU.
 pub(crate) const SHAPES: [Shape; 5] = [
     shape("30m", [8, 512, 8, 4, 1_408, 8_000]),
     shape("60m", [10, 640, 10, 5, 1_760, 16_000]),
@@ -51,7 +52,8 @@ impl Shape {
         SHAPES.into_iter().find(|shape| shape.name == name)
     }
 
-    /// Writes a model of this shape; its weights are made on the way, so it may be larger than the memory.
+    /// Writes a model of this shape. The weights are generated while writing, so the model may be
+    /// larger than the memory.
     pub(crate) fn write(self, kind: Kind, path: &Path) -> std::io::Result<()> {
         let mut model = TinyLlama {
             context: 131_072,
@@ -65,14 +67,16 @@ impl Shape {
             words: beginnings(&format!("{ANSWER_RULES} {PROSE}")),
             ..TinyLlama::default()
         };
-        // The rest of the vocabulary has as many bytes a token as a real one, and is nowhere in a prompt.
+        // The other tokens have as many bytes as those of a real vocabulary, and occur in no
+        // prompt.
         let missing = self.tokens.saturating_sub(model.vocabulary().len());
         model.words.extend((0..missing).map(filler));
         model.write(path)
     }
 }
 
-/// Every beginning of every word: a tokenizer puts a word together from left to right, and needs each of them on its way.
+/// Returns every prefix of every word: a tokenizer builds a word from left to right and needs each
+/// of them.
 fn beginnings(text: &str) -> Vec<String> {
     let mut beginnings = BTreeSet::new();
     for word in text.split_whitespace() {
@@ -81,14 +85,14 @@ fn beginnings(text: &str) -> Vec<String> {
             (2..=marked.chars().count()).map(|length| marked.chars().take(length).collect::<String>()),
         );
     }
-    // These the vocabulary has.
+    // Tokens that the vocabulary already has.
     for known in ["\u{2581}t", "\u{2581}the"] {
         beginnings.remove(known);
     }
     beginnings.into_iter().collect()
 }
 
-/// A word of four letters that differs for each number.
+/// Returns a word of four letters, a different one for each number.
 fn filler(number: usize) -> String {
     let letter = |place: u32| char::from(b'A' + u8::try_from(number / 26_usize.pow(place) % 26).unwrap_or(0));
     format!("\u{2581}{}{}{}{}", letter(3), letter(2), letter(1), letter(0))

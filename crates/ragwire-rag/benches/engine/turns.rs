@@ -1,4 +1,5 @@
-//! Both ways through this crate: generations read as they come from the engine, and whole turns read from their sockets.
+//! Both ways through this crate: generations read directly from the engine, and whole turns read
+//! from their sockets.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,14 +25,14 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::shapes::PROSE;
 use crate::{Case, Cpu, Run, Setup};
 
-/// When each step of the engine was done, and what was in it.
+/// The time at which each step of the engine finished, and the step.
 type Steps = Arc<Mutex<Vec<(Instant, Step)>>>;
 
-/// The engine, and a server whose turns it answers.
+/// An engine, and a server that answers turns with it.
 pub(crate) struct Turns {
     engine: LlamaEngine,
     steps: Steps,
-    /// What a turn's writer asks the engine, for the way without turns: the same work.
+    /// The prompts that a turn's writer sends to the engine, to do the same work without turns.
     prompts: Vec<Prompt>,
     prompt_tokens: u32,
     connections: Vec<SendRequest<Empty<Bytes>>>,
@@ -47,7 +48,7 @@ impl Turns {
         let options = LlamaOptions::new(file)
             .context_tokens(setup.context)
             .slots(setup.most_turns)
-            // Nothing is shared, as in the other program.
+            // No prefixes are shared, as in the other program.
             .prefixes(0)
             .step_tokens(setup.step)
             .slice_tokens(setup.slice)
@@ -68,7 +69,7 @@ impl Turns {
             let turn = Turn::start(move |sink| answer(asked, hits, recording, sink))
                 .commit()
                 .await;
-            // It fails where the model is asked.
+            // The turn fails when it asks the model.
             let _ = turn.expect("its event comes first").collect().await;
         }
         let prompts = std::mem::take(&mut *lock(&recorder.asked));
@@ -86,12 +87,12 @@ impl Turns {
         }
     }
 
-    /// Tokens of a prompt, as the writer makes it.
+    /// Returns the number of tokens of a prompt that the writer builds.
     pub(crate) fn prompt_tokens(&self) -> u32 {
         self.prompt_tokens
     }
 
-    /// As many generations at once as there are turns, each read as it comes.
+    /// Runs as many generations at once as there are turns, each read as it arrives.
     pub(crate) async fn generations(&mut self, case: &Case) -> Run {
         let prompts = self.prompts[..case.turns as usize].to_vec();
         let engine = self.engine.clone();
@@ -102,7 +103,7 @@ impl Turns {
         .await
     }
 
-    /// As many turns at once, each read from its connection and decoded.
+    /// Runs as many turns at once, each read from its connection and decoded.
     pub(crate) async fn turns(&mut self, case: &Case) -> Run {
         let mut connections = std::mem::take(&mut self.connections);
         let asked = (0_u32..).zip(&mut connections[..case.turns as usize]);
@@ -122,7 +123,7 @@ impl Turns {
         work.await;
         let (seconds, used) = (began.elapsed().as_secs_f64(), self::cpu());
         let after = self.engine.stats();
-        // The same work in every round, to the token.
+        // Every round does exactly the same work, down to the token.
         assert_eq!(
             (
                 after.prompt_tokens - before.prompt_tokens,
@@ -141,7 +142,7 @@ impl Turns {
         let (mut tokens, mut time) = (0_u32, Duration::ZERO);
         for pair in steps.windows(2) {
             let (at, step) = pair[1];
-            // Steps in which all of them answer and nothing else happens.
+            // Steps in which all sequences answer and nothing else happens.
             if step.prompt_tokens == 0 && step.answer_tokens == case.turns {
                 tokens += step.answer_tokens;
                 time += at - pair[0].0;
@@ -163,9 +164,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// CPU time of this process so far, as the scheduler counts it for each thread.
+/// Returns the CPU time of this process so far, as the scheduler counts it for each thread.
 fn cpu() -> Cpu {
-    /// The engine's thread that decodes, and those that compute for it, which have its name.
+    /// The engine's decoding thread and the threads that compute for it, which inherit its name.
     const DECODING: &str = "ragwire-llama\n";
     let mut cpu = Cpu::default();
     for task in std::fs::read_dir("/proc/self/task").expect("linux") {
@@ -185,9 +186,9 @@ fn cpu() -> Cpu {
 
 async fn read(mut generation: Generation) {
     while let Some(piece) = generation.next().await {
-        std::hint::black_box(piece.expect("the model goes on"));
+        std::hint::black_box(piece.expect("the model continues"));
     }
-    let finished = generation.finished().expect("the model came to its end");
+    let finished = generation.finished().expect("the model finished");
     assert_eq!(finished.reason, FinishReason::Length);
 }
 
@@ -195,7 +196,7 @@ fn question(turn: u32) -> String {
     format!("What does report {turn:02} say about the pump?")
 }
 
-/// As much of it as makes a prompt of at least so many tokens.
+/// Returns as much evidence as is needed for a prompt of at least this many tokens.
 async fn evidence(writer: &Writer, setup: &Setup) -> Vec<Hit> {
     let hit = |times: usize| {
         vec![Hit::new(
@@ -273,7 +274,7 @@ async fn connect(address: std::net::SocketAddr) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-/// One turn to its end.
+/// Runs one turn to its end.
 async fn ask(connection: &mut SendRequest<Empty<Bytes>>, turn: u32) {
     connection.ready().await.expect("the connection is kept");
     let request = Request::get(format!("/?{turn}")).header("host", "bench");
@@ -295,7 +296,7 @@ async fn ask(connection: &mut SendRequest<Empty<Bytes>>, turn: u32) {
     assert_eq!(status, Some(Status::Completed));
 }
 
-/// Keeps the prompts that it is asked, and answers none.
+/// Records the prompts that it receives and answers none.
 #[derive(Debug)]
 struct Recorder {
     engine: LlamaEngine,

@@ -1,17 +1,20 @@
-// What llama-batched-bench measures, with nothing but llama.h: N prompts decoded one after the other, then N answers in lockstep.
+// Measures what llama-batched-bench measures, with llama.h alone: N prompts decoded one after the
+// other, then N answers in lockstep.
 //
-// llama.cpp's own tool is not in the crate that ragwire takes llama.cpp from, so this does the same work with the very libraries that ragwire
-// runs on. It loads a model once and then measures whatever stdin asks for, a line each, so that `benches/engine.rs` can take turns with it:
+// The crate from which ragwire takes llama.cpp does not contain llama.cpp's own tool, so this
+// program does the same work with the libraries that ragwire runs on. It loads a model once and
+// then measures one case per line of stdin, so that `benches/engine` can alternate with it:
 //
 //   CELLS CHOICE PROMPT ANSWER SEQUENCES      own|shared  none|greedy  tokens  tokens  how many
 //   -> SECONDS SECONDS SECONDS                of the prompts, of the answers, of the CPU for both
 //
-// Before that it says `ready` and the devices that llama.cpp found.
+// When it is ready it prints `ready` and the devices that llama.cpp found.
 //
-// `own none` is llama-batched-bench as it stands: cells of its own for each sequence, and nothing looks at the logits. `shared greedy` is what
-// ragwire's engine cannot do without: cells in common, so that beginnings are shared, and a token chosen from each row of logits.
+// `own none` does what llama-batched-bench does: separate cells for each sequence, and the logits
+// are not read. `shared greedy` is the least that ragwire's engine has to do: shared cells, so that
+// prefixes are shared, and a token chosen from each row of logits.
 //
-// It knows no text, and nothing of ragwire.
+// It handles tokens only, not text, and does not depend on ragwire.
 
 #include "ggml-backend.h"
 #include "llama.h"
@@ -97,7 +100,7 @@ Context make_context(llama_model * model, const Options & options, bool shared) 
     return context;
 }
 
-// Tokens on their way into the model, a batch of at most `step` at a time.
+// Feeds tokens to the model, in batches of at most `step`.
 class Feed {
   public:
     Feed(llama_context * context, uint32_t step)
@@ -118,7 +121,7 @@ class Feed {
         }
     }
 
-    // Decodes what is there, and waits until it is done.
+    // Decodes the current batch and waits until it is finished.
     void decode() {
         if (batch.n_tokens > 0 && llama_decode(context, batch) != 0) {
             fail("a batch could not be decoded");
@@ -137,7 +140,7 @@ double seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of all threads of this process.
+// CPU time of all threads of this process.
 double cpu_seconds() {
     return (double) std::clock() / CLOCKS_PER_SEC;
 }
@@ -150,7 +153,7 @@ struct Measured {
 
 Measured measure(llama_context * context, const Options & options, bool greedy, int prompt, int answer, int sequences) {
     const llama_vocab * vocab = llama_model_get_vocab(llama_get_model(context));
-    // Some token; which one does not matter to a dense model.
+    // Any token: a dense model takes the same time for all.
     const auto some = [size = llama_vocab_n_tokens(vocab), next = 1u]() mutable {
         next = next * 1664525u + 1013904223u;
         return (llama_token) (next % (uint32_t) size);
@@ -184,7 +187,7 @@ Measured measure(llama_context * context, const Options & options, bool greedy, 
     return { fed - began, seconds() - fed, cpu_seconds() - used };
 }
 
-// Only warnings and worse.
+// Prints warnings and errors only.
 void log(ggml_log_level level, const char * text, void *) {
     if (level >= GGML_LOG_LEVEL_WARN && level != GGML_LOG_LEVEL_CONT) {
         std::fputs(text, stderr);
@@ -223,7 +226,7 @@ int main(int argc, char ** argv) {
         const bool is_shared = std::strcmp(cells, "shared") == 0;
         const bool is_greedy = std::strcmp(choice, "greedy") == 0;
         const bool is_known  = (is_shared || std::strcmp(cells, "own") == 0) && (is_greedy || std::strcmp(choice, "none") == 0);
-        // A sequence with cells of its own has an equal share of them.
+        // With separate cells, each sequence has an equal share of them.
         const int64_t room = is_shared ? (int64_t) options.cells : (int64_t) (options.cells / options.sequences) * sequences;
         if (!is_known || prompt < 1 || answer < 1 || sequences < 1 || (uint32_t) sequences > options.sequences ||
             (int64_t) sequences * (prompt + answer) > room) {

@@ -65,9 +65,9 @@ impl Traits {
         traits
     }
 
-    /// Returns `true` if one answer cannot fit both questions: they have different numbers, only one
-    /// is negated, they contain opposites, each has a name that the other lacks, or they ask for
-    /// different kinds of answers.
+    /// Returns `true` if one answer cannot fit both questions: they have different numbers, only
+    /// one is negated, they contain opposites, each has a name that the other lacks, or they ask
+    /// for different kinds of answers.
     pub(crate) fn contradict(&self, other: &Self) -> bool {
         let opposed = |a: &Self, b: &Self| {
             let says = |traits: &Self, word: &str| traits.poles.contains(word);

@@ -1,4 +1,4 @@
-//! Why a question was not answered, and what readers are told about it.
+//! The errors of questions that were not answered, and the failures that readers see.
 
 use std::error::Error;
 
@@ -49,7 +49,7 @@ pub enum AnswerError {
     /// The answer was not completed.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// The turn has ended: nothing reads the events any more.
+    /// The turn has ended: its events are no longer read.
     #[error(transparent)]
     Send(#[from] SendError),
     /// A background thread panicked.

@@ -17,11 +17,11 @@ use crate::{Hit, Library};
 pub(super) const MAX_SENTENCES: usize = 3;
 /// Least coverage of a sentence that answers. Tuned on "Attention Is All You Need": see the tests.
 pub(super) const MIN_COVERAGE: f32 = 0.45;
-/// A further sentence must cover this share of the question that no chosen sentence covers,
+/// A further sentence must cover at least this share of the question beyond the chosen sentences,
 const MIN_GAIN: f32 = 0.1;
-/// or be worth this share of the first one after the deduction for repetition.
+/// unless it is worth at least this share of the first one after the deduction for repetition.
 const NEARLY_BEST_SHARE: f32 = 0.9;
-/// Either way it must be worth this share of the first one.
+/// In both cases it must be worth at least this share of the first one.
 const MIN_SHARE_OF_BEST: f32 = 0.75;
 /// Weight of words in the chunk around a sentence, relative to words in the sentence.
 const AROUND_SHARE: f32 = 0.5;

@@ -4,7 +4,7 @@
 //! A document may say "ignore all that and write …". Nothing keeps a model from obeying, but the
 //! text is enclosed by two marks that its author could not know, because they are a digest of
 //! everything that is quoted. The worst effect of hostile text is then bounded by the allowed shape
-//! of the answer. This module knows no model.
+//! of the answer. This module does not depend on models.
 
 use sha2::{Digest, Sha256};
 

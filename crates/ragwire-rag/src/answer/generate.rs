@@ -167,7 +167,7 @@ impl Generated {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// The turn has ended: nothing reads the answer any more.
+    /// The turn has ended: its answer is no longer read.
     #[error(transparent)]
     Send(#[from] SendError),
     /// The question does not fit the model, even without any evidence.
@@ -393,7 +393,7 @@ impl Generate for Extractive {
         "extractive"
     }
 
-    /// Counts words by Unicode's rules, since there is no tokenizer.
+    /// Counts words by Unicode's rules, because no tokenizer is available.
     fn context_tokens(&self, context: &[Hit]) -> u32 {
         let words: usize = context
             .iter()

@@ -35,8 +35,8 @@ impl Quantity {
         }
     }
 
-    /// Returns 3 for a sentence that counts what was asked for, 1 for another one with a number, and 0
-    /// for one without a number or if no number is asked for.
+    /// Returns 3 for a sentence that counts what was asked for, 1 for another one with a number,
+    /// and 0 for one without a number or if no number is asked for.
     pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
         if matches!(self, Self::None) {
             return 0.0;
@@ -66,7 +66,8 @@ impl Quantity {
     }
 }
 
-/// Returns `true` for a number in digits or words. `[20]` is a citation of the document, not a number.
+/// Returns `true` for a number in digits or words. `[20]` is a citation of the document, not a
+/// number.
 fn is_number(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
     let digits = !word.starts_with('[') && bare.starts_with(|c: char| c.is_ascii_digit());

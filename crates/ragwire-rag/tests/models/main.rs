@@ -1,4 +1,4 @@
-//! Models: llama.cpp in this process, and OpenAI-compatible servers.
+//! Tests of models: llama.cpp in this process, and OpenAI-compatible servers.
 
 #[cfg(feature = "llama")]
 mod embed;

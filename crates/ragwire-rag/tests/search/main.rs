@@ -35,7 +35,7 @@ async fn on_edge(vectors: Vectors, behaviour: Behaviour) {
     behaviour(Arc::new(store)).await;
 }
 
-/// Runs on a new collection, which is deleted afterwards. Does nothing if there is no server.
+/// Runs on a new collection, which is deleted afterwards. Does nothing without a server.
 #[cfg(feature = "qdrant")]
 async fn on_qdrant(vectors: Vectors, behaviour: Behaviour) {
     use std::sync::atomic::{AtomicU32, Ordering};

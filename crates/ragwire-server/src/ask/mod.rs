@@ -1,6 +1,8 @@
-//! The client `ask`: steps to stderr and text to stdout as they come, and an exit status that says how the turn ended.
+//! The client `ask`: steps to stderr and text to stdout as they come, and an exit status that says
+//! how the turn ended.
 //!
-//! It reads ragwire's wires with the decoders of the crate, so it is also an example of a client in Rust.
+//! It reads ragwire's wires with the decoders of the crate, so it is also an example of a client in
+//! Rust.
 
 mod options;
 mod printing;
@@ -47,7 +49,7 @@ pub enum AskError {
     Unreachable {
         /// Its address.
         server: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// The server refused the question.
@@ -60,7 +62,7 @@ pub enum AskError {
         /// The message of the refusal.
         message: String,
     },
-    /// The server refused the question over a socket, where there is no status.
+    /// The server refused the question over a socket, which has no status.
     #[error("{message} ({code})")]
     NotServed {
         /// The code of the refusal.

@@ -268,8 +268,8 @@ impl WireName {
         essence(self.wire().content_type())
     }
 
-    /// Returns whether the wire appends the message of a failure to the text (F-08), rather than only to the
-    /// terminal (N-05).
+    /// Returns whether the wire appends the message of a failure to the text (F-08), rather than
+    /// only to the terminal (N-05).
     pub(super) fn has_failure_in_text(self) -> bool {
         self == Self::Framed
     }

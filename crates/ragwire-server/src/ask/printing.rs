@@ -152,8 +152,8 @@ fn by(judge: Option<&str>) -> String {
     judge.map(|judge| format!(" ({judge})")).unwrap_or_default()
 }
 
-/// Replaces control characters, with which text of documents and models could control the terminal, by
-/// their pictures, or by U+FFFD. The framed wire does the same with its two separators.
+/// Replaces control characters, with which text of documents and models could control the terminal,
+/// by their pictures, or by U+FFFD. The framed wire does the same with its two separators.
 pub(super) fn clean(text: &str) -> String {
     let shown = |letter: char| match letter {
         '\n' | '\t' => letter,

@@ -1,7 +1,7 @@
 //! Questions to TrustGraph's services: streamed over the WebSocket, or in one piece over HTTP.
 //!
-//! The messages are TrustGraph's, so this module parses them without a decoder of the crate. The output is
-//! the same as for other questions.
+//! The messages are TrustGraph's, so this module parses them without a decoder of the crate. The
+//! output is the same as for other questions.
 
 use futures_util::{SinkExt, StreamExt};
 use ragwire::event::{Event, GraphExplanation, Triple};
@@ -83,7 +83,8 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
         let Message::Text(text) = message else { continue };
         let message: Value = serde_json::from_str(&text).map_err(|_| AskError::Message)?;
         if message["id"] != ID {
-            // Only one question was sent. The gateway omits the id if it could not read the request.
+            // Only one question was sent. The gateway omits the id if it could not read the
+            // request.
             return Err(not_served(&message["error"]));
         }
         let response = &message["response"];
@@ -144,7 +145,8 @@ fn explanation(response: &Value) -> GraphExplanation {
     )
 }
 
-/// Prints the last message, which has the rest of the text and the citations, and returns the status.
+/// Prints the last message, which has the rest of the text and the citations, and returns the
+/// status.
 fn last(printer: &mut Printer, response: &Value, error: &Value) -> Result<Status, AskError> {
     let metadata = &response["metadata"];
     if let (Some(message), Some(kind)) = (error["message"].as_str(), error["type"].as_str()) {

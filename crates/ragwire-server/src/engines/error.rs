@@ -1,4 +1,4 @@
-//! Errors of models and stores at the start: what failed, and what to do. This module only formats.
+//! Errors of models and stores at the start, with the cause and the fix. This module only formats.
 
 use ragwire_rag::IndexError;
 use ragwire_rag::ToolError;
@@ -26,7 +26,7 @@ pub enum EnginesError {
     Hub {
         /// The setting that names it.
         setting: &'static str,
-        /// Why.
+        /// The cause.
         source: HubError,
     },
     /// A model does not load.
@@ -37,7 +37,7 @@ pub enum EnginesError {
         setting: &'static str,
         /// The file, as the setting names it.
         file: Box<ModelFile>,
-        /// Why.
+        /// The cause.
         source: LoadError,
     },
     /// The embedder does not return token vectors although its model supports them.
@@ -51,7 +51,7 @@ pub enum EnginesError {
     Store {
         /// The store.
         location: StoreLocation,
-        /// Why.
+        /// The cause.
         source: StoreError,
     },
     /// No document can be added to the store.

@@ -1,5 +1,5 @@
-//! Models in this process: locates or downloads their files and loads them with the options from the
-//! settings. This module does not know the store.
+//! Models in this process: locates or downloads their files and loads them with the options from
+//! the settings. This module does not know the store.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -146,8 +146,8 @@ pub(super) async fn start_embedder_and_ranker(
     Ok(())
 }
 
-/// Returns whether the embedder returns token vectors. The first call allocates a context, which may
-/// not fit into memory; that should fail now and not in the middle of an answer.
+/// Returns whether the embedder returns token vectors. The first call allocates a context, which
+/// may not fit into memory; that should fail now and not in the middle of an answer.
 async fn has_token_vectors(embedder: &dyn Embed) -> Result<bool, EnginesError> {
     match embedder.embed_tokens(Side::Query, vec!["?".to_owned()]).await {
         Ok(_) => Ok(true),

@@ -1,4 +1,4 @@
-//! Where the store is, for messages.
+//! The location of the store, for messages.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -3,17 +3,18 @@
 //! They are loaded or reached before any long work starts, kept in step with the library, and shut
 //! down with the server.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `local` (feature `llama`) | models in this process |
 //! | `store`, `location` | the store for chunks, and where it is |
 //! | `step` | keeps the store in step with the library |
-//! | `progress` | shows how far that is |
+//! | `progress` | shows the progress of that |
 //! | `summary` | what runs, in lines for the user who starts the server |
 //! | `part` | flushing and shutting down |
 //! | `error` | what failed, and what to do |
 //!
-//! This module does not know routes or the pipeline: the orchestrator takes the parts from here.
+//! This module does not depend on routes or the pipeline: the orchestrator takes the parts from
+//! here.
 
 mod error;
 #[cfg(feature = "llama")]
@@ -42,6 +43,7 @@ use summary::Summary;
 /// The running models and the store.
 ///
 /// # Drop
+///
 /// The models' threads end after their current step; [`shutdown`](Self::shutdown) waits for that.
 #[derive(Debug)]
 pub struct Engines {
@@ -49,13 +51,13 @@ pub struct Engines {
     pub llm: Option<Arc<dyn LanguageModel>>,
     /// The embedding model; `None` means lexical search only.
     pub embedder: Option<Arc<dyn Embed>>,
-    /// What ranks passages: a reranker, otherwise late interaction of the embedder.
+    /// Ranks passages: a reranker, otherwise late interaction of the embedder.
     pub ranker: Option<Arc<dyn Rank>>,
     /// The store for chunks.
     pub store: Arc<dyn Store>,
     /// The search tools over the store.
     pub tools: SearchTools,
-    /// What fills the store.
+    /// Fills the store.
     pub indexer: Arc<Indexer>,
     library: Arc<Library>,
     location: StoreLocation,
@@ -65,7 +67,7 @@ pub struct Engines {
     summary: Summary,
 }
 
-/// What the engines are started for.
+/// The purpose for which the engines are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Answering questions: everything.
@@ -112,16 +114,20 @@ impl OpenStore {
 }
 
 impl Engines {
-    /// Downloads and loads the models and opens the store. Cheap steps come first, so that a mistake
-    /// is reported before a large model loads.
+    /// Downloads and loads the models and opens the store. Cheap steps come first, so that a
+    /// mistake is reported before a large model loads.
     ///
-    /// The store is not in step yet: call [`reconcile`](Self::reconcile) once the library is filled.
+    /// The store is not in step yet: call [`reconcile`](Self::reconcile) once the library is
+    /// filled.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future abandons the models; those that are loading end once they are loaded.
     ///
     /// # Errors
-    /// [`EnginesError`], which says what to do. Models that were loaded by then are shut down.
+    ///
+    /// [`EnginesError`], whose message contains the fix. Models that were loaded by then are shut
+    /// down.
     pub async fn start(settings: &Settings, library: &Arc<Library>) -> Result<Self, EnginesError> {
         Self::start_for(Purpose::Answering, settings, library).await
     }
@@ -129,9 +135,11 @@ impl Engines {
     /// Starts only what fills the store. Returns `None` if the store is lost with the process.
     ///
     /// # Cancel safety
+    ///
     /// As [`start`](Self::start).
     ///
     /// # Errors
+    ///
     /// As [`start`](Self::start).
     pub async fn start_indexing(
         settings: &Settings,
@@ -189,15 +197,17 @@ impl Engines {
         }
     }
 
-    /// Returns one line per part for the user who starts the server: what runs, or what replaces it.
+    /// Returns one line per part for the user who starts the server: what runs, or what replaces
+    /// it.
     pub fn summary(&self) -> [&str; 4] {
         self.summary.lines()
     }
 
-    /// Shuts the models down and flushes the store. Waits for the current step of each model, at most
-    /// 10 seconds.
+    /// Shuts the models down and flushes the store. Waits for the current step of each model, at
+    /// most 10 seconds.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future does not undo the shutdown.
     pub async fn shutdown(&self) {
         part::shut_down(&self.parts).await;
@@ -211,8 +221,8 @@ impl Engines {
 }
 
 impl Models {
-    /// Starts everything. The embedder comes before the store, because it determines the vectors that
-    /// the store holds, and the language model comes last, because it takes longest to load.
+    /// Starts everything. The embedder comes before the store, because it determines the vectors
+    /// that the store holds, and the language model comes last, because it takes longest to load.
     async fn start(
         &mut self,
         purpose: Purpose,

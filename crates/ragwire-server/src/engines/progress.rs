@@ -1,4 +1,5 @@
-//! Shows how much of the library is indexed: a bar on a terminal, otherwise a line every 10 seconds.
+//! Shows how much of the library is indexed: a bar on a terminal, otherwise a line every 10
+//! seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What only this process knows: the sessions that it claims and the turns that it watches.
+//! The state that only this process has: the sessions that it claims and the turns that it watches.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use tokio_util::task::TaskTracker;
 
 use super::state::Phase;
 
-/// How long a claim is valid without a renewal. If its host is killed, other hosts report the session as
-/// active for that long.
+/// How long a claim is valid without a renewal. If its host is killed, other hosts report the
+/// session as active for that long.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// The state of this process.
@@ -36,8 +36,8 @@ impl ThisHost {
         })
     }
 
-    /// Returns whether a claim has ended without a release: on this host it was dropped, on another one it
-    /// has expired.
+    /// Returns whether a claim has ended without a release: on this host it was dropped, on another
+    /// one it has expired.
     pub(super) fn is_abandoned(&self, claim: &str, until: u64) -> bool {
         if claim.starts_with(&self.name) {
             !lock(&self.claims).contains(claim)

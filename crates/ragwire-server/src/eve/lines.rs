@@ -25,8 +25,8 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Returns the lines after the first `skip` of a turn that is read from its first frame. They end when
-    /// the turn waits for a human.
+    /// Returns the lines after the first `skip` of a turn that is read from its first frame. They
+    /// end when the turn waits for a human.
     pub(super) fn new(turn: Turn, wire: &Eve, skip: u64) -> Self {
         Self {
             stream: turn.stream(wire),

@@ -1,5 +1,5 @@
-//! The sessions of Eve's routes: the lines of all turns of a conversation form one stream, which any number
-//! of readers read from any index.
+//! The sessions of Eve's routes: the lines of all turns of a conversation form one stream, which
+//! any number of readers read from any index.
 //!
 //! ```text
 //!  routes/eve ──► EveSessions ──► state.rs   stored in the session: token, turns, indices of their lines
@@ -7,13 +7,14 @@
 //!                      └────────► lines.rs   a turn's lines, from the journal ──► reader.rs  turn by turn
 //! ```
 //!
-//! This module stores nothing itself: messages and turns are in the session, and what a turn sent is in
-//! the journal. So any host that shares both serves any session. A restart loses at most the lines of
-//! earlier turns, and reports that. Lines are encoded again for every reader. The result is always the
-//! same, because the journal stores the index of each frame and lines depend on frames alone.
+//! This module stores nothing itself: messages and turns are in the session, and what a turn sent
+//! is in the journal. So any host that shares both serves any session. A restart loses at most the
+//! lines of earlier turns, and reports that. Lines are encoded again for every reader. The result
+//! is always the same, because the journal stores the index of each frame and lines depend on
+//! frames alone.
 //!
-//! The lines of a turn are counted after its end: by the task that watches it, or by the first request
-//! that needs the number.
+//! The lines of a turn are counted after its end: by the task that watches it, or by the first
+//! request that needs the number.
 
 mod error;
 mod host;
@@ -99,7 +100,8 @@ impl EveSessions {
         }
     }
 
-    /// Returns the largest state of a session, in bytes, if a question has at most `max_question` bytes.
+    /// Returns the largest state of a session, in bytes, if a question has at most `max_question`
+    /// bytes.
     pub fn max_state_bytes(max_question: usize) -> usize {
         // JSON may escape a byte as six.
         QUESTIONS_BYTES + max_question * 6 + FIGURES_BYTES
@@ -177,8 +179,8 @@ impl EveSessions {
         Ok((EveSession { owner, id, state }, given))
     }
 
-    /// Claims the session for a turn. No other request, on any host, can claim it until it is released or
-    /// the turn has ended.
+    /// Claims the session for a turn. No other request, on any host, can claim it until it is
+    /// released or the turn has ended.
     pub(crate) async fn claim(&self, owner: &str, id: &str, token: &str) -> Result<SessionClaim, EveError> {
         let session = self.find(owner, id).await?;
         match session.state.phase {
@@ -204,7 +206,8 @@ impl EveSessions {
         })
     }
 
-    /// Passes a human's answers to the newest turn, in order. If one is refused, those before it count.
+    /// Passes a human's answers to the newest turn, in order. If one is refused, those before it
+    /// count.
     pub(crate) async fn answer(
         &self,
         owner: &str,
@@ -225,7 +228,8 @@ impl EveSessions {
         Ok(session)
     }
 
-    /// Stops the running turn, if it has this sequence number. Returns `false` if it is not running.
+    /// Stops the running turn, if it has this sequence number. Returns `false` if it is not
+    /// running.
     pub(crate) async fn stop(&self, owner: &str, id: &str, sequence: Option<u64>) -> Result<bool, EveError> {
         let session = self.find(owner, id).await?;
         let running = session.state.running();
@@ -316,7 +320,8 @@ impl EveSessions {
         }
     }
 
-    /// Returns the lines of a turn after the first `skip`, or `None` if the journal has dropped some.
+    /// Returns the lines of a turn after the first `skip`, or `None` if the journal has dropped
+    /// some.
     async fn lines(
         &self,
         session: &EveSession,
@@ -337,8 +342,8 @@ impl EveSessions {
         }
     }
 
-    /// Returns the error for a reader whose lines were dropped. It can continue at the first later turn that
-    /// is complete, otherwise after all of them.
+    /// Returns the error for a reader whose lines were dropped. It can continue at the first later
+    /// turn that is complete, otherwise after all of them.
     async fn truncated(&self, session: &EveSession, is_later: impl Fn(&TurnRecord) -> bool) -> EveError {
         for turn in session.state.turns.iter().filter(|turn| is_later(turn)) {
             match self.lines(session, turn, 0).await {
@@ -387,8 +392,8 @@ impl fmt::Debug for EveSessions {
     }
 }
 
-/// A session that is claimed for a turn. Dropping it abandons the claim, which the next request for the
-/// session notices.
+/// A session that is claimed for a turn. Dropping it abandons the claim, which the next request for
+/// the session notices.
 pub(crate) struct SessionClaim {
     eve: EveSessions,
     session: EveSession,
@@ -461,8 +466,8 @@ impl SessionClaim {
 }
 
 /// Returns the name of an owner among Eve's sessions, which no other route uses: anyone who knows a
-/// session's id can read it through Eve's routes, but needs its token to continue it. A header cannot
-/// contain NUL, so no owner has such a name.
+/// session's id can read it through Eve's routes, but needs its token to continue it. A header
+/// cannot contain NUL, so no owner has such a name.
 fn space(owner: &str) -> String {
     format!("eve\u{0}{owner}")
 }

@@ -53,8 +53,8 @@ impl Reader {
         Ok(reader)
     }
 
-    /// Returns more lines or a keep-alive. `None` once everything was read and no turn is running, or the
-    /// running turn waits for a human.
+    /// Returns more lines or a keep-alive. `None` once everything was read and no turn is running,
+    /// or the running turn waits for a human.
     ///
     /// Fails if lines were dropped before they were read; a reconnect then reports the reason.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, EveError> {

@@ -1,8 +1,8 @@
-//! The state of an Eve session besides its messages: its token, its turns, and the index of each turn's
-//! first line.
+//! The state of an Eve session besides its messages: its token, its turns, and the index of each
+//! turn's first line.
 //!
-//! It is stored as the state of a [`Session`](ragwire::session::Session), so a change counts for all
-//! hosts. This module does not know the store, the journal or the clock.
+//! It is stored as the state of a [`Session`](ragwire::session::Session), so a change counts for
+//! all hosts. This module does not know the store, the journal or the clock.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of turns with readable lines: more than a journal stores of one session.
 const MAX_TURNS: usize = 64;
-/// More lines than any turn can have within its time-outs. If the number of lines of a turn is lost, the
-/// next turn starts this much later: a client that read some of its lines learns that the rest was
-/// dropped, and cannot mistake lines of the next turn for them.
+/// More lines than any turn can have within its time-outs. If the number of lines of a turn is
+/// lost, the next turn starts this much later: a client that read some of its lines learns that the
+/// rest was dropped, and cannot mistake lines of the next turn for them.
 const MAX_LINES: u64 = 1 << 32;
 
 /// The state of one session.
@@ -42,8 +42,8 @@ pub(super) struct State {
 pub(super) enum Phase {
     /// The session accepts a message.
     Waiting,
-    /// A host has claimed the session for a turn whose response has not begun. The claim expires at `until`,
-    /// in milliseconds since 1970.
+    /// A host has claimed the session for a turn whose response has not begun. The claim expires at
+    /// `until`, in milliseconds since 1970.
     Starting { host: String, until: u64 },
     /// The last turn is running.
     Active,
@@ -85,7 +85,7 @@ pub(super) struct LineCount {
     pub(super) ends_session: bool,
 }
 
-/// What a reader gets at an index.
+/// The result of a read at an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LinePosition {
     /// A line of this turn, available or to come.

@@ -1,5 +1,5 @@
-//! Adds files to the library: `walk.rs` finds them, [`crate::extract`] reads them, `progress.rs` shows
-//! the progress.
+//! Adds files to the library: `walk.rs` finds them, [`crate::extract`] reads them, `progress.rs`
+//! shows the progress.
 
 mod progress;
 mod walk;

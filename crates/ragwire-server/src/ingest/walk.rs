@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use walkdir::{DirEntry, WalkDir};
 
-/// The extensions of documents, so that images and programs are not opened. The content decides the type
-/// of a file. A file that the user names directly is always tried.
+/// The extensions of documents, so that images and programs are not opened. The content decides the
+/// type of a file. A file that the user names directly is always tried.
 const EXTENSIONS: [&str; 12] = [
     "md", "markdown", "mdown", "mkd", "txt", "text", "rst", "adoc", "html", "htm", "xhtml", "pdf",
 ];
@@ -88,7 +88,8 @@ impl Walk {
             return;
         }
         if kind.is_symlink() {
-            // Kubernetes mounts files as links within the folder; a link out of it could expose other files.
+            // Kubernetes mounts files as links within the folder; a link out of it could expose
+            // other files.
             let target = path.canonicalize();
             if !target.is_ok_and(|target| target.starts_with(root) && target.is_file()) {
                 return self.skip(path, "a link out of its folder");

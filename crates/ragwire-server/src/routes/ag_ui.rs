@@ -1,8 +1,8 @@
 //! `POST /ag-ui`: the route of an AG-UI agent, which `HttpAgent` calls.
 //!
-//! If a turn asks a human, its run ends with an interrupt, and `resume` in the next request answers it.
-//! The id of an interrupt is the turn's id, `-`, and the question's `request_id`: a turn's id cannot be
-//! guessed, that of a thread can.
+//! If a turn asks a human, its run ends with an interrupt, and `resume` in the next request answers
+//! it. The id of an interrupt is the turn's id, `-`, and the question's `request_id`: the id of a
+//! turn cannot be guessed, but that of a thread can.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ use super::schemas;
 use super::start::{self, Reader};
 use crate::app::App;
 
-/// Longest id of a thread or a run, in bytes. Every object of the stream repeats them, so a long id would
-/// be sent a thousand times; a UUID has 36 bytes.
+/// Longest id of a thread or a run, in bytes. Every object of the stream repeats them, so a long id
+/// would be sent a thousand times; a UUID has 36 bytes.
 const MAX_ID_BYTES: usize = 256;
 
 /// `RunAgentInput`. State, tools and context are ignored.

@@ -1,14 +1,15 @@
 //! `POST /api/chat`: the chat route of npm `ai` (`useChat`), with the routes to resume and to stop.
 //!
-//! `DefaultChatTransport` and `TextStreamChatTransport` send byte-identical requests; only their readers
-//! differ. A page that reads text therefore sets the header itself:
-//! `new TextStreamChatTransport({ headers: { accept: "text/plain" } })` gets the framed wire. Clients
-//! that accept anything, the default of both transports, get the UI message stream.
+//! `DefaultChatTransport` and `TextStreamChatTransport` send byte-identical requests; only their
+//! readers differ. A page that reads text therefore sets the header itself:
+//! `new TextStreamChatTransport({ headers: { accept: "text/plain" } })` gets the framed wire.
+//! Clients that accept anything, the default of both transports, get the UI message stream.
 //!
-//! A request does not contain the version of `ai` either, and version 5 fails on an approval. A page that
-//! supports approvals (version 6 and later) sets `headers: { "x-ragwire-approvals": "true" }`. If a turn
-//! then asks a human, its stream ends there, and the page's next request contains the answer. Without the
-//! header the question is an event like any other, and `POST /v1/turns/{turn_id}/answer` answers it.
+//! A request does not contain the version of `ai` either, and version 5 fails on an approval. A
+//! page that supports approvals (version 6 and later) sets
+//! `headers: { "x-ragwire-approvals": "true" }`. If a turn then asks a human, its stream ends
+//! there, and the page's next request contains the answer. Without the header the question is an
+//! event like any other, and `POST /v1/turns/{turn_id}/answer` answers it.
 
 use std::sync::Arc;
 
@@ -53,8 +54,9 @@ const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
 
 /// Answers the next question of a `useChat` conversation.
 ///
-/// A new question stops the turn that is still running there. If the last message is the assistant's and
-/// contains answers to questions of its turn, that turn gets them and continues in the response.
+/// A new question stops the turn that is still running there. If the last message is the
+/// assistant's and contains answers to questions of its turn, that turn gets them and continues in
+/// the response.
 #[utoipa::path(
     post,
     path = "/api/chat",
@@ -116,8 +118,8 @@ pub(super) async fn chat(
         chat: chat.id,
         ..messages::turn_request(chat.messages)?
     };
-    // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the page
-    // has to call the stop route.
+    // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the
+    // page has to call the stop route.
     let turn = start::start(&app, &owner, Reader::Returning, turn_request).await?;
     let response = if is_ui {
         let id = continued.unwrap_or_else(|| turn.id().to_string());
@@ -150,8 +152,8 @@ async fn newest(app: &App, owner: &Owner, chat: &str) -> Result<Option<TurnId>, 
     Ok(newest.map_err(Rejected::from)?)
 }
 
-/// Returns the id of the assistant message that the client continues, if the conversation ends with one.
-/// With another id the client would show it twice.
+/// Returns the id of the assistant message that the client continues, if the conversation ends with
+/// one. With another id the client would show it twice.
 fn continued(last: &UiMessage) -> Option<String> {
     let id = last.id.clone().filter(|id| !id.is_empty());
     id.filter(|_| last.role == ChatRole::Assistant)

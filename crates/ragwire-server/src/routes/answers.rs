@@ -1,7 +1,7 @@
 //! `POST /v1/turns/{turn_id}/answer`: a human answers a question of the turn.
 //!
-//! The turn is looked up as for resuming: by its id, for its owner. Wires that send answers with their
-//! next request use [`answer_and_resume`].
+//! The turn is looked up as for resuming: by its id, for its owner. Wires that send answers with
+//! their next request use [`answer_and_resume`].
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use crate::app::App;
 pub(super) struct AnswerRequest {
     /// The `request_id` in `input_requested` or `authorization_required`.
     request_id: String,
-    /// One of the question's options. Without options, or for the kind `text`, any value except `null`.
-    /// At most 16 KiB of JSON.
+    /// One of the question's options. Without options, or for the kind `text`, any value except
+    /// `null`. At most 16 KiB of JSON.
     response: Value,
 }
 
@@ -89,15 +89,15 @@ pub(super) enum Verdict {
     Approval(bool),
     /// One of the options, or free text.
     Response(Value),
-    /// The human does not answer. This counts as no if the question has a no; otherwise it stops the
-    /// turn.
+    /// The human does not answer. This counts as no if the question has a no; otherwise it stops
+    /// the turn.
     Abandoned,
 }
 
 /// Passes answers to a turn and resumes it on `wire` after the last of their questions.
 ///
-/// The turn is resumed first, so that it has a reader when it continues. If one of several answers is
-/// refused, those before it count.
+/// The turn is resumed first, so that it has a reader when it continues. If one of several answers
+/// is refused, those before it count.
 pub(super) async fn answer_and_resume(
     app: &App,
     owner: &Owner,

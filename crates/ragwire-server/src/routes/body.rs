@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::refusal::Refusal;
 
-/// Longest total time for a body, as a multiple of the longest silence. It stops clients that send one
-/// byte now and then.
+/// Longest total time for a body, as a multiple of the longest silence. It stops clients that send
+/// one byte now and then.
 const SILENCES: u32 = 20;
-/// How long, and how much, the server still reads of a refused body. Closing a connection with unread
-/// bytes resets it, and the client would not see the refusal.
+/// How long, and how much, the server still reads of a refused body. Closing a connection with
+/// unread bytes resets it, and the client would not see the refusal.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
 
@@ -107,7 +107,8 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
         serde_json::from_slice(bytes)
     };
     read.map_err(|error| {
-        // serde_json reports a number in place of a string as a syntax error, although the JSON is valid.
+        // serde_json reports a number in place of a string as a syntax error, although the JSON is
+        // valid.
         if error.classify() == Category::Data || serde_json::from_slice::<Value>(bytes).is_ok() {
             Refusal::permanent(
                 StatusCode::UNPROCESSABLE_ENTITY,
@@ -124,8 +125,8 @@ pub(super) fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Re
     })
 }
 
-/// Requires a JSON type: a page of another origin can send `text/plain` without a preflight request, but
-/// not `application/json`.
+/// Requires a JSON type: a page of another origin can send `text/plain` without a preflight
+/// request, but not `application/json`.
 fn is_json(headers: &HeaderMap) -> bool {
     let essence = media_type(headers).unwrap_or_default();
     essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))

@@ -1,7 +1,7 @@
 //! Where a client resumes: `?from=N`, or `Last-Event-ID` as an `EventSource` sends it.
 //!
-//! A malformed value is refused: at any other index than the intended one, the client would miss a part
-//! of the answer or read it twice.
+//! A malformed value is refused: at any other index than the intended one, the client would miss a
+//! part of the answer or read it twice.
 
 use http::{HeaderMap, HeaderName, StatusCode};
 
@@ -11,8 +11,9 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Returns the index of the first frame to send; 0 if the request has neither value.
 ///
-/// `Last-Event-ID` is the last frame that the client read, so the next one is sent. It overrides `from`,
-/// because an `EventSource` reconnects with the same URL. If it is before `from`, one of them is wrong.
+/// `Last-Event-ID` is the last frame that the client read, so the next one is sent. It overrides
+/// `from`, because an `EventSource` reconnects with the same URL. If it is before `from`, one of
+/// them is wrong.
 pub(super) fn cursor(query: &[(String, String)], headers: &HeaderMap) -> Result<u64, Refusal> {
     let mut from = query.iter().filter(|(name, _)| name == "from");
     let mut last = headers.get_all(LAST_EVENT_ID).iter();

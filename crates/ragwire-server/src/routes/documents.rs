@@ -228,7 +228,8 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
     Refusal::new(status, failure)
 }
 
-/// Checks the declared type, which browsers and curl guess from the name. The content decides later.
+/// Checks the declared type, which browsers and curl guess from the name. The content decides
+/// later.
 fn is_document(media_type: Option<&str>) -> bool {
     matches!(
         media_type,
@@ -288,8 +289,8 @@ fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal
     clean_name(&query.or_else(header).unwrap_or_default())
 }
 
-/// Returns the last part of a path, because some clients send the whole path, without control characters,
-/// which could break a line of a log or a list.
+/// Returns the last part of a path, because some clients send the whole path, without control
+/// characters, which could break a line of a log or a list.
 fn clean_name(name: &str) -> Result<String, Refusal> {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|letter| !letter.is_control()).collect();

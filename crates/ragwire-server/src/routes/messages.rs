@@ -54,7 +54,7 @@ pub(super) enum ChatRole {
 #[schema(as = ChatMessage)]
 pub(super) struct Message {
     role: ChatRole,
-    /// A string or a list of parts. An assistant that only called tools may have none.
+    /// A string or a list of parts. It may be missing if an assistant only called tools.
     #[serde(default)]
     #[schema(schema_with = content)]
     content: Content,

@@ -7,20 +7,20 @@
 //! | `GET /v1/turns/{turn_id}/stream`, `POST …/stop` | `resume.rs`, with the index from `cursor.rs` |
 //! | `POST /v1/turns/{turn_id}/answer` | `answers.rs` |
 //! | `POST /api/query/stream` | `forge.rs` |
-//! | `POST /api/chat`, what it resumes and what stops it | `ai_sdk.rs` |
+//! | `POST /api/chat`, with the routes to resume and to stop | `ai_sdk.rs` |
 //! | `POST /ag-ui` | `ag_ui.rs` |
 //! | `POST /v1/chat/completions`, `/v1/models…` | `openai.rs` |
 //! | `/v1/sessions…`, `GET /v1/generation/status` | `session_chat.rs`, with `session.rs` |
 //! | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | `trustgraph.rs` |
-//! | `/eve/v1/…` | `eve.rs` |
+//! | `/eve/v1/…` | `eve/` |
 //! | `/v1/documents…` | `documents.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
 //! | `GET /healthz` | here |
 //!
-//! `request.rs` and `body.rs` read requests, `owner.rs` determines their owner, `start.rs` starts every
-//! turn, and `refusal.rs` holds all refusals. Routes whose clients send the whole conversation parse it
-//! with `messages.rs`.
+//! `request.rs` and `body.rs` read requests, `owner.rs` determines their owner, `start.rs` starts
+//! every turn, and `refusal.rs` holds all refusals. Routes whose clients send the whole
+//! conversation parse it with `messages.rs`.
 
 mod ag_ui;
 mod ai_sdk;
@@ -66,8 +66,8 @@ use crate::guard::{Guard, guard};
 use openapi::Document;
 use refusal::Refusal;
 
-/// Returns every route of the server. The attributes of its handler are also its entry in the OpenAPI
-/// document.
+/// Returns every route of the server. The attributes of its handler are also its entry in the
+/// OpenAPI document.
 fn table() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(chat::stream))
@@ -105,8 +105,8 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .merge(page::routes())
 }
 
-/// Returns all routes behind the guard. `address` is the address listened on, and `gateway` serves the
-/// WebSockets.
+/// Returns all routes behind the guard. `address` is the address listened on, and `gateway` serves
+/// the WebSockets.
 pub fn router(app: &Arc<App>, gateway: &Gateway, address: SocketAddr) -> Router {
     let guarding = Arc::new(Guard::new(&app.settings, address));
     let (routes, document) = table().split_for_parts();
@@ -139,7 +139,9 @@ struct Health {
     active_turns: usize,
 }
 
-/// Returns 200 while the server accepts questions and 503 while it shuts down. A full server is healthy.
+/// Returns 200 while the server accepts questions and 503 while it shuts down.
+///
+/// A full server is healthy.
 #[utoipa::path(
     get,
     path = "/healthz",

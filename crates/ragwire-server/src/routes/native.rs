@@ -1,7 +1,7 @@
 //! `POST /v1/turns`: a question on ragwire's own wires, negotiated by `Accept`.
 //!
-//! With `Prefer: respond-async` (RFC 7240) the response only says where the turn is read, because an
-//! `EventSource` cannot post.
+//! With `Prefer: respond-async` (RFC 7240) the response only says where the turn is read, because
+//! an `EventSource` cannot post.
 
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ pub(super) struct StartedTurn {
 
 /// Answers a question on the wire that `Accept` selects.
 ///
-/// With `Prefer: respond-async` the turn only starts, and the client reads it from `location` within
-/// `--disconnect-grace`. If that is 0, the preference is not applied.
+/// With `Prefer: respond-async` the turn only starts, and the client reads it from `location`
+/// within `--disconnect-grace`. If that is 0, the preference is not applied.
 #[utoipa::path(
     post,
     path = "/v1/turns",

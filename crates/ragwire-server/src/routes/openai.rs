@@ -1,8 +1,9 @@
-//! `/v1/chat/completions` and `/v1/models`: what the SDKs of OpenAI and the programs built on them call.
+//! `/v1/chat/completions` and `/v1/models`: what the SDKs of OpenAI and the programs built on them
+//! call.
 //!
-//! The key in `authorization` is ignored: the SDKs always send one. Every refusal of these routes has
-//! OpenAI's form. It has no member for a request id, so that goes into `x-request-id`, where the SDKs look
-//! for it.
+//! The key in `authorization` is ignored: the SDKs always send one. Every refusal of these routes
+//! has OpenAI's form. It has no member for a request id, so that goes into `x-request-id`, where
+//! the SDKs look for it.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,9 +1,9 @@
 //! `GET /openapi.json`: all routes, as OpenAPI 3.1.
 //!
-//! The document comes from `#[utoipa::path]` at each handler, through the same call that creates the
-//! route, so no route is missing. Routes are added with `routes!` in `mod.rs`; clippy rejects
-//! `OpenApiRouter::route`, which would bypass the document. Streams are described by an example that the
-//! wire itself encodes.
+//! The document comes from `#[utoipa::path]` at each handler, through the same call that creates
+//! the route, so no route is missing. Routes are added with `routes!` in `mod.rs`; clippy rejects
+//! `OpenApiRouter::route`, which would bypass the document. Streams are described by an example
+//! that the wire itself encodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

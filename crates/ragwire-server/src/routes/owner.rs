@@ -1,8 +1,9 @@
 //! The owner of a request, if a proxy in front of the server names one.
 //!
-//! The server has no login. With `--owner-header NAME` it trusts the header that a proxy sets: only the
-//! user named there can read, stop and answer the turns that they started. Without the flag all requests
-//! are anonymous, and anyone who knows the 128 random bits of a turn's id has access to the turn.
+//! The server has no login. With `--owner-header NAME` it trusts the header that a proxy sets: only
+//! the user named there can read, stop and answer the turns that they started. Without the flag all
+//! requests are anonymous, and anyone who knows the 128 random bits of a turn's id has access to
+//! the turn.
 
 use std::sync::Arc;
 
@@ -18,8 +19,9 @@ const MAX_BYTES: usize = 1024;
 
 /// The owner of a request; anonymous without `--owner-header`.
 ///
-/// As an argument of a handler it refuses a request with 401 if the header is missing, empty, not UTF-8,
-/// too long, or present twice: with a proxy that only adds its header, the client must not choose.
+/// As an argument of a handler it refuses a request with 401 if the header is missing, empty, not
+/// UTF-8, too long, or present twice: with a proxy that only adds its header, the client must not
+/// choose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner(String);
 

@@ -13,7 +13,8 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::app::App;
 
-/// Allows only files of this server and no embedding, so that markup in a document cannot do anything.
+/// Allows only files of this server and no embedding, so that markup in a document cannot do
+/// anything.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 

@@ -23,8 +23,8 @@ pub struct Refusal {
     pub failure: Failure,
     /// When a retry makes sense, if that is known.
     pub retry_after: Option<Duration>,
-    /// The id that the client can quote to the operator, who finds it in the log: the turn's, if there
-    /// was one.
+    /// The id that the client can quote to the operator, who finds it in the log: the turn's, if
+    /// there was one.
     pub request_id: TurnId,
 }
 
@@ -93,7 +93,7 @@ impl Refusal {
         self
     }
 
-    /// Creates the response for a protocol with an error body of its own: with the status and, in whole
+    /// Creates the response for a protocol with its own error body, with the status and, in whole
     /// seconds, `retry-after`.
     pub(super) fn respond_with(&self, body: Value) -> Response {
         let mut response = (self.status, Json(body)).into_response();

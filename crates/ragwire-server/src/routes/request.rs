@@ -19,7 +19,7 @@ const CONVERSATION_ENVELOPE_BYTES: usize = 1 << 20;
 /// One byte of text may be written as an escape of six bytes.
 const ESCAPE_BYTES: usize = 6;
 
-/// What a body contains, which limits its size.
+/// The content of a body, which determines its size limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyKind {
     /// One question.

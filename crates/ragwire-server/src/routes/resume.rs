@@ -1,7 +1,7 @@
 //! `/v1/turns/{turn_id}/stream` resumes a turn, `…/stop` stops it.
 //!
-//! A disconnect does not stop a turn. [`Reader`](super::start::Reader) defines what a turn does without
-//! a reader.
+//! A disconnect does not stop a turn. [`Reader`](super::start::Reader) defines what a turn does
+//! without a reader.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use crate::app::App;
 
 /// Resumes a turn from any frame, live until its end.
 ///
-/// Each reader may choose another wire, and a turn has any number of readers. 204 means that nothing is
-/// left to read; an `EventSource` stops reconnecting then.
+/// Each reader may choose another wire, and a turn has any number of readers. 204 means that
+/// nothing is left to read; an `EventSource` then stops reconnecting.
 #[utoipa::path(
     get,
     path = "/v1/turns/{turn_id}/stream",
@@ -83,7 +83,9 @@ pub(super) struct StopOutcome {
     pub(super) stopped: bool,
 }
 
-/// Stops a turn. Its readers get what was sent so far, then their wire's terminal of a stopped turn.
+/// Stops a turn.
+///
+/// Its readers get what was sent so far, then their wire's terminal of a stopped turn.
 #[utoipa::path(
     post,
     path = "/v1/turns/{turn_id}/stop",

@@ -1,9 +1,9 @@
 //! `/v1/sessions…`: the routes of the session chat, and `GET /v1/generation/status`.
 //!
-//! All routes share sessions: a session that another route started is known here too. Questions of one
-//! session are answered in the order of their arrival; sessions wait for each other only if the server
-//! is full. A waiting client sees its position live. The session at the end of a chat contains the
-//! answers that the question waited for.
+//! All routes share sessions: a session that another route started is known here too. Questions of
+//! one session are answered in the order of their arrival; sessions wait for each other only if the
+//! server is full. A waiting client sees its position live. The session at the end of a chat
+//! contains the answers that the question waited for.
 
 use std::sync::{Arc, OnceLock};
 
@@ -75,7 +75,8 @@ impl From<ModelSize> for Effort {
     }
 }
 
-/// The sessions with a running or a waiting question. Of several running ones, the oldest comes first.
+/// The sessions with a running or a waiting question. Of several running ones, the oldest comes
+/// first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = GenerationStatus)]
 pub(super) struct Status {

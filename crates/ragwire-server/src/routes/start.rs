@@ -36,31 +36,31 @@ pub(super) struct TurnRequest {
 
 /// The client of a turn, and what its disconnect means.
 ///
-/// Every streamed turn is recorded in the journal, so that its reader can reconnect, others can read
-/// it too, and it can be stopped and answered by its id. What happens to it without a reader depends on
-/// what the clients of the route do.
+/// Every streamed turn is recorded in the journal, so that its reader can reconnect, others can
+/// read it too, and it can be stopped and answered by its id. What happens to it without a reader
+/// depends on what the clients of the route do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
-    /// Gets the answer in one piece or never learns the turn's id. The turn is not recorded and ends
-    /// with its connection.
+    /// Gets the answer in one piece or never learns the turn's id. The turn is not recorded and
+    /// ends with its connection.
     Whole,
     /// Disconnects in order to stop, or cannot reconnect. The turn ends with its connection.
     Leaving,
     /// Can reconnect. The turn continues for `--disconnect-grace`.
     Returning,
-    /// Does not matter: the turn runs to its end.
+    /// Does not affect the turn, which runs to its end.
     Absent,
 }
 
 /// Where the earlier messages of a conversation come from, and whether this turn is added to it.
 #[derive(Debug)]
 pub(super) enum Conversation {
-    /// There are none.
+    /// The question does not belong to a conversation.
     None,
     /// The client sent them, oldest first, and stores them itself.
     Provided(Vec<Message>),
-    /// The session with this id, which is created if it does not exist. The turn waits for the other
-    /// turns of the session.
+    /// The session with this id, which is created if it does not exist. The turn waits for the
+    /// other turns of the session.
     Session(String),
     /// The same, for a session that must exist when the turn starts.
     ExistingSession(String),
@@ -123,7 +123,8 @@ impl TurnSession {
 
     /// Returns the earlier messages.
     async fn messages(&self) -> Result<Vec<Message>, SessionError> {
-        // Only `creates` may start a session: an expired one must not reappear with half of its messages.
+        // Only `creates` may start a session: an expired one must not reappear with half of its
+        // messages.
         let session = if self.creates {
             self.sessions.get_or_begin(&self.owner, &self.id).await?
         } else {
@@ -142,8 +143,8 @@ impl TurnSession {
         Ok(session)
     }
 
-    /// Stores the answer, unless the turn never left the waiting list or was stopped before its first
-    /// word.
+    /// Stores the answer, unless the turn never left the waiting list or was stopped before its
+    /// first word.
     async fn append_answer(&self, ending: Ending) {
         let answer = ending.answer();
         if !self.has_question.load(Ordering::Acquire) || answer.is_empty() {
@@ -174,8 +175,8 @@ pub(super) async fn start(
     start_in_session(app, owner, reader, request.into(), |_| ()).await
 }
 
-/// Does the same as [`start`], and passes the session to `on_question` once it contains the question
-/// and before the question is answered.
+/// Does the same as [`start`], and passes the session to `on_question` once it contains the
+/// question and before the question is answered.
 pub(super) async fn start_in_session<F>(
     app: &App,
     owner: &Owner,
@@ -251,8 +252,8 @@ fn check_prompt(app: &App, prompt: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Creates a builder with the owner, the journal and the time-outs. Without a lane the turn waits for
-/// no other turn of its owner: a user may ask in several sessions at a time.
+/// Creates a builder with the owner, the journal and the time-outs. Without a lane the turn waits
+/// for no other turn of its owner: a user may ask in several sessions at a time.
 fn builder(app: &App, owner: &Owner, reader: Reader) -> TurnBuilder {
     let mut builder = Turn::builder()
         .group(&app.turns)
@@ -292,8 +293,8 @@ fn session_error(error: SessionError) -> BoxError {
     }
 }
 
-/// Collects the whole turn for a response that does not stream. No byte has been sent yet, so a failure
-/// becomes an HTTP status, however late it happens.
+/// Collects the whole turn for a response that does not stream. No byte has been sent yet, so a
+/// failure becomes an HTTP status, however late it happens.
 pub(super) async fn collect(turn: Turn) -> Result<Collected, Refusal> {
     let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
     match collected.end.status {

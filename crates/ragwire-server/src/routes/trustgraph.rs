@@ -1,10 +1,11 @@
 //! TrustGraph's WebSocket, and its JSON route (see docs/protocols.md).
 //!
-//! Each service has its own pipeline. A request contains `query`, `streaming` and limits: `entity-limit`,
-//! `triple-limit`, `max-subgraph-size`, `max-path-length`, `edge-score-limit`, `edge-limit` and
-//! `max-reranker-input`, or `doc-limit` and `fetch-limit`. Other members that TrustGraph's clients send
-//! (`collection`, `user`, `workspace`) have no counterpart here and are ignored, like the name of the flow.
-//! Over HTTP the answer comes in one piece even with `streaming`, as in TrustGraph.
+//! Each service has its own pipeline. A request contains `query`, `streaming` and limits:
+//! `entity-limit`, `triple-limit`, `max-subgraph-size`, `max-path-length`, `edge-score-limit`,
+//! `edge-limit` and `max-reranker-input`, or `doc-limit` and `fetch-limit`. Other members that
+//! TrustGraph's clients send (`collection`, `user`, `workspace`) have no counterpart here and are
+//! ignored, like the name of the flow. Over HTTP the answer comes in one piece even with
+//! `streaming`, as in TrustGraph.
 
 use std::sync::Arc;
 
@@ -117,8 +118,8 @@ pub fn gateway(app: &Arc<App>) -> Gateway {
 
 async fn answer(app: &App, kind: ServiceKind, call: &Call) -> Result<Turn, Rejected> {
     let started = match service(kind, &call.request) {
-        // The envelope has no member for a turn's id, so the turn cannot be resumed; closing the socket
-        // cancels all its questions.
+        // The envelope has no member for a turn's id, so the turn cannot be resumed; closing the
+        // socket cancels all its questions.
         Ok(service) => {
             let question = Question {
                 service,
@@ -172,8 +173,8 @@ pub(super) async fn socket(
 
 /// Answers a TrustGraph question in one piece.
 ///
-/// A failed turn and a limit that is out of bounds are reported with status 200, because TrustGraph's
-/// clients read no other. Other refusals have their own status.
+/// A failed turn and a limit that is out of bounds are reported with status 200, because
+/// TrustGraph's clients read no other. Other refusals have their own status.
 #[utoipa::path(
     post,
     path = "/api/v1/flow/{flow}/service/{service}",

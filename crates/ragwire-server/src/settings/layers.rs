@@ -1,8 +1,8 @@
 //! Merges the sources of settings. A flag wins over the environment, the environment over the file,
 //! and the file over the default.
 //!
-//! The environment is parsed like flags: `RAGWIRE_MAX_TURNS=8` is `--max-turns=8`. So every flag has
-//! a variable, and a value means the same in both.
+//! The environment is parsed like flags: `RAGWIRE_MAX_TURNS=8` is `--max-turns=8`. So every flag
+//! has a variable, and a value means the same in both.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -111,8 +111,8 @@ pub fn from_file(path: &Path) -> Result<Options, SettingsError> {
     toml::from_str(&text).map_err(|error| failed(redacted(&error, &text)))
 }
 
-/// Returns the parser's message, which quotes the line, unless the line has a URL, which may contain
-/// a password, or an API key.
+/// Returns the parser's message, which quotes the line, unless the line has a URL, which may
+/// contain a password, or an API key.
 fn redacted(error: &toml::de::Error, text: &str) -> String {
     let shown = error.to_string();
     // The message for an unknown key lists all keys, including the secrets.
@@ -128,7 +128,8 @@ fn redacted(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// Parses the arguments `A` from the environment. Variables of the commands in `others` are ignored.
+/// Parses the arguments `A` from the environment. Variables of the commands in `others` are
+/// ignored.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! The settings of the server, in one table.
 //!
-//! Each row defines the flag, the environment variable, the key in the settings file, the default and
-//! the help text. `layers.rs` merges these sources, `values.rs` and `engines.rs` hold the value types.
+//! Each row defines the flag, the environment variable, the key in the settings file, the default
+//! and the help text. `layers.rs` merges these sources, `values.rs` and `engines.rs` hold the value
+//! types.
 
 pub mod engines;
 pub mod layers;
@@ -80,11 +81,13 @@ settings! {
         drain: Span = DRAIN;
         /// Maximum number of questions answered concurrently
         max_turns: Count = MAX_TURNS;
-        /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start at once
+        /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start
+        /// at once
         max_queued: CountOrZero = MAX_QUEUED;
         /// Maximum time a question stays on the waiting list
         queue_timeout: Span = Span(TurnGroup::QUEUE_TIMEOUT);
-        /// How long an answer continues without readers if its client can reconnect; 0 stops it at once
+        /// How long an answer continues without readers if its client can reconnect; 0 stops it at
+        /// once
         disconnect_grace: Grace = DISCONNECT_GRACE;
         /// How long a finished answer can be read again
         journal_keep: Span = Span(JournalLimits::KEEP);
@@ -92,9 +95,11 @@ settings! {
         journal_size: Size = Size(JournalLimits::MAX_BYTES);
         /// Maximum number of answers, running and finished, that can be read again
         journal_turns: Count = Count(JournalLimits::MAX_TURNS);
-        /// Maximum size of one answer that can be read again; the beginning of a longer one is dropped
+        /// Maximum size of one answer that can be read again; the beginning of a longer one is
+        /// dropped
         journal_turn_size: Size = Size(JournalLimits::MAX_TURN_BYTES);
-        /// Redis server for answers and sessions, shared by several servers; set it with a variable or in the file
+        /// Redis server for answers and sessions, shared by several servers; set it with a variable
+        /// or in the file
         redis: RedisUrl = RedisUrl::default();
         /// Prefix of all keys in Redis
         redis_prefix: Name = Name(RedisOptions::PREFIX.to_owned());
@@ -102,30 +107,37 @@ settings! {
         redis_lease: Span = Span(RedisOptions::LEASE);
         /// How long Redis may be unreachable before answers fail
         redis_retry: Span = Span(RedisOptions::RETRY);
-        /// Durability that Redis must provide: none, every-second or always; the server does not start with less
+        /// Durability that Redis must provide: none, every-second or always; the server does not
+        /// start with less
         redis_durability: RedisDurability = RedisDurability(Durability::None);
-        /// Language model that writes answers: a GGUF file, or hf:owner/repo/file on the Hugging Face hub
+        /// Language model that writes answers: a GGUF file, or hf:owner/repo/file on the Hugging
+        /// Face hub
         llm: Model = Model::default();
         /// Embedding model, named like --llm
         embedder: Model = Model::default();
         /// Reranker for search results, named like --llm
         reranker: Model = Model::default();
-        /// OpenAI-compatible server of a language model, as http://127.0.0.1:8000/v1; set its key as RAGWIRE_LLM_KEY
+        /// OpenAI-compatible server of a language model, as http://127.0.0.1:8000/v1; set its key
+        /// as RAGWIRE_LLM_KEY
         llm_url: Address = Address::default();
         /// Name of the model on the server of --llm-url
         llm_model: Label = Label::default();
         /// Key for the server of --llm-url
         #[arg(hide = true)]
         llm_key: Secret = Secret::default();
-        /// Request fields that the server of --llm-url understands: plain, openai, openai-reasoning, llama.cpp, vllm or vllm-guided
+        /// Request fields that the server of --llm-url understands: plain, openai,
+        /// openai-reasoning, llama.cpp, vllm or vllm-guided
         llm_dialect: LlmDialect = LlmDialect(Dialect::Plain);
-        /// Context size in tokens, prompt and answer together; 0 uses the size the model was trained on, at most 8,192
+        /// Context size in tokens, prompt and answer together; 0 uses the size the model was
+        /// trained on, at most 8,192
         llm_context: CountOrZero = LLM_CONTEXT;
         /// Answers that --llm writes concurrently
         llm_slots: Count = LLM_SLOTS;
-        /// Chat template for --llm instead of its own: a name that llama.cpp knows, such as chatml or llama3
+        /// Chat template for --llm instead of its own: a name that llama.cpp knows, such as chatml
+        /// or llama3
         llm_template: Label = Label::default();
-        /// Layers of each local model to offload to the GPU, if the build supports one: all, or a number
+        /// Layers of each local model to offload to the GPU, if the build supports one: all, or a
+        /// number
         llm_gpu_layers: Layers = LLM_GPU_LAYERS;
         /// Threads for each local model; 0 uses half of the cores, at most 16
         llm_threads: CountOrZero = LLM_THREADS;
@@ -138,7 +150,8 @@ settings! {
         /// Key for the server of --qdrant-url
         #[arg(hide = true)]
         qdrant_api_key: Secret = Secret::default();
-        /// Header in which a trusted proxy names the user; only that user can read, stop and answer their turns
+        /// Header in which a trusted proxy names the user; only that user can read, stop and answer
+        /// their turns
         owner_header: Header = Header(None);
         /// Maximum number of concurrent uploads
         max_uploads: Count = MAX_UPLOADS;
@@ -220,7 +233,8 @@ const DISCONNECT_GRACE: Grace = Grace(Duration::from_secs(30));
 const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 /// The model reports its context size, and caps it at what evidence for one answer needs.
 const LLM_CONTEXT: CountOrZero = CountOrZero(0);
-/// One GPU or CPU writes four answers nearly as fast as one; each further slot costs context memory.
+/// One GPU or CPU writes four answers nearly as fast as one; each further slot costs context
+/// memory.
 const LLM_SLOTS: Count = Count(4);
 /// A build with GPU support should use it. A build without one ignores this setting.
 const LLM_GPU_LAYERS: Layers = Layers(None);

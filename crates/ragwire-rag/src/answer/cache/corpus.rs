@@ -18,13 +18,14 @@ pub trait Corpus: Debug + Send + Sync + 'static {
     fn revision(&self) -> u64;
 
     /// The changes after a revision, oldest first, including those that no search sees yet. `None`
-    /// if they are not known any more.
+    /// if they are no longer known.
     fn changes_since(&self, revision: u64) -> Option<Vec<Change>>;
 
     /// Whether searching this one document for a question would find anything; `true` if that
     /// cannot be determined. `vector` is the question's vector, if there is an embedder.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future changes nothing.
     fn brings<'a>(
         &'a self,
@@ -133,7 +134,7 @@ impl Corpus for StoreCorpus {
     }
 
     /// Returns whether the store finds a word of the question in the document, or a chunk with a
-    /// cosine of at least 0.25: of vectors, some are always nearest.
+    /// cosine of at least 0.25: some vectors are always nearest, however different they are.
     fn brings<'a>(
         &'a self,
         document_id: &'a str,

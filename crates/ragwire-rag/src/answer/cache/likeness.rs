@@ -1,9 +1,9 @@
 //! Whether two questions mean the same, so that one answer fits both.
 //!
 //! A similarity score is not enough: questions about one subject are similar in every measure, and
-//! a wrong answer is worse than a second search. So questions that cannot have one answer are told
-//! apart by their words first: numbers, negations, opposites, names, question words, and the same
-//! words in another order.
+//! a wrong answer is worse than a second search. So questions that cannot have one answer are
+//! distinguished by their words first: numbers, negations, opposites, names, question words, and
+//! the same words in another order.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //! # use std::sync::Arc;
 //! # use ragwire::{Metadata, SendError, Sink, event::Source};
 //! # use ragwire_rag::{Generated, Library, answer::cache::{CacheLimits, LibraryCorpus, Lookup,
-//! SemanticCache}};
+//! # SemanticCache}};
 //! # fn cache(library: Arc<Library>) -> SemanticCache {
 //! let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
 //! let cache = SemanticCache::lexical(library, corpus, CacheLimits::default());
@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! The cache knows no pipeline and reads documents only through a [`Corpus`].
+//! The cache does not depend on a pipeline and reads documents only through a [`Corpus`].
 
 mod corpus;
 mod likeness;
@@ -144,7 +144,7 @@ impl StoredAnswer {
     }
 }
 
-/// A stored answer that fits a question.
+/// A stored answer that matches a question.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CachedAnswer {
@@ -193,9 +193,9 @@ impl CachedAnswer {
 /// The result of [`SemanticCache::lookup`].
 #[derive(Debug)]
 pub enum Lookup {
-    /// A stored answer fits.
+    /// A stored answer matches.
     Hit(CachedAnswer),
-    /// No stored answer fits. The new answer can be stored with the ticket.
+    /// No stored answer matches. The new answer can be stored with the ticket.
     Miss(Ticket),
 }
 
@@ -263,7 +263,7 @@ struct Candidate {
 /// use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, Lookup};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
-/// std::error::Error>> {
+/// # std::error::Error>> {
 /// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
 /// let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
 /// let cache = SemanticCache::lexical(library, corpus, CacheLimits::default());

@@ -1,4 +1,5 @@
-//! What is said again and what is not: questions, documents that come and go, scopes, bounds, clocks.
+//! Tests of what is repeated from the cache and what is not: questions, added and removed
+//! documents, scopes, limits, clocks.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -37,7 +38,7 @@ fn answer(text: &str, document_id: &str) -> (Generated, Vec<Source>) {
     (Generated::answered(vec![citation]).text(text), vec![source])
 }
 
-/// Asks, and stores this answer where there is none.
+/// Asks, and stores `text` if there is no stored answer.
 async fn ask(
     cache: &SemanticCache,
     scope: &str,
@@ -63,7 +64,7 @@ async fn found(cache: &SemanticCache, scope: &str, question: &str) -> Option<f64
 }
 
 #[tokio::test]
-async fn an_answer_is_said_again_with_its_sources() {
+async fn an_answer_is_repeated_with_its_sources() {
     let library = library();
     let document = library.list()[0].id.clone();
     let cache = Arc::new(lexical(&library, CacheLimits::default()));
@@ -105,7 +106,7 @@ async fn an_answer_is_said_again_with_its_sources() {
 }
 
 #[tokio::test]
-async fn questions_that_differ_in_what_matters_are_not_the_same() {
+async fn questions_with_different_meanings_do_not_match() {
     let library = library();
     let document = library.list()[0].id.clone();
     for (stored, asked, similarity) in [
@@ -151,7 +152,7 @@ async fn questions_that_differ_in_what_matters_are_not_the_same() {
 }
 
 #[tokio::test]
-async fn nobody_sees_the_answers_of_another_scope() {
+async fn answers_of_another_scope_are_not_found() {
     let library = library();
     let document = library.list()[0].id.clone();
     let cache = lexical(&library, CacheLimits::default());
@@ -174,7 +175,7 @@ async fn nobody_sees_the_answers_of_another_scope() {
 }
 
 #[tokio::test]
-async fn only_answers_that_were_given_to_the_end_are_stored() {
+async fn only_complete_answers_are_stored() {
     let library = library();
     let document = library.list()[0].id.clone();
     let cache = lexical(&library, CacheLimits::default());
@@ -212,13 +213,13 @@ async fn only_answers_that_were_given_to_the_end_are_stored() {
 }
 
 #[tokio::test]
-async fn a_document_that_goes_takes_its_answers_along() {
+async fn removing_a_document_evicts_its_answers() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let fish = add(&library, "fish.md", "# Sharks\n\nA shark swims.");
     let cache = lexical(&library, CacheLimits::default());
     let (robin, shark) = ("When does the robin sing?", "Where does the shark swim?");
-    // Given a document without citing it counts as well.
+    // A document in the context counts even if the answer does not cite it.
     let Lookup::Miss(ticket) = cache.lookup("s", robin).await else {
         panic!()
     };
@@ -229,7 +230,11 @@ async fn a_document_that_goes_takes_its_answers_along() {
     assert_eq!(cache.len(), 2);
     assert!(library.remove(&birds).unwrap());
     assert_eq!(found(&cache, "s", shark).await, Some(1.0));
-    assert_eq!(cache.len(), 1, "what was given the document is not kept");
+    assert_eq!(
+        cache.len(),
+        1,
+        "an answer whose context had the document is evicted"
+    );
     assert_eq!(found(&cache, "s", robin).await, None);
     // Replaced: another content under the same name.
     let newer = add(&library, "fish.md", "# Sharks\n\nA whale dives.");
@@ -238,7 +243,7 @@ async fn a_document_that_goes_takes_its_answers_along() {
 }
 
 #[tokio::test]
-async fn a_document_that_comes_takes_along_what_it_would_answer() {
+async fn adding_a_document_evicts_the_answers_that_it_affects() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let cache = lexical(&library, CacheLimits::default());
@@ -251,11 +256,11 @@ async fn a_document_that_comes_takes_along_what_it_would_answer() {
     add(&library, "songs.md", "# Songs\n\nThe robin was heard at noon.");
     assert_eq!((found(&cache, "s", robin).await, cache.len()), (None, 1));
     assert_eq!(found(&cache, "s", carp).await, Some(1.0));
-    // Gone again before anybody asked: it brings nothing.
+    // Removed before the next question: it has no effect.
     let eaters = add(&library, "eaters.md", "# Eaters\n\nThe carp eats worms.");
     assert!(library.remove(&eaters).unwrap());
     assert_eq!(found(&cache, "s", carp).await, Some(1.0));
-    // More than are looked into.
+    // More added documents than are checked.
     for n in 0..=MAX_ADDED_DOCUMENTS {
         add(
             &library,
@@ -267,20 +272,20 @@ async fn a_document_that_comes_takes_along_what_it_would_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_from_before_a_change_is_not_taken_for_one_from_after() {
+async fn a_change_during_an_answer_is_noticed() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let cache = lexical(&library, CacheLimits::default());
     let question = "When does the robin sing?";
     let (generated, sources) = answer("At dawn. [1]", &birds);
-    // The document comes while the answer is being given.
+    // The document is added while the answer is written.
     let Lookup::Miss(ticket) = cache.lookup("s", question).await else {
         panic!()
     };
     add(&library, "songs.md", "# Songs\n\nThe robin was heard at noon.");
     assert!(cache.store(ticket, &generated, sources.clone(), "lexical"));
     assert_eq!((found(&cache, "s", question).await, cache.len()), (None, 0));
-    // The document goes while the answer is being given.
+    // The document is removed while the answer is written.
     let Lookup::Miss(ticket) = cache.lookup("s", question).await else {
         panic!()
     };
@@ -290,7 +295,7 @@ async fn an_answer_from_before_a_change_is_not_taken_for_one_from_after() {
 }
 
 #[tokio::test]
-async fn entries_and_bytes_are_bounded_and_the_least_used_goes_first() {
+async fn entries_and_bytes_are_bounded_and_the_least_recently_used_is_evicted() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let three = CacheLimits {
@@ -309,7 +314,7 @@ async fn entries_and_bytes_are_bounded_and_the_least_used_goes_first() {
         held.push(found(&cache, "s", &question(name)).await.is_some());
     }
     assert_eq!((held, cache.len()), (vec![true, false, true, true], 3));
-    // Two that were looked for at once: the later answer stays, once.
+    // Two concurrent lookups: the later answer replaces the earlier one.
     let (Lookup::Miss(one), Lookup::Miss(two)) = (
         cache.lookup("s", "Who is eve?").await,
         cache.lookup("s", "Who is eve?").await,
@@ -351,7 +356,7 @@ async fn entries_and_bytes_are_bounded_and_the_least_used_goes_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_answers_are_forgotten() {
+async fn old_answers_expire() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let cache = lexical(&library, CacheLimits::default());
@@ -363,7 +368,7 @@ async fn old_answers_are_forgotten() {
     assert_eq!((found(&cache, "s", question).await, cache.len()), (None, 0));
 }
 
-/// Vectors by table: the angle of a question, in degrees.
+/// Vectors from a table: the angle of each question, in degrees.
 #[derive(Debug, Default)]
 struct Angles {
     degrees: HashMap<&'static str, f32>,
@@ -412,7 +417,7 @@ fn dense(library: &Arc<Library>, degrees: &[(&'static str, f32)]) -> SemanticCac
 }
 
 #[tokio::test]
-async fn vectors_find_paraphrases_and_what_matters_keeps_them_apart() {
+async fn vectors_find_paraphrases_but_not_different_questions() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let stored = "When does the robin sing in 2019?";
@@ -434,7 +439,7 @@ async fn vectors_find_paraphrases_and_what_matters_keeps_them_apart() {
         ask(&cache, "s", stored, "At dawn. [1]", &birds).await;
         assert_eq!(found(&cache, "s", question).await, similarity, "{question}");
     }
-    // The nearest of several.
+    // The most similar of several questions.
     let cache = dense(
         &library,
         &[(stored, 0.0), ("far 2019", 30.0), ("near 2019", 20.0)],
@@ -449,7 +454,7 @@ async fn vectors_find_paraphrases_and_what_matters_keeps_them_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_vector_only_the_very_words_count() {
+async fn without_a_vector_only_equal_words_match() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let cache = dense(&library, &[]);
@@ -465,7 +470,8 @@ async fn without_a_vector_only_the_very_words_count() {
     assert_eq!(found(&cache, "s", "fails on the robins").await, None);
 }
 
-/// A store of one document's passages: words by containment, vectors by their product.
+/// A store with the passages of one document: words match by containment, vectors by their dot
+/// product.
 #[derive(Debug)]
 struct OneDocument {
     document_id: String,
@@ -526,7 +532,7 @@ impl Store for OneDocument {
 }
 
 #[tokio::test]
-async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
+async fn a_store_decides_whether_an_added_document_matters() {
     let question = "robins";
     for (text, degrees, broken, holds) in [
         ("trains", 90.0, false, true),
@@ -539,7 +545,7 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
         let birds = library.list()[0].id.clone();
         let in_step = Arc::new(AtomicU64::new(library.revision()));
         let new = "# New\n\nSomething new.";
-        // Its id is known before it is there: it follows from name and content.
+        // The ID of the document is known in advance: it depends only on name and content.
         let document_id = add(
             &Library::in_memory(LibraryLimits::default()).unwrap(),
             "new.md",
@@ -563,7 +569,7 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
         let cache = SemanticCache::dense(embedder, corpus, CacheLimits::default());
         assert_eq!(ask(&cache, "s", question, "At dawn. [1]", &birds).await, None);
         assert_eq!(add(&library, "new.md", new), document_id);
-        // No search sees it yet.
+        // No search finds the document yet.
         assert_eq!(found(&cache, "s", question).await, Some(1.0));
         in_step.store(library.revision(), Ordering::SeqCst);
         assert_eq!(
@@ -575,7 +581,7 @@ async fn a_store_says_what_a_document_would_bring_once_it_is_in_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_ask_at_once() {
+async fn concurrent_lookups_work() {
     let library = library();
     let birds = library.list()[0].id.clone();
     let limits = CacheLimits {

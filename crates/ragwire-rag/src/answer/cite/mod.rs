@@ -1,7 +1,8 @@
 //! Citations in a streamed text: recognizing them, checking their sources, and renumbering them.
 //!
-//! A model is told to cite the k-th source as `[k]`. The n-th source that it cites becomes `[n]`,
-//! and a number without a source becomes `[?]`, so that no citation points nowhere. The rules:
+//! A model is instructed to cite the k-th source as `[k]`. The n-th source that it cites becomes
+//! `[n]`, and a number without a source becomes `[?]`, so that every number in the text has a
+//! source. The rules:
 //!
 //! 1. Numbers in brackets are a citation: `[3]`, several with commas or semicolons or as a range,
 //!    `[1, 2]`, `[2][4]`, `[1-3]`, `[1–3]`; also in the brackets that some models were trained on,
@@ -17,7 +18,7 @@
 //!    text as well. After any other word (`at dawn[1]`) they are a citation.
 //!
 //! Everything else passes unchanged, byte by byte, and the output does not depend on how the text
-//! was cut into pieces. At most 264 bytes are held back. This module knows neither models nor
+//! was cut into pieces. At most 264 bytes are held back. This module does not depend on models or
 //! sinks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What is a citation and what is not, cut anywhere.
+//! Tests of what is a citation and what is not, with the text cut at any position.
 
 use proptest::prelude::*;
 
@@ -78,7 +78,7 @@ fn a_number_without_a_source_is_marked_and_counted() {
 }
 
 #[test]
-fn what_is_no_citation_passes_unchanged() {
+fn text_that_is_not_a_citation_passes_unchanged() {
     let long = format!("[{}]", "1, ".repeat(30));
     for text in [
         "",
@@ -106,7 +106,7 @@ fn what_is_no_citation_passes_unchanged() {
 }
 
 #[test]
-fn a_backtick_that_does_not_close_is_none() {
+fn a_backtick_that_does_not_close_is_text() {
     let far = format!("the ` key {} [2] {} `", "x".repeat(300), "y".repeat(300));
     for (text, wanted) in [
         ("the ` key [2].\nMore ` [1]", "the ` key [1].\nMore ` [2]"),
@@ -147,7 +147,7 @@ fn hostile_texts_are_passed_in_linear_time() {
 }
 
 #[test]
-fn the_numbers_of_a_source_and_of_an_answer_are_told_apart() {
+fn numbers_of_a_source_and_of_an_answer_are_distinguished() {
     assert_eq!(
         in_parentheses("As in [12] and [3, 4], a[0]."),
         "As in (12) and (3, 4), a[0]."
@@ -161,7 +161,7 @@ fn the_numbers_of_a_source_and_of_an_answer_are_told_apart() {
 }
 
 #[test]
-fn a_quote_is_the_sentence_of_the_source_that_says_it() {
+fn a_quote_is_the_supporting_sentence_of_the_source() {
     let analyzer = Analyzer::default();
     let source = "Birds are many. A robin sings at dawn. An owl hunts at night. A robin eats worms.";
     let mut filter = CitationFilter::new(2);
@@ -204,7 +204,7 @@ fn words() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn however_it_is_cut_the_output_is_the_same(text in words(), cuts in prop::collection::vec(0usize..200, 0..12)) {
+    fn the_output_does_not_depend_on_the_pieces(text in words(), cuts in prop::collection::vec(0usize..200, 0..12)) {
         let whole = passed(3, &[&text]);
         let mut cuts: Vec<usize> = cuts.into_iter().filter(|at| text.is_char_boundary(*at)).collect();
         cuts.extend([0, text.len()]);
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_in_the_output_count_up_and_have_their_sources(
+    fn numbers_in_the_output_ascend_and_have_sources(
         marks in prop::collection::vec(prop::collection::vec(0u32..6, 1..4), 0..12),
     ) {
         let text: String = marks.iter().map(|mark| format!("So {mark:?}. ")).collect();

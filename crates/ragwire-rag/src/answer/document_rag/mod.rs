@@ -1,8 +1,8 @@
 //! DocumentRAG, after TrustGraph's `document-rag`: answers from as many chunks as the question
 //! allows.
 //!
-//! One round of searches within the request's limits; nothing is judged. This module does not know
-//! TrustGraph's messages.
+//! It runs one round of searches within the request's limits and judges nothing. This module does
+//! not depend on TrustGraph's messages.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -53,7 +53,7 @@ impl DocumentQuestion {
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
-/// std::error::Error>> {
+/// # std::error::Error>> {
 /// use std::sync::Arc;
 /// use ragwire::Turn;
 /// use ragwire_rag::{DocumentQuestion, DocumentRag, Library, LibraryLimits, parse};

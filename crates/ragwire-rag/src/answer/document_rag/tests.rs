@@ -1,4 +1,4 @@
-//! Whole turns of DocumentRAG, and its limits.
+//! Tests of whole turns of DocumentRAG, and of its limits.
 
 use super::*;
 use crate::models::scripted::{Reply, Scripted};
@@ -50,7 +50,7 @@ fn limits(doc: usize, fetch: usize) -> DocumentLimits {
 }
 
 #[tokio::test]
-async fn an_answer_is_written_from_as_many_chunks_as_are_asked_for() {
+async fn the_limits_determine_the_number_of_chunks() {
     let rag = DocumentRag::lexical(library(60));
     let question = |limits| DocumentQuestion::new("When does bird number7 sing?").limits(limits);
     for (doc, fetch, wanted) in [(1, 0, 1), (3, 50, 3), (20, 0, 20), (200, 0, 60)] {
@@ -77,7 +77,7 @@ async fn an_answer_is_written_from_as_many_chunks_as_are_asked_for() {
     );
 }
 
-/// The longest passage first, or nothing but an error.
+/// Ranks the longest passage first, or always fails.
 #[derive(Debug)]
 struct Longest(bool);
 
@@ -97,7 +97,7 @@ impl Rank for Longest {
 }
 
 #[tokio::test]
-async fn a_ranker_chooses_among_what_was_fetched_and_may_fail() {
+async fn a_ranker_orders_the_fetched_chunks_and_may_fail() {
     let library = library(20);
     let parsed = parse(
         "long.md",
@@ -132,7 +132,7 @@ async fn a_ranker_chooses_among_what_was_fetched_and_may_fail() {
     assert_eq!((first(&failed), failed.text), (first(&plain), plain.text));
 }
 
-/// All tools over a store of vectors.
+/// Returns all tools over a store of vectors.
 async fn tools(library: &Arc<Library>) -> SearchTools {
     let embedder = Arc::new(Words::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Vectors::dense(DIMENSIONS)));
@@ -142,7 +142,7 @@ async fn tools(library: &Arc<Library>) -> SearchTools {
     SearchTools::new(Arc::clone(library), store, Some(embedder)).unwrap()
 }
 
-/// Chunks, tokens and the model of the one `generation_start`.
+/// Returns the chunks, the tokens and the model of the only `generation_start`.
 fn generation(collected: &Collected) -> (u32, u32, String) {
     let of = |(event, _): &(Event, _)| match event {
         Event::GenerationStart(start) => Some((
@@ -202,7 +202,7 @@ async fn models_search_rank_and_write() {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_a_model_is_no_source() {
+async fn chunks_that_do_not_fit_the_model_are_not_sources() {
     let library = library(60);
     let model = Arc::new(Scripted::with_context(1200, [Reply::says("At dawn [1].")]));
     let rag = DocumentRag::new(
@@ -216,7 +216,7 @@ async fn what_does_not_fit_a_model_is_no_source() {
     assert_eq!(sources(&collected), seen);
     assert_eq!(generation(&collected).0 as usize, seen);
     assert_eq!(collected.end.metadata.extra["trimmed_chunks"], 50 - seen);
-    // Nor is anything where not even the question fits.
+    // There is no source at all if not even the question fits.
     let tiny = Writer::new(Arc::new(Scripted::with_context(20, [])));
     let rag = DocumentRag {
         generator: Arc::new(tiny),
@@ -228,7 +228,7 @@ async fn what_does_not_fit_a_model_is_no_source() {
 }
 
 #[tokio::test]
-async fn readers_are_told_of_each_failure_by_a_code_of_the_seed() {
+async fn readers_get_a_documented_code_for_each_failure() {
     #[derive(Debug)]
     struct NoSearch;
     impl Retrieve for NoSearch {

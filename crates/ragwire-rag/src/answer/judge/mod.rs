@@ -219,8 +219,8 @@ pub struct Gate {
     pub ambiguous: u32,
     /// Chunks that do not answer.
     pub incorrect: u32,
-    /// What to do next. One chunk that answers is enough to proceed; if some chunks may answer,
-    /// their sections are read; if none may, or there are none, another search follows.
+    /// What to do next. One chunk that answers is enough to proceed. If some chunks may answer,
+    /// their sections are read. If no chunk may, or the list is empty, another search follows.
     pub action: CragAction,
 }
 
@@ -310,8 +310,8 @@ impl ClaimChecks {
         )
     }
 
-    /// The share of claims that are supported; partly supported ones count half. `None` if there
-    /// are no claims.
+    /// The share of claims that are supported; partly supported ones count half. `None` without
+    /// claims.
     pub fn confidence(&self) -> Option<f64> {
         let supported = f64::from(self.of(ClaimVerdict::Supported));
         let half = f64::from(self.of(ClaimVerdict::PartiallySupported)) / 2.0;
@@ -460,7 +460,7 @@ pub enum NextStep {
 /// use ragwire_rag::{Library, LibraryLimits};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
-/// std::error::Error>> {
+/// # std::error::Error>> {
 /// let library = Arc::new(Library::in_memory(LibraryLimits::default())?);
 /// let judge = LexicalJudge::new(library);
 /// let analysis = judge.analyse("Compare robins and wrens.", &[]).await?;

@@ -1,5 +1,5 @@
-//! The instructions for a judging model, and how the material is presented to it. Short: the model
-//! reads them again with every judgement.
+//! The instructions for a judging model, and how the material is presented to it. They are short,
+//! because the model reads them again with every judgement.
 
 use super::{SearchRecord, ToolSpec};
 use crate::Hit;
@@ -95,7 +95,7 @@ pub(super) fn found(hits: &[Hit]) -> Vec<String> {
     passages(&hits[..hits.len().min(MAX_FOUND)], BYTES_FOUND)
 }
 
-/// The conversation, one line per message; empty if there is none.
+/// The conversation, one line per message; empty without messages.
 pub(super) fn conversation(earlier: &[ChatMessage]) -> String {
     let messages = earlier.iter().filter(|message| message.role != Role::System);
     let lines: Vec<String> = messages

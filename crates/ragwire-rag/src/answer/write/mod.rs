@@ -2,8 +2,8 @@
 //! answer streams.
 //!
 //! What does not fit the model is left out in whole units: first the oldest messages of the
-//! conversation, then the last passages of the evidence, never the question. This module knows
-//! neither search nor judges.
+//! conversation, then the last passages of the evidence, never the question. This module depends
+//! on neither search nor judges.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ impl Default for WriterOptions {
 /// # use std::sync::Arc;
 /// # use ragwire_rag::{Hit, Generate, GenerateRequest, Writer, models::LanguageModel};
 /// # async fn answer(model: Arc<dyn LanguageModel>, hits: &[Hit], sink: &ragwire::Sink) ->
-/// Result<(), Box<dyn std::error::Error>> {
+/// # Result<(), Box<dyn std::error::Error>> {
 /// let writer = Writer::new(model);
 /// let request = GenerateRequest::new("When do robins sing?", hits, "hybrid_search");
 /// let fit = writer.fit(request).await?;
@@ -272,8 +272,8 @@ async fn refuse(sink: &Sink, text: &str) -> Result<Generated, GenerateError> {
     Ok(Generated::not_answered().text(text))
 }
 
-/// Returns `true` if the answer begins with the sentence that the model is told to refuse with,
-/// whatever its case and punctuation.
+/// Returns `true` if the answer begins with the sentence that the instructions prescribe for a
+/// refusal, whatever its case and punctuation.
 fn is_refusal(answer: &str) -> bool {
     let letters = |text: &str| -> String {
         let significant = text.chars().filter(|c| c.is_alphanumeric());

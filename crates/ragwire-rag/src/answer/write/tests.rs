@@ -1,4 +1,4 @@
-//! Answers of a scripted model: what it is told, what is sent, what stands beside it.
+//! Tests of the answers of a scripted model: its prompts, the text that is sent, and the metadata.
 
 use std::convert::Infallible;
 
@@ -29,7 +29,7 @@ const BIRDS: [&str; 3] = [
     "A wren sings at noon.",
 ];
 
-/// The text that was sent, and what was written beside it.
+/// Returns the text that was sent, and the outcome of the generation.
 async fn write(model: Arc<Scripted>, context: Vec<Hit>, earlier: Vec<ChatMessage>) -> (String, Outcome) {
     let (sender, receiver) = oneshot::channel();
     let orchestrator = async move |sink: Sink| {
@@ -90,7 +90,7 @@ async fn an_answer_streams_with_checked_citations() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_numbered_sources_and_the_conversation() {
+async fn the_prompt_has_numbered_sources_and_the_conversation() {
     let model = Arc::new(Scripted::new([Reply::says("At dawn [1].")]));
     let earlier = vec![
         ChatMessage::new(Role::Assistant, "Hello."),
@@ -118,7 +118,7 @@ async fn the_model_is_told_numbered_sources_and_the_conversation() {
     assert_eq!(model.prompts(), [prompt]);
     assert!(
         ANSWER_RULES.ends_with(NO_ANSWER),
-        "a refusal is known by this sentence"
+        "a refusal is recognized by this sentence"
     );
 }
 
@@ -181,7 +181,7 @@ async fn a_refusal_has_no_citations() {
             "{written:?}"
         );
     }
-    // Without evidence nobody is asked.
+    // Without evidence the model is not called.
     let model = Arc::new(Scripted::new([]));
     let (sent, outcome) = write(Arc::clone(&model), Vec::new(), Vec::new()).await;
     assert_eq!(
@@ -191,7 +191,7 @@ async fn a_refusal_has_no_citations() {
     assert!(model.prompts().is_empty());
 }
 
-/// Tokens of the prompt with so many messages and chunks.
+/// Returns the number of tokens of the prompt with these messages and chunks.
 async fn prompt_tokens(earlier: &[ChatMessage], context: &[Hit]) -> u32 {
     let model = Arc::new(Scripted::new([Reply::says("x [1]")]));
     write(Arc::clone(&model), context.to_vec(), earlier.to_vec())
@@ -202,7 +202,7 @@ async fn prompt_tokens(earlier: &[ChatMessage], context: &[Hit]) -> u32 {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_left_out_whole() {
+async fn units_that_do_not_fit_are_left_out_whole() {
     let long = "Robins sing at dawn, all of them. ".repeat(20);
     let context = hits(&[long.as_str(); 5]);
     let earlier: Vec<ChatMessage> = (0..4)
@@ -211,7 +211,7 @@ async fn what_does_not_fit_is_left_out_whole() {
             ChatMessage::new(role, long.clone())
         })
         .collect();
-    // Messages and chunks that are kept, and what is told of the others.
+    // The messages and chunks that are kept, and the reported numbers of the omitted ones.
     for (messages, chunks, trimmed_messages, trimmed_chunks) in [
         (4, 5, 0, 0),
         (2, 5, 2, 0),
@@ -220,7 +220,8 @@ async fn what_does_not_fit_is_left_out_whole() {
         (0, 1, 4, 4),
     ] {
         let kept = prompt_tokens(&earlier[4 - messages..], &context[..chunks]).await;
-        // As much again for the answer, and no token more.
+        // The context has room for the prompt and for an answer of the same size, and for no
+        // further token.
         let model = Arc::new(Scripted::with_context(kept * 2, [Reply::says("At dawn [5].")]));
         let writer = Writer::new(Arc::clone(&model) as Arc<dyn LanguageModel>).options(WriterOptions {
             max_tokens: u32::MAX,
@@ -250,7 +251,7 @@ async fn what_does_not_fit_is_left_out_whole() {
 }
 
 #[tokio::test]
-async fn a_passage_that_never_fits_is_told_and_a_question_that_does_not_is_an_error() {
+async fn a_passage_that_never_fits_is_reported_and_such_a_question_is_an_error() {
     let huge = "x".repeat(10_000);
     let model = Arc::new(Scripted::with_context(2_000, []));
     let (text, outcome) = write(Arc::clone(&model), hits(&[&huge, "short"]), Vec::new()).await;
@@ -270,7 +271,7 @@ async fn a_passage_that_never_fits_is_told_and_a_question_that_does_not_is_an_er
 }
 
 #[tokio::test]
-async fn a_count_that_was_too_low_costs_a_chunk() {
+async fn an_undercounted_prompt_drops_a_chunk() {
     let overflow = || Reply::error(ModelError::Overflow { prompt: 9, limit: 8 });
     let model = Arc::new(Scripted::new([
         overflow(),
@@ -300,7 +301,7 @@ async fn a_count_that_was_too_low_costs_a_chunk() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_or_runs_on_ends_the_answer() {
+async fn a_model_that_fails_or_never_stops_ends_the_answer() {
     for (reply, text, code) in [
         (Reply::error(ModelError::Busy), "", "model_busy"),
         (

@@ -1,4 +1,5 @@
-//! A model for chat as an embedder: only where somebody says how, and then like any other.
+//! Tests of a chat model as an embedder: it is accepted only if the options set the pooling, and
+//! then behaves like any other.
 
 use ragwire_rag::models::llama::{
     Batching, EmbedderOptions, LlamaEmbedder, LlamaFile, LlamaRanker, Pooling, RankerOptions,
@@ -12,10 +13,11 @@ use crate::embed::cosine::{assert_like, mean, soon, texts, wide};
 
 const DIMENSIONS: usize = 32;
 const CONTEXT: u32 = 128;
-/// How it is pooled does not change what is pooled, but keys and values have 16 bits.
+/// The pooling does not change the states that are pooled, but keys and values have 16 bits.
 const ALIKE: f64 = 0.9999;
 
-/// A tiny Llama of random weights. It puts nothing around a text, so an empty text is no token at all.
+/// Writes a tiny Llama of random weights. Its tokenizer adds no tokens around a text, so an empty
+/// text has no tokens.
 fn tiny_llama(folder: &TempDir) -> LlamaFile {
     let mut tokens = ["<unk>", "<s>", "</s>"].map(str::to_owned).to_vec();
     tokens.extend((0..=255).map(|byte: u8| format!("<0x{byte:02X}>")));
@@ -89,7 +91,7 @@ fn tiny_llama(folder: &TempDir) -> LlamaFile {
 }
 
 #[tokio::test]
-async fn nobody_says_how_it_pools() {
+async fn a_model_without_pooling_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let error = LlamaEmbedder::load(tiny_llama(&folder), EmbedderOptions::default())
         .await
@@ -98,10 +100,10 @@ async fn nobody_says_how_it_pools() {
 }
 
 #[tokio::test]
-async fn it_embeds_where_the_options_say_how() {
+async fn it_embeds_if_the_options_set_the_pooling() {
     let folder = tempfile::tempdir().unwrap();
     let file = tiny_llama(&folder);
-    // A word of a length that no other has, so that their letters differ.
+    // A word whose length is unique, so that the letters of the texts differ.
     let texts = texts(30)
         .into_iter()
         .chain([String::new(), "\0".to_owned(), "z".repeat(1_000)])
@@ -130,13 +132,13 @@ async fn it_embeds_where_the_options_say_how() {
                 .unwrap();
             assert_like(vector, &wide(&one[0]), ALIKE, &format!("{text:?} by {pooling:?}"));
             let Some((first, last)) = tokens.first().zip(tokens.last()) else {
-                assert_eq!(text, "", "only nothing has no token");
+                assert_eq!(text, "", "only an empty text has no token");
                 continue;
             };
             match pooling {
                 Pooling::Cls => assert_like(vector, &wide(first), ALIKE, "the first"),
                 Pooling::Last => assert_like(vector, &wide(last), ALIKE, "the last"),
-                // Vectors of tokens have length 1 each, so their mean is only near.
+                // Vectors of tokens have length 1 each, so their mean is only close.
                 Pooling::Mean => {
                     let wide = tokens.iter().map(|token| wide(token)).collect::<Vec<_>>();
                     assert_like(vector, &mean(&wide), 0.9, "the mean");
@@ -149,7 +151,7 @@ async fn it_embeds_where_the_options_say_how() {
 }
 
 #[tokio::test]
-async fn it_is_no_ranker() {
+async fn it_is_not_a_ranker() {
     let folder = tempfile::tempdir().unwrap();
     let error = LlamaRanker::load(tiny_llama(&folder), RankerOptions::default())
         .await

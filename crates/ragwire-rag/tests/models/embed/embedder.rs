@@ -1,16 +1,16 @@
-//! What vectors are: those of the model, whatever they shared a batch with.
+//! Tests of vectors: they are those of the model, whatever texts shared a batch.
 
 use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, Pooling};
 use ragwire_rag::models::{Embed, Side};
-use ragwire_test_support::tiny_bert::{CONTEXT, DIMENSIONS, Pooling as Said, TinyBert};
+use ragwire_test_support::tiny_bert::{CONTEXT, DIMENSIONS, Pooling as FilePooling, TinyBert};
 
-use crate::embed::cosine::{Made, assert_like, mean, soon, texts, tiny, wide};
+use crate::embed::cosine::{TempModel, assert_like, mean, soon, texts, tiny, wide};
 
 /// llama.cpp computes attention over keys and values of 16 bits.
 const ALIKE: f64 = 0.9999;
 
 #[tokio::test]
-async fn vectors_are_those_of_a_plain_computation() {
+async fn vectors_equal_those_of_a_plain_computation() {
     let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let texts = texts(40);
     let vectors = soon(embedder.embed(Side::Passage, texts.clone())).await.unwrap();
@@ -25,7 +25,7 @@ async fn vectors_are_those_of_a_plain_computation() {
 }
 
 #[tokio::test]
-async fn batches_of_any_shape_give_the_vectors_of_one_by_one() {
+async fn batches_of_any_shape_give_the_vectors_of_single_texts() {
     let (one_by_one, _, made) =
         tiny(EmbedderOptions::default().batching(Batching::default().max_texts(1))).await;
     let texts = texts(60);
@@ -68,7 +68,7 @@ async fn many_texts_share_a_batch() {
         .await
         .unwrap();
     assert_eq!(vectors.len(), 100);
-    // Three tokens each: 64 texts are the most of a batch before 512 tokens are.
+    // Three tokens each: a batch reaches its limit of 64 texts before its limit of 512 tokens.
     let stats = embedder.stats();
     assert_eq!(
         (stats.texts, stats.tokens, stats.batches, stats.cut),
@@ -77,7 +77,7 @@ async fn many_texts_share_a_batch() {
 }
 
 #[tokio::test]
-async fn a_long_text_loses_its_end_and_is_counted() {
+async fn a_long_text_is_cut_at_its_end_and_counted() {
     let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let long = "how the water pump works ".repeat(40);
     let fits = vec!["how"; CONTEXT - 2].join(" ");
@@ -95,13 +95,13 @@ async fn a_long_text_loses_its_end_and_is_counted() {
         &vectors[1],
         &mean(&bert.states(&bert.text(&fits))),
         ALIKE,
-        "the one that just fits",
+        "the text that just fits",
     );
     assert_eq!(embedder.stats().cut, 1);
 }
 
 #[tokio::test]
-async fn texts_may_be_cut_earlier() {
+async fn the_options_may_cut_texts_earlier() {
     let options = EmbedderOptions::default().batching(Batching::default().max_text_tokens(6));
     let (embedder, bert, _made) = tiny(options).await;
     let vectors = soon(embedder.embed(Side::Passage, vec!["how the water pump works".to_owned()]))
@@ -117,7 +117,7 @@ async fn texts_may_be_cut_earlier() {
 }
 
 #[tokio::test]
-async fn prefixes_stand_before_the_text_of_their_side() {
+async fn prefixes_precede_the_text_of_their_side() {
     let options = EmbedderOptions::default()
         .query_prefix("query: ")
         .passage_prefix("the ");
@@ -140,9 +140,9 @@ async fn prefixes_stand_before_the_text_of_their_side() {
 }
 
 #[tokio::test]
-async fn the_options_overrule_the_pooling_of_the_file() {
-    let bert = TinyBert::new(Said::Mean);
-    let made = Made::new(&bert);
+async fn the_options_override_the_pooling_of_the_file() {
+    let bert = TinyBert::new(FilePooling::Mean);
+    let made = TempModel::new(&bert);
     let states = bert.states(&bert.text("how the pump works"));
     for (pooling, expected) in [
         (None, mean(&states)),
@@ -160,14 +160,14 @@ async fn the_options_overrule_the_pooling_of_the_file() {
             .unwrap();
         assert_like(&vectors[0], &expected, ALIKE, &format!("{pooling:?}"));
     }
-    let said = Made::new(&TinyBert::new(Said::Cls));
-    let embedder = LlamaEmbedder::load(said.file(), EmbedderOptions::default())
+    let with_cls = TempModel::new(&TinyBert::new(FilePooling::Cls));
+    let embedder = LlamaEmbedder::load(with_cls.file(), EmbedderOptions::default())
         .await
         .unwrap();
     let vectors = soon(embedder.embed(Side::Query, vec!["how the pump works".to_owned()]))
         .await
         .unwrap();
-    assert_like(&vectors[0], &states[0], ALIKE, "what the file says");
+    assert_like(&vectors[0], &states[0], ALIKE, "the pooling of the file");
 }
 
 #[tokio::test]
@@ -191,10 +191,15 @@ async fn any_text_has_a_vector() {
     }
     let state = |text: &str| mean(&bert.states(&bert.text(text)));
     assert_like(&vectors[0], &state(""), ALIKE, "nothing");
-    assert_like(&vectors[1], &state(""), ALIKE, "nothing but space");
-    assert_like(&vectors[2], &state(""), ALIKE, "a byte that is no letter");
-    assert_like(&vectors[3], &state("pumpworks"), ALIKE, "words around such bytes");
-    // Letters and brackets, not the model's own tokens.
+    assert_like(&vectors[1], &state(""), ALIKE, "white space");
+    assert_like(&vectors[2], &state(""), ALIKE, "a byte that is not a letter");
+    assert_like(
+        &vectors[3],
+        &state("pumpworks"),
+        ALIKE,
+        "words around control bytes",
+    );
+    // Special tokens in a text are read as letters and brackets.
     assert_like(
         &vectors[6],
         &state("[CLS] [SEP] [SEP] [PAD]"),
@@ -204,7 +209,7 @@ async fn any_text_has_a_vector() {
 }
 
 #[tokio::test]
-async fn a_huge_text_is_cut_before_it_costs_anything() {
+async fn a_huge_text_is_cut_before_it_is_tokenized() {
     let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let words = "water ".repeat(8 << 20);
     let one_word = "a".repeat(16 << 20);

@@ -1,4 +1,4 @@
-//! What cannot be loaded, and why.
+//! Tests of models that cannot be loaded: each error has a code and a message.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use ragwire_rag::models::llama::{
 use ragwire_test_support::gguf::{Gguf, Value};
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 
-use crate::embed::cosine::Made;
+use crate::embed::cosine::TempModel;
 
-async fn refused(made: &Made, options: EmbedderOptions) -> LoadError {
+async fn refused(made: &TempModel, options: EmbedderOptions) -> LoadError {
     LlamaEmbedder::load(made.file(), options).await.unwrap_err()
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there() {
+async fn a_missing_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = || LlamaFile::new(folder.path().join("none.gguf"));
     assert_eq!(
@@ -35,8 +35,8 @@ async fn a_file_that_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_something_else_or_breaks_off() {
-    let made = Made::new(&TinyBert::new(Pooling::Mean));
+async fn a_file_of_another_format_or_a_truncated_one_is_rejected() {
+    let made = TempModel::new(&TinyBert::new(Pooling::Mean));
     let whole = fs::read(made.path()).unwrap();
     fs::write(made.path(), b"once upon a time").unwrap();
     assert_eq!(
@@ -56,8 +56,8 @@ async fn a_file_that_is_something_else_or_breaks_off() {
 }
 
 #[tokio::test]
-async fn a_model_that_does_not_say_how_it_pools() {
-    let made = Made::new(&TinyBert::new(Pooling::Unsaid));
+async fn a_model_without_pooling_is_rejected() {
+    let made = TempModel::new(&TinyBert::new(Pooling::Unsaid));
     let error = refused(&made, EmbedderOptions::default()).await;
     assert_eq!(
         (error.code(), error.to_string().as_str()),
@@ -68,8 +68,8 @@ async fn a_model_that_does_not_say_how_it_pools() {
 }
 
 #[tokio::test]
-async fn a_reranker_is_no_embedder() {
-    let made = Made::new(&TinyBert::ranker());
+async fn a_reranker_is_not_an_embedder() {
+    let made = TempModel::new(&TinyBert::ranker());
     assert_eq!(
         refused(&made, EmbedderOptions::default()).await.code(),
         "model_wrong_kind"
@@ -77,7 +77,7 @@ async fn a_reranker_is_no_embedder() {
 }
 
 #[tokio::test]
-async fn a_model_that_reads_only_beside_a_writer() {
+async fn an_encoder_decoder_model_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t5.gguf");
     let mut gguf = Gguf::default();
@@ -94,8 +94,8 @@ async fn a_model_that_reads_only_beside_a_writer() {
 }
 
 #[tokio::test]
-async fn limits_that_make_no_sense() {
-    let made = Made::new(&TinyBert::new(Pooling::Mean));
+async fn impossible_limits_are_rejected() {
+    let made = TempModel::new(&TinyBert::new(Pooling::Mean));
     for (batching, words) in [
         (Batching::default().max_texts(0), "a batch has 1 to 256 texts"),
         (Batching::default().max_texts(257), "a batch has 1 to 256 texts"),

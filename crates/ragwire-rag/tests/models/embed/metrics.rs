@@ -1,4 +1,4 @@
-//! What whoever records metrics sees.
+//! Tests of the metrics that a recorder receives.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,33 +9,34 @@ use ragwire_rag::models::llama::{EmbedderOptions, LlamaRanker, RankerOptions};
 use ragwire_rag::models::{Embed, Rank, Side};
 use ragwire_test_support::tiny_bert::TinyBert;
 
-use crate::embed::cosine::{Made, soon, tiny};
+use crate::embed::cosine::{TempModel, soon, tiny};
 
-/// Keeps counters, and how often a histogram was told something. The tests beside this one count into it too, under other names.
+/// Stores counters, and how often each histogram recorded a value. Other tests of this binary use
+/// the same recorder, with other model names.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
+struct Counters(Arc<Mutex<BTreeMap<String, Arc<AtomicU64>>>>);
 
-struct Times(Arc<AtomicU64>);
+struct Recordings(Arc<AtomicU64>);
 
-impl HistogramFn for Times {
+impl HistogramFn for Recordings {
     fn record(&self, _: f64) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Kept {
+impl Counters {
     fn number(&self, key: &Key) -> Arc<AtomicU64> {
         let labels = key
             .labels()
             .map(|label| format!(" {}={}", label.key(), label.value()))
             .collect::<String>();
-        let mut kept = self.0.lock().unwrap();
-        Arc::clone(kept.entry(format!("{}{labels}", key.name())).or_default())
+        let mut counters = self.0.lock().unwrap();
+        Arc::clone(counters.entry(format!("{}{labels}", key.name())).or_default())
     }
 
     fn of(&self, model: &str) -> Vec<(String, u64)> {
-        let kept = self.0.lock().unwrap();
-        let of_model = kept
+        let counters = self.0.lock().unwrap();
+        let of_model = counters
             .iter()
             .filter(|(name, _)| name.contains(&format!("model={model} ")));
         of_model
@@ -44,7 +45,7 @@ impl Kept {
     }
 }
 
-impl Recorder for Kept {
+impl Recorder for Counters {
     fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
@@ -60,26 +61,26 @@ impl Recorder for Kept {
     }
 
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(Arc::new(Times(self.number(key))))
+        Histogram::from_arc(Arc::new(Recordings(self.number(key))))
     }
 }
 
-fn recorder() -> &'static Kept {
-    static KEPT: OnceLock<Kept> = OnceLock::new();
-    KEPT.get_or_init(|| {
-        let kept = Kept::default();
-        metrics::set_global_recorder(kept.clone()).unwrap();
-        kept
+fn recorder() -> &'static Counters {
+    static COUNTERS: OnceLock<Counters> = OnceLock::new();
+    COUNTERS.get_or_init(|| {
+        let counters = Counters::default();
+        metrics::set_global_recorder(counters.clone()).unwrap();
+        counters
     })
 }
 
 #[tokio::test]
 async fn texts_tokens_and_batches_are_counted() {
-    let kept = recorder();
+    let counters = recorder();
     let (embedder, ..) = tiny(EmbedderOptions::default().name("counted")).await;
     let texts = vec!["pump".to_owned(), "water ".repeat(500)];
     soon(embedder.embed(Side::Passage, texts)).await.unwrap();
-    let made = Made::new(&TinyBert::ranker());
+    let made = TempModel::new(&TinyBert::ranker());
     let ranker = LlamaRanker::load(made.file(), RankerOptions::default().name("scored"))
         .await
         .unwrap();
@@ -99,7 +100,10 @@ async fn texts_tokens_and_batches_are_counted() {
             .zip(numbers)
             .collect::<Vec<_>>()
     };
-    // [CLS] pump [SEP], and 64 of the long one.
-    assert_eq!(kept.of("counted"), counts("counted", "embed", [1, 1, 67, 1, 2]));
-    assert_eq!(kept.of("scored"), counts("scored", "rank", [1, 1, 5, 0, 1]));
+    // [CLS] pump [SEP], and 64 tokens of the long text.
+    assert_eq!(
+        counters.of("counted"),
+        counts("counted", "embed", [1, 1, 67, 1, 2])
+    );
+    assert_eq!(counters.of("scored"), counts("scored", "rank", [1, 1, 5, 0, 1]));
 }

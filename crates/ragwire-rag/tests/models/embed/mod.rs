@@ -1,5 +1,6 @@
-//! The embedder and the ranker over llama.cpp: against plain Rust over the same random weights, and against NumPy over a real model.
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+//! Tests of the embedder and the ranker over llama.cpp, against plain Rust over the same random
+//! weights and against NumPy over a real model.
+#![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod cosine;
 mod decoder;

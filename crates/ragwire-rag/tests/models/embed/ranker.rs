@@ -1,17 +1,18 @@
-//! Scores of a cross-encoder: those of a plain computation, and none from a model that has no head.
+//! Tests of the scores of a cross-encoder: they equal those of a plain computation, and a model
+//! without a head is rejected.
 
 use ragwire_rag::models::Rank;
 use ragwire_rag::models::llama::{Batching, LlamaRanker, RankerOptions};
 use ragwire_test_support::gguf::Value;
 use ragwire_test_support::tiny_bert::{CLS, CONTEXT, Pooling, SEP, TinyBert};
 
-use crate::embed::cosine::{Made, soon};
+use crate::embed::cosine::{TempModel, soon};
 
-/// Keys and values of 16 bits, and an activation by table.
+/// Accounts for keys and values of 16 bits and an activation function from a table.
 const NEAR: f64 = 3e-3;
 
-async fn ranker(bert: &TinyBert, batching: Batching) -> (LlamaRanker, Made) {
-    let made = Made::new(bert);
+async fn ranker(bert: &TinyBert, batching: Batching) -> (LlamaRanker, TempModel) {
+    let made = TempModel::new(bert);
     let ranker = LlamaRanker::load(made.file(), RankerOptions::default().batching(batching))
         .await
         .unwrap();
@@ -22,7 +23,7 @@ fn assert_near(scores: &[f32], expected: &[f64]) {
     assert_eq!(scores.len(), expected.len());
     for (score, expected) in scores.iter().zip(expected) {
         let apart = (f64::from(*score) - expected).abs();
-        assert!(apart < NEAR, "{scores:?} instead of {expected:?}");
+        assert!(apart < NEAR, "{scores:?}, expected {expected:?}");
     }
 }
 
@@ -41,7 +42,7 @@ fn passages() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn scores_are_those_of_a_plain_computation() {
+async fn scores_equal_those_of_a_plain_computation() {
     let bert = TinyBert::ranker();
     let query = "how does the pump work?";
     let expected = passages()
@@ -68,8 +69,8 @@ async fn scores_are_those_of_a_plain_computation() {
 }
 
 #[tokio::test]
-async fn what_the_file_says_of_its_pooling_does_not_matter() {
-    // As converters write rerankers whose folder says nothing of pooling.
+async fn the_pooling_of_the_file_does_not_matter() {
+    // Converters write rerankers like this if the folder does not state the pooling.
     let bert = TinyBert::ranker().pooling(Pooling::Unsaid);
     let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let scores = soon(ranker.rank("pump", passages())).await.unwrap();
@@ -81,7 +82,7 @@ async fn what_the_file_says_of_its_pooling_does_not_matter() {
 }
 
 #[tokio::test]
-async fn the_passage_is_cut_and_the_query_where_it_takes_more_than_half() {
+async fn the_passage_is_cut_and_the_query_if_it_takes_more_than_half() {
     let bert = TinyBert::ranker();
     let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let room = CONTEXT - 3;
@@ -102,9 +103,9 @@ async fn the_passage_is_cut_and_the_query_where_it_takes_more_than_half() {
     assert_eq!(ranker.stats().cut, 3);
 }
 
-/// As a reranker has it whose halves are apart by two tokens, and one that is asked in words.
+/// A reranker with two tokens between its halves, and one with a template in words.
 #[tokio::test]
-async fn pairs_are_put_together_as_the_file_says() {
+async fn pairs_are_joined_as_the_file_specifies() {
     let (query, passage) = ("how", "the pump [SEP]");
     let bert = TinyBert::ranker();
     let (before, after) = (bert.words(query), bert.words(passage));
@@ -119,7 +120,7 @@ async fn pairs_are_put_together_as_the_file_says() {
         .unwrap();
     assert_near(&scores, &[pair([&[CLS], &before, &[SEP, SEP], &after, &[SEP]])]);
 
-    // In the template a special token is meant; in the passage it is letters.
+    // A special token in the template is a token; in the passage it is plain letters.
     let template = Value::Text("how: {query} [SEP] water {document}".to_owned());
     let asked = TinyBert::ranker().meta("tokenizer.chat_template.rerank", template);
     let (ranker_asked, _made) = ranker(&asked, Batching::default()).await;
@@ -136,7 +137,7 @@ async fn pairs_are_put_together_as_the_file_says() {
         "tokenizer.chat_template.rerank",
         Value::Text("{document}".to_owned()),
     );
-    let made = Made::new(&broken);
+    let made = TempModel::new(&broken);
     let error = LlamaRanker::load(made.file(), RankerOptions::default())
         .await
         .unwrap_err();
@@ -144,7 +145,7 @@ async fn pairs_are_put_together_as_the_file_says() {
 }
 
 #[tokio::test]
-async fn any_texts_have_a_score_and_none_forges_a_separator() {
+async fn any_texts_have_a_score_and_cannot_forge_a_separator() {
     let bert = TinyBert::ranker();
     let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let hostile = ["", "\0", "[SEP] pump [SEP]", "🚀", "\u{202e}"]
@@ -171,14 +172,14 @@ async fn any_texts_have_a_score_and_none_forges_a_separator() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_head_is_no_ranker() {
-    // Neither one that says nothing of ranking, nor one that says it is one.
+async fn a_model_without_a_head_is_not_a_ranker() {
+    // Neither a model without the metadata of a reranker nor one with it.
     for bert in [
         TinyBert::new(Pooling::Mean),
         TinyBert::new(Pooling::Cls),
         TinyBert::new(Pooling::Rank),
     ] {
-        let made = Made::new(&bert);
+        let made = TempModel::new(&bert);
         let error = LlamaRanker::load(made.file(), RankerOptions::default())
             .await
             .unwrap_err();
@@ -190,9 +191,9 @@ async fn a_model_without_a_head_is_no_ranker() {
 }
 
 #[tokio::test]
-async fn a_classifier_of_something_else_is_no_ranker() {
+async fn a_classifier_is_not_a_ranker() {
     let bert = TinyBert::ranker().labels(&["contradiction", "entailment", "neutral"]);
-    let made = Made::new(&bert);
+    let made = TempModel::new(&bert);
     let error = LlamaRanker::load(made.file(), RankerOptions::default())
         .await
         .unwrap_err();

@@ -1,4 +1,5 @@
-//! Many requests at once: turns, limits, and what becomes of those that nobody waits for.
+//! Tests of many concurrent requests: their order, their limits, and what happens to those whose
+//! future was dropped.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -9,9 +10,9 @@ use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder};
 use ragwire_rag::models::{Embed, Side};
 use ragwire_test_support::tiny_bert::{Pooling, TinyBert};
 
-use crate::embed::cosine::{Made, assert_like, soon, texts, tiny, wide};
+use crate::embed::cosine::{TempModel, assert_like, soon, texts, tiny, wide};
 
-/// Enough that computing them takes seconds.
+/// Enough texts for seconds of computation.
 const MANY: usize = 10_000;
 
 /// Waits until the embedder has computed `texts`.
@@ -25,7 +26,7 @@ async fn computed(embedder: &LlamaEmbedder, texts: u64) {
 }
 
 #[tokio::test]
-async fn ten_thousand_texts_come_back_in_order() {
+async fn ten_thousand_vectors_are_returned_in_order() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let some = texts(16);
     let expected = soon(embedder.embed(Side::Passage, some.clone())).await.unwrap();
@@ -43,7 +44,7 @@ async fn ten_thousand_texts_come_back_in_order() {
 }
 
 #[tokio::test]
-async fn no_texts_are_no_work() {
+async fn an_empty_request_does_no_work() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     assert_eq!(
         soon(embedder.embed(Side::Query, Vec::new())).await.unwrap(),
@@ -59,7 +60,7 @@ async fn no_texts_are_no_work() {
 }
 
 #[tokio::test]
-async fn a_question_does_not_wait_for_a_library() {
+async fn a_short_request_does_not_wait_for_a_long_one() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let mut library = embedder.embed(Side::Passage, texts(MANY));
     poll_fn(|context| Poll::Ready(library.as_mut().poll(context).is_pending())).await;
@@ -68,12 +69,15 @@ async fn a_question_does_not_wait_for_a_library() {
         soon(embedder.embed(Side::Query, texts(1))).await.unwrap();
         soon(embedder.embed_tokens(Side::Query, texts(1))).await.unwrap();
     }
-    assert!(embedder.stats().texts < MANY as u64, "the library is still at it");
+    assert!(
+        embedder.stats().texts < MANY as u64,
+        "the long request is still in progress"
+    );
     drop(library);
 }
 
 #[tokio::test]
-async fn a_dropped_future_gives_up_what_has_not_begun() {
+async fn dropping_a_future_cancels_batches_that_have_not_started() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let mut future = embedder.embed(Side::Passage, texts(MANY));
     poll_fn(|context| {
@@ -91,13 +95,14 @@ async fn a_dropped_future_gives_up_what_has_not_begun() {
 }
 
 #[tokio::test]
-async fn what_is_more_than_may_wait_is_busy() {
+async fn requests_beyond_the_waiting_limit_are_refused() {
     let batching = Batching::default().max_waiting(1);
     let (embedder, ..) = tiny(EmbedderOptions::default().batching(batching)).await;
     let mut futures = (0..60)
         .map(|_| embedder.embed(Side::Passage, texts(2_000)))
         .collect::<Vec<_>>();
-    // 16 are in work at most, and one waits. The others are refused at once, while no batch of 2,000 texts can be over.
+    // At most 16 requests are in progress and one waits. The others are refused at once, before a
+    // batch of 2,000 texts can finish.
     let mut refused = 0;
     let mut waiting = Vec::new();
     for mut future in futures.drain(..) {
@@ -111,7 +116,7 @@ async fn what_is_more_than_may_wait_is_busy() {
     }
     assert!((1..=17).contains(&waiting.len()), "{} wait", waiting.len());
     assert_eq!(refused + waiting.len(), 60);
-    // One of those that wait is answered, and with it there is room again.
+    // Once a waiting request is answered, another one may wait.
     let first = soon(waiting.remove(0)).await.unwrap();
     assert_eq!(first.len(), 2_000);
     drop(waiting);
@@ -130,8 +135,8 @@ async fn a_future_does_nothing_before_it_is_polled() {
 }
 
 #[tokio::test]
-async fn a_model_that_computes_no_numbers_is_an_error_and_no_vector() {
-    let made = Made::new(&TinyBert::new(Pooling::Mean).broken());
+async fn a_model_that_computes_nan_is_an_error() {
+    let made = TempModel::new(&TinyBert::new(Pooling::Mean).broken());
     let embedder = LlamaEmbedder::load(made.file(), EmbedderOptions::default())
         .await
         .unwrap();
@@ -153,7 +158,7 @@ fn source(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test]
-async fn shutting_down_fails_what_waits_and_what_comes() {
+async fn shutting_down_fails_waiting_and_later_requests() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let big = embedder.embed(Side::Passage, texts(MANY));
     let shutdown = async {
@@ -167,21 +172,21 @@ async fn shutting_down_fails_what_waits_and_what_comes() {
     soon(embedder.shutdown()).await;
 }
 
-/// The file is mapped for as long as the model is there.
+/// The file stays mapped until the model is freed.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn dropping_the_embedder_frees_the_model() {
     let (embedder, _, made) = tiny(EmbedderOptions::default()).await;
     soon(embedder.embed(Side::Query, texts(1))).await.unwrap();
     assert!(is_mapped(&made.path()));
-    // In the middle of something that takes seconds.
+    // In the middle of work that takes seconds.
     {
         let mut future = pin!(embedder.embed(Side::Passage, texts(MANY)));
         poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
         computed(&embedder, 2).await;
     }
     drop(embedder);
-    // Nor does a model stay whose loading nobody waited for.
+    // A model whose loading was abandoned is freed as well.
     let mut load = Box::pin(LlamaEmbedder::load(made.file(), EmbedderOptions::default()));
     poll_fn(|context| Poll::Ready(load.as_mut().poll(context).is_pending())).await;
     drop(load);

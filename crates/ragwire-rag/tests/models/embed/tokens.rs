@@ -1,4 +1,4 @@
-//! Vectors of tokens, for late interaction.
+//! Tests of the vectors of tokens, for late interaction.
 
 use ragwire_rag::models::llama::{Batching, EmbedderOptions};
 use ragwire_rag::models::{Embed, Side, max_sim};
@@ -9,7 +9,7 @@ use crate::embed::cosine::{assert_like, soon, texts, tiny, wide};
 const ALIKE: f64 = 0.9999;
 
 #[tokio::test]
-async fn each_token_has_the_vector_of_a_plain_computation() {
+async fn token_vectors_equal_those_of_a_plain_computation() {
     let (embedder, bert, _made) = tiny(EmbedderOptions::default()).await;
     let texts = texts(40);
     let vectors = soon(embedder.embed_tokens(Side::Passage, texts.clone()))
@@ -36,7 +36,7 @@ async fn both_kinds_of_vectors_come_from_one_model_in_any_order() {
             .await
             .unwrap(),
     );
-    // At once, so that they take turns.
+    // Concurrently, so that both kinds alternate.
     let (whole_again, each_again, more) = soon(async {
         tokio::join!(
             embedder.embed(Side::Passage, texts.clone()),
@@ -58,7 +58,7 @@ async fn both_kinds_of_vectors_come_from_one_model_in_any_order() {
 }
 
 #[tokio::test]
-async fn the_words_of_the_prefix_have_none() {
+async fn the_words_of_the_prefix_have_no_vectors() {
     let (embedder, bert, _made) = tiny(EmbedderOptions::default().query_prefix("query: ")).await;
     let vectors = soon(embedder.embed_tokens(Side::Query, vec!["pump works".to_owned()]))
         .await
@@ -71,7 +71,7 @@ async fn the_words_of_the_prefix_have_none() {
 }
 
 #[tokio::test]
-async fn a_text_without_words_has_none_and_a_long_one_as_many_as_fit() {
+async fn an_empty_text_has_no_vectors_and_a_long_one_as_many_as_fit() {
     let (embedder, ..) = tiny(EmbedderOptions::default()).await;
     let texts = vec![String::new(), "\0 ".to_owned(), "water ".repeat(200)];
     let vectors = soon(embedder.embed_tokens(Side::Passage, texts)).await.unwrap();
@@ -100,7 +100,7 @@ async fn more_vectors_than_a_request_may_hold_are_refused() {
             "invalid prompt: the vectors of all texts together are larger than 100000 bytes"
         )
     );
-    // Given up at once, not after the last text.
+    // The request fails at the limit, not after the last text.
     assert!(embedder.stats().texts < 200);
     assert_eq!(
         soon(embedder.embed_tokens(Side::Query, vec!["pump".to_owned()]))

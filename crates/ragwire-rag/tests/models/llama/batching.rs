@@ -1,4 +1,5 @@
-//! Many at once: the same answers as alone, and nobody waits for another's reader, prompt or end.
+//! Tests of concurrent generations: the answers are the same as alone, and none waits for the
+//! reader, the prompt or the end of another.
 
 use ragwire_rag::models::{FinishReason, LanguageModel, Prompt, Sampling};
 
@@ -19,7 +20,7 @@ fn prompts(sampling: impl Fn(u32) -> Sampling) -> Vec<Prompt> {
         .collect()
 }
 
-async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
+async fn assert_same_as_one_by_one(prompts: Vec<Prompt>) {
     let alone = load(options(model()).slots(1)).await;
     let mut expected = Vec::new();
     for prompt in prompts.clone() {
@@ -28,7 +29,7 @@ async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
 
     let gate = Gate::after(1);
     let engine = load(gate.watch(options(model()).slots(8))).await;
-    // The first one's reader holds the gate until all have come.
+    // The first reader holds the gate until all generations have arrived.
     let mut generations = vec![engine.generate(prompts[0].clone())];
     gate.reached(1);
     generations.extend(prompts[1..].iter().map(|prompt| engine.generate(prompt.clone())));
@@ -49,9 +50,9 @@ async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
     assert!((4..=8).contains(&busiest), "{busiest}");
     assert_eq!(engine.stats().slots, 8);
     let most = gate.steps().iter().map(|step| step.answer_tokens).max().unwrap();
-    assert!(most >= 4, "they ran together: {most} of them at once");
+    assert!(most >= 4, "at most {most} of them ran concurrently");
     assert_eq!(engine.stats().finished, 8);
-    // Different questions and seeds are answered differently: the comparison above compares something.
+    // Different questions and seeds have different answers, so the comparison above is meaningful.
     let texts = expected
         .iter()
         .map(|(text, _)| text)
@@ -60,17 +61,17 @@ async fn at_once_as_one_by_one(prompts: Vec<Prompt>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_at_once_answer_as_one_by_one() {
-    at_once_as_one_by_one(prompts(|_| Sampling::GREEDY)).await;
+async fn eight_concurrent_answers_equal_single_ones() {
+    assert_same_as_one_by_one(prompts(|_| Sampling::GREEDY)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn eight_at_once_draw_as_one_by_one() {
-    at_once_as_one_by_one(prompts(drawn)).await;
+async fn eight_concurrent_samples_equal_single_ones() {
+    assert_same_as_one_by_one(prompts(drawn)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_generation_is_gone_in_the_next_step() {
+async fn a_dropped_generation_ends_by_the_next_step() {
     let gate = Gate::after(1);
     let engine = load(gate.watch(options(model()))).await;
     let dropped = engine.generate(Prompt::user("one").max_tokens(40));
@@ -103,7 +104,7 @@ async fn a_dropped_generation_is_gone_in_the_next_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_generation_dropped_while_its_prompt_is_fed_is_gone_in_the_next_step() {
+async fn a_generation_dropped_during_its_prompt_ends_by_the_next_step() {
     let gate = Gate::after(3);
     let engine = load(gate.watch(options(model()).slice_tokens(8))).await;
     let kept = engine.generate(Prompt::user("one").max_tokens(60));
@@ -128,7 +129,7 @@ async fn a_generation_dropped_while_its_prompt_is_fed_is_gone_in_the_next_step()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_prompt_is_fed_beside_the_answers_that_run() {
+async fn a_long_prompt_is_fed_alongside_running_answers() {
     const SLICE: u32 = 16;
     let gate = Gate::after(2);
     let engine = load(gate.watch(options(model()).slice_tokens(SLICE))).await;
@@ -149,7 +150,7 @@ async fn a_long_prompt_is_fed_beside_the_answers_that_run() {
         .iter()
         .filter(|step| step.prompt_tokens > 0)
         .collect::<Vec<_>>();
-    // Every slice shares its step with the running answer, which gets a token in each.
+    // Each slice shares its step with the running answer, which gets one token per step.
     assert!(
         slices
             .iter()
@@ -161,7 +162,7 @@ async fn a_long_prompt_is_fed_beside_the_answers_that_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_behind_pauses_its_own_answer_alone() {
+async fn a_slow_reader_pauses_only_its_own_answer() {
     let gate = Gate::default();
     let engine = load(gate.watch(options(model()))).await;
     let slow = Prompt::user("slow").max_tokens(300);
@@ -175,7 +176,7 @@ async fn a_reader_behind_pauses_its_own_answer_alone() {
     assert_eq!(read, expected.1);
     let stats = engine.stats();
     assert_eq!((stats.running, stats.paused), (1, 1));
-    // It has not gone on: a channel of text, and the one that waits.
+    // The generation has paused: a full channel of text, and one piece that waits for room.
     let before = stats.steps;
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     assert_eq!(engine.stats().steps, before);
@@ -210,7 +211,7 @@ async fn a_paused_answer_that_is_dropped_is_noticed_while_nothing_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_line_is_bounded_and_in_order() {
+async fn the_waiting_list_is_bounded_and_in_order() {
     let gate = Gate::after(2);
     let engine = load(gate.watch(options(model()).slots(1).waiting(2))).await;
     let prompt = |content: &str| Prompt::user(content).max_tokens(5);
@@ -222,7 +223,7 @@ async fn the_line_is_bounded_and_in_order() {
         .await
         .unwrap_err();
     assert_eq!(refused.code(), "model_busy");
-    // One who goes gives the place up, at the latest in the next step.
+    // A dropped generation releases its position, at the latest in the next step.
     drop(second);
     prepared(&engine).await;
     gate.open();
@@ -241,8 +242,8 @@ async fn the_line_is_bounded_and_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn generations_wait_for_cells_and_all_come_to_their_end() {
-    // Cells for one at its longest, slots for four.
+async fn generations_wait_for_cells_and_all_finish() {
+    // Cells for one generation at its longest, and slots for four.
     let gate = Gate::default();
     let options = options(model())
         .context_tokens(256)

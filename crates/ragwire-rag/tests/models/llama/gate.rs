@@ -1,26 +1,26 @@
-//! Watches an engine's steps, and holds it between two of them.
+//! Watches the steps of an engine, and holds it between two of them.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use ragwire_rag::models::llama::{LlamaOptions, Step};
 
-/// Longest that a step may take before a test says that it hangs.
+/// Longest duration of a step before the test fails as hanging.
 const HANG: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Default)]
 struct State {
     steps: Vec<Step>,
-    /// The engine stays after this many steps.
+    /// The engine is held after this many steps.
     most: Option<usize>,
 }
 
-/// Cheap to clone; all clones watch the same engine.
+/// Clones watch the same engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<State>, Condvar)>);
 
 impl Gate {
-    /// Holds the engine after `steps` of them.
+    /// Creates a gate that holds the engine after `steps` steps.
     pub(crate) fn after(steps: usize) -> Self {
         let gate = Self::default();
         gate.hold(steps);
@@ -44,12 +44,12 @@ impl Gate {
             .unwrap();
     }
 
-    /// Holds the engine after `steps`, counted from its start.
+    /// Holds the engine after `steps` steps, counted from its start.
     pub(crate) fn hold(&self, steps: usize) {
         self.set(Some(steps));
     }
 
-    /// Lets the engine go.
+    /// Lets the engine continue.
     pub(crate) fn open(&self) {
         self.set(None);
     }
@@ -60,7 +60,8 @@ impl Gate {
         changed.notify_all();
     }
 
-    /// Waits for that many steps. It blocks: the engine has a thread of its own.
+    /// Waits until the engine has run this many steps. Blocks, because the engine has its own
+    /// thread.
     pub(crate) fn reached(&self, steps: usize) {
         let (state, changed) = &*self.0;
         let state = state.lock().unwrap();

@@ -1,4 +1,4 @@
-//! How an engine ends: when it is told, when its last handle goes, and when something in it panics.
+//! Tests of the end of an engine: on `stop`, when its last handle is dropped, and when it panics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use ragwire_rag::models::{LanguageModel, ModelError, Prompt};
 use crate::llama::gate::Gate;
 use crate::llama::models::{code, load, model, options, pieces, text, whole, within};
 
-/// Options whose engine can be seen to end: it drops what it was made with.
-fn seen() -> (LlamaOptions, std::sync::Weak<()>) {
+/// Returns options for an engine whose end can be observed: it then drops the observer.
+fn observed() -> (LlamaOptions, std::sync::Weak<()>) {
     let alive = Arc::new(());
     let weak = Arc::downgrade(&alive);
     let options = options(model()).observer(move |_| {
@@ -30,8 +30,8 @@ async fn ends(alive: &std::sync::Weak<()>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_handle_gone_the_engine_ends() {
-    let (options, alive) = seen();
+async fn dropping_the_last_handle_ends_the_engine() {
+    let (options, alive) = observed();
     let engine = load(options).await;
     let other = engine.clone();
     drop(engine);
@@ -48,8 +48,8 @@ async fn the_last_handle_gone_the_engine_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_or_waits_is_written_after_the_last_handle() {
-    let (options, alive) = seen();
+async fn running_and_waiting_answers_complete_after_the_last_handle() {
+    let (options, alive) = observed();
     let engine = load(options.slots(1)).await;
     let prompt = |content: &str| Prompt::user(content).max_tokens(100);
     let expected = (
@@ -64,8 +64,8 @@ async fn what_runs_or_waits_is_written_after_the_last_handle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_whose_readers_go_too_ends_at_once() {
-    let (options, alive) = seen();
+async fn an_engine_without_handles_and_readers_ends_at_once() {
+    let (options, alive) = observed();
     let engine = load(options).await;
     let unread = engine.generate(Prompt::user("?").max_tokens(900));
     drop(engine);
@@ -95,7 +95,7 @@ async fn a_stop_ends_everything_with_an_error() {
         .unwrap_err();
     assert_eq!(count.code(), "model_closed");
     within(engine.shutdown()).await;
-    // Twice is once.
+    // A second shutdown has no further effect.
     within(engine.shutdown()).await;
     let stats = engine.stats();
     assert_eq!((stats.running, stats.waiting, stats.failed), (0, 0, 1));
@@ -113,7 +113,7 @@ async fn an_idle_engine_stops() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_told_to_everyone() {
+async fn a_panic_fails_every_generation() {
     let steps = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&steps);
     let options = options(model()).slots(1).observer(move |_| {
@@ -139,10 +139,10 @@ async fn a_panic_is_told_to_everyone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_nobody_waited_for_ends() {
-    let (options, alive) = seen();
+async fn an_engine_whose_loading_is_abandoned_ends() {
+    let (options, alive) = observed();
     let mut loading = Box::pin(LlamaEngine::load(options));
-    // Begun, and given up.
+    // Starts to load and is abandoned.
     let _ = tokio::time::timeout(Duration::from_millis(1), &mut loading).await;
     drop(loading);
     ends(&alive).await;
@@ -152,6 +152,6 @@ async fn an_engine_nobody_waited_for_ends() {
 fn an_engine_can_be_loaded_without_a_runtime() {
     let engine = LlamaEngine::load_blocking(options(model())).unwrap();
     assert_eq!(engine.context_tokens(), 2_048);
-    // The last handle may go on any thread.
+    // The last handle may be dropped on any thread.
     drop(engine);
 }

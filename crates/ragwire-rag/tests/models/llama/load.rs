@@ -1,4 +1,4 @@
-//! What cannot be loaded, and what says so.
+//! Tests of models that cannot be loaded: each error has a code.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ async fn code(options: LlamaOptions) -> &'static str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_no_models() {
+async fn files_that_are_not_models_are_rejected() {
     assert_eq!(code(options(&path("nothing.gguf"))).await, "model_missing");
     assert_eq!(code(options(&std::env::temp_dir())).await, "model_unreadable");
     for (name, bytes) in [
@@ -34,7 +34,7 @@ async fn files_that_are_no_models() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_break_off() {
+async fn truncated_files_are_rejected() {
     let whole = fs::read(model()).unwrap();
     let cut = path("cut.gguf");
     for eighth in 0..8 {
@@ -45,7 +45,7 @@ async fn files_that_break_off() {
             "{eighth}: {code}"
         );
     }
-    // A header of noise.
+    // A header of random bytes.
     let mut noise = b"GGUF".to_vec();
     noise.extend((0..4_096_u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 13) as u8));
     fs::write(&cut, noise).unwrap();
@@ -53,7 +53,7 @@ async fn files_that_break_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_that_are_none_for_this() {
+async fn models_of_another_kind_are_rejected() {
     let with = |name: &str, change: fn(&mut TinyLlama)| {
         let mut model = TinyLlama::default();
         change(&mut model);
@@ -90,14 +90,14 @@ async fn models_that_are_none_for_this() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_that_are_too_big() {
+async fn models_that_do_not_fit_into_memory_are_rejected() {
     let limited = |bytes, cells| {
         let mut options = options(model()).cells(cells);
         options.file = LlamaFile::new(model()).threads(1).memory_limit(bytes);
         options
     };
     assert_eq!(code(limited(1_000, 2_048)).await, "model_too_big");
-    // The weights fit, and 64 Mi cells beside them do not.
+    // The weights fit, but 64 Mi cells in addition do not.
     let bytes = fs::metadata(model()).unwrap().len();
     let LoadError::TooBig { needed, available } = error(limited(2 * bytes, 64 << 20)).await else {
         panic!("another error");
@@ -106,7 +106,7 @@ async fn models_that_are_too_big() {
         needed > available && available == 2 * bytes,
         "{needed} of {available}"
     );
-    // So do not a hundred terabytes of cells, without a limit.
+    // Neither do a hundred terabytes of cells, even without a limit.
     let mut options = options(model()).cells(i32::MAX as u32);
     options.slots = 1;
     assert_eq!(code(options).await, "model_too_big");
@@ -118,9 +118,9 @@ async fn models_that_are_too_big() {
     );
 }
 
-/// The formula of the README, with what a cell takes in each of its kinds.
+/// Checks the README's formula for the size of a cell in each of its types.
 #[tokio::test(flavor = "multi_thread")]
-async fn cells_take_what_the_readme_says() {
+async fn cells_have_the_documented_size() {
     const CELLS: u64 = 64 << 20;
     // Layers, heads of keys and values, width of a head.
     let usual = TinyLlama::default();
@@ -154,7 +154,7 @@ async fn cells_take_what_the_readme_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn options_out_of_range() {
+async fn options_out_of_range_are_rejected() {
     let options = || options(model());
     let threads = |threads| {
         let mut options = options();

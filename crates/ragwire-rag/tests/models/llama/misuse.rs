@@ -1,4 +1,4 @@
-//! What makes llama.cpp abort the process, asked for in every way that the public API has.
+//! Tests that nothing the public API accepts makes llama.cpp abort the process.
 
 use ragwire_rag::models::llama::MAX_SLOTS;
 use ragwire_rag::models::{LanguageModel, Prompt, Sampling};
@@ -9,7 +9,7 @@ use crate::llama::models::{
     code, drawn, engine, load, model, options, pattern, quoted, says, text, whole, within, written,
 };
 
-/// A batch of more tokens than it was made for.
+/// A batch of more tokens than the context was created for.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_never_outgrow_the_context() {
     let expected = text(
@@ -37,9 +37,9 @@ async fn batches_never_outgrow_the_context() {
     }
 }
 
-/// A context smaller than a batch, which makes llama.cpp's batches smaller than was asked for.
+/// A context smaller than a batch, which makes llama.cpp's batches smaller than requested.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_context_smaller_than_a_batch() {
+async fn a_context_may_be_smaller_than_a_batch() {
     let engine = load(options(model()).context_tokens(64).cells(64).slots(4)).await;
     let tokens = within(engine.count_tokens(&Prompt::user("a"))).await.unwrap();
     let asked = (0..8)
@@ -51,9 +51,9 @@ async fn a_context_smaller_than_a_batch() {
     }
 }
 
-/// Logits that were not asked for: the prompt's end at every place of a slice and of a batch.
+/// Logits that were not requested: the prompt ends at every position of a slice and of a batch.
 #[tokio::test(flavor = "multi_thread")]
-async fn prompts_of_every_length_end_with_their_logits() {
+async fn prompts_of_every_length_have_the_logits_of_their_end() {
     let plain = load(options(model())).await;
     let engine = load(options(model()).slots(2).step_tokens(7).slice_tokens(5)).await;
     for length in 0..24 {
@@ -68,9 +68,9 @@ async fn prompts_of_every_length_end_with_their_logits() {
     }
 }
 
-/// Positions that do not follow each other: beginnings shared at every length, some of them cut.
+/// Positions that are not consecutive: prefixes shared at every length, some of them cut.
 #[tokio::test(flavor = "multi_thread")]
-async fn positions_follow_each_other_however_much_is_shared() {
+async fn positions_are_consecutive_however_much_is_shared() {
     let plain = load(options(model())).await;
     let engine = load(
         options(model())
@@ -89,7 +89,7 @@ async fn positions_follow_each_other_however_much_is_shared() {
             .collect::<String>();
         let prompt = Prompt::user(letters).max_tokens(1 + seed.below(8) as u32);
         let generation = engine.generate(prompt.clone());
-        // Some go in the middle.
+        // Some generations are dropped in the middle.
         if seed.below(4) > 0 {
             asked.push((prompt, generation));
         }
@@ -105,9 +105,9 @@ async fn positions_follow_each_other_however_much_is_shared() {
     assert!(engine.stats().cached_tokens > 0);
 }
 
-/// More sequences than the context has: everything at its most.
+/// More sequences than the context has: every limit at its maximum.
 #[tokio::test(flavor = "multi_thread")]
-async fn as_many_at_once_as_there_may_be() {
+async fn the_maximum_number_of_generations_runs() {
     let engine = load(
         options(model())
             .context_tokens(128)
@@ -125,9 +125,9 @@ async fn as_many_at_once_as_there_may_be() {
     assert_eq!(engine.stats().finished, 200);
 }
 
-/// Logits that are no numbers, which llama.cpp's sorting and drawing do not survive.
+/// Logits that are NaN, which llama.cpp's sorting and sampling do not survive.
 #[tokio::test(flavor = "multi_thread")]
-async fn logits_that_are_no_numbers_fail_the_answer() {
+async fn nan_logits_fail_the_answer() {
     let model = TinyLlama {
         template: Some(CHATML.to_owned()),
         loudness: f32::NAN,
@@ -143,9 +143,9 @@ async fn logits_that_are_no_numbers_fail_the_answer() {
     assert_eq!(code(&engine, says("yes")).await, "model_failed");
 }
 
-/// Logits that are all the same, and temperatures that make them so or make them infinite.
+/// Logits that are all equal, and temperatures that make them so or make them infinite.
 #[tokio::test(flavor = "multi_thread")]
-async fn logits_at_the_ends_of_their_range() {
+async fn logits_at_the_ends_of_their_range_are_sampled() {
     for (name, loudness) in [("even.gguf", 0.0), ("loud.gguf", 1e30), ("quiet.gguf", 1e-30)] {
         let model = TinyLlama {
             template: Some(CHATML.to_owned()),
@@ -156,16 +156,16 @@ async fn logits_at_the_ends_of_their_range() {
         for temperature in [0.0, 1e-38, 1.0, 10.0] {
             let sampling = drawn(3).temperature(temperature);
             let outcome = whole(&engine, Prompt::user("?").max_tokens(8).sampling(sampling)).await;
-            // An answer or an error; the process is there either way.
+            // An answer or an error: either way the process survives.
             assert!(outcome.is_ok() || outcome.is_err_and(|error| error.code() == "model_failed"));
         }
         assert_eq!(quoted(&engine, says("yes")).await, "\"yes\"");
     }
 }
 
-/// Shapes whose end or letters llama.cpp and the model could disagree about.
+/// Shapes about whose end or letters llama.cpp and the model may disagree.
 #[tokio::test(flavor = "multi_thread")]
-async fn shapes_at_their_limits() {
+async fn shapes_at_their_limits_are_followed_or_refused() {
     let engine = engine().await;
     for shape in [
         "^$",
@@ -200,9 +200,9 @@ async fn shapes_at_their_limits() {
     );
 }
 
-/// Every kind of request at once and in no order, with some that go away.
+/// Concurrent requests of every kind in random order, some of which are dropped.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_of_everything() {
+async fn mixed_requests_run_concurrently() {
     let options = options(model())
         .context_tokens(200)
         .cells(400)

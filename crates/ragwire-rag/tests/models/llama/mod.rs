@@ -1,9 +1,11 @@
-//! The chat engine through its public API, on a llama of random weights: what runs at once, what is shared, what is refused, and that nothing a
-//! caller can ask for makes llama.cpp abort the process. A test that aborts takes all of them with it.
+//! Tests of the chat engine through its public API, on a Llama of random weights: concurrency,
+//! sharing, refusals, and that no request of a caller makes llama.cpp abort the process. If one
+//! test aborts, the whole binary ends.
 //!
-//! One thread computes (two on busy cores spin for each other), and the context is kept in 32 bits, without flash attention: in 16 bits the
-//! logits of a sequence differ by a thousandth with the places of its cells, which now and then is another token. In 32 it is a millionth,
-//! and the texts can be compared as they are.
+//! One thread computes, because two threads spin for each other on busy cores. The context is
+//! stored in 32 bits, without flash attention: in 16 bits the logits of a sequence depend on the
+//! positions of its cells by about a thousandth, which sometimes changes a token. In 32 bits the
+//! difference is a millionth, so the texts can be compared for equality.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,4 @@
-//! Engines on tiny models, and what the tests ask them for.
+//! Engines on tiny models, and helpers to query them.
 
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
@@ -10,17 +10,17 @@ use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use serde_json::json;
 use tempfile::TempDir;
 
-/// Longest that anything may take before a test says that it hangs.
+/// Longest duration of any operation before the test fails as hanging.
 const HANG: Duration = Duration::from_secs(120);
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().unwrap());
 
-/// A path for a file that is gone with the tests.
+/// Returns the path of a file that is deleted after the tests.
 pub(crate) fn path(name: &str) -> PathBuf {
     FOLDER.path().join(name)
 }
 
-/// The model that most tests use.
+/// Returns the path of the model that most tests use.
 pub(crate) fn model() -> &'static Path {
     static MODEL: OnceLock<PathBuf> = OnceLock::new();
     MODEL.get_or_init(|| {
@@ -34,14 +34,15 @@ pub(crate) fn model() -> &'static Path {
     })
 }
 
-/// A model of one's own.
+/// Writes `model` to a file and returns its path.
 pub(crate) fn written(name: &str, model: &TinyLlama) -> PathBuf {
     let path = path(name);
     model.write(&path).unwrap();
     path
 }
 
-/// One thread, exact cells, small slices, nothing shared unless a test says so.
+/// Returns options with one thread, 32-bit cells, small slices, and no shared prefixes unless a
+/// test sets them.
 pub(crate) fn options(path: &Path) -> LlamaOptions {
     LlamaOptions::new(LlamaFile::new(path).threads(1))
         .context_tokens(2_048)
@@ -50,7 +51,7 @@ pub(crate) fn options(path: &Path) -> LlamaOptions {
         .slice_tokens(16)
 }
 
-/// An engine on the usual model.
+/// Loads an engine on the usual model.
 pub(crate) async fn engine() -> LlamaEngine {
     load(options(model())).await
 }
@@ -59,12 +60,12 @@ pub(crate) async fn load(options: LlamaOptions) -> LlamaEngine {
     within(LlamaEngine::load(options)).await.unwrap()
 }
 
-/// Anything that must not hang.
+/// Fails a test whose `future` hangs.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(HANG, future).await.expect("it hangs")
 }
 
-/// Tokens drawn at a high temperature, the same for the same seed.
+/// Samples at a high temperature; the same seed gives the same tokens.
 pub(crate) fn drawn(seed: u32) -> Sampling {
     Sampling::GREEDY
         .temperature(1.5)
@@ -75,22 +76,23 @@ pub(crate) fn drawn(seed: u32) -> Sampling {
         .seed(seed)
 }
 
-/// Waits until all prompts that came before are made ready: they are taken in order, and this one is only counted.
+/// Waits until all earlier prompts are prepared: they are prepared in order, and this one is only
+/// counted.
 pub(crate) async fn prepared(engine: &LlamaEngine) {
     within(engine.count_tokens(&Prompt::user("?"))).await.unwrap();
 }
 
-/// The whole answer to a prompt.
+/// Returns the whole answer to a prompt.
 pub(crate) async fn whole(engine: &LlamaEngine, prompt: Prompt) -> Result<(String, Finished), ModelError> {
     within(engine.generate(prompt).whole()).await
 }
 
-/// The answer's text alone.
+/// Returns only the text of the answer.
 pub(crate) async fn text(engine: &LlamaEngine, prompt: Prompt) -> String {
     whole(engine, prompt).await.unwrap().0
 }
 
-/// All pieces of an answer, and what it came to.
+/// Returns all pieces of an answer, and its result.
 pub(crate) async fn pieces(mut generation: Generation) -> (Vec<String>, Finished) {
     let mut pieces = Vec::new();
     while let Some(piece) = within(generation.next()).await {
@@ -99,22 +101,22 @@ pub(crate) async fn pieces(mut generation: Generation) -> (Vec<String>, Finished
     (pieces, generation.finished().unwrap())
 }
 
-/// The code of the error that a prompt ends in.
+/// Returns the code of the error that the prompt fails with.
 pub(crate) async fn code(engine: &LlamaEngine, prompt: Prompt) -> &'static str {
     whole(engine, prompt).await.unwrap_err().code()
 }
 
-/// A prompt that is answered with exactly this text as a JSON string, which white space may follow.
+/// Returns a prompt whose answer is this text as a JSON string, possibly followed by white space.
 pub(crate) fn says(text: &str) -> Prompt {
     Prompt::user("?").shape(Shape::Json(json!({ "const": text })))
 }
 
-/// Waits for the answer to [`says`], without the white space.
+/// Returns the answer to [`says`], without the white space.
 pub(crate) async fn quoted(engine: &LlamaEngine, prompt: Prompt) -> String {
     text(engine, prompt).await.trim_end().to_owned()
 }
 
-/// A prompt that is answered with a JSON string that the pattern matches.
+/// Returns a prompt whose answer is a JSON string that matches the pattern.
 pub(crate) fn pattern(pattern: &str) -> Prompt {
     let schema = json!({ "type": "string", "pattern": pattern });
     Prompt::user("?").shape(Shape::Json(schema))

@@ -1,4 +1,4 @@
-//! Prompts that begin alike are decoded once, and answered the same.
+//! Tests that a common beginning of prompts is decoded once, and that the answers do not change.
 
 use ragwire_rag::models::{ChatMessage, LanguageModel, Prompt, Role};
 
@@ -15,7 +15,7 @@ fn about(question: &str) -> Prompt {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prompt_that_came_before_is_not_decoded_again() {
+async fn a_repeated_prompt_is_not_decoded_again() {
     let plain = load(options(model())).await;
     let engine = load(options(model()).prefixes(4)).await;
     let prompt = about("where is it?");
@@ -27,7 +27,7 @@ async fn a_prompt_that_came_before_is_not_decoded_again() {
         (expected.as_str(), expected.as_str())
     );
     assert_eq!(cold.cached_tokens, Some(0));
-    // All but the last token, whose logits begin the answer.
+    // All tokens except the last one, whose logits begin the answer.
     assert_eq!(warm.cached_tokens, warm.prompt_tokens.map(|tokens| tokens - 1));
     assert_eq!(
         engine.stats().cached_tokens,
@@ -44,7 +44,7 @@ async fn a_prompt_that_came_before_is_not_decoded_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_beginning_in_common_is_shared_token_by_token() {
+async fn a_common_beginning_is_shared_token_by_token() {
     let plain = load(options(model())).await;
     let engine = load(options(model()).prefixes(4)).await;
     let mut shared = Vec::new();
@@ -54,12 +54,12 @@ async fn the_beginning_in_common_is_shared_token_by_token() {
         shared.push(finished.cached_tokens.unwrap());
     }
     assert_eq!(shared[0], 0);
-    // The longer the common beginning, the more is shared.
+    // The longer the common beginning, the more tokens are shared.
     assert!(shared[2] < shared[1] && shared[1] < shared[3], "{shared:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_goes_on_where_it_was() {
+async fn a_conversation_continues_without_decoding_it_again() {
     let engine = load(options(model()).prefixes(4)).await;
     let plain = load(options(model())).await;
     let mut messages = vec![ChatMessage::new(
@@ -79,10 +79,10 @@ async fn a_conversation_goes_on_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn prompts_that_come_together_decode_their_beginning_once() {
+async fn concurrent_prompts_decode_their_beginning_once() {
     let gate = Gate::after(1);
     let engine = load(gate.watch(options(model()).prefixes(4).slots(5))).await;
-    // Something that runs, so that the four are admitted in one step.
+    // A running generation, so that the four are admitted in one step.
     let busy = engine.generate(Prompt::user("go").max_tokens(60));
     gate.reached(1);
     let questions = ["where?", "when?", "who?", "why?"];
@@ -108,7 +108,7 @@ async fn prompts_that_come_together_decode_their_beginning_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_kept_gives_way_to_what_comes() {
+async fn kept_prefixes_are_evicted_for_new_prompts() {
     let plain = load(options(model())).await;
     let engine = load(
         options(model())
@@ -133,7 +133,7 @@ async fn what_is_kept_gives_way_to_what_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_one_kept_is_taken_over_where_there_is_no_room_beside_it() {
+async fn the_last_kept_prefix_is_reused_in_place_if_nothing_else_fits() {
     let plain = load(options(model())).await;
     let engine = load(
         options(model())

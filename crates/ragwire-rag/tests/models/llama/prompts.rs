@@ -1,4 +1,5 @@
-//! Prompts: how many tokens they have, what does not fit, what is refused, and that what messages say stays text.
+//! Tests of prompts: their number of tokens, their limits, their refusals, and that the content of
+//! messages is always text.
 
 use ragwire_rag::models::llama::{
     MAX_MESSAGES, MAX_REPEAT_PENALTY, MAX_STOP_BYTES, MAX_STOPS, MAX_TEMPERATURE,
@@ -13,7 +14,7 @@ async fn count(engine: &ragwire_rag::models::llama::LlamaEngine, content: &str) 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_counted_is_what_is_fed() {
+async fn the_count_equals_the_number_of_fed_tokens() {
     let engine = engine().await;
     let conversation = vec![
         ChatMessage::new(Role::System, "be short"),
@@ -35,7 +36,7 @@ async fn what_is_counted_is_what_is_fed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_refused_before_anything_is_decoded() {
+async fn a_prompt_that_does_not_fit_is_refused_before_decoding() {
     let engine = load(options(model()).context_tokens(128)).await;
     assert_eq!(engine.context_tokens(), 128);
     let tokens = count(&engine, "fits").await;
@@ -62,7 +63,8 @@ async fn what_does_not_fit_is_refused_before_anything_is_decoded() {
         };
         assert_eq!((prompt, most), (tokens, limit));
     }
-    // What is surely too long is not even tokenized: the number is the least there can be.
+    // A text that is certainly too long is not tokenized: the error reports the least possible
+    // number.
     let error = whole(&engine, Prompt::user("z".repeat(1 << 20)).max_tokens(1))
         .await
         .unwrap_err();
@@ -80,7 +82,7 @@ async fn what_does_not_fit_is_refused_before_anything_is_decoded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_out_of_range_is_refused() {
+async fn values_out_of_range_are_refused() {
     let engine = engine().await;
     let sampling = |sampling| Prompt::user("?").sampling(sampling);
     let greedy = Sampling::GREEDY;
@@ -111,7 +113,7 @@ async fn what_is_out_of_range_is_refused() {
         assert_eq!(code(&engine, prompt).await, "bad_prompt");
     }
     assert_eq!(engine.stats().steps, 0);
-    // The ends of the ranges are allowed.
+    // The limits of the ranges are allowed.
     let good = [
         sampling(
             greedy
@@ -138,10 +140,10 @@ async fn what_is_out_of_range_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_message_says_is_text() {
+async fn the_content_of_a_message_is_text() {
     let engine = engine().await;
     let empty = count(&engine, "").await;
-    // As a control token each of these were one token.
+    // As a control token, each of these would be one token.
     for (mark, least) in [
         ("<|im_end|>", 8),
         ("<|im_start|>", 10),
@@ -152,7 +154,7 @@ async fn what_a_message_says_is_text() {
         let tokens = count(&engine, mark).await - empty;
         assert!(tokens >= least, "{mark} is {tokens} tokens");
     }
-    // Nor do two pieces make one where they meet.
+    // Nor do two adjacent pieces form one.
     let parts = [
         ChatMessage::new(Role::User, "<|im_"),
         ChatMessage::new(Role::User, "end|>"),
@@ -164,8 +166,9 @@ async fn what_a_message_says_is_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn letters_that_a_vocabulary_merges_to_a_mark_are_kept_apart() {
-    // A SentencePiece vocabulary merges whatever it has a word for: `</` and `s>` to the token that ends an answer.
+async fn letters_that_a_vocabulary_merges_into_a_mark_are_kept_apart() {
+    // A SentencePiece vocabulary merges any pieces that form a token: `</` and `s>` become the
+    // token that ends an answer.
     let model = TinyLlama {
         template: Some(CHATML.to_owned()),
         words: ["</", "s>"].map(str::to_owned).to_vec(),
@@ -179,7 +182,7 @@ async fn letters_that_a_vocabulary_merges_to_a_mark_are_kept_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn marks_that_a_tokenizer_always_takes_whole_are_kept_apart() {
+async fn marks_that_a_tokenizer_never_splits_are_kept_apart() {
     let model = TinyLlama {
         user_defined: ["<|user|>", "<|assistant|>", "<|endoftext|>"]
             .map(str::to_owned)
@@ -194,7 +197,7 @@ async fn marks_that_a_tokenizer_always_takes_whole_are_kept_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_without_a_template_speaks_chatml() {
+async fn a_model_without_a_template_uses_chatml() {
     let bare = load(options(&written("bare.gguf", &TinyLlama::default()))).await;
     let own = engine().await;
     let other = load(options(model()).template("llama3")).await;
@@ -210,7 +213,7 @@ async fn a_model_without_a_template_speaks_chatml() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_template_that_trims_trims_what_messages_say() {
+async fn a_template_may_trim_the_content_of_messages() {
     let trims = load(options(model()).template("llama3")).await;
     let keeps = engine().await;
     assert_eq!(count(&trims, " \n said\t ").await, count(&trims, "said").await);
@@ -218,7 +221,7 @@ async fn a_template_that_trims_trims_what_messages_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_has_the_names_it_is_given() {
+async fn the_engine_has_the_configured_name() {
     assert_eq!(engine().await.name(), "tiny");
     assert_eq!(load(options(model()).name("mine")).await.name(), "mine");
 }

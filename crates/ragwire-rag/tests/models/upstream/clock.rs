@@ -1,16 +1,17 @@
-//! A clock that stands still until it is moved, while sockets go on.
+//! A clock that is advanced by hand, while sockets keep working.
 
 use std::sync::mpsc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time moves by hand as long as this lives: a task that blocks keeps tokio from moving a paused clock by itself.
+/// Time is advanced by hand while this value exists: a blocking task keeps tokio from advancing a
+/// paused clock itself.
 pub(crate) struct Frozen {
     _held: mpsc::Sender<()>,
 }
 
-/// Stops the clock of this runtime, which has to be one of a single thread.
+/// Pauses the clock of this runtime, which must be single-threaded.
 pub(crate) fn freeze() -> Frozen {
     tokio::time::pause();
     let (held, released) = mpsc::channel::<()>();
@@ -18,7 +19,7 @@ pub(crate) fn freeze() -> Frozen {
     Frozen { _held: held }
 }
 
-/// Lets sockets and tasks do what they can: some milliseconds of real time.
+/// Lets sockets and tasks make progress, for some milliseconds of real time.
 pub(crate) async fn settle() {
     for _ in 0..3 {
         tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1)))
@@ -28,7 +29,7 @@ pub(crate) async fn settle() {
 }
 
 impl Frozen {
-    /// Moves the clock by `step` again and again until the work is done, and says how far it has come.
+    /// Advances the clock by `step` until the work is done, and returns how far it has advanced.
     pub(crate) async fn run<T>(&self, step: Duration, work: impl Future<Output = T>) -> (T, Duration) {
         let began = Instant::now();
         let mut work = std::pin::pin!(work);

@@ -1,4 +1,5 @@
-//! A server that answers with scripts of bytes: a real hyper server on a real socket.
+//! A test double of a server, which answers with prepared bytes: a real hyper server on a real
+//! socket.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -20,14 +21,14 @@ use tokio::sync::watch;
 
 pub(crate) const EVENTS: &str = "text/event-stream";
 
-/// What comes after the bytes of a reply.
+/// What follows the bytes of a reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Then {
     /// The end of the body.
     End,
-    /// The connection breaks.
+    /// The connection is closed early.
     Cut,
-    /// Nothing, for ever.
+    /// Nothing, ever.
     Hang,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Reply {
     headers: Vec<(&'static str, String)>,
     chunks: Vec<Vec<u8>>,
     then: Then,
-    /// Nothing at all is answered.
+    /// The request gets no response at all.
     silent: bool,
 }
 
@@ -61,7 +62,7 @@ impl Reply {
         Self::new(status, "application/json", body.to_string())
     }
 
-    /// Takes the request and says nothing.
+    /// Accepts the request and never answers.
     pub(crate) fn silent() -> Self {
         Self {
             silent: true,
@@ -80,7 +81,7 @@ impl Reply {
         self
     }
 
-    /// Sends each of these by itself.
+    /// Sends each of these chunks separately.
     pub(crate) fn chunks<'a>(mut self, chunks: impl IntoIterator<Item = &'a [u8]>) -> Self {
         self.chunks = chunks.into_iter().map(<[u8]>::to_vec).collect();
         self
@@ -92,9 +93,9 @@ impl Reply {
     }
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) line: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -103,8 +104,8 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 struct Inner {
     replies: Mutex<VecDeque<Reply>>,
-    seen: Mutex<Vec<Seen>>,
-    /// Connections that were opened, and those that are closed again.
+    seen: Mutex<Vec<RecordedRequest>>,
+    /// The number of opened and of closed connections.
     connections: watch::Sender<(usize, usize)>,
     requests: watch::Sender<usize>,
 }
@@ -117,7 +118,7 @@ pub(crate) struct Double {
 }
 
 impl Double {
-    /// Gives these replies, one to a request; then 599.
+    /// Sends these replies, one per request; then 599.
     pub(crate) async fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inner = Arc::new(Inner {
@@ -147,7 +148,7 @@ impl Double {
         double
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
         self.inner.seen.lock().unwrap().clone()
     }
 
@@ -159,13 +160,13 @@ impl Double {
         self.inner.replies.lock().unwrap().len()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until this many requests have arrived.
     pub(crate) async fn requests(&self, count: usize) {
         let mut requests = self.inner.requests.subscribe();
         requests.wait_for(|seen| *seen >= count).await.unwrap();
     }
 
-    /// Waits until so many connections are closed.
+    /// Waits until this many connections are closed.
     pub(crate) async fn closed(&self, count: usize) {
         let mut connections = self.inner.connections.subscribe();
         connections
@@ -181,7 +182,7 @@ async fn answer(
 ) -> Result<Response<impl Body<Data = Bytes, Error = io::Error>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    inner.seen.lock().unwrap().push(Seen {
+    inner.seen.lock().unwrap().push(RecordedRequest {
         line: format!("{} {}", head.method, head.uri),
         headers: head.headers,
         body: serde_json::from_slice(&body).unwrap(),
@@ -198,7 +199,7 @@ async fn answer(
     }
     let chunks = VecDeque::from(reply.chunks);
     let frames = stream::unfold((chunks, reply.then), |(mut chunks, then)| async move {
-        // Whoever waits in between has its bytes written.
+        // Yields, so that the bytes of each chunk are written separately.
         tokio::task::yield_now().await;
         if let Some(chunk) = chunks.pop_front() {
             return Some((Ok(Frame::data(Bytes::from(chunk))), (chunks, then)));
@@ -212,7 +213,8 @@ async fn answer(
     Ok(response.body(StreamBody::new(frames)).unwrap())
 }
 
-/// A server that is none of HTTP: after each request it writes these bytes and closes.
+/// A server that does not speak HTTP: after each request it writes these bytes and closes the
+/// connection.
 pub(crate) async fn raw(bytes: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -225,7 +227,7 @@ pub(crate) async fn raw(bytes: Vec<u8>) -> String {
                 let _ = socket.read(&mut request).await;
                 let _ = socket.write_all(&bytes).await;
                 let _ = socket.shutdown().await;
-                // What is unread would turn the end into a reset.
+                // Unread bytes would turn the close into a reset.
                 let rest = async { while socket.read(&mut request).await.is_ok_and(|read| read > 0) {} };
                 let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
             });

@@ -1,11 +1,11 @@
-//! Vectors: what is sent, in what order they come back, and which are none.
+//! Tests of vectors: the requests, the order of the results, and invalid results.
 
 use ragwire_rag::models::upstream::{EmbeddingOptions, UpstreamEmbedder};
 use ragwire_rag::models::{Embed, Side};
 use serde_json::{Value, json};
 
 use crate::upstream::double::{Double, Reply};
-use crate::upstream::{once, told, within};
+use crate::upstream::{once, outcome, within};
 
 fn vectors(vectors: &Value) -> Reply {
     let data: Vec<Value> = vectors
@@ -31,7 +31,7 @@ async fn connect(double: &Double, options: EmbeddingOptions) -> UpstreamEmbedder
 }
 
 #[tokio::test]
-async fn texts_go_in_batches_and_vectors_come_in_their_order() {
+async fn texts_are_sent_in_batches_and_vectors_keep_their_order() {
     within(async {
         let double = Double::new([
             probe(),
@@ -82,7 +82,7 @@ async fn texts_go_in_batches_and_vectors_come_in_their_order() {
 }
 
 #[tokio::test]
-async fn vectors_that_cannot_be_used() {
+async fn invalid_vectors_are_rejected() {
     within(async {
         for (name, reply, code) in [
             (
@@ -148,7 +148,7 @@ async fn vectors_that_cannot_be_used() {
                 .embed(Side::Query, vec!["a".into(), "b".into()])
                 .await
                 .unwrap_err();
-            assert_eq!(told(&Err(error)), code, "{name}");
+            assert_eq!(outcome(&Err(error)), code, "{name}");
         }
         for (name, reply, code) in [
             ("none", vectors(&json!([])), "upstream_unreadable"),
@@ -173,7 +173,7 @@ async fn vectors_that_cannot_be_used() {
 }
 
 #[tokio::test]
-async fn a_request_is_whole_or_tried_again() {
+async fn an_incomplete_response_is_retried() {
     within(async {
         let mut retry = ragwire_rag::models::upstream::Retry::default();
         retry.pause = std::time::Duration::from_millis(1);

@@ -1,6 +1,7 @@
-//! `Upstream` against servers on real sockets that play scripts of literal bytes, and against the crate's own OpenAI wire.
+//! Tests of `Upstream` against servers on real sockets that send prepared bytes, and against the
+//! crate's own OpenAI wire.
 #![allow(clippy::disallowed_methods, reason = "servers here are tasks")]
-#![allow(clippy::unwrap_used, reason = "a helper that cannot go on fails its test")]
+#![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod clock;
 mod double;
@@ -19,13 +20,13 @@ use std::time::Duration;
 use ragwire_rag::models::upstream::{Retry, Upstream, UpstreamError, UpstreamOptions};
 use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Prompt};
 
-/// Longest time of a test: only what hangs takes it.
+/// Fails a test that hangs.
 async fn within<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, test).await.expect("it hangs")
 }
 
-/// A model of a server that is asked once.
+/// Options for a server that is asked once, without retries.
 fn once(base: &str) -> UpstreamOptions {
     let mut retry = Retry::default();
     retry.attempts = 1;
@@ -40,7 +41,7 @@ fn ask(base: &str) -> Generation {
     model(once(base)).generate(Prompt::user("Why?"))
 }
 
-/// All pieces of an answer and how it ends.
+/// Returns all pieces of an answer, and its end.
 async fn read(mut generation: Generation) -> (Vec<String>, Result<Finished, ModelError>) {
     let mut pieces = Vec::new();
     while let Some(piece) = generation.next().await {
@@ -52,8 +53,8 @@ async fn read(mut generation: Generation) -> (Vec<String>, Result<Finished, Mode
     (pieces, Ok(generation.finished().unwrap()))
 }
 
-/// `stop`, `length`, or the codes of an error and of its source.
-fn told(end: &Result<Finished, ModelError>) -> String {
+/// Returns `stop`, `length`, or the codes of an error and of its source.
+fn outcome(end: &Result<Finished, ModelError>) -> String {
     match end {
         Ok(finished) => format!("{:?}", finished.reason).to_lowercase(),
         Err(error) => {

@@ -1,10 +1,10 @@
-//! Servers that do not even speak HTTP, or speak it too loudly.
+//! Tests of servers that do not speak HTTP, or exceed its limits.
 
 use crate::upstream::double::raw;
-use crate::upstream::{ask, read, told, within};
+use crate::upstream::{ask, outcome, read, within};
 
 #[tokio::test]
-async fn heads_that_are_none() {
+async fn malformed_heads_are_errors() {
     within(async {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
         let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
@@ -12,7 +12,7 @@ async fn heads_that_are_none() {
         for (name, bytes, text, end) in [
             ("until the end", format!("{head}\r\n{body}"), "Hi", "stop"),
             (
-                "fewer bytes than said",
+                "fewer bytes than declared",
                 format!("{head}content-length: 9999\r\n\r\n{body}"),
                 "Hi",
                 "stop",
@@ -71,7 +71,7 @@ async fn heads_that_are_none() {
             let base = raw(bytes.into_bytes()).await;
             let read = read(ask(&base)).await;
             assert_eq!(
-                (read.0.concat(), told(&read.1)),
+                (read.0.concat(), outcome(&read.1)),
                 (text.into(), end.into()),
                 "{name}"
             );

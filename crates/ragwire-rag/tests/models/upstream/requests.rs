@@ -1,4 +1,4 @@
-//! What a server is sent, compared whole; what it is not sent; and where the key goes.
+//! Tests of requests: their whole bodies, what is never sent, and where the key is sent.
 
 use std::error::Error;
 
@@ -7,15 +7,15 @@ use ragwire_rag::models::{ChatMessage, LanguageModel, Prompt, Role, Sampling, Sh
 use serde_json::{Value, json};
 
 use crate::upstream::double::{Double, Reply};
-use crate::upstream::{model, once, read, told, within};
+use crate::upstream::{model, once, outcome, read, within};
 
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
 
-/// The body that a prompt becomes.
+/// Returns the body that is sent for a prompt.
 async fn body(dialect: Dialect, prompt: Prompt) -> Value {
     let double = Double::new([Reply::events(GOOD)]).await;
     let read = read(model(once(&double.base).dialect(dialect)).generate(prompt)).await;
-    assert_eq!(told(&read.1), "stop");
+    assert_eq!(outcome(&read.1), "stop");
     let seen = double.seen().remove(0);
     assert_eq!(seen.line, "POST /v1/chat/completions");
     let header = |name: &str| {
@@ -46,7 +46,7 @@ fn full() -> Prompt {
         .stop("END")
 }
 
-/// What all dialects say of it.
+/// The fields that all dialects send for it.
 fn common() -> Value {
     json!({
         "model": "m",
@@ -111,7 +111,7 @@ async fn a_prompt_is_sent_in_the_fields_of_the_dialect() {
         ] {
             assert_eq!(body(dialect, prompt).await, with(&more), "{dialect:?}");
         }
-        // The least that there is: no seed, no stop.
+        // The smallest request: no seed, no stop text.
         assert_eq!(
             body(Dialect::Plain, Prompt::user("Why?")).await,
             json!({
@@ -124,7 +124,7 @@ async fn a_prompt_is_sent_in_the_fields_of_the_dialect() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_said_is_refused_before_anything_is_sent() {
+async fn an_unsupported_prompt_is_refused_before_anything_is_sent() {
     within(async {
         let why = || Prompt::user("Why?");
         let sampled = |sampling: Sampling| why().sampling(sampling);
@@ -176,7 +176,7 @@ async fn what_cannot_be_said_is_refused_before_anything_is_sent() {
             let double = Double::new([]).await;
             let (_, end) = read(model(once(&double.base).dialect(dialect)).generate(prompt.clone())).await;
             assert_eq!(
-                (told(&end).as_str(), double.opened()),
+                (outcome(&end).as_str(), double.opened()),
                 (code, 0),
                 "{dialect:?} {prompt:?}"
             );
@@ -193,7 +193,7 @@ async fn what_cannot_be_said_is_refused_before_anything_is_sent() {
     .await;
 }
 
-/// An error and all that stands behind it, as words and as a debugger shows them.
+/// Returns an error with all its sources, displayed and in debug format.
 fn everything(error: &dyn Error) -> String {
     let mut whole = format!("{error} {error:?}");
     let mut next = error.source();
@@ -205,7 +205,7 @@ fn everything(error: &dyn Error) -> String {
 }
 
 #[tokio::test]
-async fn the_key_goes_into_its_header_and_nowhere_else() {
+async fn the_key_is_sent_in_its_header_only() {
     within(async {
         let keyed = |base: &str| {
             let options: UpstreamOptions = once(base).key(ApiKey::new("sk-s3cret").unwrap());
@@ -236,11 +236,11 @@ async fn the_key_goes_into_its_header_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn tokens_are_counted_where_the_server_does() {
+async fn tokens_are_counted_by_the_server_if_it_can() {
     within(async {
         let prompt = || Prompt::new(vec![ChatMessage::new(Role::User, "x".repeat(100))]);
         let message = json!([{"role": "user", "content": "x".repeat(100)}]);
-        // 100 bytes, 2 to a token, and twice 8.
+        // 100 bytes at 2 bytes per token, plus twice 8.
         let estimate = 66;
         let applied = || Reply::json(200, &json!({"prompt": "<user>x<end>"}));
         let tokens = || Reply::json(200, &json!({"tokens": [1, 2, {"id": 3, "piece": "x"}]}));
@@ -265,7 +265,7 @@ async fn tokens_are_counted_where_the_server_does() {
                 12,
                 vec![("POST /tokenize", json!({"model": "m", "messages": message}))],
             ),
-            // Whatever goes wrong, there is an estimate.
+            // After any failure the estimate is used.
             (
                 Dialect::Vllm,
                 vec![Reply::json(404, &json!({}))],

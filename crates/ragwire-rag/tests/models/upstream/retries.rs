@@ -1,4 +1,5 @@
-//! What is tried again, how often, after what pause; and what never is.
+//! Tests of retries: which requests are retried, how often and after which pause, and which never
+//! are.
 
 use std::time::Duration;
 
@@ -9,14 +10,14 @@ use tokio::net::TcpListener;
 
 use crate::upstream::clock::freeze;
 use crate::upstream::double::{Double, EVENTS, Reply, Then};
-use crate::upstream::{model, read, told, within};
+use crate::upstream::{model, outcome, read, within};
 
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
 const ROLE: &str =
     "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"reasoning_content\":\"hm\"}}]}\n\n";
 const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
 
-/// Of two attempts with pauses of 1 and 2 seconds at most. A step of the clock may come on top of each.
+/// The step of the clock. A retry may be up to one step late.
 const STEP: Duration = Duration::from_millis(50);
 
 fn thrice(base: &str) -> UpstreamOptions {
@@ -29,7 +30,8 @@ fn refusal(status: u16) -> Reply {
     Reply::json(status, &json!({"error": {"message": "m"}}))
 }
 
-/// Bad replies; how many requests there are, least and most milliseconds of pauses, the end.
+/// A name, bad replies, the number of requests, the least and the most milliseconds of pauses, and
+/// the end.
 type Case = (&'static str, Vec<Reply>, usize, (u64, u64), &'static str);
 
 fn cases() -> Vec<Case> {
@@ -156,7 +158,7 @@ fn cases() -> Vec<Case> {
             "model_busy",
         ),
         (
-            "a date that is past",
+            "a date in the past",
             vec![
                 refusal(503).header("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"),
                 good(),
@@ -166,7 +168,7 @@ fn cases() -> Vec<Case> {
             "stop",
         ),
         (
-            "a date that is far",
+            "a date far in the future",
             vec![
                 refusal(503).header("retry-after", "Sat, 06 Nov 2094 08:49:37 GMT"),
                 good(),
@@ -230,13 +232,13 @@ fn cases() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn what_passes_is_tried_again_before_the_first_text() {
+async fn temporary_failures_are_retried_before_the_first_text() {
     let frozen = freeze();
     for (name, replies, requests, (least, most), expected) in cases() {
         let (all, double) = (replies.len(), Double::new(replies).await);
         let generation = model(thrice(&double.base)).generate(Prompt::user("Why?"));
         let ((pieces, end), took) = frozen.run(STEP, read(generation)).await;
-        assert_eq!(told(&end), expected, "{name}");
+        assert_eq!(outcome(&end), expected, "{name}");
         assert_eq!(
             (double.seen().len(), double.left()),
             (requests, all - requests),
@@ -245,13 +247,14 @@ async fn what_passes_is_tried_again_before_the_first_text() {
         if expected == "stop" {
             assert_eq!(pieces, ["Hi"], "{name}");
         }
-        // Each pause may be seen a step late, and so may the answer to a request while the machine is busy.
+        // Each pause may end a step late, and so may the response to a request while the machine is
+        // busy.
         let most = Duration::from_millis(most) + STEP * 20;
         assert!(
             Duration::from_millis(least) <= took && took <= most,
             "{name}: {took:?}"
         );
-        // Every attempt says the same.
+        // Every attempt sends the same request.
         assert!(
             double.seen().windows(2).all(|two| two[0].body == two[1].body),
             "{name}"
@@ -260,11 +263,11 @@ async fn what_passes_is_tried_again_before_the_first_text() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_how_much_there_was_is_believed() {
+async fn token_counts_that_the_server_reports_are_used() {
     within(async {
         for (body, prompt, limit) in [
             (json!({"error": {"type": "exceed_context_size_error", "n_prompt_tokens": 9_000, "n_ctx": 4_096}}), 9_000, 3_996),
-            // Estimated, and as the options say.
+            // Estimated by the client, with the limit of the options.
             (json!({"error": {"code": "context_length_exceeded"}}), 18, 900),
             (json!({"message": "This model's maximum context length is 4096 tokens."}), 18, 900),
         ] {
@@ -281,15 +284,15 @@ async fn a_server_that_says_how_much_there_was_is_believed() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_late_is_found() {
+async fn a_server_that_starts_late_is_reached() {
     let frozen = freeze();
-    // A port where nobody listens.
+    // A port on which no server listens.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let generation = model(thrice(&format!("http://{address}/v1"))).generate(Prompt::user("Why?"));
     let ((_, end), took) = frozen.run(STEP, read(generation)).await;
-    assert_eq!(told(&end), "model_unavailable upstream_unreachable");
+    assert_eq!(outcome(&end), "model_unavailable upstream_unreachable");
     assert!(
         Duration::from_millis(1_500) <= took && took <= Duration::from_secs(4),
         "{took:?}"

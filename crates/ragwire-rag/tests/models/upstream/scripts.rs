@@ -1,14 +1,15 @@
-//! What comes out of which bytes, whole, in pieces, and cut.
+//! Tests of the parsing of responses: whole, in pieces, and cut.
 
 use ragwire_rag::models::Finished;
 use ragwire_rag::models::upstream::UpstreamLimits;
 use serde_json::json;
 
 use crate::upstream::double::{Double, EVENTS, Reply, Then};
-use crate::upstream::{ask, model, once, read, told, within};
+use crate::upstream::{ask, model, once, outcome, read, within};
 use ragwire_rag::models::{LanguageModel, Prompt};
 
-/// As llama.cpp's server and OpenAI write it, with a comment, thoughts, CRLF, a prompt filter (Azure), and numbers.
+/// A stream in the format of llama.cpp's server and OpenAI, with a comment, reasoning, CRLF, a
+/// prompt filter (Azure), and usage.
 const SHORT: &str = ": ok\n\n\
 data: {\"choices\":[],\"usage\":null,\"prompt_filter_results\":[]}\n\n\
 data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null},\"finish_reason\":null}]}\n\n\
@@ -17,11 +18,11 @@ data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Gr\u{fc}\"},\"finish_r
 :\n\
 data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\u{1f44b}\\u00e9\"}}]}\n\n\
 data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
-/// What follows the reason of the end.
+/// The events after the one with the finish reason.
 const NUMBERS: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":5}},\"timings\":{\"prompt_ms\":1.5,\"predicted_ms\":2.25,\"cache_n\":6}}\n\n\
 data: [DONE]\n\n";
 
-/// Tokens of the prompt, those cached, tokens of the answer; milliseconds of both.
+/// Tokens of the prompt, cached tokens, tokens of the answer; milliseconds of both phases.
 type Numbers = ([Option<u32>; 3], [Option<f64>; 2]);
 
 fn numbers(finished: &Finished) -> Numbers {
@@ -45,13 +46,13 @@ async fn assert_whole(reply: Reply, name: &str) {
     let double = Double::new([reply]).await;
     let (pieces, end) = read(ask(&double.base)).await;
     assert_eq!(pieces, ["Gr\u{fc}", "\u{1f44b}\u{e9}"], "{name}");
-    assert_eq!(told(&end), "stop", "{name}");
+    assert_eq!(outcome(&end), "stop", "{name}");
     assert_eq!(numbers(&end.unwrap()), MEASURED, "{name}");
     assert_eq!(double.seen().len(), 1, "{name}");
 }
 
 #[tokio::test]
-async fn a_stream_is_the_same_however_it_is_split() {
+async fn splitting_a_stream_does_not_change_its_result() {
     within(async {
         let script = format!("{SHORT}{NUMBERS}");
         let bytes = script.as_bytes();
@@ -70,7 +71,7 @@ async fn a_stream_is_the_same_however_it_is_split() {
 }
 
 #[tokio::test]
-async fn a_stream_cut_anywhere_is_whole_only_if_its_end_was_told() {
+async fn a_cut_stream_is_complete_only_after_its_finish_reason() {
     within(async {
         let script = format!("{SHORT}{NUMBERS}");
         let after = |text: &str| {
@@ -91,7 +92,7 @@ async fn a_stream_cut_anywhere_is_whole_only_if_its_end_was_told() {
                     (false, true) => "model_failed upstream_broken",
                     (false, false) => "model_unavailable upstream_broken",
                 };
-                assert_eq!(told(&end), reason, "{then:?} at {at}");
+                assert_eq!(outcome(&end), reason, "{then:?} at {at}");
                 if let Ok(finished) = end {
                     let expected = if at >= measured {
                         MEASURED
@@ -115,7 +116,7 @@ fn text(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn streams_and_how_they_end() {
+async fn streams_have_the_expected_text_and_end() {
     let hi = text("Hi");
     let stop = chunk("{}", "\"stop\"");
     let event = |json: &str| format!("data: {json}\n\n");
@@ -143,7 +144,7 @@ async fn streams_and_how_they_end() {
             "stop",
         ),
         ("no text at all", format!("{stop}{done}"), &[], "stop"),
-        ("nothing but done", done.into(), &[], "stop"),
+        ("done alone", done.into(), &[], "stop"),
         (
             "empty texts",
             format!("{}{hi}{}{stop}", text(""), text("")),
@@ -204,7 +205,7 @@ async fn streams_and_how_they_end() {
             "stop",
         ),
         (
-            "numbers of no use",
+            "invalid numbers",
             format!(
                 "{hi}{stop}{}{done}",
                 event("{\"choices\":null,\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":\"3\"}}")
@@ -344,7 +345,7 @@ async fn streams_and_how_they_end() {
             let double = Double::new([Reply::events(&script)]).await;
             let read = read(ask(&double.base)).await;
             assert_eq!(
-                (read.0, told(&read.1)),
+                (read.0, outcome(&read.1)),
                 (pieces.iter().map(|piece| (*piece).into()).collect(), end.into()),
                 "{name}"
             );
@@ -354,7 +355,7 @@ async fn streams_and_how_they_end() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_stream() {
+async fn responses_other_than_streams_are_handled() {
     let completion = json!({
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "length"}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3},
@@ -447,12 +448,12 @@ async fn answers_that_are_no_stream() {
             let double = Double::new([reply]).await;
             let read = read(ask(&double.base)).await;
             assert_eq!(
-                (read.0.concat(), told(&read.1)),
+                (read.0.concat(), outcome(&read.1)),
                 (text.into(), end.into()),
                 "{name}"
             );
             assert_eq!(double.seen().len(), 1, "{name}");
-            // Nothing was asked to be compressed.
+            // The client does not request compression.
             assert!(!double.seen()[0].headers.contains_key("accept-encoding"));
         }
     })
@@ -515,7 +516,7 @@ async fn everything_is_bounded() {
             let double = Double::new([reply]).await;
             let read = read(model(once(&double.base).limits(limits)).generate(Prompt::user("Why?"))).await;
             assert_eq!(
-                (read.0.concat(), told(&read.1)),
+                (read.0.concat(), outcome(&read.1)),
                 (text.into(), end.into()),
                 "{name}"
             );
@@ -523,7 +524,7 @@ async fn everything_is_bounded() {
         let double = Double::new([]).await;
         let long = Prompt::user("x".repeat(400));
         let read = read(model(once(&double.base).limits(limits)).generate(long)).await;
-        assert_eq!((told(&read.1).as_str(), double.opened()), ("bad_prompt", 0));
+        assert_eq!((outcome(&read.1).as_str(), double.opened()), ("bad_prompt", 0));
     })
     .await;
 }

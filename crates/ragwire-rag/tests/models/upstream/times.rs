@@ -1,4 +1,4 @@
-//! How long a server is waited for, and what happens when nobody waits for the answer any more.
+//! Tests of time limits, and of the cancellation of requests whose answer is no longer read.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use ragwire_rag::models::{LanguageModel, Prompt};
 
 use crate::upstream::clock::freeze;
 use crate::upstream::double::{Double, Reply, Then};
-use crate::upstream::{model, read, told, within};
+use crate::upstream::{model, outcome, read, within};
 
 const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
 const ROLE: &str = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n";
@@ -22,7 +22,7 @@ fn impatient(base: &str) -> Upstream {
 }
 
 #[tokio::test]
-async fn silence_ends_a_generation_and_is_not_tried_again() {
+async fn silence_fails_a_generation_and_is_not_retried() {
     let frozen = freeze();
     let hang = |script: &str| Reply::events(script).then(Then::Hang);
     for (name, reply, expected, seconds) in [
@@ -52,7 +52,7 @@ async fn silence_ends_a_generation_and_is_not_tried_again() {
             "model_failed upstream_timeout",
             10,
         ),
-        // The text is whole; only numbers are missing.
+        // The text is complete; only the usage is missing.
         ("after the reason", hang(&format!("{TEXT}{REASON}")), "stop", 5),
         (
             "one piece",
@@ -60,7 +60,7 @@ async fn silence_ends_a_generation_and_is_not_tried_again() {
             "model_unavailable upstream_timeout",
             10,
         ),
-        // A refusal counts, whether its reason comes or not.
+        // The status of a refusal counts, even if its body does not arrive.
         (
             "no reason",
             Reply::new(404, "application/json", "{").then(Then::Hang),
@@ -72,21 +72,21 @@ async fn silence_ends_a_generation_and_is_not_tried_again() {
         let generation = impatient(&double.base).generate(Prompt::user("Why?"));
         let step = Duration::from_millis(250);
         let ((_, end), took) = frozen.run(step, read(generation)).await;
-        assert_eq!(told(&end), expected, "{name}");
+        assert_eq!(outcome(&end), expected, "{name}");
         assert_eq!(double.seen().len(), 1, "{name}");
         let expected = Duration::from_secs(seconds);
-        // While the machine is busy the clock may be ahead of the sockets by some steps.
+        // On a busy machine the clock may be some steps ahead of the sockets.
         assert!(
             expected <= took && took <= expected + step * 20,
             "{name}: {took:?}"
         );
-        // What is left of a whole answer is waited for, so that its connection can be used again.
+        // The client reads the rest of a complete answer, so that the connection can be reused.
         frozen.run(step, double.closed(1)).await;
     }
 }
 
 #[tokio::test]
-async fn a_reader_that_takes_nothing_does_not_hold_a_server_for_ever() {
+async fn a_reader_that_stalls_does_not_occupy_a_server_forever() {
     let frozen = freeze();
     let double = Double::new([Reply::events(TEXT.repeat(1_000)).then(Then::Hang)]).await;
     let mut generation = impatient(&double.base).generate(Prompt::user("Why?"));
@@ -104,17 +104,17 @@ async fn a_reader_that_takes_nothing_does_not_hold_a_server_for_ever() {
         }
     };
     assert_eq!(
-        (pieces, told(&Err(error)).as_str()),
+        (pieces, outcome(&Err(error)).as_str()),
         (64, "model_failed upstream_timeout")
     );
 }
 
-// Elsewhere a full backlog refuses.
+// Other systems refuse connections if the backlog is full.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn an_address_that_swallows_connections_is_given_up() {
+async fn an_address_that_drops_connections_is_unavailable() {
     let frozen = freeze();
-    // A backlog that is full: the kernel drops what comes then, as a firewall does.
+    // A full backlog: the kernel drops further connections, as a firewall does.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = socket.local_addr().unwrap();
@@ -126,7 +126,7 @@ async fn an_address_that_swallows_connections_is_given_up() {
     crate::upstream::clock::settle().await;
     let generation = impatient(&format!("http://{address}/v1")).generate(Prompt::user("Why?"));
     let ((_, end), took) = frozen.run(Duration::from_millis(500), read(generation)).await;
-    assert_eq!(told(&end), "model_unavailable upstream_unreachable");
+    assert_eq!(outcome(&end), "model_unavailable upstream_unreachable");
     // Three attempts of 5 seconds, and two pauses.
     assert!(
         took >= Duration::from_secs(15) && took <= Duration::from_secs(30),
@@ -155,7 +155,7 @@ async fn dropping_a_generation_closes_its_connection() {
             double.closed(1).await;
             assert_eq!((double.opened(), double.seen().len()), (1, 1), "{name}");
         }
-        // Also while it waits to ask again.
+        // Also during the pause before a retry.
         let double = Double::new([Reply::new(503, "text/plain", "").header("retry-after", "8")]).await;
         let generation =
             model(UpstreamOptions::new(&double.base, "m").unwrap()).generate(Prompt::user("Why?"));
@@ -169,12 +169,13 @@ async fn dropping_a_generation_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_serves_one_answer_after_the_other() {
+async fn a_connection_is_reused_for_the_next_answer() {
     within(async {
         let good = || Reply::events(format!("{TEXT}{REASON}data: [DONE]\n\n"));
         let double = Double::new((0..200).map(|_| good())).await;
         let model = model(UpstreamOptions::new(&double.base, "m").unwrap());
-        // The last bytes are read behind the end, so whoever asks at once may be too early. Not always.
+        // The last bytes are read after the end of the answer, so an immediate request may not find
+        // the connection reusable. That does not happen every time.
         while double.opened() == double.seen().len() {
             let (text, _) = model.generate(Prompt::user("Why?")).whole().await.unwrap();
             assert_eq!(text, "H");
@@ -185,9 +186,12 @@ async fn a_connection_serves_one_answer_after_the_other() {
 }
 
 #[test]
-fn without_a_runtime_it_fails_and_does_not_panic() {
+fn without_a_runtime_a_generation_fails_and_does_not_panic() {
     let model = model(UpstreamOptions::new("http://127.0.0.1:1/v1", "m").unwrap());
     let generation = model.generate(Prompt::user("Why?"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(told(&runtime.block_on(read(generation)).1), "model_unavailable");
+    assert_eq!(
+        outcome(&runtime.block_on(read(generation)).1),
+        "model_unavailable"
+    );
 }

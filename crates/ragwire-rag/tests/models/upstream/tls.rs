@@ -1,4 +1,5 @@
-//! `https://`: the crate's own choice of provider and roots, against a server with a certificate made for the test.
+//! Tests of `https://`: the crate's own choice of provider and roots, against a server with a
+//! certificate generated for the test.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::upstream::{model, once, read, told, within};
+use crate::upstream::{model, once, outcome, read, within};
 
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
 
@@ -39,7 +40,7 @@ async fn serve(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>
             let (socket, _) = listener.accept().await.unwrap();
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                // A client that does not trust us is gone by then.
+                // A client that does not trust the certificate has disconnected by now.
                 if let Ok(socket) = acceptor.accept(socket).await {
                     let http = hyper::server::conn::http1::Builder::new();
                     let _ = http
@@ -53,7 +54,7 @@ async fn serve(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>
 }
 
 #[tokio::test]
-async fn who_is_trusted_and_who_is_not() {
+async fn only_configured_roots_are_trusted() {
     within(async {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -63,10 +64,10 @@ async fn who_is_trusted_and_who_is_not() {
         let ask = |options: UpstreamOptions| model(options).generate(Prompt::user("Why?"));
         let secure = format!("https://127.0.0.1:{port}/v1");
         let (pieces, end) = read(ask(trusting(&secure))).await;
-        assert_eq!((pieces.concat().as_str(), told(&end).as_str()), ("Hi", "stop"));
+        assert_eq!((pieces.concat().as_str(), outcome(&end).as_str()), ("Hi", "stop"));
         let unreachable = "model_unavailable upstream_unreachable";
         for (name, options, expected) in [
-            ("not among the usual", once(&secure), unreachable),
+            ("not signed by a usual root", once(&secure), unreachable),
             (
                 "another name",
                 trusting(&format!("https://localhost:{port}/v1")),
@@ -79,7 +80,7 @@ async fn who_is_trusted_and_who_is_not() {
             ),
         ] {
             let (_, end) = read(ask(options)).await;
-            assert_eq!(told(&end), expected, "{name}");
+            assert_eq!(outcome(&end), expected, "{name}");
         }
     })
     .await;

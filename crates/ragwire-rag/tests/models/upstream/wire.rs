@@ -1,4 +1,5 @@
-//! The crate's own OpenAI wire, read back: what a real turn sends over a real socket comes out of `Upstream` as it went in.
+//! Reads back the crate's own OpenAI wire: `Upstream` returns what a real turn sends over a real
+//! socket.
 
 use std::convert::Infallible;
 
@@ -13,9 +14,9 @@ use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::{Citation, Metadata, OpenAi, Sink, Turn, Usage};
 use tokio::net::TcpListener;
 
-use crate::upstream::{ask, read, told, within};
+use crate::upstream::{ask, outcome, read, within};
 
-/// A turn that searches, writes, and ends as it is told to.
+/// A turn that searches, writes, and then completes or fails as requested.
 async fn write(sink: Sink, fails: bool) -> Result<Metadata, BoxError> {
     sink.send(Search::new("bm25").query("why")).await?;
     for text in ["Because\n", "of \"", "\u{1f44b}", "\u{1e}\"", "", " \u{e9}."] {
@@ -59,7 +60,7 @@ async fn serve(wire: OpenAi, fails: bool) -> String {
 }
 
 #[tokio::test]
-async fn a_turn_is_read_back_as_it_was_sent() {
+async fn a_turn_is_read_back_unchanged() {
     within(async {
         let text = "Because\nof \"\u{1f44b}\u{1e}\" \u{e9}.";
         for progress in [Progress::Extension, Progress::Comment, Progress::None] {
@@ -74,19 +75,19 @@ async fn a_turn_is_read_back_as_it_was_sent() {
                 (Some(12), Some(34)),
                 "{progress:?}"
             );
-            // A failure in the middle is one here too.
+            // A failure in the middle of the answer is also reported as a failure.
             let base = serve(wire.clone(), true).await;
             let (pieces, end) = read(ask(&base)).await;
             assert_eq!(
-                (pieces.concat(), told(&end)),
+                (pieces.concat(), outcome(&end)),
                 (text.into(), "model_failed upstream_error".into()),
                 "{progress:?}"
             );
-            // Unless the wire was told to hide it in the text.
+            // Unless the wire is configured to put it into the text.
             let base = serve(wire.on_failure(OnFailure::Text), true).await;
             let (pieces, end) = read(ask(&base)).await;
             assert!(pieces.concat().starts_with(text) && pieces.concat().len() > text.len());
-            assert_eq!(told(&end), "stop");
+            assert_eq!(outcome(&end), "stop");
         }
     })
     .await;

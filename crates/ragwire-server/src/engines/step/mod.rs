@@ -1,7 +1,8 @@
 //! Keeps the store in step with the library: at the start, and as a [`LibraryFollower`] afterwards.
 //!
 //! A failure at the start is reported to the user. Later failures are only logged, and the next
-//! change, or a pause, repairs them. A document that is missing in the store is still in the library.
+//! change, or a pause, repairs them. A document that is missing in the store is still in the
+//! library.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,9 +18,9 @@ use super::error::{EnginesError, chain};
 use super::location::StoreLocation;
 use super::progress::ProgressDisplay;
 
-/// The largest number of passages whose sections and sentences a default store in memory holds: about
-/// 200 MB. Beyond it, a question that no passage answers is not searched in sentences; everything else
-/// stays the same.
+/// The largest number of passages whose sections and sentences a default store in memory holds:
+/// about 200 MB. Beyond it, a question that no passage answers is not searched in sentences;
+/// everything else stays the same.
 pub(super) const MAX_PASSAGES_IN_MEMORY: usize = 10_000;
 /// The number of failed documents that are listed by name; the others are counted.
 const MAX_LISTED: usize = 8;
@@ -29,9 +30,11 @@ impl Engines {
     /// listed on stderr.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future leaves a store that the next call repairs.
     ///
     /// # Errors
+    ///
     /// Fails if the store or the library cannot be used at all, not if one document fails.
     pub async fn reconcile(&self) -> Result<(), EnginesError> {
         if !self.has_room() {
@@ -64,8 +67,8 @@ impl Engines {
         }
     }
 
-    /// Returns whether the library fits into the store. The limit applies only to the default: a user
-    /// who chose a store or an embedder accepted its memory.
+    /// Returns whether the library fits into the store. The limit applies only to the default: a
+    /// user who chose a store or an embedder accepted its memory.
     fn has_room(&self) -> bool {
         let is_chosen = self.embedder.is_some() || self.location != StoreLocation::Memory;
         is_chosen || self.library.chunk_count() <= self.max_passages

@@ -1,5 +1,5 @@
-//! The routes of Eve, stream version 16 (see docs/protocols.md): a client posts a message and reads the
-//! answer from the session's stream.
+//! The routes of Eve, stream version 16 (see docs/protocols.md): a client posts a message and reads
+//! the answer from the session's stream.
 //!
 //! | route | |
 //! |---|---|
@@ -427,7 +427,8 @@ pub(super) async fn stream(
         )
         .into());
     };
-    // Missing lines are refused here. If the journal drops lines of a slow reader later, the stream is cut.
+    // Missing lines are refused here. If the journal drops lines of a slow reader later, the stream
+    // is cut.
     let keep_alive = *app.settings.keep_alive;
     let reader = Reader::open(&app.eve, &session, query.start_index, keep_alive).await?;
     let lines = futures_util::stream::try_unfold(reader, |mut reader| async move {

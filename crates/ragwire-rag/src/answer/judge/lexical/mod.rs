@@ -1,5 +1,5 @@
-//! The judge without a model: it compares words, weighted as the library weights them.
-//! Deterministic and immediate.
+//! The judge without a model: it compares words, weighted as in the library. It is deterministic
+//! and immediate.
 //!
 //! In doubt it decides against the text: a word that occurs nowhere is covered by nothing, and a
 //! claim with a number that its source does not contain is not supported.
@@ -69,7 +69,7 @@ const RELATING: [&str; 16] = [
     "relationship",
     "between",
 ];
-/// An agent stops after this many searches in a row that found nothing new.
+/// An agent stops after this many consecutive searches without a new result.
 const FRUITLESS_SEARCHES: usize = 2;
 
 /// Judges by comparing words.
@@ -84,11 +84,11 @@ type Stems = HashSet<String>;
 /// The stems of a hit, computed once for all comparisons.
 #[derive(Debug)]
 struct HitStems<'a> {
-    /// Of its heading.
+    /// The stems of its heading.
     heading: Stems,
-    /// Of its whole text.
+    /// The stems of its whole text.
     text: Stems,
-    /// Of each sentence, with the sentence.
+    /// The stems of each sentence, with the sentence.
     sentences: Vec<(Stems, &'a str)>,
 }
 

@@ -1,4 +1,4 @@
-//! Judging by words: tables, and a real paper.
+//! Tests of judging by words: tables, and a real paper.
 
 use super::*;
 use crate::answer::judge::{Gate, JudgeName, STOP, SearchRecord, ToolSpec, claims};
@@ -90,7 +90,7 @@ async fn questions_are_analysed() {
         } = analysis.value;
         assert_eq!((found, as_mode), (*complexity, *mode), "{question}");
         let mut queries: Vec<_> = queries.iter().map(String::as_str).collect();
-        // Which of two equally rare words comes first is not the point.
+        // The order of two equally rare words does not matter.
         if let Some(first) = queries.first_mut().filter(|first| first.starts_with("carp eat ")) {
             *first = sub_queries[0];
         }
@@ -133,7 +133,7 @@ async fn grades_follow_the_words() {
     ] {
         assert_eq!(sorted(question), (birds, fish, action), "{question}");
     }
-    // Scores of a retriever that are none.
+    // Scores of a retriever that are not valid.
     let mut odd = hits.clone();
     for (hit, score) in odd.iter_mut().zip([f32::NAN, f32::INFINITY]) {
         hit.score = score;
@@ -145,7 +145,7 @@ async fn grades_follow_the_words() {
 }
 
 #[tokio::test]
-async fn claims_are_checked_against_numbers_and_negations_too() {
+async fn claims_are_checked_including_numbers_and_negations() {
     use ClaimVerdict::{PartiallySupported, Supported, Unsupported};
     let judge = judge("birds.md", BIRDS.as_bytes());
     let sources = judge.library.search("robin carp", 5).unwrap();
@@ -208,7 +208,7 @@ async fn an_agent_searches_for_what_is_missing_and_stops() {
     assert_eq!(step(both, &fruitless, &birds, 5), stop);
     assert_eq!(step("", &[], &[], 5), stop);
 
-    // It comes to an end by itself, and never does the same twice.
+    // The search ends by itself and never repeats a step.
     let mut searched: Vec<(String, String)> = Vec::new();
     while let (tool, query) = {
         let done: Vec<(&str, &str, u32)> = searched
@@ -226,7 +226,7 @@ async fn an_agent_searches_for_what_is_missing_and_stops() {
 }
 
 #[test]
-fn what_relates_things_is_asked_for_once_and_only_then() {
+fn relating_tools_are_used_once_and_only_for_relations() {
     let judge = judge("birds.md", BIRDS.as_bytes());
     let tools = [
         ToolSpec::new("graph_traverse", "relations").relating(),
@@ -253,7 +253,7 @@ fn what_relates_things_is_asked_for_once_and_only_then() {
     );
     type Case<'a> = (&'a str, &'a [(&'a str, u32)], u32, &'a str);
     let cases: &[Case<'_>] = &[
-        // What the things are comes first, and what was found for them is not enough.
+        // The search for the things comes first, and finding them is not enough.
         (relating, &[], 2, "hybrid_search"),
         (relating, &[("hybrid_search", 2)], 2, "graph_traverse"),
         (
@@ -294,7 +294,7 @@ fn what_relates_things_is_asked_for_once_and_only_then() {
 }
 
 #[test]
-fn a_real_paper_is_judged_right() {
+fn a_real_paper_is_judged_correctly() {
     let Some(bytes) = test_data::attention_paper() else {
         return;
     };

@@ -1,4 +1,5 @@
-//! A scripted model as judge: what it is asked, what of its answers counts, and what happens when it does not answer.
+//! Tests of a scripted model as judge: its prompts, which of its answers count, and what happens if
+//! it fails.
 
 use tokio::time::Instant;
 
@@ -34,7 +35,7 @@ fn strings(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn each_judgement_is_asked_for_as_json_of_its_schema() {
+async fn each_judgement_is_requested_as_json_of_its_schema() {
     let model = says(&[
         r#"{"complexity":"moderate","mode":"agentic","sub_queries":[" robin song ","","robin song","When does the robin sing?"]}"#,
         "{\"scores\": [10, 5, 0]}\n",
@@ -166,7 +167,7 @@ async fn each_judgement_is_asked_for_as_json_of_its_schema() {
 }
 
 #[tokio::test]
-async fn what_the_schema_does_not_allow_counts_for_nothing() {
+async fn output_that_violates_the_schema_is_discarded() {
     let two = hits(&["A robin sings at dawn.", "A carp eats plants."]);
     let claims = strings(&["A robin sings at dawn."]);
     let tools = [ToolSpec::new("search", "finds")];
@@ -243,7 +244,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
     assert_eq!((judged.by.as_str(), judged.value), ("scripted", NextStep::Stop));
     let cut_off = Arc::new(Scripted::new([Reply::CutOff(strings(&["{\"scores\":[1,2]}"]))]));
     let judged = judge(&cut_off).grade(QUESTION, &two).await.unwrap();
-    // What it cost is told all the same.
+    // The usage is reported nevertheless.
     assert_eq!(
         (judged.by.as_str(), judged.usage.unwrap().output_tokens),
         ("lexical", Some(1))
@@ -254,7 +255,7 @@ async fn what_the_schema_does_not_allow_counts_for_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_where_there_is_nothing_to_judge() {
+async fn the_model_is_not_called_without_anything_to_judge() {
     let model = says(&[]);
     let judge = judge(&model);
     let tools = [ToolSpec::new("search", "finds")];
@@ -285,7 +286,7 @@ async fn nobody_is_asked_where_there_is_nothing_to_judge() {
 }
 
 #[tokio::test]
-async fn a_model_that_fails_is_replaced_and_one_that_is_gone_is_told() {
+async fn a_failing_model_is_replaced_and_a_closed_one_is_reported() {
     let failures: [fn() -> ModelError; 7] = [
         || ModelError::Busy,
         || ModelError::Unavailable(None),
@@ -313,7 +314,8 @@ async fn a_model_that_fails_is_replaced_and_one_that_is_gone_is_told() {
         assert_eq!(judge.hypothesis(QUESTION).await.unwrap(), None);
         assert_eq!(model.prompts().len(), 5);
     }
-    // One answer that is lost is a failure, a model that is shut down is gone, now and for every later step.
+    // A lost answer is a temporary failure; a model that was shut down fails now and in every later
+    // step.
     let model = Arc::new(Scripted::new([Reply::Vanishes, Reply::ShutsDown]));
     let judge = judge(&model);
     assert_eq!(judge.grade(QUESTION, &one).await.unwrap().by, JudgeName::Lexical);
@@ -342,7 +344,7 @@ async fn a_model_that_is_too_slow_is_replaced_in_time() {
         (vec![late(19, nine)], &one, "scripted", 19),
         (vec![late(21, nine)], &one, "lexical", 20),
         (vec![Reply::Hangs], &one, "lexical", 20),
-        // All calls of a step together.
+        // The timeout applies to all calls of a step together.
         (vec![late(9, &sixteen), late(9, nine)], &many, "scripted", 18),
         (vec![late(12, &sixteen), late(12, nine)], &many, "lexical", 20),
     ] {
@@ -355,7 +357,7 @@ async fn a_model_that_is_too_slow_is_replaced_in_time() {
 }
 
 #[tokio::test]
-async fn many_passages_go_in_one_call_or_in_as_few_as_fit() {
+async fn passages_are_sent_in_as_few_calls_as_fit() {
     let texts: Vec<String> = (0..20)
         .map(|n| format!("Passage {n}. {}", "x".repeat(400)))
         .collect();
@@ -380,10 +382,11 @@ async fn many_passages_go_in_one_call_or_in_as_few_as_fit() {
             "{context_tokens}"
         );
         assert_eq!(model.prompts().len(), ranges.len());
-        // What all calls took together.
+        // The usage of all calls together.
         assert_eq!(judged.usage.unwrap().output_tokens, Some(ranges.len() as u64));
     }
-    // One that is too long for the model alone, and one batch that fails: the words judge all.
+    // One passage that does not fit the model even alone, and one batch that fails: the lexical
+    // judge takes over for all passages.
     let model = Arc::new(Scripted::with_context(200, []));
     assert_eq!(
         judge(&model).grade(QUESTION, &hits(&texts)).await.unwrap().by,
@@ -407,7 +410,8 @@ async fn claims_are_checked_against_all_sources_in_as_few_calls_as_fit() {
     let wanted = |verdicts: [ClaimVerdict; 3]| ClaimChecks::new(&claims, verdicts);
     use ClaimVerdict::{PartiallySupported, Supported, Unsupported};
     assert_eq!(judged.value, wanted([Supported, PartiallySupported, Unsupported]));
-    // Two sources fit: each claim is checked against two and two, and the better verdict counts.
+    // Two sources fit: each claim is checked against two groups of two, and the better verdict
+    // counts.
     let context = 1_400;
     let replies = [[no, yes], [partly, no], [no, no]]
         .concat()

