@@ -1,9 +1,9 @@
 //! Keeps a graph in step with a library: reads documents that the graph does not have, and removes
 //! documents that the library no longer has.
 //!
-//! No change can be missed, because there is no list of changes: the two sets of documents are
-//! compared, at start and later. Documents that a different extractor read are read again. This
-//! module decides which documents are read; the extractor finds the triples.
+//! No change can be missed, because the index does not rely on a list of changes: it compares the
+//! two sets of documents, at start and later. Documents that a different extractor read are read
+//! again. This module decides which documents are read; the extractor finds the triples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -64,7 +64,7 @@ pub enum UpstreamError {
     Refused {
         /// The status.
         status: u16,
-        /// The server's message, shortened; `no reason` if there is none that can be read.
+        /// The server's message, shortened; `no reason` if it cannot be read.
         message: String,
         /// Whether the account's quota is exhausted, so that retrying is useless.
         exhausted: bool,
