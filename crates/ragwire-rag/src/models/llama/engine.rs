@@ -1,7 +1,8 @@
 //! The chat engine: handles in front of two threads.
 //!
 //! ```text
-//! handles ─► prepare (template, tokens, grammar) ─► decode (model, context, all generations) ─► each generation's own channel
+//! handles ─► prepare (template, tokens, grammar)
+//!         ─► decode (model, context, all generations) ─► one channel per generation
 //! ```
 //!
 //! Every channel between them is bounded by the number of generations that may run and wait. The
@@ -75,7 +76,7 @@ struct ModelInfo {
     context_tokens: u32,
 }
 
-/// What the handles and the decoding thread share.
+/// The parts of an engine whose model is still being loaded.
 struct Startup {
     requests: mpsc::Sender<Request>,
     places: Arc<Semaphore>,
