@@ -24,6 +24,22 @@ impl LimitError {
     }
 }
 
+/// The default and the bounds of one limit, for documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limit {
+    /// TrustGraph's name of the limit.
+    pub name: &'static str,
+    /// What it limits.
+    pub description: &'static str,
+    /// The value of a request without it.
+    pub default: usize,
+    /// The smallest allowed value.
+    pub least: usize,
+    /// The largest allowed value.
+    pub most: usize,
+}
+
 macro_rules! limits {
     ($(#[$meta:meta])* $Limits:ident { $($(#[doc = $doc:literal])+ $field:ident $name:literal $default:literal in $least:literal..=$most:literal;)* }) => {
         $(#[$meta])*
@@ -42,6 +58,17 @@ macro_rules! limits {
         impl $Limits {
             /// TrustGraph's names of the limits.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Returns all limits, in the order of [`NAMES`](Self::NAMES).
+            pub fn describe() -> Vec<Limit> {
+                vec![$(Limit {
+                    name: $name,
+                    description: concat!($($doc),+).trim_ascii_start(),
+                    default: $default,
+                    least: $least,
+                    most: $most,
+                },)*]
+            }
 
             /// Sets a limit by its name. Returns `false` if the name is unknown.
             ///
@@ -141,5 +168,13 @@ mod tests {
         assert_eq!(documents.set("fetch-limit", 0), Ok(true));
         assert!(documents.set("doc-limit", 0).is_err());
         assert_eq!(DocumentLimits::NAMES, ["doc-limit", "fetch-limit"]);
+        let doc_limit = Limit {
+            name: "doc-limit",
+            description: "Chunks that the answer is written from.",
+            default: 20,
+            least: 1,
+            most: 200,
+        };
+        assert_eq!(DocumentLimits::describe()[0], doc_limit);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) use explain::explain;
 pub use answer::{GraphQuestion, GraphRag};
 pub use extract::{ExtractGraph, Extraction, ModelExtractor, Patterns, Relation};
 pub use index::{GraphIndex, GraphIndexError, SyncReport};
-pub use limits::{DocumentLimits, GraphLimits, LimitError};
+pub use limits::{DocumentLimits, GraphLimits, Limit, LimitError};
 pub use names::EntityNames;
 pub use search::{FollowedTriple, Subgraph};
 pub use store::{Graph, GraphDocument, GraphError, GraphRoom, GraphSize};

@@ -36,6 +36,13 @@ pub(super) struct UploadQuery {
     name: Option<String>,
 }
 
+/// All documents.
+#[derive(Debug, Serialize, ToSchema)]
+struct Documents {
+    #[schema(value_type = Vec<schemas::Document>)]
+    documents: Vec<Document>,
+}
+
 /// The outcome of an upload.
 #[derive(Debug, Serialize, ToSchema)]
 struct Uploaded {
@@ -61,10 +68,11 @@ struct FailedFile {
     path = "/v1/documents",
     tag = "documents",
     operation_id = "documents",
-    responses((status = 200, description = "All documents", body = schemas::Documents)),
+    responses((status = 200, description = "All documents", body = Documents)),
 )]
 pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    Json(serde_json::json!({ "documents": app.library.list() })).into_response()
+    let documents = app.library.list();
+    Json(Documents { documents }).into_response()
 }
 
 /// Removes a document.

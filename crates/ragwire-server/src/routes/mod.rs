@@ -41,6 +41,7 @@ mod page;
 pub mod refusal;
 mod request;
 mod resume;
+mod sample_schema;
 mod schemas;
 mod session;
 mod session_chat;

@@ -1,13 +1,31 @@
-//! What the crate writes, as schemas for the OpenAPI document: `ragwire` itself knows no OpenAPI. `tests/clients/openapi.test.js` holds
-//! the answers of a running server against them.
+//! Schemas for the OpenAPI document of values that other packages define, which do not know OpenAPI. Most of
+//! them are inferred from samples that those packages serialize; `tests/clients/openapi.test.js` checks the
+//! answers of a running server against the document.
 
-use serde_json::Value;
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
+use std::borrow::Cow;
+use std::time::{Duration, SystemTime};
 
-use super::session::Session;
+use ragwire::event::{Event, Source, Sources, ToolCall, ToolResult};
+use ragwire::wire::Limits;
+use ragwire::wire::openai::OpenAi;
+use ragwire::wire::session_chat::SessionChat;
+use ragwire::wire::trustgraph::TrustGraph;
+use ragwire::{End, Failure, Metadata, Timing, Usage};
+use ragwire_rag::Level;
+use ragwire_rag::graph::{DocumentLimits, GraphLimits};
+use serde_json::{Value, json};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
 
-/// Bytes, of which OpenAPI says that they are a string.
+#[cfg(test)]
+use super::sample_schema::Note;
+use super::sample_schema::{Components, component, defined, infer, note};
+use super::session::PROFILE;
+
+/// Files, which are strings in OpenAPI.
 fn files() -> Schema {
     let file = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -15,11 +33,11 @@ fn files() -> Schema {
     ArrayBuilder::new().items(file).into()
 }
 
-macro_rules! shapes {
+macro_rules! documented {
     ($($(#[$meta:meta])* $Name:ident { $($(#[$field_meta:meta])* $field:ident: $Type:ty,)* })*) => { $(
         #[derive(ToSchema)]
         $(#[$meta])*
-        #[expect(dead_code, reason = "only its shape is used")]
+        #[expect(dead_code, reason = "only its schema is used")]
         pub(super) struct $Name {
             $($(#[$field_meta])* $field: $Type,)*
         }
@@ -29,313 +47,332 @@ macro_rules! shapes {
 /// How a question is answered.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its shape is used")]
+#[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum Mode {
-    /// By an agent that judges what it found and searches again.
+    /// By an agent that judges the evidence and searches again.
     Agentic,
-    /// By a fixed sequence.
+    /// By a fixed sequence of steps.
     Direct,
 }
 
-/// What a document was read as.
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-#[expect(dead_code, reason = "only its shape is used")]
-enum DocumentKind {
-    Markdown,
-    Text,
-    Html,
-    Pdf,
-}
-
-shapes! {
-    /// Why a request was not served.
+documented! {
+    /// The reason why a request was refused.
     #[schema(as = Refusal)]
     Refused {
         error: RefusalError,
     }
 
-    /// Why, in words and for programs.
+    /// The reason, for a person and for programs.
     RefusalError {
-        /// A stable word.
+        /// A stable code.
         #[schema(example = "invalid_request")]
         code: String,
-        /// For the one who asks.
+        /// The reason, for a person.
         message: String,
-        /// Whether asking again may help.
+        /// Whether a retry may succeed.
         recoverable: bool,
-        /// To be quoted to whoever reads the logs: 32 hexadecimal digits.
+        /// The ID of the request in the server's log: 32 hexadecimal digits.
         request_id: String,
     }
 
-    /// Why a request was not served, as OpenAI writes it. The request's id stands in `x-request-id`.
+    /// The reason why a request was refused, in OpenAI's form. `x-request-id` has the request's ID.
     #[schema(as = OpenAiRefusal)]
     OpenAiRefused {
         error: OpenAiError,
     }
 
-    /// Why, in OpenAI's members.
+    /// The reason, in OpenAI's members.
     OpenAiError {
-        /// For the one who asks.
+        /// The reason, for a person.
         message: String,
         /// `invalid_request_error` or `server_error`.
         r#type: String,
         /// Always `null`.
         #[schema(required = true)]
         param: Option<String>,
-        /// A stable word.
+        /// A stable code.
         #[schema(example = "model_not_found")]
         code: String,
     }
 
-    /// One piece of evidence for the answer.
-    Citation {
-        document_id: String,
-        chunk_id: String,
-        /// The words as they stand in the document.
-        supporting_quote: String,
-        /// The tool that found them.
-        source_tool: String,
-        /// Counted from 1.
-        #[schema(nullable = false)]
-        page_number: Option<u32>,
-        /// On the tool's own scale.
-        #[schema(nullable = false)]
-        score: Option<f64>,
-        #[schema(nullable = false)]
-        heading: Option<String>,
-    }
-
-    /// A document of the library.
-    Document {
-        /// From the name and the content.
-        id: String,
-        /// The file's name, unique in the library.
-        name: String,
-        kind: DocumentKind,
-        #[schema(nullable = false)]
-        title: Option<String>,
-        #[schema(nullable = false)]
-        pages: Option<u32>,
-        /// How many passages it was cut into.
-        chunks: u32,
-        text_bytes: u64,
-        /// Milliseconds since 1970.
-        added_ms: u64,
-    }
-
-    /// All documents.
-    Documents {
-        documents: Vec<Document>,
-    }
-
-    /// A passage of a document, a section or a sentence.
-    Chunk {
-        id: String,
-        document_id: String,
-        document_name: String,
-        /// The headings above it, outermost first.
-        #[schema(nullable = false)]
-        heading: Option<String>,
-        /// The page it begins on, counted from 1.
-        #[schema(nullable = false)]
-        page: Option<u32>,
-        /// The page it ends on, where that is another one.
-        #[schema(nullable = false)]
-        last_page: Option<u32>,
-        /// `L1` for a section, `L3` for a sentence; left out for a passage.
-        #[schema(nullable = false)]
-        level: Option<String>,
-        /// The chunk of the level above that holds it.
-        #[schema(nullable = false)]
-        parent: Option<String>,
-        /// Counted from 0, on its level.
-        ordinal: u32,
-        text: String,
-    }
-
-    /// A form; every part that has a file name is a file.
+    /// A form: every part that has a file name is a file.
     UploadForm {
         #[schema(schema_with = files)]
         file: Vec<Value>,
     }
+}
 
-    /// The models.
-    Models {
-        /// `list`.
-        object: String,
-        data: Vec<Model>,
+/// Implements the schema of a type by samples of its values.
+macro_rules! sampled {
+    ($($Name:ident, $samples:ident, $notes:expr;)*) => { $(
+        pub(super) struct $Name;
+
+        impl PartialSchema for $Name {
+            fn schema() -> RefOr<Schema> {
+                infer(&$samples(), $notes).0
+            }
+        }
+
+        impl ToSchema for $Name {
+            fn name() -> Cow<'static, str> {
+                stringify!($Name).into()
+            }
+
+            fn schemas(schemas: &mut Components) {
+                schemas.extend(infer(&$samples(), $notes).1);
+            }
+        }
+    )*
+        /// Returns the samples and the notes of all types.
+        #[cfg(test)]
+        fn sampled() -> Vec<(&'static str, Vec<Value>, &'static [Note])> {
+            vec![$({
+                const NOTES: &[Note] = $notes;
+                (stringify!($Name), $samples(), NOTES)
+            },)*]
+        }
+    };
+}
+
+sampled! {
+    Citation, citations, &[
+        note("", "One piece of evidence for the answer."),
+        note("/supporting_quote", "The words, exactly as in the document."),
+        note("/source_tool", "The tool that retrieved the passage."),
+        note("/page_number", "Counted from 1."),
+        note("/score", "On the tool's own scale."),
+    ];
+    Document, documents, &[
+        note("", "A document of the library."),
+        note("/id", "Derived from the name and the content."),
+        note("/name", "The file's name, unique in the library."),
+        component("/kind", "DocumentKind", "The format that a document was read as."),
+        note("/chunks", "How many passages it was cut into."),
+        note("/added_ms", "Milliseconds since 1970."),
+    ];
+    Chunk, chunks, &[
+        note("", "A passage of a document, a section or a sentence."),
+        note("/heading", "The headings above it, outermost first."),
+        note("/page", "The page it begins on, counted from 1."),
+        note("/last_page", "The page it ends on, if that is a different page."),
+        note("/level", "`L1` for a section, `L3` for a sentence; absent for a passage."),
+        note("/parent", "The chunk one level up that contains it."),
+        note("/ordinal", "Counted from 0, on its level."),
+    ];
+    Models, models, &[
+        note("", "The models."),
+        note("/object", "`list`."),
+        defined("/data/*", "Model"),
+    ];
+    Model, model, &[
+        note("", "A model."),
+        note("/object", "`model`."),
+        note("/created", "0: the time is unknown."),
+    ];
+    ChatCompletion, completions, &[
+        note("", "An answer in one piece."),
+        note("/object", "`chat.completion`."),
+        note("/created", "Seconds since 1970."),
+        component("/choices/*", "Choice", "The only choice."),
+        component("/choices/*/message", "ChoiceMessage", "The answer."),
+        note("/choices/*/message/role", "`assistant`."),
+        note("/choices/*/finish_reason", "`stop`."),
+        component("/usage", "CompletionUsage", "The token counts of the model."),
+        component("/usage/prompt_tokens_details", "PromptTokens", "Details of the prompt."),
+        note("/usage/prompt_tokens_details/cached_tokens", "Tokens that were not decoded again."),
+        note("/ragwire", "Members that the protocol does not have: citations, tools, `status`."),
+    ];
+    SessionComplete, session_ends, &[
+        note("", "The end of a chat."),
+        note("/type", "`complete`."),
+        defined("/session", "Session"),
+        component("/response", "SessionResponse", "The answer, and how it was produced."),
+        note("/response/finished", "Whether it completed, rather than being stopped."),
+        note("/response/truncated", "Whether something was cut to fit."),
+        component("/queue_stats", "SessionQueueStats", "How long the chat was on the waiting list."),
+        note("/metadata", "Members that the protocol does not have: citations, mode, tools."),
+        note("/timestamp", "Seconds since 1970."),
+    ];
+    TrustGraphResponse, graph_responses, &[
+        note("", "An answer in TrustGraph's form, in one piece."),
+        note("/response", "The answer; absent if there is `error`."),
+        component("/error", "TrustGraphError", "The reason why there is no answer."),
+        note("/error/type", "`graph-rag-error`, `document-rag-error`, `gateway-error`, …"),
+        note("/message_type", "Only for `graph-rag`."),
+        note("/sources", "The documents behind the answer; only for `graph-rag`."),
+        component("/sources/*", "TrustGraphSource", "A document."),
+        note("/sources/*/title", "Empty if it has none."),
+        note("/end_of_stream", "`true`."),
+        note("/end_of_session", "`true`."),
+        note("/metadata", "Members that TrustGraph does not have: citations, events, `status`."),
+    ];
+}
+
+/// A sample of a 64-bit number.
+const WIDE: u64 = 1 << 40;
+
+fn citations() -> Vec<Value> {
+    let citation = ragwire::Citation::new("d", "d-1", "quote", "bm25");
+    let full = citation.clone().page_number(1_u32).score(0.5).heading("Heading");
+    vec![json!(citation), json!(full)]
+}
+
+fn documents() -> Vec<Value> {
+    let sample = |kind| json!({"id": "d", "name": "n", "kind": kind, "chunks": 1, "text_bytes": WIDE, "added_ms": WIDE});
+    let samples = ["markdown", "text", "html", "pdf"].map(|kind| {
+        let document = serde_json::from_value::<ragwire_rag::Document>(sample(kind));
+        document.map(|mut document| {
+            (document.title, document.pages) = (Some("Title".into()), Some(1));
+            document
+        })
+    });
+    // The first is minimal.
+    std::iter::once(sample("markdown"))
+        .chain(samples.into_iter().flatten().map(|document| json!(document)))
+        .collect()
+}
+
+fn chunks() -> Vec<Value> {
+    let passage = ragwire_rag::Chunk::new("d", "n", 0, "Text.");
+    let mut section = passage.clone();
+    (section.page, section.last_page, section.level) = (Some(1), Some(2), Level::Section);
+    (section.heading, section.parent) = (Some("Heading".into()), Some("d-s0".into()));
+    vec![json!(passage), json!(section)]
+}
+
+fn models() -> Vec<Value> {
+    vec![OpenAi::models(&["ragwire"])]
+}
+
+fn model() -> Vec<Value> {
+    let mut model = OpenAi::models(&["ragwire"])["data"][0].take();
+    model["created"] = WIDE.into();
+    vec![model]
+}
+
+fn usage() -> Usage {
+    Usage::new()
+        .input_tokens(WIDE)
+        .cached_input_tokens(WIDE)
+        .output_tokens(WIDE)
+        .model("m")
+}
+
+fn completions() -> Vec<Value> {
+    let wire = OpenAi::new("id", WIDE, "ragwire");
+    let partial = Usage::new().input_tokens(WIDE).output_tokens(WIDE);
+    let ends = [
+        Metadata::default(),
+        Metadata::default().usage(partial),
+        Metadata::default().usage(usage()),
+    ];
+    ends.map(|metadata| wire.completion("Text.", &End::completed(metadata)))
+        .into()
+}
+
+fn session_ends() -> Vec<Value> {
+    let session = match json!({"id": "s", "profile_name": PROFILE}) {
+        Value::Object(session) => session,
+        _ => return Vec::new(),
+    };
+    let timing = Timing {
+        timestamp: (SystemTime::UNIX_EPOCH + Duration::from_millis(1)).into(),
+        elapsed_ms: 1,
+    };
+    let end = |metadata| End {
+        timing: Some(timing),
+        ..End::completed(metadata)
+    };
+    let tools = [
+        (Event::from(ToolCall::new("bm25", json!({}))), None),
+        (ToolResult::new("bm25", json!({})).into(), None),
+    ];
+    let wire = SessionChat::default().session(session);
+    let mut cut = Limits::default();
+    cut.max_trailer_bytes = 0;
+    vec![
+        wire.complete([], "Text.", &end(Metadata::default())),
+        wire.complete(&tools, "Text.", &end(Metadata::default().mode("lexical"))),
+        wire.clone()
+            .limits(cut)
+            .complete(&tools, "Text.", &end(Metadata::default())),
+    ]
+}
+
+fn graph_responses() -> Vec<Value> {
+    let sources = Sources::new(vec![Source::new("d-1", "d", "Text.", Vec::new())]);
+    let events = [(Event::from(sources), None)];
+    let metadata = Metadata::default().usage(usage()).mode("lexical");
+    vec![
+        TrustGraph::document_rag("").response([], "Text.", &End::completed(Metadata::default())),
+        TrustGraph::graph_rag("").response(&events, "Text.", &End::completed(metadata)),
+        TrustGraph::graph_rag("").response([], "", &End::failed(Failure::new("failed", "It failed."))),
+    ]
+}
+
+/// A question in TrustGraph's form.
+pub(super) struct TrustGraphQuery;
+
+impl PartialSchema for TrustGraphQuery {
+    fn schema() -> RefOr<Schema> {
+        let text = |text: &str| Some(text.to_owned());
+        let optional = |kind| ObjectBuilder::new().schema_type(SchemaType::from_iter([kind, Type::Null]));
+        let query = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(text("The question."));
+        let streaming = optional(Type::Boolean).description(text("Ignored: the answer is in one piece."));
+        let about = "A question in TrustGraph's form. Other members that its clients send (`collection`, `user`, \
+                     `workspace`) are ignored.";
+        let mut object = ObjectBuilder::new()
+            .description(text(about))
+            .property("query", query)
+            .required("query")
+            .property("streaming", streaming);
+        for (service, limits) in [
+            ("graph-rag", GraphLimits::describe()),
+            ("document-rag", DocumentLimits::describe()),
+        ] {
+            for limit in limits {
+                let number = optional(Type::Integer)
+                    .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int32)))
+                    .minimum(Some(limit.least))
+                    .maximum(Some(limit.most))
+                    .default(Some(limit.default.into()))
+                    .description(text(&format!("`{service}`: {}", limit.description)));
+                object = object.property(limit.name, number);
+            }
+        }
+        object.into()
+    }
+}
+
+impl ToSchema for TrustGraphQuery {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether `value` has a member at `path`.
+    fn has(value: &Value, path: &str) -> bool {
+        let Some(path) = path.strip_prefix('/') else {
+            return true;
+        };
+        let end = path.find('/').unwrap_or(path.len());
+        match &path[..end] {
+            "*" => value
+                .as_array()
+                .is_some_and(|items| items.iter().any(|item| has(item, &path[end..]))),
+            name => value.get(name).is_some_and(|member| has(member, &path[end..])),
+        }
     }
 
-    /// A model.
-    Model {
-        id: String,
-        /// `model`.
-        object: String,
-        /// 0: nobody knows.
-        created: u64,
-        owned_by: String,
-    }
-
-    /// An answer in one piece.
-    ChatCompletion {
-        id: String,
-        /// `chat.completion`.
-        object: String,
-        /// Seconds since 1970.
-        created: u64,
-        model: String,
-        choices: Vec<Choice>,
-        #[schema(nullable = false)]
-        usage: Option<CompletionUsage>,
-        /// What the protocol has no place for: citations, tools, `status`.
-        #[schema(value_type = Object)]
-        ragwire: Value,
-    }
-
-    /// The one choice.
-    Choice {
-        index: u32,
-        message: ChoiceMessage,
-        /// `stop`.
-        finish_reason: String,
-    }
-
-    /// The answer.
-    ChoiceMessage {
-        /// `assistant`.
-        role: String,
-        content: String,
-    }
-
-    /// What the model counted.
-    CompletionUsage {
-        prompt_tokens: u64,
-        completion_tokens: u64,
-        total_tokens: u64,
-        #[schema(nullable = false)]
-        prompt_tokens_details: Option<PromptTokens>,
-    }
-
-    /// More of the prompt.
-    PromptTokens {
-        /// Tokens that were not decoded again.
-        cached_tokens: u64,
-    }
-
-    /// The end of a chat.
-    SessionComplete {
-        /// `complete`.
-        r#type: String,
-        session: Session,
-        response: SessionResponse,
-        queue_stats: SessionQueueStats,
-        /// What the contract has no place for: citations, mode, tools.
-        #[schema(value_type = Option<Object>, nullable = false)]
-        metadata: Option<Value>,
-        /// Seconds since 1970.
-        timestamp: f64,
-    }
-
-    /// The answer and how it came about.
-    SessionResponse {
-        content: String,
-        #[schema(value_type = Vec<Object>)]
-        tool_calls: Vec<Value>,
-        #[schema(value_type = Vec<Object>)]
-        tool_results: Vec<Value>,
-        rounds_used: u32,
-        /// Whether it ended by itself, and not by a stop.
-        finished: bool,
-        latency_ms: f64,
-        /// Whether something was cut to fit.
-        #[schema(nullable = false)]
-        truncated: Option<bool>,
-    }
-
-    /// How long the chat waited: for others of its session, or for a place.
-    SessionQueueStats {
-        was_queued: bool,
-        queue_wait_ms: f64,
-        queue_position: u32,
-    }
-
-    /// A question of TrustGraph's. What else its clients send (`collection`, `user`, `workspace`) is passed over.
-    #[schema(rename_all = "kebab-case")]
-    TrustGraphQuery {
-        /// The question, in words.
-        query: String,
-        /// Means nothing here: the answer is one piece.
-        #[schema(nullable = true)]
-        streaming: Option<bool>,
-        /// `graph-rag`: entities that the search begins at.
-        #[schema(minimum = 1, maximum = 1000, default = 50)]
-        entity_limit: Option<u32>,
-        /// `graph-rag`: triples followed from one entity.
-        #[schema(minimum = 1, maximum = 1000, default = 30)]
-        triple_limit: Option<u32>,
-        /// `graph-rag`: triples of the subgraph.
-        #[schema(minimum = 1, maximum = 5000, default = 150)]
-        max_subgraph_size: Option<u32>,
-        /// `graph-rag`: steps from an entity of the question.
-        #[schema(minimum = 1, maximum = 10, default = 2)]
-        max_path_length: Option<u32>,
-        /// `graph-rag`: triples looked at closely.
-        #[schema(minimum = 1, maximum = 1000, default = 30)]
-        edge_score_limit: Option<u32>,
-        /// `graph-rag`: triples that the answer is written from.
-        #[schema(minimum = 1, maximum = 500, default = 25)]
-        edge_limit: Option<u32>,
-        /// `graph-rag`: triples that a ranker is given.
-        #[schema(minimum = 1, maximum = 2000, default = 350)]
-        max_reranker_input: Option<u32>,
-        /// `document-rag`: chunks that the answer is written from.
-        #[schema(minimum = 1, maximum = 200, default = 20)]
-        doc_limit: Option<u32>,
-        /// `document-rag`: chunks that each search brings; 0 leaves it to the server.
-        #[schema(minimum = 0, maximum = 1000, default = 0)]
-        fetch_limit: Option<u32>,
-    }
-
-    /// An answer of TrustGraph's in one piece.
-    TrustGraphResponse {
-        /// The answer; left out where there is `error`.
-        #[schema(nullable = false)]
-        response: Option<String>,
-        #[schema(nullable = false)]
-        error: Option<TrustGraphError>,
-        /// Only of `graph-rag`.
-        #[schema(nullable = false)]
-        message_type: Option<String>,
-        /// The documents behind the answer; only of `graph-rag`.
-        #[schema(nullable = false)]
-        sources: Option<Vec<TrustGraphSource>>,
-        /// `true`.
-        end_of_stream: bool,
-        /// `true`.
-        end_of_session: bool,
-        #[schema(nullable = false)]
-        in_token: Option<u64>,
-        #[schema(nullable = false)]
-        out_token: Option<u64>,
-        #[schema(nullable = false)]
-        model: Option<String>,
-        /// What TrustGraph has no place for: citations, events, `status`.
-        #[schema(value_type = Option<Object>, nullable = false)]
-        metadata: Option<Value>,
-    }
-
-    /// Why there is no answer.
-    TrustGraphError {
-        message: String,
-        /// `graph-rag-error`, `document-rag-error`, `gateway-error`, …
-        r#type: String,
-    }
-
-    /// A document.
-    TrustGraphSource {
-        uri: String,
-        /// Empty where it has none.
-        title: String,
+    #[test]
+    fn samples_have_every_documented_member() {
+        for (name, samples, notes) in sampled() {
+            for note in notes {
+                let path = note.path;
+                assert!(samples.iter().any(|sample| has(sample, path)), "{name}{path}");
+            }
+        }
     }
 }

@@ -211,7 +211,7 @@ fn settings_of_models_and_stores_are_refused_with_a_reason_and_without_keys() {
         (
             &["--llm-url", "http://u:s3cret@127.0.0.1/v1", "--llm-model", "m"],
             &[],
-            "llm-url: the url of the server is not valid: a user or a password stands in it",
+            "llm-url: the url of the server is not valid: it contains a user or a password",
         ),
         (
             &["--store", "sqlite"],
