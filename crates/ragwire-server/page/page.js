@@ -1,8 +1,9 @@
-// The page: one question at a time, each step as it happens. Everything that comes from the server is inserted as text,
-// never as markup: documents are written by strangers.
+// The page: one question at a time, with each step as it happens. Everything that the server sends is inserted
+// as text, never as markup, because documents are untrusted.
 //
-// Losing the connection is not stopping. The server keeps the turn, so the page goes on where it was: after a break of the
-// connection from the frame after the last one it has, after a reload from the first one.
+// A lost connection does not stop the turn: the server keeps it, and the page resumes it. After a lost
+// connection it continues with the first frame that it has not received; after a reload it reads the turn from
+// its beginning.
 
 import { NdjsonDecoder } from "/client/ndjson.js";
 import { decodeStream } from "/client/stream.js";
@@ -13,11 +14,14 @@ const [asked, status, steps, questions, answer, citations] = ["asked", "status",
 const [documents, upload, uploadStatus, drop] = ["documents", "upload", "upload-status", "drop"].map(element);
 
 const NDJSON = "application/x-ndjson";
-/** Waits before the page comes back, in milliseconds. Together they are half of the time that the server goes on without readers. */
-const WAITS = [250, 500, 1000, 2000, 4000, 8000];
+/**
+ * Delays before each reconnect, in milliseconds. Their sum is half of the time for which the server continues a
+ * turn without readers.
+ */
+const DELAYS = [250, 500, 1000, 2000, 4000, 8000];
 
-/** What outlives a reload, in this tab only. Where storage is forbidden, nothing does. */
-const kept = {
+/** Values that survive a reload, in this tab only. Without access to storage, none do. */
+const saved = {
   get(name) {
     try {
       return JSON.parse(sessionStorage.getItem(name));
@@ -29,19 +33,20 @@ const kept = {
     try {
       sessionStorage.setItem(name, JSON.stringify(value));
     } catch {
-      // The page works without.
+      // The page also works without storage.
     }
   },
 };
 
-/** One session for each tab. `randomUUID` is missing where the page is not on loopback and has no TLS. */
+/** The session of this tab. `randomUUID` does not exist on a page without TLS outside of loopback. */
 const session =
-  kept.get("session") ??
+  saved.get("session") ??
   Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
-kept.set("session", session);
+saved.set("session", session);
 
 /**
- * The running turn: its id, once the server has said it; the index of the next frame; the passages it has named.
+ * The running turn: its ID, `null` until the server has sent it; the index of the next frame; the passages that
+ * it has sent.
  *
  * @type {{ turn: string | null, next: number, sources: Map<string, any>, abort: AbortController } | null}
  */
@@ -83,7 +88,7 @@ function addStep(text) {
   steps.append(step);
 }
 
-/** One line for each event; one that only repeats its neighbour gets none. */
+/** Returns the line of an event, or `null` for an event that repeats the one before or after it. */
 function describe(event) {
   switch (event.event) {
     case "search":
@@ -95,19 +100,19 @@ function describe(event) {
     case "input_requested":
       return null;
     case "input_resolved":
-      return event.response === undefined ? "Nobody answered" : `Answered: ${said(event.response)}`;
+      return event.response === undefined ? "Not answered" : `Answered: ${asText(event.response)}`;
     case "retrieval_result":
       return `Found ${event.chunks_found} passages in ${event.duration_ms} ms`;
     case "query_analysis":
-      return event.decomposed ? "Split the question into parts" : "Read the question";
+      return event.decomposed ? "Split the question into parts" : "Analyzed the question";
     case "cache_hit":
-      return `Answered before: “${event.original_query}”`;
+      return `Used an earlier answer: “${event.original_query}”`;
     case "tool_result":
       return `Used ${event.tool.replaceAll("_", " ")}`;
     case "graph_explanation":
       return `Followed ${event.triples.length} statements`;
     case "crag_evaluation":
-      return `${event.correct} of ${event.correct + event.ambiguous + event.incorrect} passages answer, ${event.ambiguous} may`;
+      return `${event.correct} of ${event.correct + event.ambiguous + event.incorrect} passages answer the question, ${event.ambiguous} may`;
     case "verification":
       return `${event.claims_supported} of ${event.claims_checked} claims are supported`;
     case "rerank_result":
@@ -126,7 +131,7 @@ function describe(event) {
   }
 }
 
-const said = (response) => (typeof response === "string" ? response : JSON.stringify(response));
+const asText = (response) => (typeof response === "string" ? response : JSON.stringify(response));
 
 /* ---- one turn ---- */
 
@@ -140,7 +145,7 @@ function begin(question) {
   show("running", "Searching…");
 }
 
-/** Asks, and shows the answer to its end. */
+/** Sends a question, and shows the turn until it ends. */
 async function run(question) {
   begin(question);
   try {
@@ -152,10 +157,10 @@ async function run(question) {
     });
     if (!response.ok) return show("failed", await errorOf(response));
     running.turn = response.headers.get("x-ragwire-turn");
-    kept.set("turn", { id: running.turn, question });
+    saved.set("turn", { id: running.turn, question });
     await follow(response.body);
   } catch (error) {
-    if (running.abort.signal.aborted) return stoppedHere();
+    if (running.abort.signal.aborted) return showStopped();
     show("failed", "The server cannot be reached.");
     console.error(error);
   } finally {
@@ -163,8 +168,8 @@ async function run(question) {
   }
 }
 
-/** Shows a turn of before the reload again, and goes on with it. What is no longer kept is nobody's loss. */
-async function again({ id, question }) {
+/** Shows the turn from before a reload, and continues it. A turn that the server no longer has is ignored. */
+async function restore({ id, question }) {
   begin(question);
   running.turn = id;
   prompt.value = question;
@@ -175,7 +180,7 @@ async function again({ id, question }) {
   }
 }
 
-/** Reads to the end of the turn, over as many connections as it takes; `body` is the first one. */
+/** Reads the turn to its end, reconnecting as needed; `body` is that of the first response. */
 async function follow(body) {
   const { signal } = running.abort;
   for (let failed = 0; ; failed += 1) {
@@ -184,23 +189,23 @@ async function follow(body) {
       body ??= await reopen();
       if (body === null || (await read(body))) return;
     } catch (error) {
-      // The stream breaks its own rules: more of it would not help.
-      if (error.name === "FramedError") return brokeOff();
+      // The stream is malformed: reading it again would not help.
+      if (error.name === "FramedError") return lostConnection();
     }
-    if (signal.aborted) return stoppedHere();
+    if (signal.aborted) return showStopped();
     body = null;
     if (running.next > before) failed = 0;
-    if (failed === WAITS.length) return brokeOff();
+    if (failed === DELAYS.length) return lostConnection();
     status.textContent = "The connection was lost. Reconnecting…";
     await new Promise((resolve) => {
-      const timer = setTimeout(resolve, WAITS[failed]);
+      const timer = setTimeout(resolve, DELAYS[failed]);
       signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
     });
-    if (signal.aborted) return stoppedHere();
+    if (signal.aborted) return showStopped();
   }
 }
 
-/** The rest of the turn; null where there is none to be had, which is said then. */
+/** Returns the rest of the turn, or `null` after showing why there is none. */
 async function reopen() {
   const { turn, next, abort } = running;
   const response = await fetch(`/v1/turns/${turn}/stream?from=${next}`, { headers: { accept: NDJSON }, signal: abort.signal });
@@ -210,19 +215,19 @@ async function reopen() {
     return response.body;
   }
   if (response.status >= 500) throw new Error(`status ${response.status}`);
-  if (next > 0) show("truncated", `${await errorOf(response)} The answer is not complete.`);
+  if (next > 0) show("truncated", `${await errorOf(response)} The answer is incomplete.`);
   else forget();
   return null;
 }
 
-/** Nothing is left of the turn before the reload. */
+/** Forgets the turn from before the reload, which the server no longer has. */
 function forget() {
-  kept.set("turn", null);
+  saved.set("turn", null);
   asked.hidden = true;
   show("idle", "Ready.");
 }
 
-/** Shows what comes; whether the turn's end was among it. */
+/** Shows the frames of a response, and returns whether the turn has ended. */
 async function read(body) {
   for await (const item of decodeStream(body, new NdjsonDecoder())) {
     if (item.type === "truncated") return false;
@@ -246,7 +251,7 @@ function showEvent(event) {
   }
   if (event.event === "input_requested") {
     questions.append(questionForm(event));
-    status.textContent = "The answer waits for you.";
+    status.textContent = "Waiting for your reply.";
     return;
   }
   if (event.event === "input_resolved") questionOf(event.request_id)?.remove();
@@ -263,20 +268,20 @@ function showText(text) {
   answer.append(text);
 }
 
-function brokeOff() {
-  show("truncated", "The connection broke off. The answer is not complete.");
+function lostConnection() {
+  show("truncated", "The connection was lost. The answer is incomplete.");
 }
 
-function stoppedHere() {
-  show("stopped", "Stopped. The answer is not complete.");
+function showStopped() {
+  show("stopped", "Stopped. The answer is incomplete.");
 }
 
-/** Stops the turn itself, so that its end comes as any other. Going away would only leave it to itself. */
+/** Stops the turn on the server, which then sends its end. A disconnect alone would not stop it. */
 async function halt() {
   if (running === null) return;
   const { turn, abort } = running;
   stop.disabled = true;
-  // It has not begun: there the connection is all there is of it.
+  // The turn has no ID yet, and ends with the connection.
   if (turn === null) return abort.abort();
   try {
     const response = await fetch(`/v1/turns/${turn}/stop`, { method: "POST" });
@@ -287,11 +292,11 @@ async function halt() {
   }
 }
 
-/* ---- what the turn asks ---- */
+/* ---- questions of the turn ---- */
 
 const questionOf = (id) => [...questions.children].find((form) => form.dataset.id === id);
 
-/** A button for each option, and a field where none of them has to be chosen. */
+/** Returns a form with a button for each option, and with a text field if other replies are allowed. */
 function questionForm({ request_id, kind, prompt: text, options = [] }) {
   const form = make("form");
   form.dataset.id = request_id;
@@ -303,7 +308,7 @@ function questionForm({ request_id, kind, prompt: text, options = [] }) {
     button.addEventListener("click", () => reply(form, option));
     row.append(button);
   }
-  // Where words are asked for, the options are proposals.
+  // For a question of kind `text`, the options are suggestions.
   if (options.length === 0 || kind === "text") {
     const field = make("input", undefined, { type: "text", required: "", autocomplete: "off", "aria-label": text });
     row.append(field, make("button", "Send", { type: "submit" }));
@@ -324,22 +329,22 @@ async function reply(form, response) {
   const problem = form.querySelector(".problem");
   problem.textContent = "";
   try {
-    const taken = await fetch(`/v1/turns/${running.turn}/answer`, {
+    const result = await fetch(`/v1/turns/${running.turn}/answer`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ request_id: form.dataset.id, response }),
     });
-    // That it was taken is said by the stream.
-    if (!taken.ok) throw new Error(await errorOf(taken));
+    // The stream reports that the reply was accepted.
+    if (!result.ok) throw new Error(await errorOf(result));
   } catch (error) {
-    problem.textContent = `Not answered: ${error.message}`;
+    problem.textContent = `The reply was not sent: ${error.message}`;
     group.disabled = false;
   }
 }
 
 function finish(end, sources) {
   if (end.status === "failed") return show("failed", end.error.message);
-  if (end.status === "stopped") return stoppedHere();
+  if (end.status === "stopped") return showStopped();
   const found = end.metadata.citations;
   linkNumbers(found.length);
   citations.replaceChildren(...found.map((citation, index) => citationItem(citation, index, sources.get(citation.chunk_id))));
@@ -357,7 +362,7 @@ async function errorOf(response) {
 
 /* ---- citations ---- */
 
-/** Makes buttons of the numbers in the answer that have a citation. */
+/** Replaces each number in the answer that has a citation by a button. */
 function linkNumbers(count) {
   const parts = answer.textContent.split(/\[(\d{1,4})\]/);
   answer.replaceChildren();
@@ -465,7 +470,7 @@ element("question").addEventListener("submit", (event) => {
   if (question !== "" && running === null) run(question);
 });
 prompt.addEventListener("keydown", (event) => {
-  // Enter sends, Shift+Enter breaks the line; while an input method composes, Enter belongs to it.
+  // Enter sends and Shift+Enter inserts a line break. An input method that is composing receives Enter.
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
   element("question").requestSubmit();
@@ -480,5 +485,5 @@ for (const kind of ["dragover", "drop"]) {
   });
 }
 listDocuments();
-const before = kept.get("turn");
-if (before !== null) again(before);
+const before = saved.get("turn");
+if (before !== null) restore(before);
