@@ -65,7 +65,10 @@ fn graph(criterion: &mut Criterion) {
     group.sample_size(20);
     let library = Library::in_memory(LibraryLimits::default()).expect("memory");
     let document = library.add("page.md", &document(0)).expect("room");
-    let passages = library.passages(&document.id).expect("memory").expect("there");
+    let passages = library
+        .passages(&document.id)
+        .expect("memory")
+        .expect("the document is stored");
     let patterns = Patterns::default();
     let read = || {
         passages

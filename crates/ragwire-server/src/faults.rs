@@ -102,23 +102,23 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
         }
         "ask" => {
             let answer = sink.ask(Ask::approval("Delete 3 files?").request_id("delete"));
-            let said = match answer.await {
+            let sentence = match answer.await {
                 Ok(answer) if answer == "Approve" => "They are deleted.",
                 Ok(_) => "They are left alone.",
                 Err(AskError::Expired) => "Nobody answered, so they are left alone.",
                 Err(error) => return Err(error.into()),
             };
-            sink.send(said).await?;
+            sink.send(sentence).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
         "ask-text" => {
             let answer = sink.ask(Ask::text("What is your name?").request_id("name")).await;
-            let said = match answer {
+            let sentence = match answer {
                 Ok(name) => format!("Hello, {}.", name.as_str().unwrap_or("whoever you are")),
                 Err(AskError::Expired) => "Hello, whoever you are.".to_owned(),
                 Err(error) => return Err(error.into()),
             };
-            sink.send(said).await?;
+            sink.send(sentence).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
         "panic" => panic!("a panic on purpose"),

@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     /// A follower that never answers.
-    struct Stalled(Arc<Library>);
+    struct StalledFollower(Arc<Library>);
 
-    impl LibraryFollower for Stalled {
+    impl LibraryFollower for StalledFollower {
         fn name(&self) -> &str {
             "stalled"
         }
@@ -129,7 +129,7 @@ mod tests {
     async fn a_response_does_not_wait_for_ever() {
         Followers::new().reconcile().await;
         let library = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
-        let followers = Followers::new().with(Arc::new(Stalled(library)));
+        let followers = Followers::new().with(Arc::new(StalledFollower(library)));
         let start = Instant::now();
         followers.reconcile().await;
         assert_eq!(start.elapsed(), MAX_WAIT);

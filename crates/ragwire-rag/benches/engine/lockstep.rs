@@ -43,8 +43,8 @@ impl Lockstep {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
-        let asks = process.stdin.take().expect("its input");
-        let answers = BufReader::new(process.stdout.take().expect("its output"));
+        let asks = process.stdin.take().expect("a pipe to stdin");
+        let answers = BufReader::new(process.stdout.take().expect("a pipe from stdout"));
         let mut started = Self {
             process,
             asks,
@@ -69,8 +69,9 @@ impl Lockstep {
             prompt_tokens,
             answer_tokens,
         } = *case;
-        writeln!(self.asks, "{words} {prompt_tokens} {answer_tokens} {turns}").expect("it listens");
-        self.asks.flush().expect("it listens");
+        writeln!(self.asks, "{words} {prompt_tokens} {answer_tokens} {turns}")
+            .expect("lockstep accepts input");
+        self.asks.flush().expect("lockstep accepts input");
         let line = self.line();
         let seconds: Vec<f64> = line
             .split(' ')
@@ -85,14 +86,14 @@ impl Lockstep {
             seconds: prompts + answers,
             cpu: Cpu {
                 model: cpu,
-                beside: 0.0,
+                others: 0.0,
             },
         }
     }
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        self.answers.read_line(&mut line).expect("it answers");
+        self.answers.read_line(&mut line).expect("lockstep answers");
         assert!(!line.is_empty(), "lockstep has ended");
         line.trim_end().to_owned()
     }

@@ -107,12 +107,12 @@ pub(crate) struct Cpu {
     /// Time of the threads that decode and choose tokens.
     pub(crate) model: f64,
     /// Time of all other threads: prompts, turns, sockets, readers.
-    pub(crate) beside: f64,
+    pub(crate) others: f64,
 }
 
 impl Cpu {
     fn all(&self) -> f64 {
-        self.model + self.beside
+        self.model + self.others
     }
 }
 
@@ -244,7 +244,7 @@ fn report(case: &Case, ways: &[Vec<Run>; 4]) {
 /// minimum and the maximum. Decoding costs the same either way, so only the CPU time of the other
 /// threads is compared: other load on the machine does not affect it.
 fn costs_of(engine: &[Run], turns: &[Run]) -> [String; 2] {
-    let told = |cost: &dyn Fn(&Run, &Run) -> f64| {
+    let spread = |cost: &dyn Fn(&Run, &Run) -> f64| {
         let pairs = engine.iter().zip(turns);
         let mut costs: Vec<f64> = pairs.map(|(engine, turns)| cost(engine, turns) * 100.0).collect();
         costs.sort_by(f64::total_cmp);
@@ -252,8 +252,8 @@ fn costs_of(engine: &[Run], turns: &[Run]) -> [String; 2] {
         format!("{:+.2} % ({least:+.2} to {most:+.2})", median(costs))
     };
     [
-        told(&|engine, turns| turns.seconds / engine.seconds - 1.0),
-        told(&|engine, turns| (turns.cpu.beside - engine.cpu.beside) / engine.cpu.all()),
+        spread(&|engine, turns| turns.seconds / engine.seconds - 1.0),
+        spread(&|engine, turns| (turns.cpu.others - engine.cpu.others) / engine.cpu.all()),
     ]
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Turns {
 impl Turns {
     pub(crate) async fn start(model: &std::path::Path, setup: &Setup) -> Self {
         let steps = Steps::default();
-        let seen = Arc::clone(&steps);
+        let recorded = Arc::clone(&steps);
         let file = LlamaFile::new(model)
             .threads(setup.threads)
             .gpu_layers(setup.gpu_layers);
@@ -52,7 +52,7 @@ impl Turns {
             .prefixes(0)
             .step_tokens(setup.step)
             .slice_tokens(setup.slice)
-            .observer(move |step| lock(&seen).push((Instant::now(), *step)));
+            .observer(move |step| lock(&recorded).push((Instant::now(), *step)));
         let engine = LlamaEngine::load(options).await.expect("the model loads");
         let writer = |model: Arc<dyn LanguageModel>| {
             let mut options = WriterOptions::default();
@@ -70,11 +70,14 @@ impl Turns {
                 .commit()
                 .await;
             // The turn fails when it asks the model.
-            let _ = turn.expect("its event comes first").collect().await;
+            let _ = turn.expect("an event before the failure").collect().await;
         }
         let prompts = std::mem::take(&mut *lock(&recorder.asked));
         assert_eq!(prompts.len(), setup.most_turns as usize);
-        let prompt_tokens = engine.count_tokens(&prompts[0]).await.expect("it counts");
+        let prompt_tokens = engine
+            .count_tokens(&prompts[0])
+            .await
+            .expect("the model counts tokens");
 
         let address = serve(writer(Arc::new(engine.clone())), evidence).await;
         let connections = join_all((0..setup.most_turns).map(|_| connect(address))).await;
@@ -154,7 +157,7 @@ impl Turns {
             seconds,
             cpu: Cpu {
                 model: used.model - cpu.model,
-                beside: used.beside - cpu.beside,
+                others: used.others - cpu.others,
             },
         }
     }
@@ -171,14 +174,14 @@ fn cpu() -> Cpu {
     let mut cpu = Cpu::default();
     for task in std::fs::read_dir("/proc/self/task").expect("linux") {
         let task = task.expect("a task").path();
-        let told = |name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
-        let stat = told("schedstat");
+        let contents = |name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
+        let stat = contents("schedstat");
         let nanoseconds = stat.split(' ').next().and_then(|time| time.parse::<u64>().ok());
         let seconds = nanoseconds.unwrap_or(0) as f64 / 1e9;
-        if told("comm") == DECODING {
+        if contents("comm") == DECODING {
             cpu.model += seconds;
         } else {
-            cpu.beside += seconds;
+            cpu.others += seconds;
         }
     }
     cpu
@@ -210,7 +213,7 @@ async fn evidence(writer: &Writer, setup: &Setup) -> Vec<Hit> {
         let fit = writer
             .fit(GenerateRequest::new(&question, &hits, "bm25"))
             .await
-            .expect("it counts");
+            .expect("the model counts tokens");
         assert_eq!(fit.trimmed_chunks, 0, "the context has room for such a prompt");
         if fit.tokens >= setup.prompt {
             return hits;
@@ -276,7 +279,7 @@ async fn connect(address: std::net::SocketAddr) -> SendRequest<Empty<Bytes>> {
 
 /// Runs one turn to its end.
 async fn ask(connection: &mut SendRequest<Empty<Bytes>>, turn: u32) {
-    connection.ready().await.expect("the connection is kept");
+    connection.ready().await.expect("the connection stays open");
     let request = Request::get(format!("/?{turn}")).header("host", "bench");
     let request = request.body(Empty::new()).expect("a request");
     let mut response = connection.send_request(request).await.expect("an answer");

@@ -5,7 +5,7 @@
 // program does the same work with the libraries that ragwire runs on. It loads a model once and
 // then measures one case per line of stdin, so that `benches/engine` can alternate with it:
 //
-//   CELLS CHOICE PROMPT ANSWER SEQUENCES      own|shared  none|greedy  tokens  tokens  how many
+//   CELLS CHOICE PROMPT ANSWER SEQUENCES      own|shared  none|greedy  tokens  tokens  number of sequences
 //   -> SECONDS SECONDS SECONDS                of the prompts, of the answers, of the CPU for both
 //
 // When it is ready it prints `ready` and the devices that llama.cpp found.
@@ -51,7 +51,7 @@ Options read(int argc, char ** argv) {
     for (int at = 1; at < argc; at += 2) {
         const std::string name = argv[at];
         if (at + 1 == argc) {
-            fail("an option without its value");
+            fail("option without a value");
         }
         const char * value = argv[at + 1];
         if (name == "--model") {
@@ -71,7 +71,7 @@ Options read(int argc, char ** argv) {
         }
     }
     if (options.model.empty() || options.cells == 0 || options.sequences == 0 || options.step < options.sequences) {
-        fail("a model, its cells and a step of at least a token for each sequence are needed");
+        fail("--model, --cells and a --step of at least one token per sequence are required");
     }
     return options;
 }
@@ -95,7 +95,7 @@ Context make_context(llama_model * model, const Options & options, bool shared) 
     params.no_perf         = true;
     Context context(llama_init_from_model(model, params));
     if (!context) {
-        fail("the context could not be made");
+        fail("cannot create the context");
     }
     return context;
 }
@@ -124,7 +124,7 @@ class Feed {
     // Decodes the current batch and waits until it is finished.
     void decode() {
         if (batch.n_tokens > 0 && llama_decode(context, batch) != 0) {
-            fail("a batch could not be decoded");
+            fail("cannot decode a batch");
         }
         llama_synchronize(context);
         batch.n_tokens = 0;
@@ -206,7 +206,7 @@ int main(int argc, char ** argv) {
     params.n_gpu_layers = options.gpu_layers;
     Model model(llama_model_load_from_file(options.model.c_str(), params));
     if (!model) {
-        fail("the model could not be loaded");
+        fail("cannot load the model");
     }
     const Context own    = make_context(model.get(), options, false);
     const Context shared = make_context(model.get(), options, true);
@@ -230,7 +230,7 @@ int main(int argc, char ** argv) {
         const int64_t room = is_shared ? (int64_t) options.cells : (int64_t) (options.cells / options.sequences) * sequences;
         if (!is_known || prompt < 1 || answer < 1 || sequences < 1 || (uint32_t) sequences > options.sequences ||
             (int64_t) sequences * (prompt + answer) > room) {
-            fail("a line that cannot be measured");
+            fail("malformed line");
         }
         llama_context * context = (is_shared ? shared : own).get();
         const Measured measured = measure(context, options, is_greedy, prompt, answer, sequences);

@@ -11,7 +11,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::lexicon::{AFTER_HOW, NEGATIONS, OPPOSITES, QUESTION_WORDS, digits_of};
 
 /// The properties in which a text can differ from another one of similar words.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traits {
     /// The numbers, in digits.
     pub(crate) numbers: BTreeSet<String>,

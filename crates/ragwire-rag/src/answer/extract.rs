@@ -52,7 +52,7 @@ const MIN_WORDS: usize = 4;
 const BIBLIOGRAPHY_SHARE: f32 = 0.5;
 
 /// A sentence of an answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub(super) struct QuotedSentence {
     /// Index of its hit, counted from 0.
@@ -64,7 +64,7 @@ pub(super) struct QuotedSentence {
 }
 
 /// The result of [`extract`].
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub(super) struct Extract {
     /// The sentences, best first. Empty if the context does not answer.

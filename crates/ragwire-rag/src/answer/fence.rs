@@ -32,7 +32,7 @@ const TEMPLATE: [&str; 14] = [
 ];
 
 /// The marks around all quoted texts of one prompt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fence {
     mark: String,
 }

@@ -22,7 +22,7 @@ pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
 const SENTENCES_PER_PART: usize = 2;
 
 /// A question and the evidence to answer it from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct GenerateRequest<'a> {
     /// The question.
@@ -56,7 +56,7 @@ impl<'a> GenerateRequest<'a> {
 }
 
 /// How much of a request fits the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fit {
     /// Number of chunks that the answer is written from: the first ones of the evidence.
@@ -82,7 +82,7 @@ impl Fit {
 }
 
 /// The result of writing an answer, besides the text in the sink.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Generated {
     /// The cited evidence; the n-th is `[n]` in the text.
@@ -241,7 +241,7 @@ pub trait Generate: Send + Sync + 'static {
 }
 
 /// Answers by quoting sentences of the evidence, each followed by its number, word by word.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Extractive {
     library: Arc<Library>,
 }

@@ -12,15 +12,15 @@ use ragwire_test_support::minilm;
 /// as many.
 pub(crate) const TRAINED_TOKENS: u32 = 256;
 
-type Seen<T> = Mutex<HashMap<(bool, String), T>>;
+type Cache<T> = Mutex<HashMap<(bool, String), T>>;
 
 #[derive(Debug)]
 pub(crate) struct MiniLm {
     /// Two models with one thread each, because threads of one model wait for each other if cores
     /// are busy.
     models: [LlamaEmbedder; 2],
-    whole: Seen<Vec<f32>>,
-    tokens: Seen<Vec<Vec<f32>>>,
+    whole: Cache<Vec<f32>>,
+    tokens: Cache<Vec<Vec<f32>>>,
 }
 
 impl MiniLm {
@@ -43,12 +43,12 @@ impl MiniLm {
     }
 }
 
-/// Returns the texts that `seen` has no value for, each once.
-fn unseen<T>(seen: &Seen<T>, query: bool, texts: &[String]) -> Vec<String> {
-    let seen = seen.lock().unwrap();
+/// Returns the texts that `cache` has no value for, each once.
+fn uncached<T>(cache: &Cache<T>, query: bool, texts: &[String]) -> Vec<String> {
+    let cache = cache.lock().unwrap();
     let mut missing: Vec<String> = Vec::new();
     for text in texts {
-        if !seen.contains_key(&(query, text.clone())) && !missing.contains(text) {
+        if !cache.contains_key(&(query, text.clone())) && !missing.contains(text) {
             missing.push(text.clone());
         }
     }
@@ -70,18 +70,18 @@ fn joined<T>(one: Vec<T>, other: Vec<T>) -> Vec<T> {
 }
 
 fn remember<T: Clone>(
-    seen: &Seen<T>,
+    cache: &Cache<T>,
     query: bool,
     texts: &[String],
     missing: Vec<String>,
     found: Vec<T>,
 ) -> Vec<T> {
-    let mut seen = seen.lock().unwrap();
+    let mut cache = cache.lock().unwrap();
     assert_eq!(missing.len(), found.len());
-    seen.extend(missing.into_iter().map(|text| (query, text)).zip(found));
+    cache.extend(missing.into_iter().map(|text| (query, text)).zip(found));
     texts
         .iter()
-        .map(|text| seen[&(query, text.clone())].clone())
+        .map(|text| cache[&(query, text.clone())].clone())
         .collect()
 }
 
@@ -97,7 +97,7 @@ impl Embed for MiniLm {
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
         Box::pin(async move {
             let query = side == Side::Query;
-            let missing = unseen(&self.whole, query, &texts);
+            let missing = uncached(&self.whole, query, &texts);
             let [a, b] = &self.models;
             let (one, other) = halves(&missing);
             let (one, other) = tokio::try_join!(a.embed(side, one), b.embed(side, other))?;
@@ -113,7 +113,7 @@ impl Embed for MiniLm {
     ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
         Box::pin(async move {
             let query = side == Side::Query;
-            let missing = unseen(&self.tokens, query, &texts);
+            let missing = uncached(&self.tokens, query, &texts);
             let [a, b] = &self.models;
             let (one, other) = halves(&missing);
             let (one, other) = tokio::try_join!(a.embed_tokens(side, one), b.embed_tokens(side, other))?;

@@ -23,7 +23,7 @@ async fn levels_do_not_affect_one_another() {
         [Point::new(section), Point::new(sentence)]
     });
     store.upsert(others.collect()).await.unwrap();
-    assert_eq!(find(&store, search()).await, before, "with the same scores");
+    assert_eq!(find(&store, search()).await, before, "the scores did not change");
     // A chunk that changes its level leaves its old level.
     let mut moved = chunk("d", 0, "The wren sings.");
     moved.level = Level::Section;

@@ -120,7 +120,7 @@ async fn a_day(folder: &Path, store: Arc<dyn Store>) {
     );
     assert!(index.remove(&birds.id).await.unwrap());
     let documents: Vec<String> = store.documents().await.unwrap().into_iter().collect();
-    assert_eq!(documents.len(), 2, "the fish and the mark: {documents:?}");
+    assert_eq!(documents.len(), 2, "the fish and the marker: {documents:?}");
     assert!(documents.contains(&fish.id));
     assert_eq!(index.revision(), library.revision());
 }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_store_ends_with_what_to_do() {
+    fn the_error_of_a_store_ends_with_the_fix() {
         let folder = StoreLocation::Folder("/data/qdrant-edge".into());
         let collection = StoreLocation::Collection("papers".into());
         let in_use = StoreError::InUse;

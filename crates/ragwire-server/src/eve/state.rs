@@ -214,9 +214,13 @@ mod tests {
         assert_eq!(state.position(0), LinePosition::End);
         let first = begin(&mut state);
         assert_eq!(sequence(state.position(0)), Some(0));
-        assert_eq!(sequence(state.position(1000)), Some(0), "it may still come");
+        assert_eq!(
+            sequence(state.position(1000)),
+            Some(0),
+            "the line may still be sent"
+        );
         assert!(state.settle(&first, Some(COUNT)));
-        assert!(!state.settle(&first, Some(COUNT)), "it is known");
+        assert!(!state.settle(&first, Some(COUNT)), "the number of lines is known");
         let second = begin(&mut state);
         assert!(!state.settle(&first, None));
         assert!(state.settle(&second, Some(COUNT)));

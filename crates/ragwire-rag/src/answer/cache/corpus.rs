@@ -36,7 +36,7 @@ pub trait Corpus: Debug + Send + Sync + 'static {
 }
 
 /// A library whose own word index is searched.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct LibraryCorpus {
     library: Arc<Library>,
 }

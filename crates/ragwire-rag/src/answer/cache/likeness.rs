@@ -39,7 +39,7 @@ pub(super) enum Likeness {
 }
 
 /// A question, prepared for comparison.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Key {
     /// The question as it was asked.
     pub(super) question: String,

@@ -59,7 +59,7 @@ const MAX_ADDED_DOCUMENTS: usize = 64;
 const ENTRY_BYTES: usize = 512;
 
 /// The limits of a cache, and the least similarity of two questions that mean the same.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CacheLimits {
     /// Number of answers; the least recently used one is evicted first. Default: 1,000, which take
@@ -90,7 +90,7 @@ impl Default for CacheLimits {
 }
 
 /// An answer as it was sent.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StoredAnswer {
     /// The text.
@@ -145,7 +145,7 @@ impl StoredAnswer {
 }
 
 /// A stored answer that matches a question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CachedAnswer {
     /// The answer.

@@ -47,7 +47,7 @@ enum Part<'a> {
 }
 
 /// What precedes the next character.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Before {
     /// White space, punctuation, or the beginning of the text.
     #[default]
@@ -61,7 +61,7 @@ enum Before {
 }
 
 /// A run of letters, digits and characters that occur in identifiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Word {
     chars: u32,
     begins_upper: bool,
@@ -250,7 +250,7 @@ impl Scan {
 }
 
 /// Whether more text may follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Open,
     Reached,

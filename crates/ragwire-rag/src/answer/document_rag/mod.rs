@@ -23,7 +23,7 @@ use ragwire::{Metadata, SendError, Sink};
 const HITS_PER_QUERY: usize = 10;
 
 /// A question, and how many chunks may be used to answer it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DocumentQuestion {
     /// The question.

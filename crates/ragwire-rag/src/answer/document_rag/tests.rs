@@ -211,11 +211,11 @@ async fn chunks_that_do_not_fit_the_model_are_not_sources() {
     );
     let question = || DocumentQuestion::new("When does bird number7 sing?").limits(limits(50, 0));
     let collected = ask(&rag, question()).await;
-    let seen = model.asked()[0].matches(" n=\"").count();
-    assert!((1..50).contains(&seen), "{seen}");
-    assert_eq!(sources(&collected), seen);
-    assert_eq!(generation(&collected).0 as usize, seen);
-    assert_eq!(collected.end.metadata.extra["trimmed_chunks"], 50 - seen);
+    let read_chunks = model.asked()[0].matches(" n=\"").count();
+    assert!((1..50).contains(&read_chunks), "{read_chunks}");
+    assert_eq!(sources(&collected), read_chunks);
+    assert_eq!(generation(&collected).0 as usize, read_chunks);
+    assert_eq!(collected.end.metadata.extra["trimmed_chunks"], 50 - read_chunks);
     // There is no source at all if not even the question fits.
     let tiny = Writer::new(Arc::new(Scripted::with_context(20, [])));
     let rag = DocumentRag {
@@ -249,7 +249,7 @@ async fn readers_get_a_documented_code_for_each_failure() {
         let words = Lexical::new(Arc::clone(&library));
         DocumentRag::new(Arc::new(words), Arc::new(Writer::new(Arc::new(model))))
     };
-    let gone = || vec![Reply::error(ModelError::Failed("CUDA out of memory".into()))];
+    let failing = || vec![Reply::error(ModelError::Failed("CUDA out of memory".into()))];
     let no_search = DocumentRag::new(
         Arc::new(NoSearch),
         Arc::new(Extractive::new(Arc::clone(&library))),
@@ -265,7 +265,7 @@ async fn readers_get_a_documented_code_for_each_failure() {
         "The documents could not be searched.",
     );
     let cases = [
-        (write(gone(), 1 << 16), asked, 20, "llm_error", llm, true),
+        (write(failing(), 1 << 16), asked, 20, "llm_error", llm, true),
         (no_vector, asked, 20, "llm_error", llm, true),
         (no_search, asked, 20, "vector_db_error", search, true),
         (

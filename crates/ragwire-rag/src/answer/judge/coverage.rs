@@ -14,7 +14,7 @@ const JUDGED_HITS: usize = 5;
 const MAX_QUERIES: usize = 3;
 
 /// Whether the evidence covers a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvidenceCoverage {
     /// Nothing of weight is missing.
     Enough,

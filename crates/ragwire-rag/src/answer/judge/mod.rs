@@ -71,7 +71,7 @@ impl JudgeName {
 }
 
 /// A judgement and who made it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Judgement<T> {
     /// The verdict.
@@ -124,7 +124,7 @@ impl JudgeError {
 }
 
 /// How a judge assesses a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Analysis {
     /// How many searches it seems to take.
@@ -162,7 +162,7 @@ impl Judgement<Analysis> {
 
 /// The scores at which the quality gate decides: the upper and the lower threshold of corrective
 /// RAG (Yan et al., 2024).
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Thresholds {
     /// A chunk with at least this score answers the question.
@@ -185,7 +185,7 @@ impl Thresholds {
 }
 
 /// How well one chunk answers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Grade {
     /// The score, 0 to 1. Comparable within one judgement only.
@@ -210,7 +210,7 @@ impl Grade {
 }
 
 /// The decision of the quality gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gate {
     /// Chunks that answer.
@@ -244,7 +244,7 @@ impl Gate {
 }
 
 /// A chunk that was replaced by its parent section, and the score of that section.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Expansion {
     /// Index of the hit, counted from 0.
@@ -285,7 +285,7 @@ impl Judgement<Vec<Grade>> {
 }
 
 /// The verdict of the sources on each claim of an answer.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ClaimChecks {
     /// The checked claims, in their order.
@@ -337,7 +337,7 @@ impl Judgement<ClaimChecks> {
 }
 
 /// A tool that an agent may search with.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ToolSpec {
     /// The tool's name in events. Must not be `stop`.
@@ -371,7 +371,7 @@ impl ToolSpec {
 const STOP: &str = "stop";
 
 /// A search that an agent made.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SearchRecord {
     /// The tool's name.
@@ -394,7 +394,7 @@ impl SearchRecord {
 }
 
 /// The state of an agent's search.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Progress<'a> {
     /// The question.
@@ -438,7 +438,7 @@ impl<'a> Progress<'a> {
 }
 
 /// An agent's next step.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum NextStep {
     /// Search with one of the offered tools, for something that this tool has not searched for.

@@ -37,7 +37,7 @@ const MAX_EARLIER_MESSAGES: usize = 12;
 const BYTES_PER_TOKEN: usize = 3;
 
 /// How an answer is written.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriterOptions {
     /// The longest answer in tokens; for a smaller model at most half of its context. Default:
@@ -76,7 +76,7 @@ impl Default for WriterOptions {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     model: Arc<dyn LanguageModel>,
     analyzer: Arc<Analyzer>,
@@ -84,7 +84,7 @@ pub struct Writer {
 }
 
 /// The part of a request that the model reads.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Cut<'a> {
     request: GenerateRequest<'a>,
     /// Number of units (messages, then chunks) that are left out.

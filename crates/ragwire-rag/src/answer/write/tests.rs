@@ -219,17 +219,20 @@ async fn units_that_do_not_fit_are_left_out_whole() {
         (0, 3, 4, 2),
         (0, 1, 4, 4),
     ] {
-        let kept = prompt_tokens(&earlier[4 - messages..], &context[..chunks]).await;
+        let kept_tokens = prompt_tokens(&earlier[4 - messages..], &context[..chunks]).await;
         // The context has room for the prompt and for an answer of the same size, and for no
         // further token.
-        let model = Arc::new(Scripted::with_context(kept * 2, [Reply::says("At dawn [5].")]));
+        let model = Arc::new(Scripted::with_context(
+            kept_tokens * 2,
+            [Reply::says("At dawn [5].")],
+        ));
         let writer = Writer::new(Arc::clone(&model) as Arc<dyn LanguageModel>).options(WriterOptions {
             max_tokens: u32::MAX,
             ..WriterOptions::default()
         });
         let request = GenerateRequest::new("When do robins sing?", &context, "t").earlier(&earlier);
         let fit = writer.fit(request).await.unwrap();
-        let wanted = (chunks, kept, trimmed_chunks, trimmed_messages);
+        let wanted = (chunks, kept_tokens, trimmed_chunks, trimmed_messages);
         assert_eq!(
             (fit.chunks, fit.tokens, fit.trimmed_chunks, fit.trimmed_messages),
             wanted

@@ -146,7 +146,7 @@ async fn it_embeds_if_the_options_set_the_pooling() {
             }
         }
         let long = tokens.last().map(Vec::len);
-        assert_eq!(long, Some(CONTEXT as usize), "cut to what the model takes");
+        assert_eq!(long, Some(CONTEXT as usize), "cut to the context of the model");
     }
 }
 

@@ -76,14 +76,14 @@ async fn a_dropped_generation_ends_by_the_next_step() {
     let engine = load(gate.watch(options(model()))).await;
     let dropped = engine.generate(Prompt::user("one").max_tokens(40));
     gate.reached(1);
-    let kept = engine.generate(Prompt::user("two").max_tokens(40));
+    let remaining = engine.generate(Prompt::user("two").max_tokens(40));
     prepared(&engine).await;
     gate.hold(5);
     gate.reached(5);
     assert_eq!(gate.steps()[4].running, 2);
     drop(dropped);
     gate.open();
-    let (_, finished) = within(kept.whole()).await.unwrap();
+    let (_, finished) = within(remaining.whole()).await.unwrap();
     assert_eq!(
         (finished.reason, finished.answer_tokens),
         (FinishReason::Length, Some(40))
@@ -107,7 +107,7 @@ async fn a_dropped_generation_ends_by_the_next_step() {
 async fn a_generation_dropped_during_its_prompt_ends_by_the_next_step() {
     let gate = Gate::after(3);
     let engine = load(gate.watch(options(model()).slice_tokens(8))).await;
-    let kept = engine.generate(Prompt::user("one").max_tokens(60));
+    let remaining = engine.generate(Prompt::user("one").max_tokens(60));
     gate.reached(3);
     let dropped = engine.generate(Prompt::user("x ".repeat(200)).max_tokens(40));
     prepared(&engine).await;
@@ -117,7 +117,7 @@ async fn a_generation_dropped_during_its_prompt_ends_by_the_next_step() {
     assert!(fed[5].prompt_tokens > 0 && fed[5].running == 2, "{fed:?}");
     drop(dropped);
     gate.open();
-    within(kept.whole()).await.unwrap();
+    within(remaining.whole()).await.unwrap();
     let steps = gate.steps();
     assert!(
         steps[6..]

@@ -16,7 +16,7 @@ struct State {
 }
 
 /// Clones watch the same engine.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Gate(Arc<(Mutex<State>, Condvar)>);
 
 impl Gate {

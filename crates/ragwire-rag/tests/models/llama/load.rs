@@ -100,7 +100,7 @@ async fn models_that_do_not_fit_into_memory_are_rejected() {
     // The weights fit, but 64 Mi cells in addition do not.
     let bytes = fs::metadata(model()).unwrap().len();
     let LoadError::TooBig { needed, available } = error(limited(2 * bytes, 64 << 20)).await else {
-        panic!("another error");
+        panic!("unexpected error");
     };
     assert!(
         needed > available && available == 2 * bytes,

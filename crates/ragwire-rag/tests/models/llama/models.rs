@@ -62,7 +62,9 @@ pub(crate) async fn load(options: LlamaOptions) -> LlamaEngine {
 
 /// Fails a test whose `future` hangs.
 pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(HANG, future).await.expect("it hangs")
+    tokio::time::timeout(HANG, future)
+        .await
+        .expect("the operation hangs")
 }
 
 /// Samples at a high temperature; the same seed gives the same tokens.

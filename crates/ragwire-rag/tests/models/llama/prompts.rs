@@ -192,8 +192,8 @@ async fn marks_that_a_tokenizer_never_splits_are_kept_apart() {
     let engine = load(options(&written("zephyr.gguf", &model)).template("zephyr")).await;
     let empty = count(&engine, "").await;
     assert!(empty < 16, "the template's own marks are one token each: {empty}");
-    let said = count(&engine, "<|assistant|>").await - empty;
-    assert!(said >= 2, "{said}");
+    let mark_tokens = count(&engine, "<|assistant|>").await - empty;
+    assert!(mark_tokens >= 2, "{mark_tokens}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

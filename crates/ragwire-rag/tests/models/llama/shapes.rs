@@ -87,7 +87,7 @@ async fn a_character_that_is_cut_off_is_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
     let engine = engine().await;
-    for (said, stops, expected) in [
+    for (content, stops, expected) in [
         ("one END two", vec!["END"], "\"one "),
         ("one ENd END", vec!["END"], "\"one ENd "),
         ("END", vec!["END"], "\""),
@@ -96,7 +96,7 @@ async fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
         ("never", vec!["END"], "\"never\""),
         ("almost EN", vec!["END"], "\"almost EN\""),
     ] {
-        let prompt = stops.into_iter().fold(says(said), Prompt::stop);
+        let prompt = stops.into_iter().fold(says(content), Prompt::stop);
         let (answer, finished) = whole(&engine, prompt).await.unwrap();
         assert_eq!(
             (
@@ -104,14 +104,14 @@ async fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
                 finished.reason
             ),
             (true, FinishReason::Stop),
-            "{said}"
+            "{content}"
         );
         let ended = if expected.len() > 1 && expected.ends_with('"') {
             answer.trim_end()
         } else {
             answer.as_str()
         };
-        assert_eq!(ended, expected, "{said}");
+        assert_eq!(ended, expected, "{content}");
     }
     // Text that may become a stop text is held back until that is known.
     let (pieces, _) = pieces(engine.generate(says("abENcEND").stop("END"))).await;

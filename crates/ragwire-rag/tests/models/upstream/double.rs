@@ -104,7 +104,7 @@ pub(crate) struct RecordedRequest {
 #[derive(Debug)]
 struct Inner {
     replies: Mutex<VecDeque<Reply>>,
-    seen: Mutex<Vec<RecordedRequest>>,
+    recorded: Mutex<Vec<RecordedRequest>>,
     /// The number of opened and of closed connections.
     connections: watch::Sender<(usize, usize)>,
     requests: watch::Sender<usize>,
@@ -123,7 +123,7 @@ impl Double {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let inner = Arc::new(Inner {
             replies: Mutex::new(replies.into_iter().collect()),
-            seen: Mutex::default(),
+            recorded: Mutex::default(),
             connections: watch::Sender::new((0, 0)),
             requests: watch::Sender::new(0),
         });
@@ -148,8 +148,8 @@ impl Double {
         double
     }
 
-    pub(crate) fn seen(&self) -> Vec<RecordedRequest> {
-        self.inner.seen.lock().unwrap().clone()
+    pub(crate) fn recorded(&self) -> Vec<RecordedRequest> {
+        self.inner.recorded.lock().unwrap().clone()
     }
 
     pub(crate) fn opened(&self) -> usize {
@@ -163,7 +163,7 @@ impl Double {
     /// Waits until this many requests have arrived.
     pub(crate) async fn requests(&self, count: usize) {
         let mut requests = self.inner.requests.subscribe();
-        requests.wait_for(|seen| *seen >= count).await.unwrap();
+        requests.wait_for(|recorded| *recorded >= count).await.unwrap();
     }
 
     /// Waits until this many connections are closed.
@@ -182,12 +182,12 @@ async fn answer(
 ) -> Result<Response<impl Body<Data = Bytes, Error = io::Error>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    inner.seen.lock().unwrap().push(RecordedRequest {
+    inner.recorded.lock().unwrap().push(RecordedRequest {
         line: format!("{} {}", head.method, head.uri),
         headers: head.headers,
         body: serde_json::from_slice(&body).unwrap(),
     });
-    inner.requests.send_modify(|seen| *seen += 1);
+    inner.requests.send_modify(|recorded| *recorded += 1);
     let reply = inner.replies.lock().unwrap().pop_front();
     let reply = reply.unwrap_or_else(|| Reply::new(599, "text/plain", "no more replies"));
     if reply.silent {

@@ -56,10 +56,10 @@ async fn texts_are_sent_in_batches_and_vectors_keep_their_order() {
             embedder.embed(Side::Query, Vec::new()).await.unwrap(),
             Vec::<Vec<f32>>::new()
         );
-        let seen: Vec<_> = double
-            .seen()
+        let recorded: Vec<_> = double
+            .recorded()
             .into_iter()
-            .map(|seen| (seen.line, seen.body))
+            .map(|recorded| (recorded.line, recorded.body))
             .collect();
         let request = |input: Value| {
             (
@@ -68,7 +68,7 @@ async fn texts_are_sent_in_batches_and_vectors_keep_their_order() {
             )
         };
         assert_eq!(
-            seen,
+            recorded,
             [
                 request(json!(["dimensions"])),
                 request(json!(["p: one", "p: two an"])),
@@ -183,7 +183,7 @@ async fn an_incomplete_response_is_retried() {
         let embedder = UpstreamEmbedder::connect(options, EmbeddingOptions::default())
             .await
             .unwrap();
-        assert_eq!((embedder.dimensions(), double.seen().len()), (2, 3));
+        assert_eq!((embedder.dimensions(), double.recorded().len()), (2, 3));
     })
     .await;
 }

@@ -23,7 +23,7 @@ use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Promp
 /// Fails a test that hangs.
 async fn within<T>(test: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
-    tokio::time::timeout(limit, test).await.expect("it hangs")
+    tokio::time::timeout(limit, test).await.expect("the test hangs")
 }
 
 /// Options for a server that is asked once, without retries.

@@ -16,10 +16,11 @@ async fn body(dialect: Dialect, prompt: Prompt) -> Value {
     let double = Double::new([Reply::events(GOOD)]).await;
     let read = read(model(once(&double.base).dialect(dialect)).generate(prompt)).await;
     assert_eq!(outcome(&read.1), "stop");
-    let seen = double.seen().remove(0);
-    assert_eq!(seen.line, "POST /v1/chat/completions");
+    let recorded = double.recorded().remove(0);
+    assert_eq!(recorded.line, "POST /v1/chat/completions");
     let header = |name: &str| {
-        seen.headers
+        recorded
+            .headers
             .get(name)
             .map(|value| value.to_str().unwrap().to_owned())
     };
@@ -30,7 +31,7 @@ async fn body(dialect: Dialect, prompt: Prompt) -> Value {
         concat!("ragwire/", env!("CARGO_PKG_VERSION"))
     );
     assert_eq!(header("authorization"), None);
-    seen.body
+    recorded.body
 }
 
 fn full() -> Prompt {
@@ -214,17 +215,17 @@ async fn the_key_is_sent_in_its_header_only() {
             assert!(!format!("{model:?}").contains("s3cret"));
             model
         };
-        let said = json!({"error": {"message": "Incorrect key: sk-s3cret. See sk-s3cret", "code": 401}});
+        let body = json!({"error": {"message": "Incorrect key: sk-s3cret. See sk-s3cret", "code": 401}});
         for reply in [
-            Reply::json(401, &said),
-            Reply::json(400, &said),
-            Reply::events(format!("data: {said}\n\n")),
+            Reply::json(401, &body),
+            Reply::json(400, &body),
+            Reply::events(format!("data: {body}\n\n")),
             Reply::events("data: sk-s3cret\n\n"),
             Reply::new(200, "text/sk-s3cret", "sk-s3cret"),
         ] {
             let double = Double::new([reply]).await;
             let (_, end) = read(keyed(&double.base).generate(Prompt::user("Why?"))).await;
-            let authorization = &double.seen()[0].headers["authorization"];
+            let authorization = &double.recorded()[0].headers["authorization"];
             assert_eq!(authorization, "Bearer sk-s3cret");
             let shown = everything(&end.unwrap_err());
             assert!(!shown.contains("s3cret"), "{shown}");
@@ -286,16 +287,16 @@ async fn tokens_are_counted_by_the_server_if_it_can() {
                 expected,
                 "{dialect:?}"
             );
-            let seen: Vec<(String, Value)> = double
-                .seen()
+            let recorded: Vec<(String, Value)> = double
+                .recorded()
                 .into_iter()
-                .map(|seen| (seen.line, seen.body))
+                .map(|recorded| (recorded.line, recorded.body))
                 .collect();
             let asked: Vec<(String, Value)> = asked
                 .into_iter()
                 .map(|(line, body)| (line.to_owned(), body))
                 .collect();
-            assert_eq!(seen, asked, "{dialect:?}");
+            assert_eq!(recorded, asked, "{dialect:?}");
         }
         let model = model(
             once("http://127.0.0.1:1/v1")

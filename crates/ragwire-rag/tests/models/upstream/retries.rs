@@ -240,7 +240,7 @@ async fn temporary_failures_are_retried_before_the_first_text() {
         let ((pieces, end), took) = frozen.run(STEP, read(generation)).await;
         assert_eq!(outcome(&end), expected, "{name}");
         assert_eq!(
-            (double.seen().len(), double.left()),
+            (double.recorded().len(), double.left()),
             (requests, all - requests),
             "{name}"
         );
@@ -256,7 +256,7 @@ async fn temporary_failures_are_retried_before_the_first_text() {
         );
         // Every attempt sends the same request.
         assert!(
-            double.seen().windows(2).all(|two| two[0].body == two[1].body),
+            double.recorded().windows(2).all(|two| two[0].body == two[1].body),
             "{name}"
         );
     }
@@ -275,7 +275,7 @@ async fn token_counts_that_the_server_reports_are_used() {
             let options = thrice(&double.base).context_tokens(1_000);
             let generation = model(options).generate(Prompt::user("Why?").max_tokens(100));
             match read(generation).await.1.unwrap_err() {
-                ModelError::Overflow { prompt: seen, limit: most } => assert_eq!((seen, most), (prompt, limit), "{body}"),
+                ModelError::Overflow { prompt: tokens, limit: most } => assert_eq!((tokens, most), (prompt, limit), "{body}"),
                 other => panic!("{other:?}"),
             }
         }

@@ -48,7 +48,7 @@ async fn assert_whole(reply: Reply, name: &str) {
     assert_eq!(pieces, ["Gr\u{fc}", "\u{1f44b}\u{e9}"], "{name}");
     assert_eq!(outcome(&end), "stop", "{name}");
     assert_eq!(numbers(&end.unwrap()), MEASURED, "{name}");
-    assert_eq!(double.seen().len(), 1, "{name}");
+    assert_eq!(double.recorded().len(), 1, "{name}");
 }
 
 #[tokio::test]
@@ -452,9 +452,9 @@ async fn responses_other_than_streams_are_handled() {
                 (text.into(), end.into()),
                 "{name}"
             );
-            assert_eq!(double.seen().len(), 1, "{name}");
+            assert_eq!(double.recorded().len(), 1, "{name}");
             // The client does not request compression.
-            assert!(!double.seen()[0].headers.contains_key("accept-encoding"));
+            assert!(!double.recorded()[0].headers.contains_key("accept-encoding"));
         }
     })
     .await;

@@ -73,7 +73,7 @@ async fn silence_fails_a_generation_and_is_not_retried() {
         let step = Duration::from_millis(250);
         let ((_, end), took) = frozen.run(step, read(generation)).await;
         assert_eq!(outcome(&end), expected, "{name}");
-        assert_eq!(double.seen().len(), 1, "{name}");
+        assert_eq!(double.recorded().len(), 1, "{name}");
         let expected = Duration::from_secs(seconds);
         // On a busy machine the clock may be some steps ahead of the sockets.
         assert!(
@@ -153,7 +153,7 @@ async fn dropping_a_generation_closes_its_connection() {
             }
             drop(generation);
             double.closed(1).await;
-            assert_eq!((double.opened(), double.seen().len()), (1, 1), "{name}");
+            assert_eq!((double.opened(), double.recorded().len()), (1, 1), "{name}");
         }
         // Also during the pause before a retry.
         let double = Double::new([Reply::new(503, "text/plain", "").header("retry-after", "8")]).await;
@@ -163,7 +163,7 @@ async fn dropping_a_generation_closes_its_connection() {
         drop(generation);
         tokio::time::pause();
         tokio::time::sleep(Duration::from_secs(60)).await;
-        assert_eq!(double.seen().len(), 1);
+        assert_eq!(double.recorded().len(), 1);
     })
     .await;
 }
@@ -176,7 +176,7 @@ async fn a_connection_is_reused_for_the_next_answer() {
         let model = model(UpstreamOptions::new(&double.base, "m").unwrap());
         // The last bytes are read after the end of the answer, so an immediate request may not find
         // the connection reusable. That does not happen every time.
-        while double.opened() == double.seen().len() {
+        while double.opened() == double.recorded().len() {
             let (text, _) = model.generate(Prompt::user("Why?")).whole().await.unwrap();
             assert_eq!(text, "H");
             tokio::time::sleep(Duration::from_millis(10)).await;

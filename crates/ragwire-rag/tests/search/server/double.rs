@@ -166,7 +166,7 @@ async fn answer(
             .replies
             .get_mut(method.as_str())
             .and_then(VecDeque::pop_front);
-        let prepared = told.or_else(|| state.always.get(method.as_str()).cloned());
+        let prepared = prepared.or_else(|| state.always.get(method.as_str()).cloned());
         prepared.unwrap_or_else(|| usual(&mut state, &request))
     };
     let mut trailers = HeaderMap::new();
@@ -250,7 +250,7 @@ fn usual(state: &mut State, request: &RecordedRequest) -> Reply {
         "Points/Upsert" | "Points/Delete" | "Points/CreateFieldIndex" => {
             PointsOperationResponse::default().encode_to_vec()
         }
-        other => panic!("nobody asks for {other}"),
+        other => panic!("unexpected request: {other}"),
     })
 }
 

@@ -47,8 +47,8 @@ pub(crate) async fn a_chunk_with_the_same_id_is_replaced(store: Any) {
     // A point replaced within the same call is never seen.
     let between = point("d", 0, "A melon.").dense(Y.to_vec());
     store.upsert(vec![between, new.clone()]).await.unwrap();
-    for gone in ["apple", "melon"] {
-        assert_eq!(find_ids(&*store, words(gone)).await, none, "{gone}");
+    for word in ["apple", "melon"] {
+        assert_eq!(find_ids(&*store, words(word)).await, none, "{word}");
     }
     for text in ["plum", "baking"] {
         let hits = store.search(words(text)).await.unwrap();
@@ -303,8 +303,8 @@ pub(crate) async fn a_document_is_removed_completely(store: Any) {
     assert_eq!(store.documents().await.unwrap(), set(&["d", "d-0", "do", "D"]));
     assert_eq!(store.count(Filter::default()).await.unwrap(), 13);
 
-    for gone in ["nowhere", "", "d"] {
-        store.remove_document(gone).await.unwrap();
+    for unknown in ["nowhere", "", "d"] {
+        store.remove_document(unknown).await.unwrap();
     }
     assert_eq!(store.documents().await.unwrap(), set(&["d-0", "do", "D"]));
     assert_eq!(store.count(Filter::default()).await.unwrap(), 9);

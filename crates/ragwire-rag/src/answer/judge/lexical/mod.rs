@@ -73,7 +73,7 @@ const RELATING: [&str; 16] = [
 const FRUITLESS_SEARCHES: usize = 2;
 
 /// Judges by comparing words.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct LexicalJudge {
     library: Arc<Library>,
 }

@@ -159,13 +159,13 @@ async fn claims_are_checked_including_numbers_and_negations() {
         ("Penguins live in Antarctica near the pole.", Unsupported),
         ("Robins sing at dawn in Norway.", PartiallySupported),
     ];
-    let told = strings(&cases.map(|(claim, _)| claim));
-    let verified = judge.verify(&told, &sources).await.unwrap().value;
+    let sentences = strings(&cases.map(|(claim, _)| claim));
+    let verified = judge.verify(&sentences, &sources).await.unwrap().value;
     for ((claim, verdict), check) in cases.iter().zip(&verified.checks) {
         println!("{claim} {:?}", check.verdict);
         assert_eq!((check.claim.as_str(), check.verdict), (*claim, *verdict));
     }
-    assert_eq!(judge.verified(&told, &[]).confidence(), Some(0.0));
+    assert_eq!(judge.verified(&sentences, &[]).confidence(), Some(0.0));
     assert_eq!(judge.verified(&[], &sources).confidence(), None);
     assert_eq!(judge.hypothesis("x").await.unwrap(), None);
 }

@@ -62,7 +62,7 @@ const LIST_TOKENS: u32 = 48;
 const ITEM_TOKENS: u32 = 12;
 
 /// Options of a [`ModelJudge`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JudgeOptions {
     /// How long one step may take, all its calls together, before the lexical judge takes over.
@@ -85,7 +85,7 @@ impl Default for JudgeOptions {
 }
 
 /// Judges with a language model, and by words if that fails.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct ModelJudge {
     model: Arc<dyn LanguageModel>,
     words: LexicalJudge,
