@@ -45,11 +45,11 @@ impl fmt::Display for Cell {
     }
 }
 
-/// When the server notices the disconnect.
+/// The moment at which the server notices the disconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Noticed {
-    /// Without any output of the orchestrator: the system reports it, a filler cannot be written,
-    /// or a ping is not answered.
+    /// Without any output of the orchestrator, because the system reports it, a filler cannot be
+    /// written, or a ping is not answered.
     Quiet,
     /// Once the orchestrator has sent more than the buffers on the way can store.
     Talking,
@@ -65,7 +65,7 @@ impl Cell {
             // a frame.
             (Fin | Rst | HalfClose, _) => Noticed::Quiet,
             // hyper does not read an HTTP/1 socket that has sent too much. Only fillers notice the
-            // disconnect, and before the commit there are none.
+            // disconnect, and before the commit no fillers are sent.
             (FinAfterExtraByte, Http1) if self.state == State::BeforeCommit => Noticed::Talking,
             (FinAfterExtraByte, _) => Noticed::Quiet,
             // HTTP/1 has no ping, and a filler is only one byte.
@@ -81,7 +81,8 @@ impl Cell {
         }
     }
 
-    /// Whether the connection outlives the answer, as with an HTTP/2 stream that is not read.
+    /// Returns whether the connection outlives the answer, as with an HTTP/2 stream that is not
+    /// read.
     fn connection_stays(&self) -> bool {
         self.transport == Transport::Http2 && self.fault == Fault::Stalled
     }

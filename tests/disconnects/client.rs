@@ -27,11 +27,11 @@ const RECEIVE_BUFFER_BYTES: u32 = 4 << 10;
 const PIPE_BYTES: usize = 4 << 10;
 /// The HTTP/2 window of one stream: how much the server may send to a client that reads nothing.
 const WINDOW_BYTES: u32 = 16 << 10;
-/// How long a slow client takes for a byte. Relative to the time-outs here it is like a second for
-/// a real server.
+/// The time that a slow client takes for a byte. Relative to the time-outs here it is like a second
+/// for a real server.
 const BYTE: Duration = Duration::from_millis(200);
 
-/// How a client disconnects or seems to.
+/// The way in which a client disconnects or seems to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It closes the socket.
@@ -258,14 +258,15 @@ async fn carry(
             let _ = copy_bidirectional(&mut app, &mut socket).await;
         }
         Ok(Fault::Slow) => {
-            let ((mut from, mut to), (mut asked, mut told)) = (socket.split(), tokio::io::split(app));
+            let ((mut from, mut to), (mut app_reader, mut app_writer)) =
+                (socket.split(), tokio::io::split(app));
             let trickle = async {
                 let mut byte = [0];
-                while from.read_exact(&mut byte).await.is_ok() && told.write_all(&byte).await.is_ok() {
+                while from.read_exact(&mut byte).await.is_ok() && app_writer.write_all(&byte).await.is_ok() {
                     tokio::time::sleep(BYTE).await;
                 }
             };
-            let _ = tokio::join!(trickle, copy(&mut asked, &mut to));
+            let _ = tokio::join!(trickle, copy(&mut app_reader, &mut to));
             std::future::pending().await
         }
     }

@@ -3,8 +3,8 @@
 //!
 //! Uses real sockets on loopback: hyper for HTTP/1 and HTTP/2, the gateway for WebSocket. Each cell
 //! has its own runtime, server, group and journal, so that every leak is detected: tasks, members
-//! of the group, connections, logs. Open files are counted over a whole table, so this is a test
-//! binary of its own.
+//! of the group, connections, logs. Open files are counted over a whole table, so this is a
+//! separate test binary.
 //!
 //! `cell.rs` has the expectations, `client.rs` the disconnects, `server.rs` and `stage.rs` the
 //! other side.

@@ -22,9 +22,10 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::stage::Role;
 
-/// How long the stream is silent before the wire's filler is written.
+/// The time after which the wire's filler is written on a silent stream.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_millis(100);
-/// How long the client may read nothing: the limit of the turn, of the socket and of the gateway.
+/// The time for which the client may read nothing: the limit of the turn, of the socket and of the
+/// gateway.
 pub(crate) const STALL: Duration = Duration::from_millis(1_500);
 /// The ping interval and the time limit for a pong.
 const PING: Duration = Duration::from_millis(300);
@@ -44,7 +45,7 @@ pub(crate) enum Transport {
     WebSocket,
 }
 
-/// What happens to a turn when its reader disconnects.
+/// The policy for a turn whose reader disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Policy {
     NoJournal,

@@ -10,7 +10,7 @@ use crate::server::{OWNER, Policy, STALL, Server, Transport};
 use crate::stage::{State, cast};
 use crate::{PATIENCE, alone, on_a_runtime, until};
 
-/// What the stalled client does when the server shuts down.
+/// The behaviour of the stalled client when the server shuts down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stalled {
     ReadsOn,

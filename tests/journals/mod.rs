@@ -1,5 +1,5 @@
-//! Shared by the tests of the journal in memory and on a server: turns that exercise all state of a wire,
-//! and the comparison of a journal with a plain vector.
+//! Shared by the tests of the journal in memory and on a server: turns that exercise all state of a
+//! wire, and the comparison of a journal with a plain vector.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 mod model;
@@ -56,19 +56,19 @@ pub(crate) async fn frames(turn: Turn) -> Vec<Frame> {
 /// Encodes `frames` with one encoder. Also returns the offset at which each of them begins.
 pub(crate) fn encoded(wire: &impl Wire, frames: &[Frame]) -> (Vec<u8>, Vec<usize>) {
     let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
-    let mut places = vec![0];
+    let mut offsets = vec![0];
     for frame in frames {
         encoder.encode(frame, &mut out).unwrap();
-        places.push(out.len());
+        offsets.push(out.len());
     }
-    (out.to_vec(), places)
+    (out.to_vec(), offsets)
 }
 
 pub(crate) fn show(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// How a turn ends.
+/// The end of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ends {
     Completed,

@@ -1,5 +1,5 @@
-//! A journal compared with a plain vector that drops nothing: on any host, a resumed turn is the exact rest
-//! of the vector, or its reader gets an error.
+//! A journal compared with a plain vector that drops nothing: on any host, a resumed turn is the
+//! exact rest of the vector, or its reader gets an error.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use ragwire::{Commit, Frame, Metadata, Sink, Snapshot, Turn, TurnId};
 
 use super::{frames, spawn};
 
-/// What happens to a turn.
+/// An operation on a turn.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Text(String),
@@ -20,7 +20,7 @@ pub(crate) enum Act {
     Read(u64),
 }
 
-/// Generates what happens to a turn, and whether it is stopped at the end.
+/// Generates the operations on a turn, and whether it is stopped at the end.
 pub(crate) fn acts() -> impl Strategy<Value = (Vec<Act>, bool)> {
     let act = prop_oneof![
         3 => "[a-z\u{e9}\n]{1,60}".prop_map(Act::Text),
@@ -33,9 +33,9 @@ pub(crate) fn acts() -> impl Strategy<Value = (Vec<Act>, bool)> {
 /// A reader, which returns the frames that it has got.
 type Reader = tokio::task::JoinHandle<Vec<Frame>>;
 
-/// Plays `acts` on a turn of `writer` and compares every reader of `readers`, which include the writer's own
-/// host, with the vector. The limit of a turn may be so small that its head is dropped; all hosts must
-/// agree on the first stored frame.
+/// Plays `acts` on a turn of `writer` and compares every reader of `readers`, which include the
+/// writer's own host, with the vector. The limit of a turn may be so small that its head is
+/// dropped; all hosts must agree on the first stored frame.
 pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopped): (Vec<Act>, bool)) {
     let (sink, turn) = Turn::builder()
         .journal(writer)
@@ -74,7 +74,7 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
                         Err(ResumeError::Ahead { next: reported }) => {
                             assert_eq!((reported, from > next), (next, true))
                         }
-                        // There is no snapshot either if it would take too much of so small a limit.
+                        // The snapshot was too large for such a small limit as well.
                         Err(ResumeError::Gone { base }) => assert!(from < base && base <= next),
                         Err(other) => panic!("{other}"),
                     }
@@ -121,8 +121,8 @@ pub(crate) async fn check(writer: &Journal, readers: &[Journal], (acts, is_stopp
     }
 }
 
-/// Asserts that the frames that a reader got from the index `from` on, without its end, are those that were
-/// sent, or a snapshot of all frames before a later one. Returns the index after them.
+/// Asserts that the frames that a reader got from the index `from` on, without its end, are those
+/// that were sent, or a snapshot of all frames before a later one. Returns the index after them.
 fn follow(sent: &[Frame], from: u64, read: &[Frame]) -> u64 {
     let mut next = from;
     for frame in read {
@@ -144,8 +144,8 @@ fn follow(sent: &[Frame], from: u64, read: &[Frame]) -> u64 {
     next
 }
 
-/// Computes the snapshot of the first frames of a turn: all text, and the newest of its events, which have
-/// one name; the events before it are counted. The timestamp is copied from `received`.
+/// Computes the snapshot of the first frames of a turn: all text, and the newest of its events,
+/// which have one name; the events before it are counted. The timestamp is copied from `received`.
 fn replaced(sent: &[Frame], received: &Snapshot) -> Snapshot {
     let text = sent.iter().filter_map(|frame| match frame {
         Frame::Text(text) => Some(text.as_str()),

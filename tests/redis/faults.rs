@@ -24,8 +24,8 @@ async fn hasty(server: &Server) -> Journal {
         .unwrap()
 }
 
-/// The producer's whole runtime is dropped without an end: all readers on other hosts get the same end,
-/// once.
+/// The producer's whole runtime is dropped without an end: all readers on other hosts get the same
+/// end, once.
 #[tokio::test]
 async fn a_dead_host_is_noticed() {
     within(async {
@@ -101,8 +101,8 @@ async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
     .await;
 }
 
-/// A host was suspended for longer than its lease: the server refuses what it sends then, and its own
-/// readers fail.
+/// A host was suspended for longer than its lease: the server refuses what it sends then, and its
+/// own readers fail.
 #[tokio::test]
 async fn a_host_that_resumes_too_late_is_refused() {
     within(async {

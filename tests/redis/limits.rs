@@ -1,4 +1,5 @@
-//! What is stored, for how long, and what is left after the last journal is dropped.
+//! The limits of a journal on a server, the expiry of its keys, and what is left after the last
+//! journal is dropped.
 
 use futures_util::StreamExt;
 use ragwire::turn::{JournalLimits, ResumeError};

@@ -1,5 +1,5 @@
-//! What other hosts can do with a turn: stop it, answer it, or keep it running by reading it, all only for
-//! its owner.
+//! The operations of other hosts on a turn: stop it, answer it, or keep it running by reading it,
+//! all only for its owner.
 
 use ragwire::event::AuthorizationOutcome;
 use ragwire::turn::{AnswerError, AnswerOutcome, Ask, Authorize};

@@ -59,8 +59,8 @@ impl Server {
         }
     }
 
-    /// Returns options with short times, so that tests do not sleep, and a lease that a busy machine renews in
-    /// time.
+    /// Returns options with short times, so that tests do not sleep, and a lease that a busy
+    /// machine renews in time.
     pub(crate) fn options(&self) -> RedisOptions {
         RedisOptions::new(&self.url)
             .unwrap()

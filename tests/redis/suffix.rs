@@ -1,5 +1,5 @@
-//! A resumed reader gets the exact suffix on every host: from every index, on every wire, while the turn
-//! runs and after its end.
+//! A resumed reader gets the exact suffix on every host: from every index, on every wire, while the
+//! turn runs and after its end.
 
 use futures_util::StreamExt;
 use proptest::strategy::{Strategy, ValueTree};
@@ -48,18 +48,18 @@ async fn from_every_index_on_every_wire_and_host() {
             let encoded: Vec<_> = wires.iter().map(|wire| encoded(wire, &whole)).collect();
             for (at, from, stream) in live {
                 let read = stream.collect::<Vec<_>>().await.concat();
-                let (bytes, places) = &encoded[at];
-                let expected = show(&bytes[places[from as usize]..]);
+                let (bytes, offsets) = &encoded[at];
+                let expected = show(&bytes[offsets[from as usize]..]);
                 assert_eq!(show(&read), expected, "{:?} from {from}", wires[at]);
             }
             // A host that has not read the turn yet.
-            for (wire, (whole, places)) in wires.iter().zip(&encoded) {
-                for (from, place) in places.iter().enumerate() {
+            for (wire, (whole, offsets)) in wires.iter().zip(&encoded) {
+                for (from, offset) in offsets.iter().enumerate() {
                     let turn = resume(&late, id, from as u64).await;
-                    assert_eq!(turn.is_empty(), from + 1 == places.len());
+                    assert_eq!(turn.is_empty(), from + 1 == offsets.len());
                     turn.supports(wire).unwrap();
                     let suffix = bytes(turn, wire).await;
-                    assert_eq!(show(&suffix), show(&whole[*place..]), "{wire:?} from {from}");
+                    assert_eq!(show(&suffix), show(&whole[*offset..]), "{wire:?} from {from}");
                 }
             }
             let next = recorded + 1;
@@ -93,8 +93,8 @@ async fn the_journal_behaves_like_a_vector() {
     .await;
 }
 
-/// Frames that are sent at once reach the server in a few batches, and every reader on every host in
-/// order.
+/// Frames that are sent at once reach the server in a few batches, and every reader on every host
+/// in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fast_turn_is_the_same_on_every_host() {
     within(async {

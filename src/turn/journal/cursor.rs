@@ -104,8 +104,8 @@ impl Cursor {
     }
 
     /// Returns whether the turn waits for the answer to this question. A question that is answered,
-    /// or whose turn has ended, is only reported: a stream that ended there would ask its reader for
-    /// an answer that is refused.
+    /// or whose turn has ended, is only reported: a stream that ended there would ask its reader
+    /// for an answer that is refused.
     pub(super) fn is_waiting_for(&self, request_id: &str) -> bool {
         let known = self.handle().waits_for(request_id);
         known.unwrap_or_else(|| !self.log.is_resolved(request_id))

@@ -1,10 +1,11 @@
-//! Why a turn is not found in the journal, or not from the requested index on.
+//! The errors of requests for a turn that is not in the journal, or not from the requested index
+//! on.
 
 use crate::failure::{Failure, FailureKind};
 use crate::turn::Rejected;
 
-/// This owner has no such turn: it never existed, it belongs to another owner, or it has been evicted.
-/// The error does not say which.
+/// This owner has no such turn: it never existed, it belongs to another owner, or it has been
+/// evicted. The error does not say which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no such turn")]
 #[non_exhaustive]
@@ -17,7 +18,7 @@ impl UnknownTurn {
     }
 }
 
-/// Why a turn cannot be resumed.
+/// The reason why a turn cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResumeError {
@@ -36,8 +37,8 @@ pub enum ResumeError {
         /// The index of the next frame.
         next: u64,
     },
-    /// The reader has seen frames that the journal has lost since: its server was restarted without them
-    /// or evicted them.
+    /// The reader has seen frames that the journal has lost since: its server was restarted without
+    /// them or evicted them.
     #[error("the journal has lost frames of this turn")]
     Lost,
     /// The journal's server does not answer, so nothing is known about the turn.
@@ -75,7 +76,7 @@ impl ResumeError {
     }
 }
 
-/// Why a turn cannot be stopped by its ID.
+/// The reason why a turn cannot be stopped by its ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StopError {

@@ -15,8 +15,8 @@ use crate::turn::Timeouts;
 use crate::turn::timeouts::write_stalled;
 use crate::wire::{EncodeError, Encoder};
 
-/// The name of the event that replaces one which does not fit a wire with numbered frames. Without it,
-/// a number would be missing.
+/// The name of the event that replaces one which does not fit a wire with numbered frames. Without
+/// it, a number would be missing.
 const PLACEHOLDER: &str = "dropped";
 
 /// A reader of a log on one wire.
@@ -24,8 +24,8 @@ const PLACEHOLDER: &str = "dropped";
 pub(crate) struct Follower {
     cursor: Cursor,
     encoder: Encoder,
-    /// The index of the next frame that the encoder takes. Frames before the cursor are encoded only to
-    /// bring the encoder to the reader's state; their bytes are discarded.
+    /// The index of the next frame that the encoder takes. Frames before the cursor are encoded
+    /// only to bring the encoder to the reader's state; their bytes are discarded.
     position: u64,
     /// Whether the wire writes the index of each frame.
     is_numbered: bool,
@@ -77,8 +77,8 @@ impl Follower {
         self.parks = false;
     }
 
-    /// Takes the bytes that are ready as one chunk; `None` after the terminal, or after the question at
-    /// which this stream ends.
+    /// Takes the bytes that are ready as one chunk; `None` after the terminal, or after the
+    /// question at which this stream ends.
     pub(crate) fn poll_bytes(&mut self, cx: &Context<'_>) -> Poll<Option<Bytes>> {
         if self.is_finished {
             return Poll::Ready(None);
@@ -120,17 +120,17 @@ impl Follower {
         Poll::Pending
     }
 
-    /// Schedules another poll if the frames produced no bytes, as those that the reader already has.
-    /// Other tasks run in between.
+    /// Schedules another poll if the frames produced no bytes, as those that the reader already
+    /// has. Other tasks run in between.
     fn wake_if_empty(&self, cx: &Context<'_>) {
         if self.out.is_empty() && !self.is_finished {
             cx.waker().wake_by_ref();
         }
     }
 
-    /// Continues with a snapshot of the dropped frames; returns false if the wire cannot carry it. On a
-    /// wire with numbered frames it replaces everything that the reader has. On other wires, only a
-    /// reader that has nothing yet can take it; the others would get a part of it twice.
+    /// Continues with a snapshot of the dropped frames; returns false if the wire cannot carry it.
+    /// On a wire with numbered frames it replaces everything that the reader has. On other wires,
+    /// only a reader that has nothing yet can take it; the others would get a part of it twice.
     fn catch_up(&mut self, snapshot: FoldedSnapshot) -> bool {
         if !self.is_numbered && (self.cursor.next(), self.position) != (0, 0) {
             return false;
@@ -175,9 +175,9 @@ impl Follower {
         }
     }
 
-    /// Handles an event that does not fit this wire. If frames are numbered, a placeholder reports it;
-    /// otherwise the end counts it. The end cannot count it in both cases, because a reader that resumes
-    /// after that frame has not counted it.
+    /// Handles an event that does not fit this wire. If frames are numbered, a placeholder reports
+    /// it; otherwise the end counts it. The end cannot count it in both cases, because a reader
+    /// that resumes after that frame has not counted it.
     fn replace_event(&mut self, error: &EncodeError) {
         if !self.is_numbered {
             self.events_dropped += 1;
@@ -189,8 +189,8 @@ impl Follower {
         }
     }
 
-    /// Writes the wire's keep-alive, if it has one now. Not while the encoder is behind its reader: what
-    /// is legal depends on what the reader has seen.
+    /// Writes the wire's keep-alive, if it has one now. Not while the encoder is behind its reader:
+    /// what is legal depends on what the reader has seen.
     pub(crate) fn keep_alive(&mut self) {
         if !self.is_finished && self.position >= self.cursor.next() {
             self.encoder.keep_alive(&mut self.out);

@@ -1,39 +1,39 @@
-//! How much a journal stores, and what happens to a turn without readers.
+//! The limits of a journal, and its policy for a turn without readers.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How much a journal stores, and for how long.
+/// The limits of a journal: how much it stores, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalLimits {
-    /// Most bytes of one turn, as JSON. Above it, the first frames are dropped; the newest one always
-    /// stays. A [`Snapshot`](crate::Snapshot) of the dropped frames counts as well and is kept as long
-    /// as it takes at most a quarter of these bytes and at most 1 MiB.
+    /// The maximum number of bytes of one turn, as JSON. Above it, the first frames are dropped;
+    /// the newest one always stays. A [`Snapshot`](crate::Snapshot) of the dropped frames counts as
+    /// well and is kept as long as it takes at most a quarter of these bytes and at most 1 MiB.
     pub max_turn_bytes: usize,
-    /// Most turns, running and finished. A new turn evicts the one that ended first; if all are
-    /// running, it is rejected.
+    /// The maximum number of turns, running and finished. A new turn evicts the one that ended
+    /// first; if all are running, it is rejected.
     pub max_turns: usize,
-    /// Most bytes of all turns. Above it, finished turns are evicted, the oldest first; after that,
-    /// the turn that grows drops its first frames.
+    /// The maximum number of bytes of all turns. Above it, finished turns are evicted, the oldest
+    /// first; after that, the turn that grows drops its first frames.
     pub max_bytes: usize,
-    /// How long a turn is stored after its end, also for readers that are still behind.
+    /// The time for which a turn is stored after its end, also for readers that are still behind.
     pub keep: Duration,
 }
 
 impl JournalLimits {
-    /// The default [`max_turn_bytes`](Self::max_turn_bytes), 1 MiB: a long answer takes 30 KiB, and a
-    /// turn with dozens of large tool results still fits.
+    /// The default [`max_turn_bytes`](Self::max_turn_bytes), 1 MiB: a long answer takes 30 KiB, and
+    /// a turn with dozens of large tool results still fits.
     pub const MAX_TURN_BYTES: usize = 1024 * 1024;
-    /// The default [`max_turns`](Self::max_turns), 4,096: what a server with two cores answers within
-    /// the default [`keep`](Self::keep).
+    /// The default [`max_turns`](Self::max_turns), 4,096: what a server with two cores answers
+    /// within the default [`keep`](Self::keep).
     pub const MAX_TURNS: usize = 4096;
-    /// The default [`max_bytes`](Self::max_bytes), 64 MiB: about 2,000 typical turns, on the smallest
-    /// host that one can rent.
+    /// The default [`max_bytes`](Self::max_bytes), 64 MiB: about 2,000 typical turns, on the
+    /// smallest host that one can rent.
     pub const MAX_BYTES: usize = 64 * 1024 * 1024;
-    /// The default [`keep`](Self::keep), 5 minutes: enough to reload a page, or for a phone to leave a
-    /// tunnel. Store what has to last longer in a session.
+    /// The default [`keep`](Self::keep), 5 minutes: enough to reload a page, or for a phone to
+    /// leave a tunnel. Store what has to last longer in a session.
     pub const KEEP: Duration = Duration::from_secs(300);
 
     /// Sets how many bytes of one turn are stored.
@@ -76,14 +76,15 @@ impl Default for JournalLimits {
     }
 }
 
-/// What happens to a journaled turn when its last reader disconnects. To disconnect is not to stop:
-/// [`Journal::stop`](super::Journal::stop) does that. A turn that is stopped for lack of readers has an
-/// end in the journal, and its sinks report that it has ended.
+/// The policy for a journaled turn whose last reader disconnects. To disconnect is not to stop:
+/// [`Journal::stop`](super::Journal::stop) does that. A turn that is stopped for lack of readers
+/// has an end in the journal, and its sinks report that it has ended.
 ///
-/// While the turn waits for a human ([`Sink::ask`](crate::Sink::ask)), it continues in any case until
-/// the question is answered or times out: the user needs time to think, and on some wires the stream
-/// ends at the question. A turn whose readers disconnected meanwhile continues for at least 30 seconds
-/// after the question has ended, so that the client that answered can resume in another request.
+/// While the turn waits for a human ([`Sink::ask`](crate::Sink::ask)), it continues in any case
+/// until the question is answered or times out: the user needs time to think, and on some wires the
+/// stream ends at the question. A turn whose readers disconnected meanwhile continues for at least
+/// 30 seconds after the question has ended, so that the client that answered can resume in another
+/// request.
 ///
 /// A turn without a journal is cancelled in any case, since its frames could not be read any more.
 ///
@@ -103,12 +104,12 @@ impl Default for JournalLimits {
 /// operating system gives up the connection; the turn's own time-outs bound that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disconnect {
-    /// How long the turn continues without a reader; `None` for as long as it runs.
+    /// The time for which the turn continues without a reader; `None` for as long as it runs.
     after: Option<Duration>,
 }
 
-/// Shortest time that a turn continues after a question: the client that answered resumes in another
-/// request.
+/// The shortest time for which a turn continues after a question: the client that answered resumes
+/// in another request.
 const AFTER_QUESTION: Duration = Duration::from_secs(30);
 
 impl Disconnect {
@@ -127,8 +128,8 @@ impl Disconnect {
         Self { after: None }
     }
 
-    /// Returns when to stop a turn that has had no reader since `alone_since` and whose last question
-    /// ended at `asked_until`.
+    /// Returns when to stop a turn that has had no reader since `alone_since` and whose last
+    /// question ended at `asked_until`.
     pub(super) fn due(self, alone_since: Option<Instant>, asked_until: Option<Instant>) -> Option<Instant> {
         let (alone_since, after) = (alone_since?, self.after?);
         match asked_until.filter(|until| *until >= alone_since) {

@@ -1,8 +1,8 @@
 //! The log of one turn: one lock around its frames and its readers.
 //!
-//! One recorder appends; any number of readers follow, each at its own position. Readers do not wait
-//! for each other: a frame that is dropped at the head is dropped for every reader that has not read
-//! it.
+//! One recorder appends; any number of readers follow, each at its own position. Readers do not
+//! wait for each other: a frame that is dropped at the head is dropped for every reader that has
+//! not read it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::frame::End;
 use crate::turn::admission::group::{Membership, WeakMembership};
 use crate::turn::{OpenQuestion, QueueLimits, Timeouts, TurnHandle};
 
-/// What does not change during the life of a log.
+/// The part of a log that does not change.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) handle: TurnHandle,
@@ -30,9 +30,9 @@ pub(super) struct Head {
     /// The lane and the owner of the turn, if it has a lane.
     pub(super) conversation: Option<(String, String)>,
     pub(super) timeouts: Timeouts,
-    /// Weak, since the log outlives the turn.
+    /// The turn's membership in its group, weak because the log outlives the turn.
     pub(super) membership: Option<WeakMembership>,
-    /// For a turn of another host: what fills this log, kept alive by the readers of the log.
+    /// For a turn of another host, the source of the frames. The readers of the log keep it alive.
     pub(super) _source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -50,25 +50,25 @@ struct State {
     entries: LogEntries,
     readers: HashMap<u64, ReaderState>,
     next_reader: u64,
-    /// Since when the log has had no reader.
+    /// The time since when the log has had no reader.
     alone_since: Option<Instant>,
     recorder: Option<Waker>,
 }
 
-/// What the log knows of one reader.
+/// The state of one reader.
 #[derive(Debug, Default)]
 struct ReaderState {
     /// Set while the reader waits for a frame.
     waker: Option<Waker>,
     /// Whether the reader has a wire, and with it a client that takes bytes or does not.
     has_wire: bool,
-    /// Since when there have been frames that the reader has not taken.
+    /// The time since when there have been frames that the reader has not taken.
     behind_since: Option<Instant>,
     /// A reader occupies the turn's place in its group.
     _membership: Option<Membership>,
 }
 
-/// Why a reader gets no more frames.
+/// The reason why a reader gets no more frames.
 #[derive(Debug)]
 pub(super) enum Interruption {
     /// The next frame has been dropped; with the snapshot that replaces it, if there is one.

@@ -16,11 +16,12 @@
 //!
 //! A log is bounded, so it may drop its first frames. As long as they fit, the text so far and the
 //! last state of each step are kept as a snapshot, which replaces the dropped frames for readers
-//! that are too far behind, if their wire can carry one. Other readers fail with the code `gone`, and
-//! a request for dropped frames is refused with [`ResumeError::Gone`]. No stream ever contains a gap.
+//! that are too far behind, if their wire can carry one. Other readers fail with the code `gone`,
+//! and a request for dropped frames is refused with [`ResumeError::Gone`]. No stream ever contains
+//! a gap.
 //!
-//! With a server ([`Journal::redis`]) the turns are stored there as well, and every host finds them.
-//! This module knows no HTTP and no session.
+//! With a server ([`Journal::redis`]) the turns are stored there as well, and every host finds
+//! them. This module knows no HTTP and no session.
 
 mod cursor;
 mod entries;
@@ -96,11 +97,12 @@ use crate::event::AuthorizationOutcome;
 ///
 /// # Drop
 ///
-/// Running turns keep what they need of the journal; finished turns are dropped with its last clone.
+/// Running turns keep what they need of the journal; finished turns are dropped with its last
+/// clone.
 #[derive(Clone)]
 pub struct Journal {
     registry: Arc<Registry>,
-    /// Where the turns are stored for other hosts.
+    /// The server that stores the turns for other hosts.
     store: Option<Arc<Store>>,
 }
 
@@ -113,19 +115,19 @@ impl Journal {
         }
     }
 
-    /// Adds a reader to a turn, from the frame with index `from` to the end, live. It may use another
-    /// wire than the readers before it.
+    /// Adds a reader to a turn, from the frame with index `from` to the end, live. It may use
+    /// another wire than the readers before it.
     ///
-    /// A reader that has seen the frame with index `n` asks for `n + 1`. If that frame does not exist
-    /// yet, the reader waits for it; if the turn has ended with frame `n`, nothing is left to read:
-    /// see [`Turn::is_empty`].
+    /// A reader that has seen the frame with index `n` asks for `n + 1`. If that frame does not
+    /// exist yet, the reader waits for it; if the turn has ended with frame `n`, nothing is left to
+    /// read: see [`Turn::is_empty`].
     ///
     /// If the journal has dropped frames from `from` on, the stream begins with a
-    /// [`Snapshot`](crate::Snapshot) of all frames before the first stored one, provided that there is
-    /// a snapshot and that the wire can carry it. [`Turn::supports`] checks that.
+    /// [`Snapshot`](crate::Snapshot) of all frames before the first stored one, provided that there
+    /// is a snapshot and that the wire can carry it. [`Turn::supports`] checks that.
     ///
-    /// `owner` must be the owner that the turn was started with. A turn without an owner is returned
-    /// to any caller that knows its ID.
+    /// `owner` must be the owner that the turn was started with. A turn without an owner is
+    /// returned to any caller that knows its ID.
     ///
     /// # Cancel safety
     ///
@@ -144,8 +146,9 @@ impl Journal {
         Ok(Turn::follow(cursor))
     }
 
-    /// Stops a turn, whether it has readers or not. Its readers, present and later ones, get what was
-    /// sent so far and their wire's terminal for a stop. Returns false if the turn had ended before.
+    /// Stops a turn, whether it has readers or not. Its readers, present and later ones, get what
+    /// was sent so far and their wire's terminal for a stop. Returns false if the turn had ended
+    /// before.
     ///
     /// # Cancel safety
     ///
@@ -164,7 +167,8 @@ impl Journal {
     }
 
     /// Answers a question of a turn, like [`TurnHandle::answer`](super::TurnHandle::answer), by the
-    /// turn's ID and owner, also after the turn has ended. A turn that is not found has no questions.
+    /// turn's ID and owner, also after the turn has ended. A turn that is not found has no
+    /// questions.
     ///
     /// # Cancel safety
     ///
@@ -190,8 +194,8 @@ impl Journal {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the outcome may or may not have been reported; it is safe to report
-    /// it again.
+    /// If the future is dropped, the outcome may or may not have been reported; it is safe to
+    /// report it again.
     ///
     /// # Errors
     ///
@@ -223,9 +227,10 @@ impl Journal {
     }
 
     /// Returns a question of a turn, open or resolved, and the index after it. If the reader's wire
-    /// ends its stream at a question (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`), the client sends
-    /// the answer in a new request: first [`resume`](Self::resume) at [`RecordedRequest::next`], then
-    /// give the [`answer`](Self::answer), so that the turn has a reader when it continues.
+    /// ends its stream at a question (`AiSdk::parks`, `AgUi::parks`, `Eve::parks`), the client
+    /// sends the answer in a new request: first [`resume`](Self::resume) at
+    /// [`RecordedRequest::next`], then give the [`answer`](Self::answer), so that the turn has a
+    /// reader when it continues.
     ///
     /// # Cancel safety
     ///
@@ -233,8 +238,9 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Unknown`] if this owner has no such turn, the turn has no such question, or its
-    /// frame has been dropped. [`AnswerError::Unavailable`] if the journal's server does not answer.
+    /// [`AnswerError::Unknown`] if this owner has no such turn, the turn has no such question, or
+    /// its frame has been dropped. [`AnswerError::Unavailable`] if the journal's server does not
+    /// answer.
     pub async fn request(
         &self,
         id: TurnId,
@@ -261,11 +267,12 @@ impl Journal {
     }
 
     /// Returns the newest turn of a conversation, running or finished: of the turns of this
-    /// [`owner`](super::TurnBuilder::owner) in this [`lane`](super::TurnBuilder::lane), the one whose
-    /// response began last. `None` if there is none or it has been evicted.
+    /// [`owner`](super::TurnBuilder::owner) in this [`lane`](super::TurnBuilder::lane), the one
+    /// whose response began last. `None` if no such turn exists or it has been evicted.
     ///
     /// A turn without a lane is in the lane that has its owner's name. Turns without an owner are
-    /// found only under the owner `""`, since the name of a lane may be guessable, unlike a turn's ID.
+    /// found only under the owner `""`, since the name of a lane may be guessable, unlike a turn's
+    /// ID.
     ///
     /// # Cancel safety
     ///
@@ -298,7 +305,7 @@ impl Journal {
 }
 
 impl fmt::Debug for Journal {
-    /// Without the turns: questions and answers do not belong in a log.
+    /// Omits the turns: questions and answers do not belong in a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Journal")
             .field("limits", &self.registry.limits)

@@ -21,7 +21,7 @@ pub(super) enum Store {}
 #[derive(Debug)]
 pub(super) enum Writer {}
 
-/// What is stored of a turn when its response begins.
+/// The data that is stored when the response of a turn begins.
 #[expect(dead_code, reason = "only a server stores it")]
 pub(super) struct Opening<'a> {
     pub(super) id: TurnId,

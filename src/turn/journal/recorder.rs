@@ -17,18 +17,18 @@ use crate::frame::{End, Frame};
 use crate::turn::reader::Reader;
 use crate::turn::sink::pieces;
 
-/// Longest text of one frame. Even if every byte is escaped, it fits into a line of
+/// The longest text of one frame. Even if every byte is escaped, it fits into a line of
 /// [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has to split it.
 const MAX_TEXT_BYTES: usize = 4096;
 
-/// Most frames that are taken before the task yields.
+/// The maximum number of frames that are taken before the task yields.
 const MAX_BURST: usize = 128;
 
-/// Most bytes of frames that are sent to the journal's server at once.
+/// The maximum number of bytes that are sent to the journal's server at once.
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-/// Takes the frames of a turn out of its queue and appends them to its log. It is the only reader of
-/// the queue, so the orchestrator waits for nothing else. The recorder itself waits only for the
+/// Takes the frames of a turn out of its queue and appends them to its log. It is the only reader
+/// of the queue, so the orchestrator waits for nothing else. The recorder itself waits only for the
 /// journal's server, if there is one.
 #[derive(Debug)]
 pub(super) struct Recorder {
@@ -41,8 +41,8 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Records the turn to its end. After that it cuts off readers that take nothing, as long as they hold
-    /// the turn's place in its group, and evicts expired turns unless another task does.
+    /// Records the turn to its end. After that it cuts off readers that take nothing, as long as
+    /// they hold the turn's place in its group, and evicts expired turns unless another task does.
     pub(super) async fn run(self) {
         let Self {
             reader,
@@ -55,7 +55,7 @@ impl Recorder {
         if let Some((registry, log)) = &unfinished.0 {
             record(&reader, registry, log, &mut writer, disconnect).await;
         }
-        // The turn has ended: first it gives its place in the group back.
+        // The turn has ended: first it releases its place in the group.
         let is_grouped = reader.membership.is_some();
         drop(reader);
         let sweeper = unfinished.0.take().and_then(|(registry, log)| {
@@ -89,7 +89,7 @@ impl Recorder {
     }
 }
 
-/// Why the recorder wakes up.
+/// An event that wakes the recorder up.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is matched where it is created, and usually a frame"
@@ -149,7 +149,8 @@ async fn record(
                     Some(due) if due <= now && remote_readers.is_some_and(|(asked_at, _)| asked_at < due) => {
                         return Poll::Ready(Next::RenewLease);
                     }
-                    // The end comes through the queue like any other. Requesting it twice is harmless.
+                    // The end comes through the queue like any other. Requesting it twice is
+                    // harmless.
                     Some(due) if due <= now => drop(reader.queue.request_end(End::stopped())),
                     Some(due) => wake_at = wake_at.min(due),
                     None => {}
@@ -226,7 +227,7 @@ async fn fill(batch: &mut Vec<Record>, frame: Frame, reader: &Reader) {
 #[derive(Debug, Default)]
 struct HumanWait {
     is_waiting: bool,
-    /// When the last wait ended.
+    /// The time at which the last wait ended.
     ended_at: Option<Instant>,
 }
 

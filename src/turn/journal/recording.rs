@@ -1,4 +1,4 @@
-//! A turn that is to be journaled, from its reservation to the begin of its response.
+//! A turn that is to be journaled, from its reservation to the start of its response.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Drop for Slot {
     }
 }
 
-/// What is known of a journaled turn before its response begins.
+/// The properties of a journaled turn before its response begins.
 #[derive(Debug)]
 pub(in crate::turn) struct Recording {
     pub(in crate::turn) slot: Slot,
@@ -59,8 +59,9 @@ pub(in crate::turn) struct Recording {
 }
 
 impl Recording {
-    /// Starts to record a turn whose response begins. The first reader of the log replaces `reader`,
-    /// which becomes the recorder's. Rejects the turn if the journal's server does not accept it.
+    /// Starts to record a turn whose response begins. The first reader of the log replaces
+    /// `reader`, which becomes the recorder's. Rejects the turn if the journal's server does not
+    /// accept it.
     pub(in crate::turn) async fn begin(self, mut reader: Reader) -> Result<Turn, Rejected> {
         let registry = Arc::clone(&self.slot.registry);
         let id = reader.id;

@@ -80,7 +80,7 @@ impl Registry {
         }
     }
 
-    /// Returns a turn, whoever its owner is.
+    /// Returns a turn of any owner.
     pub(super) fn get(&self, id: TurnId) -> Option<Arc<Log>> {
         self.evict_expired();
         self.lock().turns.get(&id).cloned()
@@ -100,8 +100,8 @@ impl Registry {
         state.turns.insert(id, log);
     }
 
-    /// Reserves a slot for a turn and returns true, or returns false if all slots are taken by running
-    /// turns, the ID is in use, or it is guessable.
+    /// Reserves a slot for a turn and returns true, or returns false if all slots are taken by
+    /// running turns, the ID is in use, or it is guessable.
     pub(super) fn reserve(&self, id: TurnId) -> bool {
         self.evict_expired();
         let mut evicted = Vec::new();
@@ -124,7 +124,7 @@ impl Registry {
         is_reserved
     }
 
-    /// Gives a reserved slot back.
+    /// Releases a reserved slot.
     pub(super) fn release(&self) {
         self.lock().reserved -= 1;
     }
@@ -226,7 +226,7 @@ impl Sweeper {
                 return Some(next);
             }
             let mut state = registry.lock();
-            // Otherwise a turn was added this moment.
+            // Otherwise a turn has just been added.
             if state.finished.is_empty() || registry.keeps_turns_for_ever() {
                 state.has_sweeper = false;
                 self.0 = Weak::new();

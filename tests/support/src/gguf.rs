@@ -1,8 +1,8 @@
 //! GGUF files (version 3) as llama.cpp reads them, for models that a test generates.
 //!
-//! It writes what the caller requests, also files that no loader accepts: the caller chooses the keys and the
-//! names of the tensors. Random tensors are generated while they are written, so a model may be larger than
-//! the memory.
+//! It writes what the caller requests, also files that no loader accepts: the caller chooses the
+//! keys and the names of the tensors. Random tensors are generated while they are written, so a
+//! model may be larger than the memory.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -83,8 +83,8 @@ pub enum Kind {
     F32,
     /// 16 bits per number.
     F16,
-    /// 8 bits per number and a factor of 16 bits for every 32 numbers. The length of a row is a multiple of
-    /// 32.
+    /// 8 bits per number and a factor of 16 bits for every 32 numbers. The length of a row is a
+    /// multiple of 32.
     Q8,
 }
 
@@ -209,8 +209,8 @@ impl Gguf {
         self
     }
 
-    /// Adds a tensor of f32. Its shape begins with the innermost length: for a matrix, the input size and then
-    /// the output size.
+    /// Adds a tensor of f32. Its shape begins with the innermost length: for a matrix, the input
+    /// size and then the output size.
     pub fn tensor(&mut self, name: &str, shape: &[usize], values: Vec<f32>) -> &mut Self {
         assert_eq!(
             shape.iter().product::<usize>(),
@@ -225,8 +225,8 @@ impl Gguf {
         self
     }
 
-    /// Adds a tensor of random numbers with the mean 0 and the standard deviation `scale`. The same seed gives
-    /// the same numbers. The rows in `zeros` are 0.
+    /// Adds a tensor of random numbers with the mean 0 and the standard deviation `scale`. The same
+    /// seed gives the same numbers. The rows in `zeros` are 0.
     pub fn random(
         &mut self,
         name: &str,

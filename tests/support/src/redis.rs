@@ -1,5 +1,5 @@
-//! A real `redis-server` for tests, with its own port, folder and settings. It can be killed, restarted on
-//! the same port with or without its data, suspended, and sent any command.
+//! A real `redis-server` for tests, with its own port, folder and settings. It can be killed,
+//! restarted on the same port with or without its data, suspended, and sent any command.
 //!
 //! It needs Debian's package `redis-server`, which brings `redis-cli`.
 
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Ports below those that the system assigns to outgoing connections (32768 on Linux), so that the port of
-/// a killed server stays free for its restart.
+/// Ports below those that the system assigns to outgoing connections (32768 on Linux), so that the
+/// port of a killed server stays free for its restart.
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 12_000;
-/// How long a server may take to start on a busy machine.
+/// The time that a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
 
@@ -65,7 +65,8 @@ impl RedisServer {
         panic!("redis-server does not start: {}", server.log());
     }
 
-    /// Starts a server that appends every command to its file; `fsync` is `always`, `everysec` or `no`.
+    /// Starts a server that appends every command to its file; `fsync` is `always`, `everysec` or
+    /// `no`.
     pub fn durable(fsync: &str) -> Self {
         Self::start(&[("appendonly", "yes"), ("appendfsync", fsync)])
     }
@@ -137,8 +138,8 @@ impl RedisServer {
         }
     }
 
-    /// Kills it and removes that many bytes from the end of its append-only file, possibly in the middle of a
-    /// command: what a crashed machine has not written yet.
+    /// Kills it and removes that many bytes from the end of its append-only file, possibly in the
+    /// middle of a command: what a crashed machine has not written yet.
     pub fn kill_and_cut(&mut self, bytes: u64) {
         self.kill();
         let folder = self.folder.path().join("appendonlydir");
@@ -151,7 +152,8 @@ impl RedisServer {
         file.set_len(length.saturating_sub(bytes)).unwrap();
     }
 
-    /// Suspends the process: its sockets stay open but do not answer. [`thaw`](Self::thaw) resumes it.
+    /// Suspends the process: its sockets stay open but do not answer. [`thaw`](Self::thaw) resumes
+    /// it.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
@@ -298,8 +300,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Keeps the disk of a server busy by writing and syncing files. Without it, `everysec` loses almost
-/// nothing when the process is killed. Ends when it is dropped.
+/// Keeps the disk of a server busy by writing and syncing files. Without it, `everysec` loses
+/// almost nothing when the process is killed. Ends when it is dropped.
 #[derive(Debug)]
 pub struct FsyncLoad {
     children: Vec<Child>,
@@ -311,8 +313,8 @@ impl FsyncLoad {
     pub fn start(processes: usize) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let children = (0..processes).map(|number| {
-            // `dd` itself syncs each block: a shell loop would outlive the kill. 640 MB are enough for any
-            // test.
+            // `dd` itself syncs each block: a shell loop would outlive the kill. 640 MB are enough
+            // for any test.
             let mut command = Command::new("dd");
             command
                 .args([

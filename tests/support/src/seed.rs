@@ -10,7 +10,8 @@ pub const VARIABLE: &str = "TEST_SEED";
 pub struct Seed(u64);
 
 impl Seed {
-    /// Takes the seed from [`VARIABLE`], or else from the clock, and prints it, so that a failure shows it.
+    /// Takes the seed from [`VARIABLE`], or else from the clock, and prints it, so that a failure
+    /// shows it.
     pub fn from_environment(test: &str) -> Self {
         let seed = match std::env::var(VARIABLE) {
             Ok(seed) => seed.parse().expect("TEST_SEED is a whole number"),

@@ -1,7 +1,8 @@
-//! A BERT with random weights, as a GGUF file that llama.cpp reads, and small enough to be computed here in
-//! plain Rust as well.
+//! A BERT with random weights, as a GGUF file that llama.cpp reads, and small enough to be computed
+//! here in plain Rust as well.
 //!
-//! It understands nothing. It shows that two implementations that share no code compute the same numbers.
+//! It understands nothing. It shows that two implementations that share no code compute the same
+//! numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -234,8 +235,8 @@ impl TinyBert {
         gguf.write(path).unwrap();
     }
 
-    /// Converts a text into tokens by WordPiece's rules: the longest token that matches, and `[UNK]` for a word
-    /// that cannot be split into known tokens.
+    /// Converts a text into tokens by WordPiece's rules: the longest token that matches, and
+    /// `[UNK]` for a word that cannot be split into known tokens.
     pub fn words(&self, text: &str) -> Vec<usize> {
         let mut words = Vec::new();
         let mut spaced = String::new();

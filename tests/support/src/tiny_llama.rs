@@ -1,8 +1,10 @@
-//! A llama with random weights that llama.cpp loads: half a megabyte, or as large as a benchmark needs it.
+//! A llama with random weights that llama.cpp loads: half a megabyte, or as large as a benchmark
+//! needs it.
 //!
-//! It understands nothing. It never generates tokens that are not plain text (their rows of the output are 0),
-//! so it neither ends an answer nor writes control tokens unless a grammar allows nothing else. The vocabulary
-//! is SentencePiece with all bytes, printable ASCII, a few words, and the marks of ChatML as control tokens.
+//! It understands nothing. It never generates tokens that are not plain text (their rows of the
+//! output are 0), so it neither ends an answer nor writes control tokens unless a grammar allows
+//! nothing else. The vocabulary is SentencePiece with all bytes, printable ASCII, a few words, and
+//! the marks of ChatML as control tokens.
 
 use std::io;
 use std::path::Path;
@@ -59,8 +61,9 @@ pub struct TinyLlama {
 }
 
 impl Default for TinyLlama {
-    /// Two layers of 66 numbers. 66 is not a multiple of 4: the CPU's faster kernels for many tokens at once do
-    /// not accept such rows, so the sums of a token are the same in a large batch and alone.
+    /// Two layers of 66 numbers. 66 is not a multiple of 4: the CPU's faster kernels for many
+    /// tokens at once do not accept such rows, so the sums of a token are the same in a large batch
+    /// and alone.
     fn default() -> Self {
         Self {
             architecture: "llama".to_owned(),

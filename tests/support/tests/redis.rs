@@ -1,4 +1,5 @@
-//! Tests of the Redis harness: acknowledged data survives a kill if the server is durable, and only then.
+//! Tests of the Redis harness: acknowledged data survives a kill if the server is durable, and only
+//! then.
 
 use std::time::{Duration, Instant};
 

@@ -48,7 +48,8 @@ fn run<F: Future>(future: F) -> F::Output {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
-    /// Sends random text messages: the running ID still gets all of its own messages in order, and one end.
+    /// Sends random text messages: the running ID still gets all its messages in order, and
+    /// one end.
     #[test]
     fn any_messages_leave_a_running_id_alone(messages in proptest::collection::vec(message(), 0..12)) {
         // Only a request that names the ID may end it.
@@ -79,8 +80,8 @@ proptest! {
         });
     }
 
-    /// Sends random bytes instead of frames: the socket ends, its task does not panic, and its running
-    /// requests are dropped.
+    /// Sends random bytes instead of frames: the socket ends, its task does not panic, and its
+    /// running requests are dropped.
     #[test]
     fn any_bytes_end_the_socket_at_worst(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         run(async {

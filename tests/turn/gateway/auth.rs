@@ -125,7 +125,8 @@ async fn a_client_that_does_not_authenticate_in_time_is_disconnected() {
     }
 }
 
-/// A hook that does not answer counts as a refusal. Meanwhile running requests continue and new ones wait.
+/// A hook that does not answer counts as a refusal. Meanwhile running requests continue and new
+/// ones wait.
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_takes_too_long_refuses() {
     let sent = Arc::new(AtomicUsize::new(0));

@@ -89,7 +89,8 @@ async fn the_specified_envelope_is_an_option() {
     );
 }
 
-/// One ID always has text to send. Another one sends 100 texts at once and gets every second message.
+/// One ID always has text to send. Another one sends 100 texts at once and gets every second
+/// message.
 #[tokio::test]
 async fn an_endless_answer_leaves_every_second_message_to_another_id() {
     const SHORT: usize = 100;
@@ -168,7 +169,8 @@ async fn the_handler_gets_what_the_client_sent() {
     assert_eq!((call.flow, call.workspace), (None, None));
 }
 
-// ---- cancellation ------------------------------------------------------------------------------------------------------
+// ---- cancellation
+// ------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_cancelled_id_ends_once_and_the_other_continues() {
@@ -215,7 +217,8 @@ async fn a_handler_that_is_cancelled_is_dropped() {
     soon(a.gone).await.unwrap();
 }
 
-// ---- failures ----------------------------------------------------------------------------------------------------------
+// ---- failures
+// ----------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn failures_before_and_after_the_commitment_are_reported_alike() {

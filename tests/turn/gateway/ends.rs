@@ -1,4 +1,5 @@
-//! How sockets end: closed by the client, after protocol errors, after silence, and by the server.
+//! The ends of sockets: closed by the client, after protocol errors, after silence, and by the
+//! server.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +13,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 
 use super::*;
 
-// ---- the client disconnects ---------------------------------------------------------------------------------------------------
+// ---- the client disconnects
+// ---------------------------------------------------------------------------------------------------
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_socket_drops_its_requests() {
@@ -47,8 +49,8 @@ async fn a_closed_socket_drops_its_requests() {
     }
 }
 
-/// If a client reads nothing, its orchestrators are suspended after a few buffered bytes, and the socket is
-/// closed in time.
+/// If a client reads nothing, its orchestrators are suspended after a few buffered bytes, and the
+/// socket is closed in time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_bounded_and_cut() {
     let sent = Arc::new(AtomicUsize::new(0));
@@ -90,8 +92,8 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
     assert_eq!(sent.load(Ordering::SeqCst), pieces);
 }
 
-/// A client that keeps sending requests and pings but reads nothing: its pending answers are bounded as
-/// well.
+/// A client that keeps sending requests and pings but reads nothing: its pending answers are
+/// bounded as well.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_writes_is_not_read_for_ever() {
     let (client, socket) = piped(&Stage::default().gateway().build()).await;
@@ -130,8 +132,8 @@ async fn a_silent_client_is_pinged_and_then_disconnected() {
     assert_eq!(begun.elapsed().as_secs(), 60);
     part.send_text("still here").await;
     client.expect([chunk("1", "still here")]).await;
-    // A client that does not read does not answer: the next ping is sent after 20 seconds and times out
-    // after 30.
+    // A client that does not read does not answer: the next ping is sent after 20 seconds and times
+    // out after 30.
     soon_paused(async { Ok::<_, ()>(part.gone.await) }).await;
     assert_eq!(begun.elapsed().as_secs(), 60 + 20 + 30);
     finished(socket).await;
@@ -156,7 +158,8 @@ async fn pings_are_answered_while_an_answer_streams() {
     );
 }
 
-// ---- protocol errors ----------------------------------------------------------------------------------------------------------
+// ---- protocol errors
+// ----------------------------------------------------------------------------------------------------------
 
 #[tokio::test]
 async fn a_protocol_error_closes_the_socket_with_its_code() {
@@ -221,7 +224,8 @@ async fn an_unmasked_frame_closes_the_socket() {
     client.expect_close(1002, "protocol error").await;
 }
 
-/// A message of exactly the maximum size is served, in one frame or in several, including empty ones.
+/// A message of exactly the maximum size is served, in one frame or in several, including empty
+/// ones.
 #[tokio::test]
 async fn the_limit_itself_is_allowed() {
     let limits = GatewayLimits::default()
@@ -242,7 +246,8 @@ async fn the_limit_itself_is_allowed() {
     client.expect([r#"{"type":"auth-ok"}"#.into()]).await;
 }
 
-// ---- the server shuts down ---------------------------------------------------------------------------------------------------
+// ---- the server shuts down
+// ---------------------------------------------------------------------------------------------------
 
 const RESTARTING: &str = "The server is restarting. Please retry in a moment.";
 
@@ -365,7 +370,8 @@ async fn requests_during_shutdown_are_refused() {
     finished(socket).await;
 }
 
-/// The ID of a handler that never returns a turn ends in time and may be used again. Other IDs continue.
+/// The ID of a handler that never returns a turn ends in time and may be used again. Other IDs
+/// continue.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_never_returns_times_out() {
     let (sender, gone) = oneshot::channel();

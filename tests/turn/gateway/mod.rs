@@ -1,6 +1,6 @@
-//! The WebSocket gateway with tungstenite's client, over real sockets on hyper and axum, and over pipes on a
-//! paused clock. Expected messages are literals. Handshakes between test and orchestrator make the order
-//! certain.
+//! The WebSocket gateway with tungstenite's client, over real sockets on hyper and axum, and over
+//! pipes on a paused clock. Expected messages are literals. Handshakes between test and
+//! orchestrator make the order certain.
 #![allow(clippy::disallowed_methods, reason = "servers and clients here are tasks")]
 
 mod any;
@@ -35,14 +35,16 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-/// A time-out that is longer than any step takes on a busy machine. No test that passes waits for it.
+/// A time-out that is longer than any step takes on a busy machine. No test that passes waits for
+/// it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.unwrap()
 }
 
-// ---- orchestrators -----------------------------------------------------------------------------------------------------
+// ---- orchestrators
+// -----------------------------------------------------------------------------------------------------
 
 /// A step that the test requests from an orchestrator.
 #[derive(Debug)]
@@ -131,7 +133,8 @@ impl Stage {
     }
 }
 
-// ---- servers -----------------------------------------------------------------------------------------------------------
+// ---- servers
+// -----------------------------------------------------------------------------------------------------------
 
 #[derive(Clone, Copy, Debug)]
 enum Server {
@@ -182,7 +185,8 @@ impl Server {
 /// The bytes that fit into the pipe of a client on a paused clock.
 const PIPE_BYTES: usize = 1024;
 
-/// Connects a client over a pipe, for the paused clock. Also returns the socket's task, which must not panic.
+/// Connects a client over a pipe, for the paused clock. Also returns the socket's task, which must
+/// not panic.
 async fn piped(gateway: &Gateway) -> (Client<DuplexStream>, JoinHandle<()>) {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     let (sender, socket) = oneshot::channel();
@@ -209,7 +213,8 @@ async fn finished(socket: JoinHandle<()>) {
     result.unwrap().unwrap();
 }
 
-// ---- the client --------------------------------------------------------------------------------------------------------
+// ---- the client
+// --------------------------------------------------------------------------------------------------------
 
 struct Client<S>(WebSocketStream<S>);
 
@@ -276,7 +281,8 @@ fn request(id: &str, query: &str) -> Value {
     })
 }
 
-// ---- messages of the server ----------------------------------------------------------------------------------------------
+// ---- messages of the server
+// ----------------------------------------------------------------------------------------------
 
 fn chunk(id: &str, text: &str) -> String {
     format!(

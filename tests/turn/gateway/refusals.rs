@@ -86,8 +86,8 @@ async fn refused_messages_disturb_nothing() {
             r#"{"id":"run","service":"graph-rag","request":{"query":"run"}}"#,
             duplicate(),
         ),
-        // The duplicate ID takes precedence over other errors: an error under the ID would end the first
-        // request for its client.
+        // The duplicate ID takes precedence over other errors: an error under the ID would end the
+        // first request for its client.
         (r#"{"id":"run"}"#, duplicate()),
         (r#"{"id":"run","service":"odd","request":{}}"#, duplicate()),
         (
@@ -158,7 +158,8 @@ async fn the_number_of_ids_is_bounded() {
     assert_eq!(ends, expected);
 }
 
-/// Messages that are refused while the client reads nothing are reported later, each one separately.
+/// Messages that are refused while the client reads nothing are reported later, each one
+/// separately.
 #[tokio::test(start_paused = true)]
 async fn no_refusal_is_lost_on_a_slow_socket() {
     let gateway = Gateway::builder()

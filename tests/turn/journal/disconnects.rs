@@ -28,8 +28,8 @@ const WAYS: [(&str, DisconnectReader); 5] = [
     }),
 ];
 
-/// Starts a turn that sends `a` and then waits an hour. Also returns whether its orchestrator has been
-/// dropped.
+/// Starts a turn that sends `a` and then waits an hour. Also returns whether its orchestrator has
+/// been dropped.
 async fn endless(journal: &Journal, disconnect: Disconnect) -> (Turn, Arc<AtomicBool>) {
     let (flag, dropped) = Flag::new();
     let turn = Turn::builder()
@@ -164,8 +164,8 @@ async fn sinks_report_the_end() {
     assert_eq!(codes(&sink).await, ["turn_ended"; 5]);
 }
 
-/// A client may keep its connection and take nothing; on HTTP/2, one stream of it. Neither the turn nor
-/// its place in the group may depend on such a client.
+/// A client may keep its connection and take nothing; on HTTP/2, one stream of it. Neither the turn
+/// nor its place in the group may depend on such a client.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_takes_nothing_is_not_a_reader() {
     let journal = in_memory();

@@ -1,4 +1,5 @@
-//! What a journal drops: frames of one turn, turns above the limits, and expired turns.
+//! The limits of a journal, which drops frames of one turn, turns above the limits, and expired
+//! turns.
 
 use super::*;
 

@@ -1,5 +1,6 @@
 //! Wires that end their stream at a question to a human and continue in another stream after the
-//! answer: every index, every wire, two questions at once, and turns without readers while they wait.
+//! answer: every index, every wire, two questions at once, and turns without readers while they
+//! wait.
 
 use bytes::Bytes;
 use ragwire::event::{InputRequested, ToolCall, ToolResult};
@@ -44,8 +45,8 @@ fn question(frame: &Frame) -> Option<(&InputRequested, Option<ragwire::Timestamp
     }
 }
 
-/// Computes what a reader of `frames` gets from `from` on while the questions in `open` wait. It uses one
-/// encoder for all frames.
+/// Computes what a reader of `frames` gets from `from` on while the questions in `open` wait. It
+/// uses one encoder for all frames.
 fn expected(wire: &impl Wire, frames: &[Frame], from: usize, open: &[&str]) -> Vec<u8> {
     let mut encoder = wire.encoder();
     assert!(encoder.allow_parking());
@@ -96,8 +97,8 @@ where
     id
 }
 
-/// Checks for every wire and index that a reader gets exactly the frames up to the open question, or up
-/// to the end.
+/// Checks for every wire and index that a reader gets exactly the frames up to the open question,
+/// or up to the end.
 async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
     let recorded = if open.is_empty() {
         frames(resume(journal, id, 0).await).await
@@ -149,7 +150,8 @@ async fn check_all(journal: &Journal, id: TurnId, open: &[&str]) {
 #[tokio::test(start_paused = true)]
 async fn a_resumed_reader_gets_the_exact_rest() {
     let journal = in_memory();
-    // The turn has no reader and would be cancelled, but it continues while it waits for the answer.
+    // The turn has no reader and would be cancelled, but it continues while it waits for the
+    // answer.
     let id = parked(&journal, two_questions).await;
     check_all(&journal, id, &["r1"]).await;
     let asked = journal.request(id, "", "r1").await.unwrap();
@@ -296,8 +298,8 @@ async fn two_questions_at_once_are_two_streams() {
     check_all(&journal, id, &[]).await;
 }
 
-/// An `input_requested` event that is sent with `send` is not a question: the turn does not wait for an
-/// answer, and no stream ends there.
+/// An `input_requested` event that is sent with `send` is not a question: the turn does not wait
+/// for an answer, and no stream ends there.
 #[tokio::test(start_paused = true)]
 async fn an_event_of_that_name_is_not_a_question() {
     let journal = in_memory();
@@ -334,7 +336,8 @@ async fn outcome(journal: &Journal, id: TurnId) -> (String, &'static str) {
     (collected.text, collected.end.status.as_str())
 }
 
-/// A turn without readers continues while it waits for an answer, whatever its disconnect policy is.
+/// A turn without readers continues while it waits for an answer, whatever its disconnect policy
+/// is.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_human_needs_no_reader() {
     let grace = Duration::from_secs(30);

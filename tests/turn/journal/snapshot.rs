@@ -1,5 +1,5 @@
-//! Snapshots of dropped frames: on every wire that can carry one, from every index, while the turn runs
-//! and after its end.
+//! Snapshots of dropped frames: on every wire that can carry one, from every index, while the turn
+//! runs and after its end.
 
 use ragwire::event::{Source, Sources, Thinking, ToolCall, ToolResult};
 use ragwire::wire::Decode;
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::*;
 
-/// The items of a turn whose snapshot is smaller than its frames: many small texts, and steps with several
-/// events.
+/// The items of a turn whose snapshot is smaller than its frames: many small texts, and steps with
+/// several events.
 fn turn() -> Vec<Item<'static>> {
     let mut turn: Vec<Item> = Vec::new();
     let step = |event: Event| Item::from(event);
@@ -92,8 +92,8 @@ fn shown(frames: &[Frame]) -> (Vec<(Event, Option<Timestamp>)>, String) {
     (events, text)
 }
 
-/// Encodes a snapshot and the frames after it for a wire without numbered frames: as plain events and
-/// one text.
+/// Encodes a snapshot and the frames after it for a wire without numbered frames: as plain events
+/// and one text.
 fn expanded(wire: &impl Wire, snapshot: &Snapshot, rest: &[Frame]) -> Vec<u8> {
     let events = snapshot.events.iter().cloned();
     let mut frames: Vec<Frame> = events
@@ -176,7 +176,8 @@ async fn ready(stream: &mut TurnStream) -> Vec<u8> {
     read
 }
 
-/// Returns how many frames have been dropped, according to the snapshot that a reader from index 0 gets.
+/// Returns how many frames have been dropped, according to the snapshot that a reader from index 0
+/// gets.
 async fn base(run: &Run, journal: &Journal) -> u64 {
     let read = ready(&mut resume(journal, run.id, 0).await.stream(&Ndjson::default())).await;
     let mut decoder = Ndjson::default().decoder();
@@ -187,8 +188,8 @@ async fn base(run: &Run, journal: &Journal) -> u64 {
     }
 }
 
-/// After each frame of a turn that drops its head, for several limits: a reader from a dropped frame gets
-/// the snapshot and exactly the remaining frames.
+/// After each frame of a turn that drops its head, for several limits: a reader from a dropped
+/// frame gets the snapshot and exactly the remaining frames.
 #[tokio::test(start_paused = true)]
 async fn from_every_index_of_a_running_turn() {
     let mut bases = Vec::new();
@@ -200,7 +201,8 @@ async fn from_every_index_of_a_running_turn() {
             assert!(journal.bytes() <= limit);
             let base = base(&run, &journal).await;
             bases.push(base);
-            // The next test reads from all indexes of a finished turn; this one from those around the head.
+            // The next test reads from all indexes of a finished turn; this one from those around
+            // the head.
             let next = run.frames.len() as u64;
             let mut indexes = vec![0, base / 2, base.saturating_sub(1), base, base + 1, next - 1];
             indexes.retain(|from| *from < next);
@@ -268,7 +270,8 @@ async fn on_every_wire_of_a_finished_turn() {
             );
         }
     }
-    // If the wire's limits do not fit the snapshot, `supports` returns an error and the stream fails.
+    // If the wire's limits do not fit the snapshot, `supports` returns an error and the stream
+    // fails.
     let narrow = Ndjson::default().limits(Limits::default().max_trailer_bytes(200));
     let turn = resume(&journal, run.id, 1).await;
     assert_eq!(turn.supports(&narrow), gone(base));
@@ -308,8 +311,8 @@ async fn on_every_wire_of_a_finished_turn() {
     }
 }
 
-/// A reader that falls behind while it reads: on a wire with numbered frames, a snapshot replaces what it
-/// has; on other wires, its stream fails.
+/// A reader that falls behind while it reads: on a wire with numbered frames, a snapshot replaces
+/// what it has; on other wires, its stream fails.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_falls_behind() {
     for wire in wires() {
@@ -392,8 +395,8 @@ async fn a_reader_resumes_after_a_snapshot() {
     assert_eq!(show(&rest), show(&all[first..]));
 }
 
-/// The snapshot of the dropped frames counts towards the limit, takes at most a quarter of it, and is
-/// discarded above that.
+/// The snapshot of the dropped frames counts towards the limit, takes at most a quarter of it, and
+/// is discarded above that.
 #[tokio::test(start_paused = true)]
 async fn snapshots_are_bounded() {
     let limit = 8_000;
@@ -426,8 +429,8 @@ async fn snapshots_are_bounded() {
     );
     drop(run);
 
-    // The bytes of all turns are bounded as well: the turn that grows gets fewer, and an expired turn
-    // leaves nothing.
+    // The bytes of all turns are bounded as well: the turn that grows gets fewer, and an expired
+    // turn leaves nothing.
     let journal = Journal::in_memory(
         JournalLimits::default()
             .max_bytes(8_000)

@@ -1,5 +1,5 @@
-//! A resumed reader gets the exact suffix: from every index, on every wire, while the turn runs and after
-//! its end.
+//! A resumed reader gets the exact suffix: from every index, on every wire, while the turn runs and
+//! after its end.
 
 use super::*;
 use crate::journals::{end, turns};
@@ -20,13 +20,13 @@ async fn from_every_index_of_a_finished_turn() {
         let id = turn.id();
         let frames = frames(turn).await;
         for wire in wires() {
-            let (whole, places) = encoded(&wire, &frames);
-            for (from, place) in places.iter().enumerate() {
+            let (whole, offsets) = encoded(&wire, &frames);
+            for (from, offset) in offsets.iter().enumerate() {
                 let turn = resume(&journal, id, from as u64).await;
                 assert_eq!(turn.is_empty(), from == frames.len());
                 turn.supports(&wire).unwrap();
                 let suffix = bytes(turn, &wire).await;
-                assert_eq!(show(&suffix), show(&whole[*place..]), "{wire:?} from {from}");
+                assert_eq!(show(&suffix), show(&whole[*offset..]), "{wire:?} from {from}");
             }
             let next = frames.len() as u64;
             let ahead = journal.resume(id, "", next + 1).await.unwrap_err();
@@ -100,14 +100,14 @@ async fn from_every_index_of_a_running_turn() {
         pump(&mut readers, recorded + 1).await;
         let encoded: Vec<_> = wires.iter().map(|wire| encoded(wire, &frames)).collect();
         for mut reader in readers {
-            let (whole, places) = &encoded[reader.wire];
+            let (whole, offsets) = &encoded[reader.wire];
             let what = format!("{:?} from {}", wires[reader.wire], reader.from);
             assert!(reader.stream.is_finished(), "{what}");
             assert_eq!(reader.stream.next().await, None, "{what}");
-            assert_eq!(show(&reader.read), show(&whole[places[reader.from]..]), "{what}");
+            assert_eq!(show(&reader.read), show(&whole[offsets[reader.from]..]), "{what}");
             // The reader was live: after each frame it had exactly the frames that were recorded.
             for (recorded, length) in reader.lengths {
-                assert_eq!(length, places[recorded] - places[reader.from], "{what}");
+                assert_eq!(length, offsets[recorded] - offsets[reader.from], "{what}");
             }
         }
     }
@@ -126,8 +126,8 @@ async fn texts_are_merged_and_split_before_they_are_numbered() {
     let texts: Vec<Frame> = frames(turn).await.into_iter().take(2).collect();
     assert_eq!(texts, [Frame::Text("ab".into()), Frame::Text("cd".into())]);
 
-    // Each character takes six bytes in its escaped form; the wire's limits would split the text into
-    // frames of one character.
+    // Each character takes six bytes in its escaped form; the wire's limits would split the text
+    // into frames of one character.
     let hostile = "\u{1}".repeat(10_000);
     let turn = journaled(&journal)
         .start({
@@ -155,8 +155,8 @@ async fn texts_are_merged_and_split_before_they_are_numbered() {
     }
 }
 
-/// A placeholder replaces an event that does not fit the wire: a missing number would look like a lost
-/// frame.
+/// A placeholder replaces an event that does not fit the wire: a missing number would look like a
+/// lost frame.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_does_not_fit_keeps_its_number() {
     let journal = in_memory();
@@ -192,7 +192,8 @@ async fn an_event_that_does_not_fit_keeps_its_number() {
     let suffix = show(&bytes(resume(&journal, id, 2).await, &forge).await);
     assert_eq!(whole.matches("\"events_dropped\":1").count(), 1);
     assert!(whole.len() > suffix.len() && whole.ends_with(&suffix));
-    // The largest event that a journaled turn accepts fits the default limits of both ragwire wires.
+    // The largest event that a journaled turn accepts fits the default limits of both ragwire
+    // wires.
     let (sink, turn) = journaled(&journal).channel();
     let length = 255 * 1024 - r#"{"event":"own","data":""}"#.len();
     let event = |length: usize| Custom::new("own", &"x".repeat(length)).unwrap();
@@ -212,8 +213,8 @@ async fn an_event_that_does_not_fit_keeps_its_number() {
     }
 }
 
-/// Returns the frames of a reader that loses its connection after each chunk and resumes, if `both` on the
-/// other wire.
+/// Returns the frames of a reader that loses its connection after each chunk and resumes, if `both`
+/// on the other wire.
 async fn reconnecting(journal: Journal, id: TurnId, mut on_sse: bool, both: bool) -> Vec<Frame> {
     let mut seen: Vec<Frame> = Vec::new();
     loop {

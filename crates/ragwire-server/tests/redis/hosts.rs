@@ -5,9 +5,9 @@ use tempfile::TempDir;
 
 use crate::served::Served;
 
-/// Within what time other hosts notice that a host has died.
+/// The time within which other hosts notice that a host has died.
 pub(crate) const LEASE: &str = "1s";
-/// How long an outage of Redis may last.
+/// The longest tolerated outage of Redis.
 pub(crate) const RETRY: &str = "5s";
 
 /// A server process. Dropping it kills the process.
@@ -42,7 +42,7 @@ impl Host {
 
     /// Starts `N` servers.
     pub(crate) fn several<const N: usize>(redis: &RedisServer, more: &[&str]) -> [Self; N] {
-        // At the same time, since each indexes its own library.
+        // Starts them at the same time, since each indexes its own library.
         std::thread::scope(|scope| {
             let starting: [_; N] = std::array::from_fn(|_| scope.spawn(|| Self::start(redis, more)));
             starting.map(|starting| starting.join().unwrap())

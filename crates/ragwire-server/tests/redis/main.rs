@@ -1,9 +1,9 @@
-//! Turns survive their hosts: two or three server processes on one real Redis server, killed, suspended,
-//! cut off and starved while readers move between them. `ragwire_test_support::history` checks what each
-//! reader received.
+//! Turns survive their hosts: two or three server processes on one real Redis server, killed,
+//! suspended, cut off and starved while readers move between them. `ragwire_test_support::history`
+//! checks what each reader received.
 //!
-//! Needs Debian's package `redis-server`. `TEST_REDIS_KILLS` sets how often each test kills a process
-//! (default: 10), and `TEST_SEED` repeats a run. Both values are printed.
+//! Needs Debian's package `redis-server`. `TEST_REDIS_KILLS` sets how often each test kills a
+//! process (default: 10), and `TEST_SEED` repeats a run. Both values are printed.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -15,8 +15,8 @@ use crate::reader::{Numbered, PATIENCE, Reader, ask, call, call_with, paced_text
 use crate::{judged, late};
 
 const WORDS: u32 = 30;
-/// The frames besides the words: the search, a thought for each tenth word, and the end. The queue may
-/// merge words.
+/// The frames besides the words: the search, a thought for each tenth word, and the end. The queue
+/// may merge words.
 const MOST_FRAMES: usize = WORDS as usize + 5;
 
 /// The wires of a reader that moves.
@@ -168,8 +168,8 @@ async fn framed_suffixes(host: &Host, turn: &str, frames: &[Frame]) {
     }
 }
 
-/// On the framed wire a reader cannot count texts. So it moves after the bytes of a number of frames,
-/// which it learns from a reader on another wire.
+/// On the framed wire a reader cannot count texts. So it moves after the bytes of a number of
+/// frames, which it learns from a reader on another wire.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_of_the_framed_wire_moves_too() {
     let redis = RedisServer::durable("always");
@@ -192,10 +192,10 @@ async fn moves_framed(addresses: [String; 2], step: usize) {
     let turn = guide.turn.clone();
     let mut decoder = Ndjson::default().decoder();
     let (mut frames, mut read, mut visits) = (Vec::new(), BytesMut::new(), 0);
-    let mut is_over = false;
-    while !is_over {
+    let mut has_ended = false;
+    while !has_ended {
         let begun = frames.len();
-        while frames.len() < begun + step && !is_over {
+        while frames.len() < begun + step && !has_ended {
             let seen = guide.next().await.expect("the guide receives all frames");
             let line = [
                 format!("{{\"index\":{},", seen.index).as_bytes(),
@@ -205,7 +205,7 @@ async fn moves_framed(addresses: [String; 2], step: usize) {
             .concat();
             decoder.feed(&line);
             frames.push(decoder.next().unwrap().unwrap());
-            is_over = seen.end.is_some();
+            has_ended = seen.end.is_some();
         }
         let pieces = framed(&frames);
         let due = pieces[begun..].concat();

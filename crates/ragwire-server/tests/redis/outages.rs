@@ -1,5 +1,5 @@
-//! Redis cannot be used: it is away for a moment or for too long, is full, accepts no writes, requires a
-//! password, or is loading.
+//! Redis cannot be used: it is away for a moment or for too long, is full, accepts no writes,
+//! requires a password, or is loading.
 
 use std::time::Duration;
 

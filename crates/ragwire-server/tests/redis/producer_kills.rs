@@ -127,8 +127,8 @@ async fn a_suspended_host_that_resumes_adds_nothing_to_a_turn_that_another_host_
             "round {round}"
         );
         answering.thaw();
-        // The reader on the suspended host stays connected and gets a notice as well. Whatever that is, no
-        // frame was added.
+        // The reader on the suspended host stays connected and gets a notice as well. Whatever that
+        // is, no frame was added.
         own.follow([answering.address()]).await;
         let audit = late(&own.turn, there.address()).await;
         let zombie = late(&own.turn, answering.address()).await;

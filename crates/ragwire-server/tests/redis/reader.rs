@@ -1,7 +1,8 @@
 //! A reader of a turn that reconnects whenever it is cut off, to any server, and records what it
 //! receives.
 //!
-//! It parses the wires itself. The crate's decoders would reject the defects that the check has to see.
+//! It parses the wires itself. The crate's decoders would reject the defects that the check has to
+//! see.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use hyper_util::rt::TokioExecutor;
 use ragwire_test_support::history::{End, History, ReceivedFrame, Visit, VisitEnd};
 use serde_json::{Value, json};
 
-/// How long any operation may take; all of them normally need less than a tenth of it.
+/// The time-out of any operation. All of them normally need less than a tenth of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause after a visit without frames.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -98,8 +99,8 @@ pub(crate) async fn send(
         .ok()
 }
 
-/// Sends a request that is answered with JSON; returns the status and the body, or `None` if the server
-/// does not answer.
+/// Sends a request that is answered with JSON; returns the status and the body, or `None` if the
+/// server does not answer.
 pub(crate) async fn call(
     method: Method,
     address: &str,
@@ -234,7 +235,8 @@ impl Reader {
         self.body.is_some()
     }
 
-    /// Receives the next frame; `None` if the connection has ended, which is recorded in the history.
+    /// Receives the next frame; `None` if the connection has ended, which is recorded in the
+    /// history.
     pub(crate) async fn next(&mut self) -> Option<ReceivedFrame> {
         let next = tokio::time::timeout(PATIENCE, self.next_in_time());
         next.await
@@ -274,8 +276,8 @@ impl Reader {
         true
     }
 
-    /// Returns whether no more frames can come: the turn has ended, nothing is left, or it is lost for
-    /// good.
+    /// Returns whether no more frames can come: the turn has ended, nothing is left, or it is lost
+    /// for good.
     pub(crate) fn is_done(&self) -> bool {
         self.history.visits.last().is_some_and(|visit| match visit.ended {
             VisitEnd::NothingLeft | VisitEnd::Refused(404 | 409 | 410) => true,

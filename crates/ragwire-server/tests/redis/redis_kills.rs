@@ -100,8 +100,8 @@ async fn a_loss_is_reported_if_only_each_second_is_synced() {
         let turns = names.iter().map(|name| read_on_both(name, WORDS, here, there));
         let turns = futures_util::future::join_all(turns).await;
         let life = seed.between(Duration::ZERO, LONGEST_LIFE);
-        // The crash of a process loses what was not written, which is little on a fast disk. The crash of
-        // a machine loses what was not synced.
+        // The crash of a process loses what was not written, which is little on a fast disk. The
+        // crash of a machine loses what was not synced.
         let cut = seed.below(4) * seed.below(MOST_CUT);
         let context = format!("round {round}, killed after {life:?}, {cut} bytes cut off");
         let reading = turns.into_iter().map(async |[mut own, mut far]| {
@@ -135,8 +135,8 @@ const LOSSES: [Notice; 4] = [Notice::Unknown, Notice::Lost, Notice::Ahead, Notic
 /// With three times as much, about thirty frames of all turns together are lost.
 const MOST_CUT: u64 = 4096;
 
-/// The same loss as in the crash of a machine, but every time: Redis restarts with its data of an earlier
-/// moment.
+/// The same loss as in the crash of a machine, but every time: Redis restarts with its data of an
+/// earlier moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn frames_that_redis_has_lost_are_reported_to_every_reader() {
     let mut redis = RedisServer::durable("always");
@@ -159,7 +159,8 @@ async fn frames_that_redis_has_lost_are_reported_to_every_reader() {
         tokio::join!(own.follow([here]), far.follow([there]));
         let lost = End::Failed("lost".to_owned());
         assert_eq!((own.end(), far.end()), (Some(&lost), Some(&lost)), "{context}");
-        // A reader that was disconnected meanwhile must get neither "nothing left" nor a complete turn.
+        // A reader that was disconnected meanwhile must get neither "nothing left" nor a complete
+        // turn.
         gone.follow([there]).await;
         let audit = late(&own.turn, there).await;
         assert!(

@@ -1,5 +1,5 @@
-//! A server does not start with a Redis server that it cannot use, and says why; the password is never
-//! printed.
+//! A server does not start with a Redis server that it cannot use, and says why; the password is
+//! never printed.
 
 use std::process::Stdio;
 

@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 pub(super) struct LogEntries {
     /// The index of the first stored frame.
     base: u64,
-    /// What is remembered of the frames before it.
+    /// The frames before it.
     head: DroppedHead,
     /// The stored frames and their sizes.
     records: VecDeque<(Record, usize)>,

@@ -1,4 +1,4 @@
-//! What a log remembers of the frames that it dropped: the text so far and the last state of each
+//! The fold of the frames that a log has dropped: the text so far and the last state of each
 //! step. It knows no lock, no wire and no index; its limit is passed with each frame.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,8 +14,8 @@ use crate::wire::Limits;
 /// Bytes of a snapshot's line besides its events and text: its index and the names of its members.
 const LINE_OVERHEAD_BYTES: usize = 1024;
 
-/// Largest fold, however large the log may be: every decoder of our wires accepts a line of this size
-/// by default.
+/// The size of the largest fold, however large the log may be: every decoder of our wires accepts a
+/// line of this size by default.
 const MAX_BYTES: usize = Limits::MAX_TRAILER_BYTES - LINE_OVERHEAD_BYTES;
 
 /// A fold takes at most one in this many bytes of a log, so that three quarters of it remain exact
@@ -27,7 +27,7 @@ fn fold_limit(max_bytes: usize) -> usize {
     MAX_BYTES.min(max_bytes / LOG_BYTES_PER_FOLD_BYTE)
 }
 
-/// What is remembered of the dropped head of a log.
+/// The dropped head of a log.
 #[derive(Debug, Default)]
 pub(super) enum DroppedHead {
     /// No frame has been dropped.
@@ -160,8 +160,8 @@ impl Fold {
         }
     }
 
-    /// Removes the `sources` events whose documents are all in `newer`. Some readers merge the documents
-    /// of several events and some show the last event, so no other event can be removed.
+    /// Removes the `sources` events whose documents are all in `newer`. Some readers merge the
+    /// documents of several events and some show the last event, so no other event can be removed.
     fn replace_sources(&mut self, newer: &Sources) {
         let newer: HashSet<_> = newer.sources.iter().map(passage).collect();
         let is_repeated = |ordinal: &u64| {

@@ -204,8 +204,8 @@ fn a_fold_that_becomes_too_large_is_discarded_for_good() {
     assert_eq!((head.bytes(), head.snapshot(1)), (0, None));
     head.add(&text, text.bytes(), usize::MAX);
     assert_eq!((head.bytes(), head.snapshot(2)), (0, None));
-    // Even in an unlimited log, a snapshot fits into a line that every reader accepts; its text counts
-    // in its escaped form.
+    // Even in an unlimited log, a snapshot fits into a line that every reader accepts; its text
+    // counts in its escaped form.
     let mut head = DroppedHead::Empty;
     let hostile = Record::text(&"\u{1}".repeat(MAX_BYTES / 6));
     head.add(&hostile, hostile.bytes(), usize::MAX);

@@ -1,4 +1,5 @@
-//! Stops and answers for a turn of another host: sent to the inbox of that host, which decides.
+//! Stops and answers for a turn of another host. They are sent to the inbox of that host, which
+//! decides.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,12 @@ use crate::turn::human::open::AnswerSource;
 /// A command without a reply is sent again after this time. All commands can be repeated safely.
 const RESEND_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the host of a finished turn is waited for. It may still know the answers to the turn's
-/// questions; if the host runs, it replies at once.
+/// The time-out for a reply from the host of a finished turn. That host may still know the answers
+/// to the turn's questions; if it runs, it replies at once.
 const FINISHED_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Sends a command to the host of a turn and waits for the outcome; `None` if the host does not reply
-/// although it should be alive.
+/// Sends a command to the host of a turn and waits for the outcome; `None` if the host does not
+/// reply although it should be alive.
 pub(super) async fn call(store: &Arc<Store>, mut turn: TurnState, command: Command) -> Option<Outcome> {
     let (number, mut reply) = store.register_call();
     let call = Call { store, number };
@@ -42,7 +43,8 @@ pub(super) async fn call(store: &Arc<Store>, mut turn: TurnState, command: Comma
             RESEND_AFTER
         };
         match timeout_at(give_up.min(Instant::now() + patience), &mut reply).await {
-            // The host may have evicted the turn or may be dead, but the turn has ended in any case.
+            // The host may have evicted the turn or may be dead, but the turn has ended in any
+            // case.
             Ok(Ok(Outcome::UnknownTurn)) | Err(_) if turn.is_finished => return Some(Outcome::Finished),
             Ok(Ok(Outcome::UnknownTurn)) => {
                 // The turn is going to be ended when its lease expires.

@@ -1,5 +1,5 @@
-//! Readers of turns of other hosts: joins a mirror, keeps it complete, and ends it when the turn or its
-//! host is lost.
+//! Readers of turns of other hosts: joins a mirror, keeps it complete, and ends it when the turn or
+//! its host is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::turn::journal::error::{ResumeError, UnknownTurn, gone, lost, unavaila
 use crate::turn::journal::log::{Head, Log};
 use crate::turn::{Timeouts, TurnHandle, TurnId};
 
-/// How often a reader fetches the state of a turn again that changes all the time.
+/// The maximum number of times that a reader fetches the state of a turn that keeps changing.
 const MAX_ATTEMPTS: usize = 3;
 
 /// Adds a reader to a turn of another host.
@@ -204,8 +204,8 @@ impl Store {
         }
         let now = Instant::now();
         match (turn.lease, mirror.silent_since) {
-            // The end has the index of a frame that reached the readers and was lost before the server
-            // acknowledged it.
+            // The end has the index of a frame that reached the readers and was lost before the
+            // server acknowledged it.
             _ if turn.is_finished && log.end().is_none() => self.end_mirror(id, lost()),
             _ if turn.is_finished => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
@@ -213,8 +213,8 @@ impl Store {
                 match self.fence(&turn).await {
                     // The end arrives like any other frame.
                     Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
-                    // A server that is full or read-only answers and accepts no write, so no host can end
-                    // the turn.
+                    // A server that is full or read-only answers and accepts no write, so no host
+                    // can end the turn.
                     Err(Unreachable) => self.end_mirror(id, unavailable()),
                 }
             }
@@ -227,7 +227,8 @@ impl Store {
         }
     }
 
-    /// Keeps the mirror of a finished turn as long as a finished turn of this host, then drops its frames.
+    /// Keeps the mirror of a finished turn as long as a finished turn of this host, then drops its
+    /// frames.
     fn keep_finished(&self, id: TurnId, mirror: &Mirror, log: &Log) {
         let now = Instant::now();
         let mut subscriptions = self.lock();

@@ -1,5 +1,5 @@
-//! A turn of another host as a log of this one: filled from the stream, read like any other log, and
-//! dropped with its last reader.
+//! A turn of another host as a log of this one: filled from the stream, read like any other log,
+//! and dropped with its last reader.
 //!
 //! It accepts an entry only if that is the direct successor of its last one. Otherwise its readers
 //! end with a failure completion, so that no reader gets a turn with a gap.
@@ -19,15 +19,15 @@ use crate::turn::journal::registry::Registry;
 /// A log that is filled from a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Mirror {
-    /// Weak: the readers own the log.
+    /// The log, weak because the readers own it.
     pub(super) log: Weak<Log>,
     /// Locked while frames are appended, so that a frame that arrives in two ways is appended once.
     pub(super) filling: Arc<Mutex<()>>,
-    /// When to check whether the turn still runs; for a finished turn, when to drop it.
+    /// The time to check whether the turn still runs; for a finished turn, the time to drop it.
     pub(super) check_at: Instant,
-    /// For a finished turn: how long its frames are kept for readers that are behind.
+    /// For a finished turn, the time for which its frames are stored for readers that are behind.
     pub(super) kept_until: Option<Instant>,
-    /// Since when the host has had no lease although the server answers.
+    /// The time since when the host has had no lease although the server answers.
     pub(super) silent_since: Option<Instant>,
 }
 

@@ -54,14 +54,15 @@ impl Journal {
     /// Opens a journal whose turns are read, stopped and answered on every host that opens one with
     /// the same server and prefix.
     ///
-    /// The `limits` bound the memory of this process: its own turns, and those of other hosts that it
-    /// reads. The server stores the same amount of each turn ([`JournalLimits::max_turn_bytes`]) for
-    /// the same time ([`JournalLimits::keep`], at least 1 second and at most 30 days), so it needs
-    /// memory for the turns of all hosts.
+    /// The `limits` bound the memory of this process: its own turns, and those of other hosts that
+    /// it reads. The server stores the same amount of each turn ([`JournalLimits::max_turn_bytes`])
+    /// for the same time ([`JournalLimits::keep`], at least 1 second and at most 30 days), so it
+    /// needs memory for the turns of all hosts.
     ///
     /// If the server is away when the response of a turn should begin, the turn is rejected as
-    /// `unavailable` after [`RedisOptions::retry`]. A running turn waits as long and then fails with
-    /// that code. If the server has lost frames that it had acknowledged, the turn fails as `lost`.
+    /// `unavailable` after [`RedisOptions::retry`]. A running turn waits as long and then fails
+    /// with that code. If the server has lost frames that it had acknowledged, the turn fails as
+    /// `lost`.
     ///
     /// ```no_run
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,8 +108,8 @@ impl Journal {
         })
     }
 
-    /// Returns what an acknowledged frame survived when the journal was opened; `None` for a journal
-    /// in memory.
+    /// Returns what an acknowledged frame survived when the journal was opened; `None` for a
+    /// journal in memory.
     pub fn durability(&self) -> Option<Durability> {
         self.store.as_ref().map(|store| store.durability)
     }
@@ -144,9 +145,9 @@ impl Store {
         following::read(self, turn, from).await
     }
 
-    /// Adds a reader to a turn that runs here. Other hosts read a frame as soon as the server has it,
-    /// while this host waits for the acknowledgement. So a reader that was connected to another host
-    /// may be ahead of the log of this one.
+    /// Adds a reader to a turn that runs here. Other hosts read a frame as soon as the server has
+    /// it, while this host waits for the acknowledgement. So a reader that was connected to another
+    /// host may be ahead of the log of this one.
     pub(super) async fn resume_here(&self, log: &Arc<Log>, from: u64) -> Result<Cursor, ResumeError> {
         let mut is_on_server = false;
         loop {

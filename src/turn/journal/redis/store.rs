@@ -1,4 +1,4 @@
-//! A journal's server: the connection, and what this process waits for.
+//! A journal's server: the connection, and the turns and replies that this process waits for.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,11 +16,12 @@ use crate::turn::TurnId;
 use crate::turn::journal::JournalLimits;
 use crate::turn::journal::registry::Registry;
 
-/// How long the keys of a running turn survive its host beyond the lease, the retry time and the time
-/// that finished turns are kept: longer than the clocks and pauses of two hosts differ.
+/// The time for which the keys of a running turn survive its host beyond the lease, the retry time
+/// and the time that finished turns are kept: longer than the clocks and pauses of two hosts
+/// differ.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// Longest time to live of a key: 30 days. Nothing stays for ever on a server that others share.
+/// The longest time to live of a key: 30 days. Nothing stays forever on a shared server.
 pub(super) const MAX_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The server of a journal.
@@ -37,7 +38,7 @@ pub(in crate::turn::journal) struct Store {
     pub(super) closed: watch::Sender<()>,
 }
 
-/// What this process waits for.
+/// The turns and replies that this process waits for.
 #[derive(Default)]
 pub(super) struct Subscriptions {
     pub(super) mirrors: HashMap<TurnId, Mirror>,

@@ -1,5 +1,5 @@
-//! The one task of a journal that waits for the server: for new entries of the turns that are read here,
-//! and for messages of other hosts.
+//! The one task of a journal that waits for the server: for new entries of the turns that are read
+//! here, and for messages of other hosts.
 //!
 //! It starts when there is something to wait for and ends when there is nothing left, or when the
 //! journal is dropped: it owns the journal only while it works.
@@ -25,7 +25,7 @@ use crate::turn::journal::error::unavailable;
 use crate::turn::journal::registry::Registry;
 use crate::turn::spawn::spawn;
 
-/// Longest blocking read, so that a connection that died silently is noticed.
+/// The longest blocking read, so that a connection that died silently is noticed.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// Pause after a failure of the server.
@@ -43,8 +43,8 @@ pub(super) fn ensure_running(store: &Arc<Store>) {
     }
 }
 
-/// Interrupts the subscriber's blocking read, so that it also waits for this turn. If this fails, the
-/// next blocking read includes the turn.
+/// Interrupts the subscriber's blocking read, so that it also waits for this turn. If this fails,
+/// the next blocking read includes the turn.
 pub(super) async fn wake(store: &Store, id: TurnId) {
     let mut pipeline = redis::pipe();
     mark_as_read(&mut pipeline, store, id);
@@ -81,7 +81,7 @@ impl BlockingRead {
     async fn send(&self, connection: &mut MultiplexedConnection) -> RedisResult<Reply> {
         let mut read = redis::cmd("XREAD");
         read.arg("COUNT").arg(MAX_ENTRIES);
-        // Zero would block for ever.
+        // Zero would block forever.
         read.arg("BLOCK").arg(millis(self.timeout).max(1));
         read.arg("STREAMS");
         for (key, _) in &self.streams {
@@ -150,8 +150,8 @@ impl RedisSubscriber {
         }
     }
 
-    /// Returns the next blocking read; `None` if there is nothing to wait for. The decision to end is made
-    /// under the lock under which others check whether a subscriber runs.
+    /// Returns the next blocking read; `None` if there is nothing to wait for. The decision to end
+    /// is made under the lock under which others check whether a subscriber runs.
     fn next_read(&mut self) -> Option<(BlockingRead, Arc<Store>)> {
         let store = self.store.upgrade()?;
         let has_turns = store.registry.turns() > 0;

@@ -1,4 +1,4 @@
-//! What the server reports about a turn, and how it is asked.
+//! The state of a turn on the server, and the requests for it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::turn::TurnId;
 use crate::turn::journal::error::interrupted;
 use crate::turn::journal::record::Record;
 
-/// Most stream entries that are read at once.
+/// The maximum number of stream entries that are read at once.
 pub(super) const MAX_ENTRIES: usize = 128;
 
 /// An entry of a stream: its ID, and its fields with their values.
@@ -34,7 +34,7 @@ pub(super) struct TurnState {
     pub(super) lease: Option<Duration>,
     /// Whether no frame is missing from the stream.
     pub(super) is_complete: bool,
-    /// The snapshot of the frames before `base`, as a line; empty if there is none.
+    /// The snapshot of the frames before `base`, as a line; empty without a snapshot.
     pub(super) snapshot: String,
 }
 

@@ -1,4 +1,5 @@
-//! The producing host's side of a turn: no reader gets a frame before the server has acknowledged it.
+//! The producing host's side of a turn: no reader gets a frame before the server has acknowledged
+//! it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,12 @@ use crate::turn::journal::entries::LogEntries;
 use crate::turn::journal::error::{lost, unavailable};
 use crate::turn::journal::record::Record;
 
-/// Shortest time that a finished turn stays on the server: readers on other hosts still have to read
-/// its end.
+/// The shortest time for which a finished turn stays on the server: readers on other hosts still
+/// have to read its end.
 const MIN_KEEP: Duration = Duration::from_secs(1);
 
-/// Appends the frames of one turn. If it is dropped before the end, another host ends the turn when its
-/// lease has expired.
+/// Appends the frames of one turn. If it is dropped before the end, another host ends the turn when
+/// its lease has expired.
 #[derive(Debug)]
 pub(in crate::turn::journal) struct Writer {
     store: Arc<Store>,
@@ -31,16 +32,18 @@ pub(in crate::turn::journal) struct Writer {
     lane: Option<String>,
     /// The index of the next frame.
     next: u64,
-    /// A copy of the log's entries. The log itself may drop more, where all turns together are too large.
+    /// A copy of the log's entries. The log itself may drop more, where all turns together are too
+    /// large.
     entries: LogEntries,
-    /// When to renew the lease.
+    /// The time to renew the lease.
     refresh_at: Instant,
-    /// When the server was last asked whether other hosts have readers, and until when they do.
+    /// The time at which the server last reported whether other hosts have readers, and until when
+    /// they do.
     asked_at: Instant,
     remote_readers_until: Option<Instant>,
 }
 
-/// What is stored of a turn when its response begins.
+/// The data that is stored when the response of a turn begins.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::turn::journal) struct Opening<'a> {
     pub(in crate::turn::journal) id: TurnId,
@@ -87,21 +90,22 @@ impl Writer {
         self.refresh_at
     }
 
-    /// Returns when the server was last asked whether other hosts have readers, and until when they do.
+    /// Returns when the server was last asked whether other hosts have readers, and until when they
+    /// do.
     pub(in crate::turn::journal) fn remote_readers(&self) -> (Instant, Option<Instant>) {
         (self.asked_at, self.remote_readers_until)
     }
 
-    /// Appends frames and renews the lease; an empty batch only renews the lease. After an error this
-    /// writer has lost the turn, and the failure is the end for its readers.
+    /// Appends frames and renews the lease; an empty batch only renews the lease. After an error
+    /// this writer has lost the turn, and the failure is the end for its readers.
     pub(in crate::turn::journal) async fn append(&mut self, batch: &[Record]) -> Result<(), Failure> {
         let base = self.entries.base();
         for record in batch {
             self.entries.push(record.clone(), record.bytes());
             self.entries.trim(self.store.limits.max_turn_bytes);
         }
-        // Sends up to a quarter of the turn's limit with each batch that drops frames. Few turns are so
-        // long.
+        // Sends up to a quarter of the turn's limit with each batch that drops frames. Few turns
+        // are so long.
         let has_dropped = self.entries.base() > base;
         let snapshot = self
             .entries

@@ -114,8 +114,8 @@ fn another_turns_frames_are_found() {
 
 #[test]
 fn a_jump_over_lost_frames_is_found() {
-    // What Redis does by itself after a trim or a restart: the reader gets the later entries without a
-    // notice.
+    // What Redis does by itself after a trim or a restart: the reader gets the later entries
+    // without a notice.
     assert_found(
         1,
         |visit, _| {

@@ -1,5 +1,5 @@
-//! Tests of the consistency check: the histories of a correct log pass, and every kind of corruption is
-//! found and named.
+//! Tests of the consistency check: the histories of a correct log pass, and every kind of
+//! corruption is found and named.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -59,8 +59,8 @@ fn turn(seed: &mut Seed) -> Vec<ReceivedFrame> {
     frames
 }
 
-/// Generates a reader of that turn that reconnects at random indexes, also after refusals, and reads to
-/// the end.
+/// Generates a reader of that turn that reconnects at random indexes, also after refusals, and
+/// reads to the end.
 fn reader(name: &str, turn: &[ReceivedFrame], seed: &mut Seed) -> History {
     let mut visits = Vec::new();
     let mut at = seed.below(turn.len() as u64 + 1) as usize;
@@ -101,7 +101,8 @@ fn readers(seed: &mut Seed) -> (Vec<ReceivedFrame>, Vec<History>) {
     (turn, histories)
 }
 
-/// Picks a random visit with at least `frames` frames; returns the indexes of its reader and of the visit.
+/// Picks a random visit with at least `frames` frames; returns the indexes of its reader and of the
+/// visit.
 fn pick(histories: &[History], frames: usize, seed: &mut Seed) -> Option<(usize, usize)> {
     let mut fitting = Vec::new();
     for (reader, history) in histories.iter().enumerate() {

@@ -9,8 +9,8 @@
 //! ragwire:inbox:<process>  stream  calls of other hosts to this one, and their replies
 //! ```
 //!
-//! Every key expires. The epoch is 1 while the producer writes. A host that ends the turn for a dead
-//! producer raises it to 2, so that the server refuses whatever the producer still sends.
+//! Every key expires. The epoch is 1 while the producer writes. A host that ends the turn for a
+//! dead producer raises it to 2, so that the server refuses whatever the producer still sends.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What hosts send each other through their inboxes: commands for a turn, and their outcomes.
+//! The messages between hosts, sent through their inboxes: commands for a turn, and their outcomes.
 
 use std::time::Duration;
 
@@ -9,10 +9,11 @@ use super::store::millis;
 use crate::turn::human::open::AnswerSource;
 use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
-/// Most entries of an inbox. Older ones have been read, or their sender has given up.
+/// The maximum number of entries of an inbox. Older ones have been read, or their sender has given
+/// up.
 const MAX_INBOX: usize = 1024;
 
-/// How long an inbox without new entries stays: longer than any sender waits for a reply.
+/// The time to live of an inbox without new entries: longer than any sender waits for a reply.
 const INBOX_LIFE: Duration = Duration::from_secs(120);
 
 /// A command for the host that runs a turn.
@@ -92,8 +93,8 @@ pub(super) enum Message {
 }
 
 impl Message {
-    /// Parses an entry; `None` if it is neither a call nor a reply, as an entry that only wakes the
-    /// subscriber.
+    /// Parses an entry; `None` if it is neither a call nor a reply, like an entry that only wakes
+    /// the subscriber.
     pub(super) fn parse(fields: &[(String, Vec<u8>)]) -> Option<Self> {
         let text = |name: &str| {
             let (_, value) = fields.iter().find(|(field, _)| field == name)?;

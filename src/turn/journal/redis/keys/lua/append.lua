@@ -1,8 +1,8 @@
 -- Appends frames, renews the lease and the expiry of the keys, and drops the head: all of it or
 -- nothing. A batch that arrives twice is appended once.
 -- KEYS: turn, frames, lease, readers, lane ('' for none).
--- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 if the
---       last frame is the end), ID, the end for a turn that has lost frames, the snapshot of the
+-- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 if
+--       the last frame is the end), ID, the end for a turn that has lost frames, the snapshot of the
 --       dropped frames ('' for none), then the frames.
 -- Returns ok, lost (acknowledged frames are missing) or fenced (another host has ended the turn), and
 -- for how many ms from now other hosts have readers of the turn.
@@ -33,8 +33,8 @@ end
 local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
 
 if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first then
-  -- Ends the turn for readers on other hosts too, at the index at which the producer's own readers have
-  -- the end. The frames that are missing before it stay missing.
+  -- Ends the turn for readers on other hosts too, at the index at which the producer's own readers
+  -- have the end. The frames that are missing before it stay missing.
   local higher = string.format('%.0f', tonumber(epoch) + 1)
   redis.call('XADD', frames, entry_id(higher, first), 'f', ARGV[7])
   redis.call('HSET', turn, 'epoch', higher, 'next', string.format('%.0f', first + 1), 'over', '1')
