@@ -173,7 +173,7 @@ async fn any_texts_have_a_score_and_cannot_forge_a_separator() {
 
 #[tokio::test]
 async fn a_model_without_a_head_is_not_a_ranker() {
-    // Neither a model without the metadata of a reranker nor one with it.
+    // Rejected with any pooling in the metadata, including that of a reranker.
     for bert in [
         TinyBert::new(Pooling::Mean),
         TinyBert::new(Pooling::Cls),

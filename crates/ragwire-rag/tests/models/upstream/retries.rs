@@ -17,7 +17,8 @@ const ROLE: &str =
     "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"reasoning_content\":\"hm\"}}]}\n\n";
 const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"H\"}}]}\n\n";
 
-/// The step of the clock. A retry may be up to one step late.
+/// The step of the clock. The two retries follow pauses of at most 1 and 2 seconds, and each may be
+/// up to one step late.
 const STEP: Duration = Duration::from_millis(50);
 
 fn thrice(base: &str) -> UpstreamOptions {
