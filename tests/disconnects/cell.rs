@@ -266,12 +266,12 @@ impl Cell {
         );
         let lines = read(journal, id, 0).await;
         let all = lines.len();
-        let places: Vec<usize> = if all <= 8 {
+        let indexes: Vec<usize> = if all <= 8 {
             (1..=all).collect()
         } else {
             vec![1, all / 2, all - 1, all]
         };
-        for from in places {
+        for from in indexes {
             assert_eq!(read(journal, id, from as u64).await, lines[from..], "from {from}");
         }
         lines

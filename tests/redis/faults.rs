@@ -17,7 +17,7 @@ fn runtime() -> Runtime {
 }
 
 /// Opens a journal that soon notices a dead host.
-async fn hasty(server: &Server) -> Journal {
+async fn impatient_journal(server: &Server) -> Journal {
     let options = server.options().connect_timeout(Duration::from_millis(100));
     Journal::redis(options, ragwire::turn::JournalLimits::default())
         .await
@@ -43,7 +43,7 @@ async fn a_dead_host_is_noticed() {
             })
             .await
             .unwrap();
-        let (there, third) = (hasty(&server).await, hasty(&server).await);
+        let (there, third) = (impatient_journal(&server).await, impatient_journal(&server).await);
         let readers = [
             resume(&there, id, 0).await,
             resume(&there, id, 0).await,
@@ -62,7 +62,7 @@ async fn a_dead_host_is_noticed() {
         assert_eq!(texts_and_end(&all[0]), (vec!["a"], "interrupted".to_owned()));
         assert!(all.iter().all(|frames| *frames == all[0]), "{all:?}");
         // The end is a frame like any other: a later reader gets the same one.
-        let late = hasty(&server).await;
+        let late = impatient_journal(&server).await;
         assert_eq!(frames(resume(&late, id, 0).await).await, all[0]);
         assert!(resume(&late, id, 2).await.is_empty());
         assert_eq!(late.resume(id, "alice", 3).await.unwrap_err(), ResumeError::Lost);
@@ -93,7 +93,7 @@ async fn a_stop_of_a_turn_whose_host_is_dead_ends_it() {
             .await
             .unwrap();
         tokio::task::spawn_blocking(move || drop(dying)).await.unwrap();
-        let there = hasty(&server).await;
+        let there = impatient_journal(&server).await;
         assert_eq!(there.stop(id, "alice").await, Ok(false));
         let read = frames(resume(&there, id, 0).await).await;
         assert_eq!(texts_and_end(&read), (vec!["a"], "interrupted".to_owned()));
@@ -130,7 +130,7 @@ async fn a_host_that_resumes_too_late_is_refused() {
         let id = tokio::task::spawn_blocking(move || id_receiver.recv().unwrap())
             .await
             .unwrap();
-        let there = hasty(&server).await;
+        let there = impatient_journal(&server).await;
         let read = frames(resume(&there, id, 0).await).await;
         assert_eq!(texts_and_end(&read), (vec!["a"], "interrupted".to_owned()));
         wake.send(()).unwrap();

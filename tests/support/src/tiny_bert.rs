@@ -297,9 +297,9 @@ impl TinyBert {
             values.iter().map(|&value| f64::from(value)).collect::<Vec<_>>()
         };
         let mut states = Vec::new();
-        for (place, &token) in tokens.iter().enumerate() {
+        for (position, &token) in tokens.iter().enumerate() {
             let mut state = row("token_embd.weight", token);
-            add(&mut state, &row("position_embd.weight", place));
+            add(&mut state, &row("position_embd.weight", position));
             add(&mut state, &row("token_types.weight", 0));
             states.push(self.norm("token_embd_norm", &state));
         }

@@ -109,12 +109,12 @@ async fn without_a_hook_every_token_is_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_authenticate_in_time_is_disconnected() {
-    for said in [None, Some(token("mallory's")), Some(token("never"))] {
+    for token_message in [None, Some(token("mallory's")), Some(token("never"))] {
         let (mut client, socket) = piped(&gateway().build()).await;
         let begun = tokio::time::Instant::now();
-        if let Some(said) = said {
-            let fails_at_once = said == token("mallory's");
-            client.send(said).await;
+        if let Some(token_message) = token_message {
+            let fails_at_once = token_message == token("mallory's");
+            client.send(token_message).await;
             if fails_at_once {
                 client.expect([FAILED.into()]).await;
             }

@@ -169,8 +169,7 @@ async fn the_handler_gets_what_the_client_sent() {
     assert_eq!((call.flow, call.workspace), (None, None));
 }
 
-// ---- cancellation
-// ------------------------------------------------------------------------------------------------------
+// ---- cancellation ----
 
 #[tokio::test]
 async fn a_cancelled_id_ends_once_and_the_other_continues() {
@@ -217,8 +216,7 @@ async fn a_handler_that_is_cancelled_is_dropped() {
     soon(a.gone).await.unwrap();
 }
 
-// ---- failures
-// ----------------------------------------------------------------------------------------------------------
+// ---- failures ----
 
 #[tokio::test]
 async fn failures_before_and_after_the_commitment_are_reported_alike() {

@@ -13,8 +13,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 
 use super::*;
 
-// ---- the client disconnects
-// ---------------------------------------------------------------------------------------------------
+// ---- the client disconnects ----
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_socket_drops_its_requests() {
@@ -52,7 +51,7 @@ async fn a_closed_socket_drops_its_requests() {
 /// If a client reads nothing, its orchestrators are suspended after a few buffered bytes, and the
 /// socket is closed in time.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_reads_is_bounded_and_cut() {
+async fn a_client_that_never_reads_is_bounded_and_disconnected() {
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
     let (sender, mut gone) = oneshot::channel();
@@ -95,7 +94,7 @@ async fn a_client_that_never_reads_is_bounded_and_cut() {
 /// A client that keeps sending requests and pings but reads nothing: its pending answers are
 /// bounded as well.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_only_writes_is_not_read_for_ever() {
+async fn a_client_that_only_writes_is_not_read_forever() {
     let (client, socket) = piped(&Stage::default().gateway().build()).await;
     let mut client = client.0;
     let begun = Instant::now();
@@ -158,8 +157,7 @@ async fn pings_are_answered_while_an_answer_streams() {
     );
 }
 
-// ---- protocol errors
-// ----------------------------------------------------------------------------------------------------------
+// ---- protocol errors ----
 
 #[tokio::test]
 async fn a_protocol_error_closes_the_socket_with_its_code() {
@@ -246,8 +244,7 @@ async fn the_limit_itself_is_allowed() {
     client.expect([r#"{"type":"auth-ok"}"#.into()]).await;
 }
 
-// ---- the server shuts down
-// ---------------------------------------------------------------------------------------------------
+// ---- the server shuts down ----
 
 const RESTARTING: &str = "The server is restarting. Please retry in a moment.";
 
@@ -268,10 +265,10 @@ async fn shutdown_ends_every_id_and_then_the_socket() {
         running.send_text("x").await;
         client.expect([chunk("running", "x")]).await;
         gateway.shut_down();
-        let mut told = client.texts(2).await;
-        told.sort();
+        let mut messages = client.texts(2).await;
+        messages.sort();
         assert_eq!(
-            told,
+            messages,
             [shutting_down("running"), shutting_down("starting")],
             "{server:?}"
         );
@@ -363,9 +360,9 @@ async fn requests_during_shutdown_are_refused() {
     gateway.shut_down();
     client.ask("2").await;
     client.expect([chunk("1", &"x".repeat(40_000))]).await;
-    let mut told = client.texts(2).await;
-    told.sort();
-    assert_eq!(told, [shutting_down("1"), shutting_down("2")]);
+    let mut messages = client.texts(2).await;
+    messages.sort();
+    assert_eq!(messages, [shutting_down("1"), shutting_down("2")]);
     client.expect_close(1001, "shutting down").await;
     finished(socket).await;
 }

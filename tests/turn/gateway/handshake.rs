@@ -131,17 +131,17 @@ async fn only_a_handshake_becomes_a_socket() {
                 String::new(),
             ),
         ] {
-            let (head, said) = answer(address, method, &headers).await;
+            let (head, content) = answer(address, method, &headers).await;
             assert!(
                 head.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{server:?} {headers}: {head}"
             );
-            assert_eq!(said.get(..body.len()), Some(&*body), "{server:?} {headers}");
-            let named = |name: &str| head.lines().any(|line| line == name);
+            assert_eq!(content.get(..body.len()), Some(&*body), "{server:?} {headers}");
+            let has_line = |name: &str| head.lines().any(|line| line == name);
             match status {
                 101 => {
                     assert!(
-                        named("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
+                        has_line("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
                         "{head}"
                     );
                     assert!(
@@ -150,11 +150,11 @@ async fn only_a_handshake_becomes_a_socket() {
                     );
                 }
                 426 => assert!(
-                    named("sec-websocket-version: 13") && named("upgrade: websocket"),
+                    has_line("sec-websocket-version: 13") && has_line("upgrade: websocket"),
                     "{head}"
                 ),
-                405 => assert!(named("allow: GET"), "{head}"),
-                _ => assert!(named("content-type: application/json"), "{head}"),
+                405 => assert!(has_line("allow: GET"), "{head}"),
+                _ => assert!(has_line("content-type: application/json"), "{head}"),
             }
         }
     }

@@ -43,8 +43,7 @@ async fn soon<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(PATIENCE, future).await.unwrap()
 }
 
-// ---- orchestrators
-// -----------------------------------------------------------------------------------------------------
+// ---- orchestrators ----
 
 /// A step that the test requests from an orchestrator.
 #[derive(Debug)]
@@ -133,8 +132,7 @@ impl Stage {
     }
 }
 
-// ---- servers
-// -----------------------------------------------------------------------------------------------------------
+// ---- servers ----
 
 #[derive(Clone, Copy, Debug)]
 enum Server {
@@ -213,8 +211,7 @@ async fn finished(socket: JoinHandle<()>) {
     result.unwrap().unwrap();
 }
 
-// ---- the client
-// --------------------------------------------------------------------------------------------------------
+// ---- the client ----
 
 struct Client<S>(WebSocketStream<S>);
 
@@ -281,8 +278,7 @@ fn request(id: &str, query: &str) -> Value {
     })
 }
 
-// ---- messages of the server
-// ----------------------------------------------------------------------------------------------
+// ---- messages of the server ----
 
 fn chunk(id: &str, text: &str) -> String {
     format!(

@@ -180,8 +180,8 @@ async fn no_refusal_is_lost_on_a_slow_socket() {
             .send(json!({"id": id, "service": "odd", "request": {}}))
             .await;
     }
-    let mut told = client.texts(6).await;
-    told.sort();
+    let mut messages = client.texts(6).await;
+    messages.sort();
     let refused = |id| error(id, "unknown-service", "unknown service");
     let mut expected = [
         chunk("1", &"x".repeat(40_000)),
@@ -192,5 +192,5 @@ async fn no_refusal_is_lost_on_a_slow_socket() {
         refused("c"),
     ];
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
 }

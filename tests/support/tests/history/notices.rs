@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_loss_is_reported_only_where_it_is_allowed_and_for_good() {
-    let words = [
+    let cases = [
         (VisitEnd::Refused(404), None, Notice::Unknown),
         (VisitEnd::Refused(409), None, Notice::Lost),
         (VisitEnd::Refused(410), None, Notice::Gone),
@@ -14,7 +14,7 @@ fn a_loss_is_reported_only_where_it_is_allowed_and_for_good() {
         (VisitEnd::Complete, Some("gone"), Notice::Gone),
         (VisitEnd::Complete, Some("unavailable"), Notice::Unavailable),
     ];
-    for (ended, code, notice) in words {
+    for (ended, code, notice) in cases {
         let turn = [frame(0), frame(1), end(2, "completed")];
         let notice_at_two = visit(2, code.map(|code| failed(2, code)).into_iter().collect(), ended);
         let visits = vec![
