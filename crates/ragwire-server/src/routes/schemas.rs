@@ -13,7 +13,7 @@ use ragwire::wire::trustgraph::TrustGraph;
 use ragwire::{End, Failure, Metadata, Timing, Usage};
 use ragwire_rag::Level;
 use ragwire_rag::graph::{DocumentLimits, GraphLimits};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     ArrayBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
@@ -23,7 +23,6 @@ use utoipa::{PartialSchema, ToSchema};
 #[cfg(test)]
 use super::sample_schema::Note;
 use super::sample_schema::{Components, component, defined, infer, note};
-use super::session::PROFILE;
 
 /// Files, which are strings in OpenAPI.
 fn files() -> Schema {
@@ -146,6 +145,8 @@ sampled! {
         note("", "A document of the library."),
         note("/id", "Derived from the name and the content."),
         note("/name", "The file's name, unique in the library."),
+        note("/title", "Its own title, if it has one."),
+        note("/pages", "How many pages it has, if its format has pages."),
         component("/kind", "DocumentKind", "The format that a document was read as."),
         note("/chunks", "How many passages it was cut into."),
         note("/added_ms", "Milliseconds since 1970."),
@@ -218,18 +219,20 @@ fn citations() -> Vec<Value> {
 }
 
 fn documents() -> Vec<Value> {
-    let sample = |kind| json!({"id": "d", "name": "n", "kind": kind, "chunks": 1, "text_bytes": WIDE, "added_ms": WIDE});
-    let samples = ["markdown", "text", "html", "pdf"].map(|kind| {
-        let document = serde_json::from_value::<ragwire_rag::Document>(sample(kind));
-        document.map(|mut document| {
+    let document = |kind| {
+        let required =
+            json!({"id": "d", "name": "n", "kind": kind, "chunks": 1, "text_bytes": WIDE, "added_ms": WIDE});
+        serde_json::from_value::<ragwire_rag::Document>(required).ok()
+    };
+    let minimal = document("markdown").map(|document| json!(document));
+    let full = ["markdown", "text", "html", "pdf"]
+        .into_iter()
+        .filter_map(document)
+        .map(|mut document| {
             (document.title, document.pages) = (Some("Title".into()), Some(1));
-            document
-        })
-    });
-    // The first is minimal.
-    std::iter::once(sample("markdown"))
-        .chain(samples.into_iter().flatten().map(|document| json!(document)))
-        .collect()
+            json!(document)
+        });
+    minimal.into_iter().chain(full).collect()
 }
 
 fn chunks() -> Vec<Value> {
@@ -271,10 +274,7 @@ fn completions() -> Vec<Value> {
 }
 
 fn session_ends() -> Vec<Value> {
-    let session = match json!({"id": "s", "profile_name": PROFILE}) {
-        Value::Object(session) => session,
-        _ => return Vec::new(),
-    };
+    let session = Map::from_iter([("id".to_owned(), "s".into())]);
     let timing = Timing {
         timestamp: (SystemTime::UNIX_EPOCH + Duration::from_millis(1)).into(),
         elapsed_ms: 1,

@@ -264,11 +264,12 @@ impl LibraryFollower for GraphIndex {
 
 impl From<SyncReport> for FollowReport {
     fn from(synced: SyncReport) -> Self {
-        let mut report = Self::default();
-        report.added = synced.added;
-        report.removed = synced.removed;
-        report.no_room = synced.no_room;
-        report
+        Self {
+            added: synced.added,
+            removed: synced.removed,
+            no_room: synced.no_room,
+            ..Self::default()
+        }
     }
 }
 

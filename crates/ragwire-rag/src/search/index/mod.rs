@@ -465,7 +465,7 @@ impl LibraryFollower for Indexer {
 
     fn reconcile(&self) -> Boxed<'_, Result<FollowReport, FollowError>> {
         Box::pin(async move {
-            let report = Indexer::reconcile(self, |_| ControlFlow::Continue(())).await?;
+            let report = Self::reconcile(self, |_| ControlFlow::Continue(())).await?;
             Ok(report.into())
         })
     }
