@@ -205,7 +205,7 @@ async function follow(body) {
   }
 }
 
-/** Returns the rest of the turn, or `null` after showing why there is none. */
+/** Returns the rest of the turn, or `null` after showing the reason. */
 async function reopen() {
   const { turn, next, abort } = running;
   const response = await fetch(`/v1/turns/${turn}/stream?from=${next}`, { headers: { accept: NDJSON }, signal: abort.signal });
