@@ -167,8 +167,8 @@ struct Parts {
 /// The whole pipeline. Clones share its parts.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn
-/// std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
 /// use ragwire::Turn;
 /// use ragwire_rag::{Agent, AgentQuestion, Library, LibraryLimits, parse};

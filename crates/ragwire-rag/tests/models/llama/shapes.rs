@@ -98,20 +98,14 @@ async fn a_stop_text_ends_the_answer_and_is_not_part_of_it() {
     ] {
         let prompt = stops.into_iter().fold(says(content), Prompt::stop);
         let (answer, finished) = whole(&engine, prompt).await.unwrap();
+        // The schema's grammar allows white space after the closing quotation mark.
+        let is_whole = expected.len() > 1 && expected.ends_with('"');
+        let text = if is_whole { answer.trim_end() } else { &answer };
         assert_eq!(
-            (
-                answer.trim_end_matches('\n').trim_end_matches("\" ").len() > 0,
-                finished.reason
-            ),
-            (true, FinishReason::Stop),
+            (text, finished.reason),
+            (expected, FinishReason::Stop),
             "{content}"
         );
-        let ended = if expected.len() > 1 && expected.ends_with('"') {
-            answer.trim_end()
-        } else {
-            answer.as_str()
-        };
-        assert_eq!(ended, expected, "{content}");
     }
     // Text that may become a stop text is held back until that is known.
     let (pieces, _) = pieces(engine.generate(says("abENcEND").stop("END"))).await;
