@@ -14,11 +14,11 @@ const NO_LLM: &str = "llm: none, answers quote sentences (--llm FILE.gguf or --l
 const NO_EMBEDDER: &str = "embedder: none, search is lexical (--embedder FILE.gguf)";
 const NO_RERANKER: &str = "reranker: none, passages keep the order of the search (--reranker FILE.gguf)";
 #[cfg(feature = "qdrant-edge")]
-const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent)";
+pub(crate) const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent)";
 #[cfg(all(not(feature = "qdrant-edge"), feature = "qdrant"))]
-const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant is persistent)";
+pub(crate) const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant is persistent)";
 #[cfg(not(any(feature = "qdrant-edge", feature = "qdrant")))]
-const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent, in builds with --features qdrant-edge)";
+pub(crate) const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent, in builds with --features qdrant-edge)";
 
 /// The number of chunks of all levels, and of the point that marks the store.
 fn chunks(library: &Library) -> u64 {

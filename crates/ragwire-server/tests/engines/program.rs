@@ -91,7 +91,7 @@ fn it_prints_what_runs_and_ends_at_a_signal() {
         let place = std::path::absolute(folder.path().join("qdrant-edge")).unwrap();
         format!("store: qdrant-edge in {}", place.display())
     } else {
-        "store: memory, rebuilt at each start (--store qdrant-edge is persistent, in builds with --features qdrant-edge)".to_owned()
+        crate::parts::MEMORY.to_owned()
     };
     // The second start finds the store of the first.
     for _ in 0..2 {
