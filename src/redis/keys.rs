@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// Returns the key `<prefix><kind>:<hash of owner and name>`. Owners and names are hashed, since they
-/// may be long and confidential.
+/// Returns the key `<prefix><kind>:<hash of owner and name>`. Owners and names are hashed, since
+/// they may be long and confidential.
 pub(crate) fn hashed(prefix: &str, kind: &str, owner: &str, name: &str) -> String {
     let mut hash = Sha256::new();
     // The length separates the owner from the name.

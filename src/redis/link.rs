@@ -98,8 +98,8 @@ impl Link {
         };
         match &response {
             Ok(_) => self.record_success(),
-            // Reconnects even if the connection itself works: the name may lead to another master by
-            // now.
+            // Reconnects even if the connection itself works: the name may lead to another master
+            // by now.
             Err(error) if Recovery::from_error(error) == Recovery::Transient => {
                 *self.connection.lock().await = None;
                 self.record_failure();
@@ -131,8 +131,8 @@ impl Link {
         }
     }
 
-    /// Returns whether a retry after `error` is pointless: the error is permanent, or the server has
-    /// been failing for the retry time.
+    /// Returns whether a retry after `error` is pointless: the error is permanent, or the server
+    /// has been failing for the retry time.
     pub(crate) fn should_give_up(&self, error: &redis::RedisError) -> bool {
         let outage = *self.lock();
         let is_too_long =

@@ -91,8 +91,8 @@ impl RedisOptions {
     ///
     /// The last part of the lease is a grace period, the [`connect_timeout`](Self::connect_timeout)
     /// plus half a second, in which a host that was cut off from the server can reconnect. If the
-    /// grace period is longer than half of the lease, a dead host is noticed after half of the lease
-    /// plus the grace period.
+    /// grace period is longer than half of the lease, a dead host is noticed after half of the
+    /// lease plus the grace period.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = bounded(lease);
@@ -136,14 +136,14 @@ impl RedisOptions {
         self
     }
 
-    /// Returns how long a lease has to be absent before its host counts as dead. When the server was
-    /// away, a live host renews its lease with its next attempt, within this time.
+    /// Returns how long a lease has to be absent before its host counts as dead. When the server
+    /// was away, a live host renews its lease with its next attempt, within this time.
     pub(crate) fn lease_grace(&self) -> Duration {
         MAX_PAUSE + self.connect_timeout
     }
 
-    /// Returns the time to live of a lease on the server: the lease without its grace period, but at
-    /// least half of it.
+    /// Returns the time to live of a lease on the server: the lease without its grace period, but
+    /// at least half of it.
     pub(crate) fn lease_ttl(&self) -> Duration {
         self.lease.saturating_sub(self.lease_grace()).max(self.lease / 2)
     }

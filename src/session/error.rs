@@ -42,7 +42,8 @@ pub enum SessionError {
     #[cfg_attr(docsrs, doc(cfg(feature = "redis")))]
     #[error(transparent)]
     Redis(crate::redis::RedisError),
-    /// Another process, or another [`Sessions`](super::Sessions) of this process, has the file open.
+    /// Another process, or another [`Sessions`](super::Sessions) of this process, has the file
+    /// open.
     #[error("session file is in use")]
     InUse,
     /// The file was written by another version of this library.

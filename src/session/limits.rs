@@ -63,8 +63,8 @@ impl SessionLimits {
         self
     }
 
-    /// Returns the newest of `messages`, as many as a session may hold. For a client that stores its
-    /// conversation itself and sends it with each question.
+    /// Returns the newest of `messages`, as many as a session may hold. For a client that stores
+    /// its conversation itself and sends it with each question.
     #[must_use]
     pub fn newest(&self, messages: Vec<Message>) -> Vec<Message> {
         let mut messages = messages;

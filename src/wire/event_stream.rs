@@ -1,5 +1,5 @@
-//! Reads `text/event-stream` by the rules of WHATWG HTML, [Interpreting an event
-//! stream](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
+//! Reads `text/event-stream` by the rules of WHATWG HTML,
+//! [Interpreting an event stream](https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation).
 //! Knows neither wires nor JSON.
 
 use std::collections::VecDeque;

@@ -165,8 +165,8 @@ pub trait Spelling: fmt::Debug + Send {
     ///
     /// # Errors
     ///
-    /// - [`EncodeError::Snapshot`] if the wire has no such frame, or if the snapshot replaces only frames that
-    ///   were already written.
+    /// - [`EncodeError::Snapshot`] if the wire has no such frame, or if the snapshot replaces only
+    ///   frames that were already written.
     /// - [`EncodeError::TooLarge`] if it is longer than the limit for metadata.
     fn snapshot(&mut self, snapshot: &Snapshot, out: &mut BytesMut) -> Result<(), EncodeError> {
         let _ = (snapshot, out);

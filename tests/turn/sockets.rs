@@ -27,7 +27,7 @@ use super::plain;
 /// Longer than any step takes on a busy machine. No test that passes waits for it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-// ---- servers and clients -----------------------------------------------------------------------------------------------
+// ---- servers and clients ----
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Server {
@@ -192,7 +192,7 @@ async fn play(path: String, sink: Sink) -> Result<Metadata, BoxError> {
     Ok(done())
 }
 
-// ---- what a client sees ------------------------------------------------------------------------------------------------
+// ---- what a client sees ----
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_outcome_byte_for_byte() {
@@ -368,7 +368,7 @@ async fn a_thousand_turns_at_once() {
     assert_eq!(answered, 1000);
 }
 
-// ---- disconnects ----------------------------------------------------------------------------------------------
+// ---- disconnects ----
 
 /// Reports when the orchestrator is dropped.
 struct Gone(Option<oneshot::Sender<()>>);

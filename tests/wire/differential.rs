@@ -103,7 +103,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-// ---- the turn's own answer, and the documented differences -------------------------------------------------------------
+// ---- the turn's own answer, and the documented differences ----
 
 /// The answer of the turn itself.
 fn answer_of(frames: &[Frame]) -> Answer {
@@ -191,7 +191,7 @@ fn without_partial_answer(answer: &mut Answer) {
     }
 }
 
-// ---- readers: the decoders of this crate -------------------------------------------------------------------------------
+// ---- readers: the decoders of this crate ----
 
 fn decode(mut decoder: impl Decode, bytes: &[u8]) -> Answer {
     decoder.feed(bytes);
@@ -213,7 +213,7 @@ fn read_ndjson(bytes: &[u8]) -> Answer {
     decode(Ndjson::default().decoder(), bytes)
 }
 
-// ---- readers: as a user of the wire would ------------------------------------------------------------------------------
+// ---- readers: as a user of the wire would ----
 
 /// The objects on the `data:` lines, without a final `[DONE]`.
 fn objects(bytes: &[u8]) -> Vec<Value> {
@@ -422,7 +422,7 @@ fn json_lines(bytes: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-// ---- the property ------------------------------------------------------------------------------------------------------
+// ---- the property ----
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

@@ -1,4 +1,5 @@
-//! The reference pipeline: documents in, streamed answers with citations out, with or without models.
+//! The reference pipeline: documents in, streamed answers with citations out, with or without
+//! models.
 //!
 //! Replace any part of it, or all of it. It shows how a pipeline reports its work through a
 //! [`Sink`](ragwire::Sink): every step is an event while it happens, every figure in an event is

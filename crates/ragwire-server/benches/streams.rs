@@ -1,18 +1,18 @@
-//! Thousands of streams open at once on the reference server: the server's memory per stream, and the
-//! delay from emitting a text to its arrival. The figures are printed, not asserted.
+//! Thousands of streams open at once on the reference server: the server's memory per stream, and
+//! the delay from emitting a text to its arrival. The figures are printed, not asserted.
 //!
-//! `cargo bench -p ragwire-server --bench streams -- [STREAMS] [SECONDS]`; the defaults are 10,000 and
-//! 20. Each stream gets two texts a second; a text is the time at which it was sent. Two servers run
-//! one after the other, each in its own process, for the same client:
+//! `cargo bench -p ragwire-server --bench streams -- [STREAMS] [SECONDS]`; the defaults are 10,000
+//! and 20. Each stream gets two texts a second; a text is the time at which it was sent. Two
+//! servers run one after the other, each in its own process, for the same client:
 //!
-//! - `bare`: axum over a stream of ready-made chunks, paced by the same timer. It is the baseline: the
-//!   cost of hyper, the kernel and this client.
-//! - `ragwire`: the reference server with its defaults, on `POST /v1/turns` as server-sent events; every
-//!   turn is journaled.
+//! - `bare`: axum over a stream of ready-made chunks, paced by the same timer. It is the baseline:
+//!   the cost of hyper, the kernel and this client.
+//! - `ragwire`: the reference server with its defaults, on `POST /v1/turns` as server-sent events;
+//!   every turn is journaled.
 //!
-//! The client decodes every frame and checks its index, so it detects a lost or doubled one. Both sides
-//! share the machine: the processor limits the delay, and the client takes about half of it. Each
-//! process needs a file descriptor per stream (`ulimit -n`).
+//! The client decodes every frame and checks its index, so it detects a lost or doubled one. Both
+//! sides share the machine: the processor limits the delay, and the client takes about half of it.
+//! Each process needs a file descriptor per stream (`ulimit -n`).
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -280,8 +280,8 @@ async fn open(address: SocketAddr) -> hyper::body::Incoming {
     response.into_body()
 }
 
-/// Reads until all streams are open and the time has passed; earlier frames are not counted. Returns
-/// the delays in microseconds and the number of frames with a wrong index.
+/// Reads until all streams are open and the time has passed; earlier frames are not counted.
+/// Returns the delays in microseconds and the number of frames with a wrong index.
 async fn read(
     mut body: hyper::body::Incoming,
     all_open: &tokio::sync::Barrier,

@@ -49,8 +49,8 @@ pub enum RedisError {
         /// The server's policy.
         policy: String,
     },
-    /// The server's durability is lower than [`RedisOptions::require`](super::RedisOptions::require)
-    /// demands.
+    /// The server's durability is lower than
+    /// [`RedisOptions::require`](super::RedisOptions::require) demands.
     #[error("redis server has durability {found:?}, {needed:?} is required")]
     Durability {
         /// The server's durability.

@@ -77,7 +77,8 @@ fn every_error_is_transient_or_permanent() {
             Transient,
             "redis_unreachable",
         ),
-        // The same from within a script: first as 7.0 and later report it, then as older versions do.
+        // The same from within a script: first as 7.0 and later report it, then as older versions
+        // do.
         (
             "OOM command not allowed when used memory > 'maxmemory'. script: 1f, on @user_script:47.",
             Transient,

@@ -1,5 +1,5 @@
-//! Sessions in one file: a `redb` database. Every change is one transaction that is on the disk when
-//! it returns; a crash loses at most the change in progress.
+//! Sessions in one file: a `redb` database. Every change is one transaction that is on the disk
+//! when it returns; a crash loses at most the change in progress.
 //!
 //! The database blocks, so every operation runs on a thread that may block.
 
@@ -27,7 +27,8 @@ const ORDER: TableDefinition<'_, u64, (&str, &str)> = TableDefinition::new("sess
 const VERSION: u64 = 1;
 /// Bytes of pages kept in memory: enough for the sessions in use. redb's default is 1 GiB.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
-/// Most expired sessions that one change drops, so that a question does not wait for a large cleanup.
+/// Most expired sessions that one change drops, so that a question does not wait for a large
+/// cleanup.
 const MAX_DROPPED: usize = 64;
 
 impl Sessions {

@@ -1,9 +1,9 @@
 //! What every session store implements: bytes under a key, changed by compare-and-swap.
 //!
 //! A store keeps each serialized session with the stamp of its last change, in microseconds since
-//! 1970. Stamps rise with every change of the store, so none is used twice. A change names the stamp
-//! that it was made from and is refused if that stamp is not the newest any more. A store does not
-//! know what a session contains; `record.rs` does.
+//! 1970. Stamps rise with every change of the store, so none is used twice. A change names the
+//! stamp that it was made from and is refused if that stamp is no longer the newest. A store does
+//! not know what a session contains; `record.rs` does.
 
 #[cfg(feature = "redb")]
 mod file;
@@ -34,9 +34,9 @@ pub(super) trait Backend: Send + Sync {
     /// Returns the session of that key, unless it has expired.
     fn load<'a>(&'a self, key: &'a Key) -> Operation<'a, Option<Stored>>;
 
-    /// Replaces the session whose stamp is `from`, or creates it where `from` is `None`, and returns
-    /// the new stamp; `None` if the stored stamp is another one. Drops expired sessions, and the
-    /// oldest ones where there are too many.
+    /// Replaces the session whose stamp is `from`, or creates it where `from` is `None`, and
+    /// returns the new stamp; `None` if the stored stamp is another one. Drops expired sessions,
+    /// and the oldest ones where there are too many.
     fn swap<'a>(&'a self, key: &'a Key, from: Option<u64>, bytes: Vec<u8>) -> Operation<'a, Option<u64>>;
 
     /// Removes a session and returns whether it existed.

@@ -5,9 +5,9 @@
 //! ragwire:sessions                        zset   those keys by their stamps, the oldest first
 //! ```
 //!
-//! Every change is one script that reads the server's clock, so that hosts whose clocks differ agree
-//! on what has expired. Every key expires. A script that is sent twice because its reply was lost
-//! takes effect once: it recognizes its own mark.
+//! Every change is one script that reads the server's clock, so that hosts whose clocks differ
+//! agree on what has expired. Every key expires. A script that is sent twice because its reply was
+//! lost takes effect once: it recognizes its own mark.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -138,7 +138,8 @@ async fn a_damaged_file_is_refused_or_returns_what_was_written() {
             Ok(sessions) => {
                 opened += 1;
                 for id in ["s0", "s1", "s2", "s3"] {
-                    // A repair may restore an older state, but every message is one that was written.
+                    // A repair may restore an older state, but every message is one that was
+                    // written.
                     if let Ok(session) = sessions.get("o", id).await {
                         let found = session.messages.iter().map(|message| &message.text);
                         assert!(

@@ -12,8 +12,8 @@ use crate::session::{Message, Role, SessionError, SessionLimits};
 
 const OWNERS: [&str; 3] = ["", "alice", "bob"];
 const IDS: [&str; 3] = ["a", "b", "c"];
-/// No multiple of it equals the maximum age: the microseconds that the test itself takes would decide
-/// whether a session has expired.
+/// No multiple of it equals the maximum age: the microseconds that the test itself takes would
+/// decide whether a session has expired.
 const STEP: u64 = 25;
 
 const LIMITS: SessionLimits = SessionLimits {

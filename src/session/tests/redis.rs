@@ -1,5 +1,5 @@
-//! The suite on a Redis server, and what is special about servers: they serve several hosts, they can
-//! be away, and they can lose the reply to a change.
+//! The suite on a Redis server, and what is special about servers: they serve several hosts, they
+//! can be away, and they can lose the reply to a change.
 
 use std::time::Duration;
 

@@ -96,8 +96,8 @@ async fn dropping_the_question_withdraws_it() {
     assert_eq!(handle.answer("s", "declined"), Err(AnswerError::Late));
 }
 
-/// If the queue has no room for the withdrawal, the metadata counts it. A question that was never sent is
-/// not counted.
+/// If the queue has no room for the withdrawal, the metadata counts it. A question that was never
+/// sent is not counted.
 #[tokio::test(start_paused = true)]
 async fn a_withdrawal_does_not_wait_for_room() {
     let limits = QueueLimits::default().max_frames(1);

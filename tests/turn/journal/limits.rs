@@ -249,8 +249,8 @@ async fn the_bytes_of_all_turns_are_bounded() {
     drop((running, turn));
 }
 
-/// A text counts at least its bytes. The newest frame is stored for its readers even if it is larger
-/// than every limit.
+/// A text counts at least its bytes. The newest frame is stored for its readers even if it is
+/// larger than every limit.
 #[tokio::test(start_paused = true)]
 async fn the_newest_frame_always_stays() {
     let journal = Journal::in_memory(JournalLimits::default().max_turn_bytes(0).max_bytes(0));

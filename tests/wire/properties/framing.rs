@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::streams::check_lines;
 use crate::generated::string;
 
-// ---- the wires ---------------------------------------------------------------------------------------------------------
+// ---- the wires ----
 
 /// Reads the bytes of one frame and returns the kinds of its records.
 type Reader = Box<dyn FnMut(&[u8]) -> Vec<String>>;
@@ -100,7 +100,7 @@ fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
     ]
 }
 
-// ---- minimal readers of each framing -----------------------------------------------------------------------------------
+// ---- minimal readers of each framing ----
 
 fn object(json: &str) -> Value {
     check_lines(json.as_bytes());
@@ -217,7 +217,7 @@ fn framed_reader() -> Reader {
     })
 }
 
-// ---- turns as templates ------------------------------------------------------------------------------------------------
+// ---- turns as templates ----
 
 /// Every event of the vocabulary with `$N` for each free string.
 const EVENTS: &str = r#"[
@@ -397,7 +397,7 @@ fn plain() -> Vec<String> {
     ["north", "south", "east", "west"].map(String::from).to_vec()
 }
 
-// ---- the properties ----------------------------------------------------------------------------------------------------
+// ---- the properties ----
 
 /// The kinds of the records of each frame. Every chunk is read by itself, so each must end where a
 /// record ends. `None` for a refused frame, which writes nothing.

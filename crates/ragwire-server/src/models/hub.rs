@@ -1,9 +1,9 @@
-//! Downloads files from the Hugging Face hub into the cache that all of its clients share, and verifies
-//! them.
+//! Downloads files from the Hugging Face hub into the cache that all of its clients share, and
+//! verifies them.
 //!
-//! `hf-hub` transfers, resumes and locks. This module adds what it lacks: a time-out, a checksum, and errors
-//! that say what to do. A file in the cache is not looked up again, so the first start decides which commit
-//! a branch means.
+//! `hf-hub` transfers, resumes and locks. This module adds what it lacks: a time-out, a checksum,
+//! and errors that say what to do. A file in the cache is not looked up again, so the first start
+//! decides which commit a branch means.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,8 +38,9 @@ impl HubError {
         Self { code, message }
     }
 
-    /// Returns a stable code for programs: `hub_` and `unreachable`, `offline`, `missing`, `login`, `denied`,
-    /// `refused`, `broken`, `stalled`, `checksum`, `no_checksum`, `locked`, `cache`, `no_home` or `client`.
+    /// Returns a stable code for programs: `hub_` and `unreachable`, `offline`, `missing`, `login`,
+    /// `denied`, `refused`, `broken`, `stalled`, `checksum`, `no_checksum`, `locked`, `cache`,
+    /// `no_home` or `client`.
     pub fn code(&self) -> &'static str {
         self.code
     }
@@ -63,8 +64,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Creates a client of the hub at `endpoint` that caches files in `cache`. Without a token, it uses the
-    /// one in the file `token` beside `cache`, where the hub's own client saves it.
+    /// Creates a client of the hub at `endpoint` that caches files in `cache`. Without a token, it
+    /// uses the one in the file `token` beside `cache`, where the hub's own client saves it.
     pub fn new(endpoint: &str, cache: impl Into<PathBuf>) -> Self {
         Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
@@ -119,13 +120,14 @@ impl Hub {
         self
     }
 
-    /// Returns the path of a file in the cache; for a model in parts, the path of the first, with the others
-    /// in the same folder. Downloads files that are missing, with a progress bar on a terminal, and verifies
-    /// each file once.
+    /// Returns the path of a file in the cache; for a model in parts, the path of the first, with
+    /// the others in the same folder. Downloads files that are missing, with a progress bar on a
+    /// terminal, and verifies each file once.
     ///
     /// # Cancel safety
     ///
-    /// Downloaded bytes are kept. A running transfer continues on its thread until the process ends.
+    /// Downloaded bytes are kept. A running transfer continues on its thread until the process
+    /// ends.
     ///
     /// # Errors
     ///
@@ -230,8 +232,8 @@ impl Job {
         self.verify(path.map_err(|error| self.error(&error, true))?)
     }
 
-    /// Compares a file with its checksum, once: the cache names a file by the checksum that was published.
-    /// An empty file beside it, with the suffix `.verified`, records the success.
+    /// Compares a file with its checksum, once: the cache names a file by the checksum that was
+    /// published. An empty file beside it, with the suffix `.verified`, records the success.
     fn verify(&self, path: PathBuf) -> Result<PathBuf, HubError> {
         let blob = path.canonicalize()?;
         let name = blob.file_name().and_then(|name| name.to_str());

@@ -5,8 +5,8 @@
 //! | `name` | the name of a file: a path, or `hf:owner/repo[@revision]/file` |
 //! | `hub` (feature `hub`) | downloads a named file once, and verifies it |
 //!
-//! These modules do not open model files: whether a file is a usable model is decided by the code that
-//! loads it.
+//! These modules do not open model files: whether a file is a usable model is decided by the code
+//! that loads it.
 
 #[cfg(feature = "hub")]
 mod hub;

@@ -1,5 +1,5 @@
-//! The name of a GGUF file: a path on this machine, or `hf:owner/repo[@revision]/file` on the Hugging Face
-//! hub. This module does not access files or the network.
+//! The name of a GGUF file: a path on this machine, or `hf:owner/repo[@revision]/file` on the
+//! Hugging Face hub. This module does not access files or the network.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -60,7 +60,8 @@ impl HubFile {
         let invalid = |part, what| Err(format!("`{part}` in `{whole}` is not a valid {what}"));
         let (repo, revision) = repo.split_once('@').unwrap_or((repo, MAIN));
         for (name, what) in [(owner, "owner"), (repo, "repository")] {
-            // The hub allows neither `--` nor `..` in names, and its clients separate names by `--` in the cache.
+            // The hub allows neither `--` nor `..` in names, and its clients separate names by `--`
+            // in the cache.
             let is_allowed = is_plain(name) && !name.contains("--") && !name.contains("..");
             if !is_allowed || name.len() > MAX_NAME_BYTES {
                 return invalid(name, what);
@@ -107,8 +108,8 @@ impl HubFile {
         &self.file
     }
 
-    /// Returns the paths of all parts of the model, this one first. Large models are published in parts, which
-    /// llama.cpp finds in the folder of the first.
+    /// Returns the paths of all parts of the model, this one first. Large models are published in
+    /// parts, which llama.cpp finds in the folder of the first.
     pub fn files(&self) -> Vec<String> {
         match split(&self.file) {
             Some((stem, _, count)) => (1..=count).map(|number| part_name(stem, number, count)).collect(),
@@ -134,8 +135,8 @@ fn part_name(stem: &str, number: u32, count: u32) -> String {
     format!("{stem}-{number:05}-of-{count:05}.gguf")
 }
 
-/// Whether a part consists of letters, digits and `-_.+`, and is neither `.` nor `..`: nothing that has a
-/// meaning in a path or a URL.
+/// Whether a part consists of letters, digits and `-_.+`, and is neither `.` nor `..`: nothing that
+/// has a meaning in a path or a URL.
 fn is_plain(part: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     !matches!(part, "" | "." | "..") && part.bytes().all(is_allowed)

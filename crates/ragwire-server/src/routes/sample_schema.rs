@@ -1,5 +1,5 @@
-//! Schemas of the OpenAPI document that are inferred from serialized values, so that they cannot differ from
-//! what the server sends. The packages that define these values do not know OpenAPI.
+//! Schemas of the OpenAPI document that are inferred from serialized values, so that they cannot
+//! differ from what the server sends. The packages that define these values do not know OpenAPI.
 
 use serde_json::Value;
 use utoipa::openapi::schema::{
@@ -7,8 +7,8 @@ use utoipa::openapi::schema::{
 };
 use utoipa::openapi::{Ref, RefOr};
 
-/// What a sample cannot show of the member at a path. `""` is the value itself, `/choices/*/index` a member of
-/// the objects in an array.
+/// What a sample cannot show of the member at a path. `""` is the value itself, `/choices/*/index`
+/// a member of the objects in an array.
 pub(super) struct Note {
     pub(super) path: &'static str,
     pub(super) form: Form,
@@ -20,7 +20,8 @@ pub(super) struct Note {
 pub(super) enum Form {
     /// At the member.
     Inline,
-    /// Among the components, under this name. A string becomes an enumeration of the sampled values.
+    /// Among the components, under this name. A string becomes an enumeration of the sampled
+    /// values.
     Component(&'static str),
     /// Among the components, where another type defines it.
     Defined(&'static str),
@@ -56,9 +57,9 @@ pub(super) const fn defined(path: &'static str, name: &'static str) -> Note {
 /// The named schemas that a schema refers to.
 pub(super) type Components = Vec<(String, RefOr<Schema>)>;
 
-/// Returns the schema of a value, and the components that it refers to. All samples match it: members that
-/// all of them have are required, and an object without notes on its members may have any. A whole number
-/// above 32 bits marks a member that is 64 bits wide.
+/// Returns the schema of a value, and the components that it refers to. All samples match it:
+/// members that all of them have are required, and an object without notes on its members may have
+/// any. A whole number above 32 bits marks a member that is 64 bits wide.
 pub(super) fn infer(samples: &[Value], notes: &[Note]) -> (RefOr<Schema>, Components) {
     let mut components = Components::new();
     let samples: Vec<&Value> = samples.iter().collect();

@@ -1,6 +1,6 @@
-//! Schemas for the OpenAPI document of values that other packages define, which do not know OpenAPI. Most of
-//! them are inferred from samples that those packages serialize; `tests/clients/openapi.test.js` checks the
-//! answers of a running server against the document.
+//! Schemas for the OpenAPI document of values that other packages define, which do not know
+//! OpenAPI. Most of them are inferred from samples that those packages serialize;
+//! `tests/clients/openapi.test.js` checks the answers of a running server against the document.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};

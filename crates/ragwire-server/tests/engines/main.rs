@@ -1,5 +1,5 @@
-//! Models of random weights and stores, configured by settings: which parts run, their output, how the
-//! store follows the library, every mistake, and model files from the hub.
+//! Models of random weights and stores, configured by settings: which parts run, their output, how
+//! the store follows the library, every mistake, and model files from the hub.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

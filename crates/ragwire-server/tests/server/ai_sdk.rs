@@ -211,7 +211,8 @@ async fn a_chat_is_stopped_by_its_route_and_by_its_next_question() {
     assert_eq!(server.post(CHAT, &other).await.status, 200);
     assert_eq!(server.app.turns.active(), 1);
     let mut next = events(&server, &["fault:empty"]).await.0;
-    // It waits until the previous turn has stopped, and reports that if it takes more than a moment.
+    // It waits until the previous turn has stopped, and reports that if it takes more than a
+    // moment.
     next.retain(|event| event["type"] != "data-queued");
     assert_eq!(next.len(), 3);
     assert_eq!(next[1]["finishReason"], "stop");

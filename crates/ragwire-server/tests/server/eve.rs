@@ -443,7 +443,8 @@ async fn a_dropped_offset_is_reported() {
 async fn a_turn_that_outgrows_the_journal_leaves_its_line_count() {
     let server = start(|settings| settings.journal_size = Size(2000)).await;
     let session = create(&server, CREATE, "fault:slow").await;
-    // A reader from the beginning gets everything; a later one gets the index where it can continue.
+    // A reader from the beginning gets everything; a later one gets the index where it can
+    // continue.
     let all = read(&server, &session, 0).await;
     assert_eq!(types(&all).last(), Some(&"session.waiting"));
     server.until_idle().await;

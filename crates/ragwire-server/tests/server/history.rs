@@ -1,5 +1,5 @@
-//! The conversation so far reaches the orchestrator, whether the client or the server stored it, cut
-//! to what a session may hold.
+//! The conversation so far reaches the orchestrator, whether the client or the server stored it,
+//! cut to what a session may hold.
 
 use std::sync::Arc;
 

@@ -138,8 +138,8 @@ async fn sessions_survive_a_kill() {
     assert_eq!(status, 202);
     let before = server.json(Method::GET, &path, &Value::Null).await;
     assert_eq!(before.1["messages"].as_array().unwrap().len(), 2);
-    // The end of Eve's first turn is stored a moment after it was read; requesting the next line waits
-    // for it.
+    // The end of Eve's first turn is stored a moment after it was read; requesting the next line
+    // waits for it.
     let (status, _) = server
         .call(
             Method::GET,

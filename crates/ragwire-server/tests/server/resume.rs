@@ -380,7 +380,8 @@ async fn dropped_frames_are_reported() {
         let types: Vec<String> = messages.map(|message| message.unwrap().event).collect();
         assert_eq!(types, ["snapshot", "end"], "{from}");
     }
-    // A wire that cannot mark a replacement sends the summary only to readers that have nothing yet.
+    // A wire that cannot mark a replacement sends the summary only to readers that have nothing
+    // yet.
     let whole = get(&server, &at(&turn, ""), &[FRAMED]).await;
     let mut decoder = Framed::default().decoder();
     decoder.feed(&whole.body);

@@ -208,8 +208,8 @@ async fn faults_have_the_form_that_the_client_reads() {
     assert_eq!(still(&shown), session(&id, Some("fault:text"), &said));
 }
 
-/// Waits until the status is `status`. It polls, because nothing reports from outside when a request
-/// starts to wait.
+/// Waits until the status is `status`. It polls, because nothing reports from outside when a
+/// request starts to wait.
 async fn until(server: &Running, status: &Value) {
     let waiting = async {
         while going(server).await != *status {

@@ -52,8 +52,8 @@ impl Socket {
         }
     }
 
-    /// The whole answer for one ID: its messages, with adjacent pieces of text joined, because their
-    /// boundaries depend on the reader's speed.
+    /// The whole answer for one ID: its messages, with adjacent pieces of text joined, because
+    /// their boundaries depend on the reader's speed.
     pub(crate) async fn answer(&mut self) -> Vec<Value> {
         let mut messages: Vec<Value> = Vec::new();
         loop {

@@ -111,7 +111,8 @@ async fn an_approval_continues_the_chat() {
         );
         assert_eq!((rest.len(), &rest[7]), (8, &json!("[DONE]")));
 
-        // If the response was lost, the same request gets it again, even after the turn has finished.
+        // If the response was lost, the same request gets it again, even after the turn has
+        // finished.
         server.until_idle().await;
         assert_eq!(parts(&chat(&server, &[APPROVALS], &body).await), rest);
         // The page knows the outcome by now and sends it along, with or without the header.

@@ -134,7 +134,7 @@ fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
         .map(|(name, value)| (format!("ragwire_llama_{name}"), value))
         .into();
     assert_eq!(*recorded, wanted);
-    let table: String = include_str!("mod.rs").replace("`, `_", "` `ragwire_llama_");
+    let table: String = include_str!("../mod.rs").replace("`, `_", "` `ragwire_llama_");
     for name in recorded.keys() {
         let name = name.split(' ').next().unwrap();
         assert!(
