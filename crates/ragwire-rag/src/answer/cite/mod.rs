@@ -365,20 +365,6 @@ pub(crate) fn without_marks(text: &str) -> String {
 }
 
 /// Checks and renumbers the citations of an answer while it streams.
-///
-/// ```
-/// use ragwire_rag::answer::cite::CitationFilter;
-///
-/// let mut filter = CitationFilter::new(3);
-/// let mut sent = String::new();
-/// for piece in ["Robins sing [", "3]. So do wrens [1, 9]", "[3]."] {
-///     sent += &filter.push(piece);
-/// }
-/// sent += &filter.finish();
-/// assert_eq!(sent, "Robins sing [1]. So do wrens [2][?][1].");
-/// assert_eq!(filter.cited(), [2, 0]);
-/// assert_eq!(filter.unknown(), 1);
-/// ```
 #[derive(Debug)]
 pub(crate) struct CitationFilter {
     scan: Scan,

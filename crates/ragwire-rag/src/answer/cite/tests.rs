@@ -238,3 +238,16 @@ proptest! {
         prop_assert_eq!(unknown as usize, invented);
     }
 }
+
+#[test]
+fn citations_are_renumbered_by_first_use_across_pieces() {
+    let mut filter = CitationFilter::new(3);
+    let mut sent = String::new();
+    for piece in ["Robins sing [", "3]. So do wrens [1, 9]", "[3]."] {
+        sent += &filter.push(piece);
+    }
+    sent += &filter.finish();
+    assert_eq!(sent, "Robins sing [1]. So do wrens [2][?][1].");
+    assert_eq!(filter.cited(), [2, 0]);
+    assert_eq!(filter.unknown(), 1);
+}
