@@ -1,12 +1,5 @@
-//! GGUF files: names of files, and downloads from the Hugging Face hub.
-//!
-//! | file | content |
-//! |---|---|
-//! | `name` | the name of a file: a path, or `hf:owner/repo[@revision]/file` |
-//! | `hub` (feature `hub`) | downloads a named file once, and verifies it |
-//!
-//! These modules do not open model files: whether a file is a usable model is decided by the code
-//! that loads it.
+//! GGUF files: their names (`name`), and downloads from the Hugging Face hub (`hub`, a feature).
+//! These modules do not open model files: the code that loads a file decides whether it is usable.
 
 #[cfg(feature = "hub")]
 mod hub;

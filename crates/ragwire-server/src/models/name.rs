@@ -5,11 +5,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-const SCHEME: &str = "hf:";
-/// The hub's limit for the name of an owner or a repository.
-const MAX_NAME_BYTES: usize = 96;
-/// Longest path within a repository: far longer than the published ones.
-const MAX_FILE_BYTES: usize = 512;
 /// The revision of a name without one.
 const MAIN: &str = "main";
 
@@ -25,14 +20,17 @@ pub enum ModelFile {
 /// A GGUF file on the hub. No part of its name can leave a folder or change another part of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubFile {
-    repo: String,
-    revision: String,
-    file: String,
+    /// The owner and the repository: `owner/repo`.
+    pub(super) repo: String,
+    /// The branch, tag or commit.
+    pub(super) revision: String,
+    /// The path within the repository.
+    pub(super) file: String,
 }
 
-/// A name that is not valid, with a message that says what is expected.
+/// A name that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
+#[error("`{0}` is not a GGUF file; write hf:owner/repo/file.gguf or hf:owner/repo@revision/file.gguf")]
 pub struct NameError(String);
 
 impl FromStr for ModelFile {
@@ -40,99 +38,39 @@ impl FromStr for ModelFile {
 
     fn from_str(text: &str) -> Result<Self, NameError> {
         let text = text.trim();
-        match text.strip_prefix(SCHEME) {
-            Some(name) => HubFile::parse(text, name).map(Self::Hub).map_err(NameError),
-            None if text.is_empty() => Err(NameError("the name of the model file is empty".into())),
+        let invalid = || NameError(text.to_owned());
+        match text.strip_prefix("hf:") {
+            Some(name) => HubFile::parse(name).map(Self::Hub).ok_or_else(invalid),
+            None if text.is_empty() => Err(invalid()),
             None => Ok(Self::Path(text.into())),
         }
     }
 }
 
 impl HubFile {
-    fn parse(whole: &str, name: &str) -> Result<Self, String> {
-        let (owner, rest) = name.split_once('/').unwrap_or((name, ""));
-        let Some((repo, file)) = rest.split_once('/') else {
-            return Err(format!(
-                "`{whole}` does not name a file on the hub; write hf:owner/repo/file.gguf or \
-                 hf:owner/repo@revision/file.gguf"
-            ));
-        };
-        let invalid = |part, what| Err(format!("`{part}` in `{whole}` is not a valid {what}"));
+    fn parse(name: &str) -> Option<Self> {
+        let (owner, rest) = name.split_once('/')?;
+        let (repo, file) = rest.split_once('/')?;
         let (repo, revision) = repo.split_once('@').unwrap_or((repo, MAIN));
-        for (name, what) in [(owner, "owner"), (repo, "repository")] {
-            // The hub allows neither `--` nor `..` in names, and its clients separate names by `--`
-            // in the cache.
-            let is_allowed = is_plain(name) && !name.contains("--") && !name.contains("..");
-            if !is_allowed || name.len() > MAX_NAME_BYTES {
-                return invalid(name, what);
-            }
-        }
-        if !is_plain(revision) || revision.contains("..") || revision.len() > MAX_NAME_BYTES {
-            return invalid(revision, "branch, tag or commit");
-        }
-        if let Some(part) = file
-            .split('/')
-            .find(|part| !is_plain(part) || file.len() > MAX_FILE_BYTES)
-        {
-            return invalid(part, "part of a path");
-        }
-        if !file.to_ascii_lowercase().ends_with(".gguf") {
-            return Err(format!(
-                "`{file}` is not a GGUF file: its name does not end in .gguf"
-            ));
-        }
-        if let Some((stem, number, count)) = split(file)
-            && number != 1
-        {
-            let first = part_name(stem, 1, count);
-            return Err(format!(
-                "`{file}` is one part of a model; name the first part, `{first}`"
-            ));
-        }
+        let mut parts = [owner, repo, revision].into_iter().chain(file.split('/'));
+        let is_valid = parts.all(is_plain) && file.to_ascii_lowercase().ends_with(".gguf");
         let (repo, revision, file) = (format!("{owner}/{repo}"), revision.to_owned(), file.to_owned());
-        Ok(Self { repo, revision, file })
+        is_valid.then_some(Self { repo, revision, file })
     }
 
-    /// Returns `owner/repository`.
-    pub fn repo(&self) -> &str {
-        &self.repo
+    /// Returns the paths of the other parts of a model that `gguf-split` of llama.cpp divided
+    /// (`stem-00001-of-00003.gguf`). llama.cpp finds them in the folder of the first.
+    pub fn other_parts(&self) -> Vec<String> {
+        let split = || {
+            let (part, count) = self.file.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+            let (stem, number) = part.rsplit_once('-')?;
+            let is_split = number.len() == 5 && count.len() == 5;
+            Some((stem, count.parse().ok().filter(|_| is_split)?))
+        };
+        let (stem, count) = split().unwrap_or(("", 0));
+        let parts = (1..=count).map(|number: u32| format!("{stem}-{number:05}-of-{count:05}.gguf"));
+        parts.filter(|part| *part != self.file).collect()
     }
-
-    /// Returns the branch, tag or commit.
-    pub fn revision(&self) -> &str {
-        &self.revision
-    }
-
-    /// Returns the path within the repository.
-    pub fn file(&self) -> &str {
-        &self.file
-    }
-
-    /// Returns the paths of all parts of the model, this one first. Large models are published in
-    /// parts, which llama.cpp finds in the folder of the first.
-    pub fn files(&self) -> Vec<String> {
-        match split(&self.file) {
-            Some((stem, _, count)) => (1..=count).map(|number| part_name(stem, number, count)).collect(),
-            None => vec![self.file.clone()],
-        }
-    }
-}
-
-/// Returns stem, number and count of a part that is named as `gguf-split` of llama.cpp names it:
-/// `stem-00001-of-00003.gguf`.
-fn split(file: &str) -> Option<(&str, u32, u32)> {
-    let (rest, count) = file.strip_suffix(".gguf")?.rsplit_once("-of-")?;
-    let (stem, number) = rest.rsplit_once('-')?;
-    let parse = |text: &str| {
-        let is_number = text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|_| is_number)
-    };
-    let (number, count) = (parse(number)?, parse(count)?);
-    (1 <= number && number <= count).then_some((stem, number, count))
-}
-
-fn part_name(stem: &str, number: u32, count: u32) -> String {
-    format!("{stem}-{number:05}-of-{count:05}.gguf")
 }
 
 /// Whether a part consists of letters, digits and `-_.+`, and is neither `.` nor `..`: nothing that
@@ -153,9 +91,10 @@ impl fmt::Display for ModelFile {
 
 impl fmt::Display for HubFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.revision.as_str() {
-            MAIN => write!(f, "{SCHEME}{}/{}", self.repo, self.file),
-            revision => write!(f, "{SCHEME}{}@{revision}/{}", self.repo, self.file),
+        let Self { repo, revision, file } = self;
+        match revision.as_str() {
+            MAIN => write!(f, "hf:{repo}/{file}"),
+            _ => write!(f, "hf:{repo}@{revision}/{file}"),
         }
     }
 }
@@ -164,91 +103,36 @@ impl fmt::Display for HubFile {
 mod tests {
     use super::*;
 
-    fn hub(text: &str) -> HubFile {
-        match text.parse().unwrap() {
-            ModelFile::Hub(file) => file,
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
     fn a_name_is_parsed_and_displayed() {
-        let commit = "0123456789abcdef0123456789abcdef01234567";
-        for (text, repo, revision, file) in [
-            (
-                "hf:Qwen/Qwen3-8B-GGUF/Qwen3-8B-Q4_K_M.gguf".into(),
-                "Qwen/Qwen3-8B-GGUF",
-                "main",
-                "Qwen3-8B-Q4_K_M.gguf",
-            ),
-            ("hf:a/b@v1.0/x.GGUF".to_owned(), "a/b", "v1.0", "x.GGUF"),
-            (format!("hf:a/b@{commit}/q4/x.gguf"), "a/b", commit, "q4/x.gguf"),
+        for (text, parts) in [
+            ("hf:a/b/x.gguf", ["a/b", "main", "x.gguf"]),
+            ("hf:a-1/b_2@v1.0/q4/x.GGUF", ["a-1/b_2", "v1.0", "q4/x.GGUF"]),
         ] {
-            let name = hub(&text);
-            assert_eq!(
-                (name.repo(), name.revision(), name.file()),
-                (repo, revision, file)
-            );
-            assert_eq!((name.to_string(), name.files()), (text, vec![file.to_owned()]));
+            let name = HubFile::parse(&text[3..]).unwrap();
+            assert_eq!([&*name.repo, &name.revision, &name.file], parts);
+            assert_eq!(name.to_string(), text);
+            assert_eq!(text.parse(), Ok(ModelFile::Hub(name)));
         }
-        assert_eq!(hub("hf:a/b@main/x.gguf").to_string(), "hf:a/b/x.gguf");
-        for text in [
-            "model.gguf",
-            "/models/m.gguf",
-            "../m.gguf",
-            "C:\\m.gguf",
-            "models/hf:x",
-            "HF:a/b/c.gguf",
-        ] {
-            assert_eq!(text.parse::<ModelFile>().unwrap(), ModelFile::Path(text.into()));
-        }
+        assert_eq!("../m.gguf".parse(), Ok(ModelFile::Path("../m.gguf".into())));
     }
 
     #[test]
     fn an_invalid_name_is_rejected() {
-        let owner = format!("{}/b/c.gguf", "a".repeat(97));
-        let path = format!("a/b/{}.gguf", "c".repeat(600));
-        let parts = "//a/b/c.gguf,a/b/,/b/c.gguf,a//c.gguf,a/b@/c.gguf,a/b@../c.gguf,a/b@x@y/c.gguf,../b/c.gguf,\
-                     a/../c.gguf,a/b/../c.gguf,a/b/./c.gguf,a/b//c.gguf,a/b/c d.gguf,a/b/c?x.gguf,a/b/c#x.gguf,\
-                     a/b/%2e%2e.gguf,a/b/c\\d.gguf,a/b/c\n.gguf,a/b/\u{e9}.gguf,a--b/c/d.gguf,a:b@c/d/e.gguf";
-        for (names, message) in [
-            (",a,a/b,a@v/b", "does not name a file on the hub"),
-            (parts, "is not a valid "),
-            (&owner, "is not a valid owner"),
-            (&path, "is not a valid part of a path"),
-            ("a/b/model.safetensors,a/b/gguf", "is not a GGUF file"),
-            (
-                "a/b/m-00002-of-00003.gguf",
-                "name the first part, `m-00001-of-00003.gguf`",
-            ),
-        ] {
-            for name in names.split(',') {
-                let error = format!("hf:{name}").parse::<ModelFile>().unwrap_err();
-                assert!(error.to_string().contains(message), "{name}: {error}");
-            }
+        let names = ",a,a/b,a@v/b,/b/c.gguf,a//c.gguf,a/b@/c.gguf,a/b@../c.gguf,../b/c.gguf,a/../c.gguf,\
+                     a/b/../c.gguf,a/b/./c.gguf,a/b//c.gguf,a/b/c d.gguf,a/b/c?.gguf,a/b/c#.gguf,a/b/%2e.gguf,\
+                     a/b/c\\d.gguf,a/b/c\n.gguf,a/b/\u{e9}.gguf,a:b/c/d.gguf,a/b/m.safetensors";
+        for name in names.split(',') {
+            assert!(HubFile::parse(name).is_none(), "{name}");
         }
-        assert!(
-            " ".parse::<ModelFile>()
-                .unwrap_err()
-                .to_string()
-                .ends_with("is empty")
-        );
     }
 
     #[test]
-    fn a_model_in_parts_has_the_name_of_its_first_part() {
-        let part = |number| format!("q8/m-0000{number}-of-00003.gguf");
-        assert_eq!(
-            hub("hf:a/b/q8/m-00001-of-00003.gguf").files(),
-            [part(1), part(2), part(3)]
-        );
-        for whole in [
-            "m-1-of-3.gguf",
-            "m-00004-of-00003.gguf",
-            "m-00000-of-00003.gguf",
-            "m-of-00003.gguf",
-        ] {
-            assert_eq!(hub(&format!("hf:a/b/{whole}")).files(), [whole]);
+    fn a_part_of_a_model_names_the_others() {
+        let others = |file: &str| HubFile::parse(&format!("a/b/{file}")).unwrap().other_parts();
+        assert_eq!(others("q/m-00001-of-00002.gguf"), ["q/m-00002-of-00002.gguf"]);
+        for whole in ["m.gguf", "m-1-of-3.gguf", "m-of-00003.gguf"] {
+            assert_eq!(others(whole), Vec::<String>::new());
         }
     }
 }

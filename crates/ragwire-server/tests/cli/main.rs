@@ -206,7 +206,7 @@ fn settings_of_models_and_stores_are_refused_with_a_reason_and_without_keys() {
         (
             &["--config", &traversal],
             &[],
-            "`..` in `hf:owner/repo/../m.gguf` is not a valid part of a path",
+            "`hf:owner/repo/../m.gguf` is not a GGUF file; write hf:owner/repo/file.gguf",
         ),
         (
             &["--llm-url", "http://u:s3cret@127.0.0.1/v1", "--llm-model", "m"],

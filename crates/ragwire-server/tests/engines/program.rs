@@ -165,7 +165,8 @@ fn a_mistake_is_reported_before_anything_is_indexed() {
         .env("HF_HUB_CACHE", &cache)
         .env_remove("HF_HUB_OFFLINE");
     let (code, said) = ended(&mut unreachable);
-    let begin = "error: --embedder: http://127.0.0.1:1 cannot be reached (";
+    let begin =
+        "error: --embedder: hf:owner/repo/m.gguf cannot be downloaded from http://127.0.0.1:1/owner/repo (";
     assert!(code == Some(1) && said.starts_with(begin), "{code:?} {said}");
 }
 
