@@ -420,7 +420,8 @@ impl Library {
         self.analyzer.terms(text)
     }
 
-    /// Returns how significant each term is in this library; see [`Index::weight`].
+    /// Returns how significant each term is in this library: the inverse document frequency of BM25,
+    /// highest for a term that no text contains.
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
         let shared = self.read();
         terms.iter().map(|term| shared.index.weight(term)).collect()
