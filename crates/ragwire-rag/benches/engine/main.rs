@@ -2,9 +2,9 @@
 //! model, and what streaming costs in addition.
 //!
 //! ```sh
-//! cargo bench --bench engine --features llama -- --turns 1,8,32                          # a small model on the CPU
-//! cargo bench --bench engine --features llama -- --write 8b model.gguf                   # writes a model and exits
-//! cargo bench --bench engine --features llama -- --model model.gguf --lockstep PROGRAM   # with the comparison
+//! cargo bench -p ragwire-rag --bench engine --features llama -- --turns 1,8,32                          # a small model on the CPU
+//! cargo bench -p ragwire-rag --bench engine --features llama -- --write 8b model.gguf                   # writes a model and exits
+//! cargo bench -p ragwire-rag --bench engine --features llama -- --model model.gguf --lockstep PROGRAM   # with the comparison
 //! ```
 //!
 //! `scripts/gpu` builds the program of the comparison and runs everything; its scripts list the
