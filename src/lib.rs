@@ -42,6 +42,8 @@ pub mod wire;
 
 #[cfg(feature = "http")]
 pub mod http;
+#[cfg(feature = "turn")]
+pub mod orchestrator;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "turn")]
@@ -56,6 +58,8 @@ pub use frame::{End, Frame, Status};
 #[cfg(feature = "ws")]
 pub use http::gateway::Gateway;
 pub use metadata::{Citation, Metadata, QueueStats, Usage};
+#[cfg(feature = "turn")]
+pub use orchestrator::{Answering, Orchestrator, Question};
 pub use order::{FrameKind, Order, OutOfOrder, Phase};
 pub use snapshot::Snapshot;
 pub use time::{Timestamp, Timing};

@@ -20,6 +20,7 @@ pub(crate) mod item;
 mod parts;
 #[cfg(feature = "turn")]
 mod step;
+mod summary;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -258,14 +259,25 @@ vocabulary! {
         max_rounds: u32,
     }
 
-    /// The model's complete thought (session chat `thinking`).
+    /// A thought of the model, whole or one piece of it (session chat `thinking`).
     "thinking" Thinking {
-        /// The thought, never shortened.
+        /// The thought, or the next piece of the thought with this `id`. Never shortened.
         content: String;
+        /// Names the thought that this is a piece of. Consecutive events with the same ID are one
+        /// thought; without an ID each event is a thought of its own.
+        id: String,
         /// Round of the turn, counted from 1.
         round: u32,
         /// The maximum number of rounds of the turn.
         max_rounds: u32,
+    }
+
+    /// The model takes back text that was already sent, for example because a round is generated
+    /// again.
+    "retract" Retract {
+        /// Number of characters (Unicode scalar values) of the answer that stay, counted from its
+        /// beginning. The rest is withdrawn, and later text follows the part that stays.
+        kept: u64,
     }
 
     /// The answer was checked claim by claim (Forge `verification`).

@@ -45,6 +45,8 @@ impl Event {
             Self::Review(review) => Step::new("review", review.iteration.to_string()),
             Self::RoundStart(round) => Step::new("round_start", round.round.to_string()),
             Self::Generating(round) => Step::new("generating", round.round.to_string()),
+            // A piece adds to the thought's earlier pieces. The journal's fold joins them.
+            Self::Thinking(thought) if thought.id.is_some() => return None,
             Self::Thinking(thought) => {
                 let round = thought.round.map(|round| round.to_string());
                 Step::new("thinking", round.unwrap_or_default())
@@ -68,6 +70,8 @@ impl Event {
                 "authorization",
                 completed.request_id.as_ref().unwrap_or(&completed.connection),
             ),
+            // Applied to the text of the snapshot; nothing of it is left there.
+            Self::Retract(_) => return None,
             // Later `sources` events add documents. The journal's fold merges them.
             Self::Sources(_) => return None,
             Self::GraphExplanation(explanation) => Step::new("graph_explanation", &explanation.explain_id),

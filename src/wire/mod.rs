@@ -35,6 +35,7 @@ use crate::order::{FrameKind, Order, OutOfOrder, Phase};
 use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
 
+mod activity;
 pub mod ag_ui;
 pub mod ai_sdk;
 mod answer;

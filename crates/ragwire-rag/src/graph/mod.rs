@@ -12,7 +12,6 @@
 //! | `store` | [`Graph`]: the durable graph, each triple with the passages that state it |
 //! | `index` | [`GraphIndex`]: keeps a graph in step with a [`Library`](super::Library) |
 //! | `names` | [`EntityNames`]: the vectors of entity names, if there is an embedder |
-//! | `limits` | the limits of a search, under TrustGraph's names |
 //! | `search` | from a question to the triples near it |
 //! | [`traverse`] | the tool `graph_traverse`: the passages that state those triples |
 //! | `answer` | [`GraphRag`]: answers one question into a sink |
@@ -41,7 +40,6 @@ pub mod entity;
 mod explain;
 pub mod extract;
 mod index;
-mod limits;
 mod names;
 mod prompt;
 mod records;
@@ -55,8 +53,8 @@ pub(crate) use explain::explain;
 pub use answer::{GraphQuestion, GraphRag};
 pub use extract::{ExtractGraph, Extraction, ModelExtractor, Patterns, Relation};
 pub use index::{GraphIndex, GraphIndexError, SyncReport};
-pub use limits::{DocumentLimits, GraphLimits, Limit, LimitError};
 pub use names::EntityNames;
+pub use ragwire::orchestrator::{DocumentLimits, GraphLimits, Limit, LimitError};
 pub use search::{FollowedTriple, Subgraph};
 pub use store::{Graph, GraphDocument, GraphError, GraphRoom, GraphSize};
 pub use traverse::{GraphTraverse, Traversal};

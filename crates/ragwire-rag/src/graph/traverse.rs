@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::entity::Normal;
-use super::limits::{GraphLimits, LimitError};
 use super::names::EntityNames;
 use super::prompt::Fact;
 use super::search::{FollowedTriple, Subgraph};
 use super::store::Graph;
 use crate::models::{Boxed, Rank};
 use crate::{Chunk, Hit, Library, LibraryError, Retrieve, RetrieveError, RetrieveRequest};
+use ragwire::orchestrator::{GraphLimits, LimitError};
 
 /// The tool's name in events and citations.
 pub const TOOL: &str = "graph_traverse";

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::explain::explain;
-use super::limits::GraphLimits;
 use super::names::EntityNames;
 use super::store::Graph;
 use super::traverse::{GraphTraverse, MODE, TOOL, Traversal};
@@ -28,6 +27,7 @@ use crate::models::{LanguageModel, Rank};
 use crate::search::plan::Plan;
 use crate::{Extractive, Generate, Library};
 use ragwire::event::{Mode, QueryAnalysis, RetrievalResult, RetrievalStart, Search};
+use ragwire::orchestrator::GraphLimits;
 use ragwire::{Metadata, Sink};
 
 /// Number of passages that an answer without a model is written from.

@@ -16,11 +16,11 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::limits::{GraphLimits, LimitError};
 use super::store::{Edge, Graph, Shared};
 use crate::Chunk;
 use crate::search::lexical::{MAX_QUERY_BYTES, MAX_QUERY_TERMS};
 use crate::search::retrieve::reciprocal_ranks;
+use ragwire::orchestrator::{GraphLimits, LimitError};
 
 /// Relevance of a triple without any word of the question, relative to one with all.
 const BASE: f32 = 0.1;

@@ -2,7 +2,9 @@
 //! defaults.
 //!
 //! Every limit has a lower bound, and an upper bound that a server can afford for an untrusted
-//! request. This module knows no JSON.
+//! request. Deserialising does not check the bounds; `check` does.
+
+use serde::{Deserialize, Serialize};
 
 /// A limit that is out of bounds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,10 +45,11 @@ pub struct Limit {
 macro_rules! limits {
     ($(#[$meta:meta])* $Limits:ident { $($(#[doc = $doc:literal])+ $field:ident $name:literal $default:literal in $least:literal..=$most:literal;)* }) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
         #[non_exhaustive]
         pub struct $Limits {
-            $($(#[doc = $doc])+ pub $field: usize,)*
+            $($(#[doc = $doc])+ #[serde(rename = $name)] pub $field: usize,)*
         }
 
         impl Default for $Limits {
