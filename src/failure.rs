@@ -91,6 +91,18 @@ failure_kinds! {
     Interrupted = "interrupted",
     /// The journal's server, or the host that runs the turn, does not respond.
     Unavailable = "unavailable",
+    /// The upstream that answers in the orchestrator's place cannot be reached or started.
+    UpstreamUnreachable = "upstream_unreachable",
+    /// The upstream answered with an error status, or refused the question.
+    UpstreamRefused = "upstream_refused",
+    /// The upstream did not begin its answer in time, or was silent for too long.
+    UpstreamTimeout = "upstream_timeout",
+    /// The upstream's answer broke off before the end that its protocol requires.
+    UpstreamTruncated = "upstream_truncated",
+    /// The upstream's answer violates its protocol, or is in a format that was not expected.
+    UpstreamUnreadable = "upstream_unreadable",
+    /// A line or another unit of the upstream's answer is longer than the limit.
+    UpstreamTooLarge = "upstream_too_large",
 }
 
 impl From<&'static str> for FailureKind {

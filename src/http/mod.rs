@@ -89,8 +89,9 @@ impl Rejected {
     /// - 410 if the journal has dropped the requested frames,
     /// - 416 if the turn has not produced the requested frames yet,
     /// - 429 if the owner has reached its maximum of turns,
+    /// - 502 if an upstream that answers in the orchestrator's place fails or cannot be reached,
     /// - 503 if the server is full, shutting down or not reachable, or the turn waited too long,
-    /// - 504 if the turn exceeded a time limit,
+    /// - 504 if the turn or its upstream exceeded a time limit,
     /// - 500 for every other failure.
     pub fn status(&self) -> StatusCode {
         match &self.failure.kind {
@@ -99,7 +100,12 @@ impl Rejected {
             | FailureKind::QueueTimeout
             | FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             FailureKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
-            FailureKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            FailureKind::UpstreamUnreachable
+            | FailureKind::UpstreamRefused
+            | FailureKind::UpstreamTruncated
+            | FailureKind::UpstreamUnreadable
+            | FailureKind::UpstreamTooLarge => StatusCode::BAD_GATEWAY,
+            FailureKind::Timeout | FailureKind::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             FailureKind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
             FailureKind::NotFound | FailureKind::UnknownTurn => StatusCode::NOT_FOUND,
             FailureKind::Lost => StatusCode::CONFLICT,

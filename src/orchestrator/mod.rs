@@ -175,6 +175,10 @@ pub struct QuestionOptions {
     /// `useChat`, AG-UI's `forwardedProps`, OpenAI's `metadata`.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub extra: Map<String, Value>,
+    /// Headers of the request that the endpoint hands over. They may hold credentials, so they are
+    /// not part of the question's JSON.
+    #[serde(skip)]
+    pub headers: Headers,
 }
 
 impl Default for QuestionOptions {
@@ -186,7 +190,51 @@ impl Default for QuestionOptions {
             service: Service::default(),
             output_schema: None,
             extra: Map::new(),
+            headers: Headers::default(),
         }
+    }
+}
+
+/// Headers of a client's request, with names in lower case. `Debug` shows the names only.
+///
+/// ```
+/// use ragwire::orchestrator::Headers;
+///
+/// let headers = Headers::from_iter([("X-Tenant", "acme")]);
+/// assert_eq!(headers.get("x-tenant"), Some("acme"));
+/// assert_eq!(format!("{headers:?}"), r#"["x-tenant"]"#);
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// Returns the value of the first header with this name, which must be in lower case.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter()
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+
+    /// Returns all names and values, in the order of the request.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(headers: I) -> Self {
+        let headers = headers.into_iter();
+        Self(
+            headers
+                .map(|(name, value)| (name.as_ref().to_ascii_lowercase(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
     }
 }
 

@@ -258,7 +258,7 @@ impl TurnBuilder {
             std::future::pending()
         });
         // A refused turn does not call the closure. Its sink then belongs to a turn that has ended.
-        let sink = given.unwrap_or_else(|| Sink::new(Arc::clone(&pending.reader.queue), true));
+        let sink = given.unwrap_or_else(|| Sink::new(pending.reader.handle(), true));
         (sink, pending)
     }
 
@@ -315,7 +315,7 @@ impl TurnBuilder {
             hook: self.hook,
             membership,
         };
-        let orchestrator = span.in_scope(|| orchestrator(Sink::new(queue, ends_turn)));
+        let orchestrator = span.in_scope(|| orchestrator(Sink::new(TurnHandle { id, queue }, ends_turn)));
         producer.spawn(orchestrator, span);
         Pending {
             reader,

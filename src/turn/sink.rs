@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use super::handle::TurnHandle;
 use super::queue::{Closed, Queue, Refused};
 use crate::event::Event;
 use crate::event::item::Item;
@@ -66,7 +67,7 @@ pub struct Sink {
 /// The state that all clones of a sink share.
 #[derive(Debug)]
 struct Shared {
-    queue: Arc<Queue>,
+    turn: TurnHandle,
     /// Whether the turn fails when the last sink is dropped.
     ends_turn: bool,
 }
@@ -74,15 +75,15 @@ struct Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.ends_turn {
-            let _ = self.queue.request_end(End::failed(Failure::default()));
+            let _ = self.turn.fail(Failure::default());
         }
     }
 }
 
 impl Sink {
-    pub(super) fn new(queue: Arc<Queue>, ends_turn: bool) -> Self {
+    pub(super) fn new(turn: TurnHandle, ends_turn: bool) -> Self {
         Self {
-            shared: Arc::new(Shared { queue, ends_turn }),
+            shared: Arc::new(Shared { turn, ends_turn }),
             droppable: Arc::new([]),
         }
     }
@@ -206,8 +207,14 @@ impl Sink {
         self.queue().closed().map(SendError::from)
     }
 
+    /// Returns the turn's handle, for example to report the outcome of an authorization that this
+    /// orchestrator has received itself.
+    pub fn handle(&self) -> &TurnHandle {
+        &self.shared.turn
+    }
+
     pub(super) fn queue(&self) -> &Queue {
-        &self.shared.queue
+        &self.shared.turn.queue
     }
 
     fn try_event(&self, event: &Event) -> Result<(), Refused> {

@@ -70,6 +70,27 @@ impl Ndjson {
         NdjsonDecoder {
             lines: Lines::new(LineEnd::Lf, self.limits.larger()),
             received: Received::default(),
+            requires_index: true,
+        }
+    }
+
+    /// Creates a decoder for a stream whose frames may lack their `index`, as a program writes it
+    /// that does not number its lines. A frame without an index follows the one before it, and an
+    /// empty text is ignored.
+    ///
+    /// ```
+    /// use ragwire::wire::{Decode, Finish};
+    /// use ragwire::Ndjson;
+    ///
+    /// let mut decoder = Ndjson::default().lenient_decoder();
+    /// decoder.feed(b"{\"text\":\"Yes.\"}\n{\"end\":\"completed\"}\n");
+    /// assert_eq!(decoder.by_ref().count(), 2);
+    /// assert_eq!(decoder.finish(), Finish::Complete);
+    /// ```
+    pub fn lenient_decoder(&self) -> NdjsonDecoder {
+        NdjsonDecoder {
+            requires_index: false,
+            ..self.decoder()
         }
     }
 }
@@ -211,6 +232,7 @@ impl Spelling for NdjsonSpelling {
 pub struct NdjsonDecoder {
     lines: Lines,
     received: Received,
+    requires_index: bool,
 }
 
 impl NdjsonDecoder {
@@ -224,17 +246,48 @@ impl NdjsonDecoder {
     pub fn next_index(&self) -> Option<u64> {
         self.received.next_index()
     }
+
+    /// Takes the object of one line that was already parsed, as [`feed`](Decode::feed) takes the
+    /// line. For lines in which each object carries more than the frame.
+    pub fn feed_object(&mut self, members: Map<String, Value>) {
+        if self.received.has_failed() {
+            return;
+        }
+        let taken = if self.received.has_ended() {
+            Err(DecodeError::TrailingBytes)
+        } else {
+            take_object(&mut self.received, self.requires_index, members)
+        };
+        if let Err(error) = taken {
+            self.received.fail(error);
+        }
+    }
 }
 
-fn take_line(received: &mut Received, line: &[u8]) -> Result<(), DecodeError> {
+fn take_line(received: &mut Received, requires_index: bool, line: &[u8]) -> Result<(), DecodeError> {
     if is_blank(line) {
         return Ok(());
     }
-    let mut members: Map<String, Value> = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
-    let index = members
-        .shift_remove("index")
-        .and_then(|index| index.as_u64())
-        .ok_or(DecodeError::BadEvent)?;
+    let members = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
+    take_object(received, requires_index, members)
+}
+
+fn take_object(
+    received: &mut Received,
+    requires_index: bool,
+    mut members: Map<String, Value>,
+) -> Result<(), DecodeError> {
+    // Programs that relay a model's tokens also relay its empty ones.
+    if !requires_index && !members.contains_key("event") && members.get("text").is_some_and(|text| text == "")
+    {
+        return Ok(());
+    }
+    let index = match members.shift_remove("index") {
+        None if !requires_index => received.next_index().unwrap_or_default(),
+        index => index
+            .and_then(|index| index.as_u64())
+            .ok_or(DecodeError::BadEvent)?,
+    };
     received.push(index, indexed::is_snapshot(&members), || {
         indexed::read(index, members)
     })
@@ -247,7 +300,7 @@ impl Decode for NdjsonDecoder {
                 Err(DecodeError::TrailingBytes)
             } else {
                 match self.lines.next(&mut bytes) {
-                    Ok(Some(line)) => take_line(&mut self.received, line),
+                    Ok(Some(line)) => take_line(&mut self.received, self.requires_index, line),
                     Ok(None) => Ok(()),
                     Err(TooLong) => Err(DecodeError::LineTooLong),
                 }

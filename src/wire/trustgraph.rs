@@ -505,6 +505,12 @@ impl Request {
             | FailureKind::Lost
             | FailureKind::Interrupted
             | FailureKind::Unavailable
+            | FailureKind::UpstreamUnreachable
+            | FailureKind::UpstreamRefused
+            | FailureKind::UpstreamTimeout
+            | FailureKind::UpstreamTruncated
+            | FailureKind::UpstreamUnreadable
+            | FailureKind::UpstreamTooLarge
             | FailureKind::Other(_) => match self.wire.kind {
                 Kind::GraphRag => "graph-rag-error",
                 Kind::DocumentRag => "document-rag-error",

@@ -155,6 +155,7 @@ impl DocumentRag {
         let DocumentLimits {
             doc_limit,
             fetch_limit,
+            ..
         } = question.limits;
         let fetched = fetch_limit.max(doc_limit).max(HITS_PER_QUERY);
         let mut lists = Vec::new();

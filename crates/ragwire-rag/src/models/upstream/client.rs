@@ -1,81 +1,37 @@
-//! The connection to a server: one request, the head of its response, and its body within bounds.
-//! It knows neither prompts nor vectors.
+//! One request to a server, the head of its response, and its body within bounds. It knows neither
+//! prompts nor vectors.
 
-use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use jiff::Timestamp;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{UpstreamError, Wait};
 use super::error_body::UpstreamErrorBody;
+use super::http_client::HttpClient;
 use super::options::UpstreamOptions;
-use super::retry::{Retry, Trouble, read_retry_after};
+use super::retry::{Retry, Trouble, retry_after};
 
-/// Size of the largest head of a response, and of a read: gateways add cookies and policies. Four
-/// times the limit of hyper's own server.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Number of headers at most; hyper's default.
-const MAX_HEADERS: usize = 100;
 /// Number of bytes of an error's body that are read: the reason is in its first line.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long the body of an error may take: the status is already known.
 const ERROR_BODY: Duration = Duration::from_secs(5);
-/// How long an idle connection is kept. Node closes after 5 seconds, others later; the pool repeats
-/// a request that meets the close.
-const POOL_IDLE: Duration = Duration::from_secs(30);
-/// Number of idle connections at most: as many answers as a small server writes at a time.
-const POOL_SIZE: usize = 8;
-/// The value of `User-Agent`.
-const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 
-/// The client of a server. HTTP/1.1 only, so that dropping an answer closes its connection, which
-/// every server notices.
+/// The client of a server.
 #[derive(Debug)]
 pub(super) struct Client {
-    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: HttpClient,
     authorization: Option<HeaderValue>,
     pub(super) options: UpstreamOptions,
 }
 
 impl Client {
     pub(super) fn new(options: UpstreamOptions) -> Result<Self, UpstreamError> {
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(options.timeouts.connect));
-        // Named explicitly: a process may have two providers, and rustls does not choose between
-        // them.
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|_| UpstreamError::Setting("tls has no protocol version in common"))?;
-        let tls = match &options.roots {
-            Some(roots) => tls.with_root_certificates(roots.clone()),
-            None => tls.with_webpki_roots(),
-        };
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls.with_no_client_auth())
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
-            .http1_max_buf_size(MAX_HEAD_BYTES)
-            .http1_max_headers(MAX_HEADERS)
-            .build(connector);
+        let http = HttpClient::with_roots(options.timeouts.connect, options.roots.clone())?;
         Ok(Self {
             http,
             authorization: options.key.as_ref().map(|key| key.header()).transpose()?,
@@ -98,12 +54,10 @@ impl Client {
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }
-        let response = deadline.wait(self.http.request(request)).await?;
-        let response = response.map_err(trouble)?;
+        let response = deadline.wait(self.http.send(request)).await??;
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
@@ -118,10 +72,7 @@ impl Client {
     /// Reads the error of a response with an error status.
     async fn refusal(&self, response: Response<Incoming>) -> Trouble {
         let status = response.status();
-        let retry_after = response.headers().get(RETRY_AFTER);
-        let retry_after = retry_after
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| read_retry_after(value, Timestamp::now()));
+        let retry_after = retry_after(response.headers());
         let body = if status.is_client_error() || status.is_server_error() {
             let mut body = response.into_body();
             let mut kept = BytesMut::new();
@@ -260,17 +211,3 @@ impl Deadline {
 
 /// Ten years.
 const FAR: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
-
-/// Classifies an error of a request without a response.
-fn trouble(error: legacy::Error) -> Trouble {
-    if error.is_connect() {
-        return UpstreamError::Connect(error.into()).into();
-    }
-    let hyper = error
-        .source()
-        .and_then(|source| source.downcast_ref::<hyper::Error>());
-    if hyper.is_some_and(hyper::Error::is_parse) {
-        return UpstreamError::Unreadable("its head is not http, or too large").into();
-    }
-    UpstreamError::Broken(Some(error.into())).into()
-}

@@ -37,16 +37,20 @@ impl ApiKey {
         refused.map_or_else(|| Ok(Self(key.into())), |reason| Err(UpstreamError::Key(reason)))
     }
 
-    /// The header `Bearer …`, as every server of this protocol expects it.
-    pub(super) fn header(&self) -> Result<HeaderValue, UpstreamError> {
+    /// Returns the header `Bearer …`, as every server of this protocol expects it.
+    ///
+    /// # Errors
+    ///
+    /// [`UpstreamError::Key`].
+    pub fn header(&self) -> Result<HeaderValue, UpstreamError> {
         let mut header = HeaderValue::try_from(format!("Bearer {}", self.0))
             .map_err(|_| UpstreamError::Key("it has characters that are not allowed in a header"))?;
         header.set_sensitive(true);
         Ok(header)
     }
 
-    /// Removes the key from a text.
-    pub(super) fn redact(&self, text: &str) -> String {
+    /// Replaces the key in a text, for logs.
+    pub fn redact(&self, text: &str) -> String {
         text.replace(&*self.0, "(key)")
     }
 }

@@ -23,6 +23,7 @@
 //! | `options` | address, dialect, limits and timeouts |
 //! | `key` | the API key |
 //! | `request` | a prompt as a request body |
+//! | `http_client` | connections and TLS |
 //! | `client` | one request and one response, within bounds |
 //! | `answer` | the text from the bytes of a response |
 //! | `retry` | when a request is repeated |
@@ -40,6 +41,7 @@ mod count;
 mod embedder;
 mod error;
 mod error_body;
+mod http_client;
 mod key;
 mod options;
 mod request;
@@ -65,9 +67,10 @@ use crate::models::{Boxed, Finished, Generation, LanguageModel, ModelError, Piec
 
 pub use self::embedder::{EmbeddingOptions, UpstreamEmbedder};
 pub use self::error::{UpstreamError, Wait};
+pub use self::http_client::HttpClient;
 pub use self::key::ApiKey;
-pub use self::options::{Dialect, UpstreamLimits, UpstreamOptions, UpstreamTimeouts};
-pub use self::retry::Retry;
+pub use self::options::{Dialect, UpstreamLimits, UpstreamOptions, UpstreamTimeouts, parse_address};
+pub use self::retry::{Retry, retry_after};
 
 /// How long numbers and `[DONE]` may take after the end of the text: there is nothing left to
 /// compute.

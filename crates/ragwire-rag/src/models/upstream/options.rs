@@ -198,19 +198,55 @@ impl UpstreamOptions {
     ///
     /// [`UpstreamError::Certificates`] if the file contains no valid certificate.
     pub fn root_certificates(mut self, pem: &[u8]) -> Result<Self, UpstreamError> {
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            let certificate = certificate.map_err(|_| UpstreamError::Certificates("the file is not pem"))?;
-            roots
-                .add(certificate)
-                .map_err(|_| UpstreamError::Certificates("an entry is not a certificate"))?;
-        }
-        if roots.is_empty() {
-            return Err(UpstreamError::Certificates("the file has no certificates"));
-        }
-        self.roots = Some(roots);
+        self.roots = Some(root_certificates(pem)?);
         Ok(self)
     }
+}
+
+/// Reads the certificate authorities of a PEM file.
+pub(super) fn root_certificates(pem: &[u8]) -> Result<RootCertStore, UpstreamError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|_| UpstreamError::Certificates("the file is not pem"))?;
+        roots
+            .add(certificate)
+            .map_err(|_| UpstreamError::Certificates("an entry is not a certificate"))?;
+    }
+    if roots.is_empty() {
+        return Err(UpstreamError::Certificates("the file has no certificates"));
+    }
+    Ok(roots)
+}
+
+/// Parses the address of a server: `http://` or `https://`, without user, query and fragment.
+///
+/// # Errors
+///
+/// [`UpstreamError::Url`], which does not repeat the address.
+pub fn parse_address(text: &str) -> Result<Uri, UpstreamError> {
+    // `http::Uri` silently drops a fragment.
+    if text.contains(['#', '?']) {
+        return Err(UpstreamError::Url("it has a query or a fragment"));
+    }
+    let uri: Uri = text
+        .parse()
+        .map_err(|_| UpstreamError::Url("write http://host:port/v1 or https://host/v1"))?;
+    if ![Some(&Scheme::HTTP), Some(&Scheme::HTTPS)].contains(&uri.scheme()) {
+        return Err(UpstreamError::Url("write http://host:port/v1 or https://host/v1"));
+    }
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    if authority.contains('@') {
+        return Err(UpstreamError::Url("it contains a user or a password"));
+    }
+    let host = uri.host().unwrap_or_default();
+    if host.is_empty() {
+        return Err(UpstreamError::Url("it has no host"));
+    }
+    // `http::Uri` accepts any digits after the colon.
+    if authority.len() > host.len() && uri.port_u16().is_none() {
+        return Err(UpstreamError::Url("its port is not a number up to 65535"));
+    }
+    Ok(uri)
 }
 
 /// The address of the routes, without a trailing slash.
@@ -220,28 +256,7 @@ pub(super) struct Base(String);
 impl Base {
     fn new(text: &str) -> Result<Self, UpstreamError> {
         let text = text.trim().trim_end_matches('/');
-        // `http::Uri` silently drops a fragment.
-        if text.contains(['#', '?']) {
-            return Err(UpstreamError::Url("it has a query or a fragment"));
-        }
-        let uri: Uri = text
-            .parse()
-            .map_err(|_| UpstreamError::Url("write http://host:port/v1 or https://host/v1"))?;
-        if ![Some(&Scheme::HTTP), Some(&Scheme::HTTPS)].contains(&uri.scheme()) {
-            return Err(UpstreamError::Url("write http://host:port/v1 or https://host/v1"));
-        }
-        let authority = uri.authority().map_or("", |authority| authority.as_str());
-        if authority.contains('@') {
-            return Err(UpstreamError::Url("it contains a user or a password"));
-        }
-        let host = uri.host().unwrap_or_default();
-        if host.is_empty() {
-            return Err(UpstreamError::Url("it has no host"));
-        }
-        // `http::Uri` accepts any digits after the colon.
-        if authority.len() > host.len() && uri.port_u16().is_none() {
-            return Err(UpstreamError::Url("its port is not a number up to 65535"));
-        }
+        parse_address(text)?;
         Ok(Self(text.to_owned()))
     }
 

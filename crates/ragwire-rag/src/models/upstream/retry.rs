@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
@@ -28,13 +30,18 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// The pause after attempt number `attempt`, counted from 0; `None` if the request
-    /// is not repeated.
-    pub(super) fn after(&self, attempt: u32, trouble: &Trouble, chance: u32) -> Option<Duration> {
-        if attempt + 1 >= self.attempts || !trouble.error.is_transient() {
+    /// As [`pause_after`](Self::pause_after), with this random number.
+    fn after(
+        &self,
+        attempt: u32,
+        error: &UpstreamError,
+        retry_after: Option<Duration>,
+        chance: u32,
+    ) -> Option<Duration> {
+        if attempt + 1 >= self.attempts || !error.is_transient() {
             return None;
         }
-        if let Some(requested) = trouble.retry_after {
+        if let Some(requested) = retry_after {
             return (requested <= self.max_pause).then_some(requested);
         }
         let doubled = self.pause.saturating_mul(2_u32.saturating_pow(attempt));
@@ -42,10 +49,21 @@ impl Retry {
         Some(half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX)))
     }
 
-    /// As [`after`](Self::after), with a random number. Without a source of randomness the
-    /// pause is the longest.
+    /// Returns the pause after attempt number `attempt`, counted from 0, which failed with `error`;
+    /// `None` if the request is not repeated. `retry_after` is how long the server asks to wait.
+    /// Without a source of randomness the pause is the longest.
+    pub fn pause_after(
+        &self,
+        attempt: u32,
+        error: &UpstreamError,
+        retry_after: Option<Duration>,
+    ) -> Option<Duration> {
+        let chance = getrandom::u32().unwrap_or(u32::MAX);
+        self.after(attempt, error, retry_after, chance)
+    }
+
     pub(super) fn pause(&self, attempt: u32, trouble: &Trouble) -> Option<Duration> {
-        self.after(attempt, trouble, getrandom::u32().unwrap_or(u32::MAX))
+        self.pause_after(attempt, &trouble.error, trouble.retry_after)
     }
 }
 
@@ -76,9 +94,15 @@ impl From<UpstreamError> for Trouble {
     }
 }
 
+/// Returns how long the server of a response asks to wait.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
+    read_retry_after(value, Timestamp::now())
+}
+
 /// Parses `Retry-After` (RFC 9110, section 10.2.3): seconds, or a date. A date in the past means at
 /// once; `None` for anything else.
-pub(super) fn read_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+fn read_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         // A number that does not fit means forever.
@@ -97,6 +121,10 @@ mod tests {
             error,
             retry_after: retry_after.map(Duration::from_secs),
         }
+    }
+
+    fn after(retry: &Retry, attempt: u32, trouble: &Trouble, chance: u32) -> Option<Duration> {
+        retry.after(attempt, &trouble.error, trouble.retry_after, chance)
     }
 
     fn broken(retry_after: Option<u64>) -> Trouble {
@@ -118,14 +146,14 @@ mod tests {
             (4, 5_000, 10_000),
             (98, 5_000, 10_000),
         ] {
-            let at = |chance| retry.after(attempt, &broken(None), chance).unwrap();
+            let at = |chance| after(&retry, attempt, &broken(None), chance).unwrap();
             assert_eq!(
                 (at(0), at(u32::MAX)),
                 (Duration::from_millis(least), Duration::from_millis(most))
             );
             assert!((at(0)..=at(u32::MAX)).contains(&retry.pause(attempt, &broken(None)).unwrap()));
         }
-        assert_eq!(retry.after(99, &broken(None), 0), None);
+        assert_eq!(after(&retry, 99, &broken(None), 0), None);
     }
 
     #[test]
@@ -139,13 +167,13 @@ mod tests {
             (u64::MAX, None),
         ] {
             assert_eq!(
-                retry.after(0, &broken(Some(asked)), 7),
+                after(&retry, 0, &broken(Some(asked)), 7),
                 pause.map(Duration::from_secs)
             );
         }
         // A permanent error is not retried, whatever the server says.
         let ended = trouble(UpstreamError::Ended("content_filter".into()), Some(0));
-        assert_eq!(retry.after(0, &ended, 7), None);
+        assert_eq!(after(&retry, 0, &ended, 7), None);
     }
 
     #[test]
