@@ -37,7 +37,7 @@ pub fn folder() -> Option<&'static Path> {
 
 /// Reports that `test` is skipped without the model. `println!` would not do: the test harness
 /// hides its output if a test passes.
-pub fn tell_skipped(test: &str) {
+pub fn report_skipped(test: &str) {
     let line =
         format!("SKIPPED {test}: crates/ragwire-rag/scripts/minilm could not get the model from PyPI\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();

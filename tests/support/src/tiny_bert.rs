@@ -31,7 +31,7 @@ const WORDS: [&str; 8] = ["the", "water", "pump", "moves", "login", "works", "ho
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// The file does not specify it.
-    Unsaid,
+    Unspecified,
     /// The mean of all tokens.
     Mean,
     /// The first token.
@@ -181,7 +181,7 @@ impl TinyBert {
         gguf.meta("bert.attention.layer_norm_epsilon", Value::F32(EPSILON as f32));
         gguf.meta("bert.attention.causal", Value::Bool(false));
         let pooling = match self.pooling {
-            Pooling::Unsaid => None,
+            Pooling::Unspecified => None,
             Pooling::Mean => Some(1),
             Pooling::Cls => Some(2),
             Pooling::Rank => Some(4),

@@ -84,7 +84,7 @@ impl Fit {
 /// The result of writing an answer, besides the text in the sink.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Generated {
+pub struct GeneratedAnswer {
     /// The cited evidence; the n-th is `[n]` in the text.
     pub citations: Vec<Citation>,
     /// Whether the evidence answers the question. Otherwise the text says so and there are no
@@ -106,7 +106,7 @@ pub struct Generated {
     pub cut_short: bool,
 }
 
-impl Generated {
+impl GeneratedAnswer {
     /// An answer with its citations.
     pub fn answered(citations: Vec<Citation>) -> Self {
         Self {
@@ -237,7 +237,7 @@ pub trait Generate: Send + Sync + 'static {
         &'a self,
         request: GenerateRequest<'a>,
         sink: &'a Sink,
-    ) -> Pin<Box<dyn Future<Output = Result<Generated, GenerateError>> + Send + 'a>>;
+    ) -> Pin<Box<dyn Future<Output = Result<GeneratedAnswer, GenerateError>> + Send + 'a>>;
 }
 
 /// Answers by quoting sentences of the evidence, each followed by its number, word by word.
@@ -252,7 +252,11 @@ impl Extractive {
         Self { library }
     }
 
-    async fn answer(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
+    async fn answer(
+        &self,
+        request: GenerateRequest<'_>,
+        sink: &Sink,
+    ) -> Result<GeneratedAnswer, GenerateError> {
         let parts = Plan::of(request.question).parts;
         let mut answer = QuotedAnswer {
             request,
@@ -283,13 +287,13 @@ impl Extractive {
                 NO_ANSWER
             };
             send_words(sink, text).await?;
-            return Ok(Generated::not_answered().text(text));
+            return Ok(GeneratedAnswer::not_answered().text(text));
         }
         if !unanswered.is_empty() {
             let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
             answer.send(&remark).await?;
         }
-        Ok(Generated::answered(answer.citations).text(answer.text))
+        Ok(GeneratedAnswer::answered(answer.citations).text(answer.text))
     }
 }
 
@@ -406,7 +410,7 @@ impl Generate for Extractive {
         &'a self,
         request: GenerateRequest<'a>,
         sink: &'a Sink,
-    ) -> Pin<Box<dyn Future<Output = Result<Generated, GenerateError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<GeneratedAnswer, GenerateError>> + Send + 'a>> {
         Box::pin(self.answer(request, sink))
     }
 }

@@ -7,7 +7,7 @@ use ragwire::{Metadata, Sink, Usage};
 use crate::Hit;
 use crate::answer::error::{AnswerError, MAX_QUESTION_BYTES};
 use crate::answer::figures::count;
-use crate::answer::generate::{Generate, GenerateRequest, Generated};
+use crate::answer::generate::{Generate, GenerateRequest, GeneratedAnswer};
 use crate::answer::judge::{Judge, claims};
 
 /// Returns the question without surrounding white space.
@@ -69,7 +69,7 @@ impl<'a> WriteSteps<'a> {
 /// An answer that was sent, with what the turn's metadata is made of.
 #[derive(Debug)]
 pub(crate) struct WrittenAnswer {
-    pub(crate) generated: Generated,
+    pub(crate) generated: GeneratedAnswer,
     /// The passages that were reported.
     pub(crate) sources: Vec<Source>,
     /// What the verification consumed.

@@ -4,7 +4,7 @@ use ragwire::Sink;
 
 use crate::answer::cite::CitationFilter;
 use crate::answer::generate::GenerateError;
-use crate::models::{FinishReason, Finished, LanguageModel, ModelError, Prompt};
+use crate::models::{FinishReason, GenerationEnd, LanguageModel, ModelError, Prompt};
 
 /// Length in bytes at which an answer is stopped. Its tokens allow far less; this bounds servers
 /// that do not count tokens.
@@ -28,7 +28,7 @@ pub(crate) struct StreamedAnswer {
     /// The text that was sent, and its citations.
     pub(crate) filter: CitationFilter,
     /// What the generation measured, if the model finished it.
-    pub(crate) finished: Option<Finished>,
+    pub(crate) finished: Option<GenerationEnd>,
     /// Whether the answer was stopped at a limit of tokens or bytes.
     pub(crate) is_cut_short: bool,
 }

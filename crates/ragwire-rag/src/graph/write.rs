@@ -8,7 +8,7 @@ use super::prompt::{Fact, fitting, prompt};
 use crate::Hit;
 use crate::answer::figures::count;
 use crate::answer::generate::{
-    Fit, Generate, GenerateError, GenerateRequest, Generated, NO_ANSWER, citation,
+    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation,
 };
 use crate::answer::stream::{Streamed, stream_answer};
 use crate::models::{Boxed, LanguageModel, ModelError, Prompt};
@@ -46,7 +46,11 @@ impl FactWriter {
         })
     }
 
-    async fn write(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
+    async fn write(
+        &self,
+        request: GenerateRequest<'_>,
+        sink: &Sink,
+    ) -> Result<GeneratedAnswer, GenerateError> {
         let mut shown = self.fitting;
         let first = (self.prompt.clone(), shown);
         let shorter = || {
@@ -62,7 +66,7 @@ impl FactWriter {
         let cited = filter.cited();
         let cited = cited.iter().filter_map(|one| self.facts[..shown].get(*one));
         let citations = cited.map(|fact| citation(&fact.hit, fact.quote.clone(), request.tool));
-        let mut generated = Generated::answered(citations.collect()).text(filter.text());
+        let mut generated = GeneratedAnswer::answered(citations.collect()).text(filter.text());
         generated.answered = !filter.text().trim().is_empty() && filter.text().trim() != NO_ANSWER;
         generated.trimmed_triples = count(self.facts.len() - shown);
         generated.unknown_citations = filter.unknown();
@@ -92,7 +96,7 @@ impl Generate for FactWriter {
         &'a self,
         request: GenerateRequest<'a>,
         sink: &'a Sink,
-    ) -> Boxed<'a, Result<Generated, GenerateError>> {
+    ) -> Boxed<'a, Result<GeneratedAnswer, GenerateError>> {
         Box::pin(self.write(request, sink))
     }
 }

@@ -305,7 +305,7 @@ pub enum FinishReason {
 /// The figures of a completed generation. Every number is measured or absent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Finished {
+pub struct GenerationEnd {
     /// Why it ended.
     pub reason: FinishReason,
     /// Tokens of the prompt.
@@ -324,7 +324,7 @@ pub struct Finished {
     pub slots_busy: Option<u32>,
 }
 
-impl Finished {
+impl GenerationEnd {
     /// A generation that ended for `reason`, without figures.
     pub fn new(reason: FinishReason) -> Self {
         Self {
@@ -368,7 +368,7 @@ pub enum Piece {
     /// More text; never empty, always whole characters.
     Text(String),
     /// The end; nothing may follow.
-    Finished(Finished),
+    End(GenerationEnd),
     /// The end in a failure; nothing may follow.
     Failed(ModelError),
 }
@@ -377,7 +377,7 @@ pub enum Piece {
 #[derive(Debug)]
 pub struct Generation {
     pieces: mpsc::Receiver<Piece>,
-    finished: Option<Finished>,
+    finished: Option<GenerationEnd>,
     has_ended: bool,
 }
 
@@ -417,7 +417,7 @@ impl Generation {
         }
         match self.pieces.recv().await {
             Some(Piece::Text(text)) => Some(Ok(text)),
-            Some(Piece::Finished(finished)) => {
+            Some(Piece::End(finished)) => {
                 self.has_ended = true;
                 self.finished = Some(finished);
                 None
@@ -434,7 +434,7 @@ impl Generation {
     }
 
     /// The figures of the generation, after [`next`](Self::next) has returned `None`.
-    pub fn finished(&self) -> Option<Finished> {
+    pub fn finished(&self) -> Option<GenerationEnd> {
         self.finished
     }
 
@@ -447,12 +447,12 @@ impl Generation {
     /// # Errors
     ///
     /// The error that ended the generation early; the text so far is lost.
-    pub async fn whole(mut self) -> Result<(String, Finished), ModelError> {
+    pub async fn whole(mut self) -> Result<(String, GenerationEnd), ModelError> {
         let mut whole = String::new();
         while let Some(piece) = self.next().await {
             whole.push_str(&piece?);
         }
-        // `next` returns `None` only after `Piece::Finished`.
+        // `next` returns `None` only after `Piece::End`.
         self.finished
             .map(|finished| (whole, finished))
             .ok_or(ModelError::Closed)

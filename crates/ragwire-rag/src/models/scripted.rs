@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::models::{Boxed, FinishReason, Finished, Generation, LanguageModel, ModelError, Piece, Prompt};
+use crate::models::{
+    Boxed, FinishReason, Generation, GenerationEnd, LanguageModel, ModelError, Piece, Prompt,
+};
 
 /// The reaction to one prompt.
 #[derive(Debug)]
@@ -148,14 +150,14 @@ impl LanguageModel for Scripted {
             }
             let end = match end {
                 Ok(reason) => {
-                    let mut finished = Finished::new(reason);
+                    let mut finished = GenerationEnd::new(reason);
                     finished.prompt_tokens = Some(prompt_tokens);
                     finished.cached_tokens = Some(1);
                     finished.answer_tokens = Some(answer_tokens);
                     finished.prompt_ms = Some(2.5);
                     finished.generation_ms = Some(7.5);
                     (finished.slots, finished.slots_busy) = (Some(4), Some(2));
-                    Piece::Finished(finished)
+                    Piece::End(finished)
                 }
                 Err(error) => Piece::Failed(error),
             };

@@ -28,7 +28,7 @@ impl MiniLm {
     /// lose their end.
     pub(crate) async fn load(test: &str, max_text_tokens: u32) -> Option<Arc<Self>> {
         let Some(folder) = minilm::folder() else {
-            minilm::tell_skipped(test);
+            minilm::report_skipped(test);
             return None;
         };
         let file = LlamaFile::new(folder.join("minilm-f16.gguf")).threads(1);

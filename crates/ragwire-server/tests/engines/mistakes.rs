@@ -206,7 +206,7 @@ async fn an_unreachable_qdrant() {
 /// A file that looks right and is not: an embedder without a pooling type.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_embedder_without_pooling() {
-    let unsaid = bert("unsaid.gguf", &TinyBert::new(Pooling::Unsaid));
+    let unsaid = bert("unsaid.gguf", &TinyBert::new(Pooling::Unspecified));
     let error = told(|settings| settings.embedder = model(&unsaid)).await;
     let words = format!("--embedder unsaid.gguf: the model does not pool its vectors{KINDS}");
     assert_eq!(error, (words, "model_no_pooling"));

@@ -20,7 +20,7 @@ use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::GraphTraverse;
 use crate::search::plan::Plan;
 use crate::search::tools::{SearchResults, Tool};
-use crate::{Generated, Hit, Level, search::rank};
+use crate::{GeneratedAnswer, Hit, Level, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalStart, Review, Search, Source, ToolCall,
     ToolResult, Verdict,
@@ -113,7 +113,7 @@ pub(super) async fn run(
 }
 
 struct AgentAnswer {
-    generated: Generated,
+    generated: GeneratedAnswer,
     sources: Vec<Source>,
     mode: Mode,
     metadata: Metadata,

@@ -9,14 +9,14 @@
 //! ```no_run
 //! # use std::sync::Arc;
 //! # use ragwire::{Metadata, SendError, Sink, event::Source};
-//! # use ragwire_rag::{Generated, Library, answer::cache::{CacheLimits, LibraryCorpus, Lookup,
+//! # use ragwire_rag::{GeneratedAnswer, Library, answer::cache::{CacheLimits, LibraryCorpus, Lookup,
 //! # SemanticCache}};
 //! # fn cache(library: Arc<Library>) -> SemanticCache {
 //! let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));
 //! let cache = SemanticCache::lexical(library, corpus, CacheLimits::default());
 //! # cache
 //! # }
-//! # async fn answer(cache: &SemanticCache, owner: &str, question: &str, sink: Sink, generated: Generated, sources: Vec<Source>)
+//! # async fn answer(cache: &SemanticCache, owner: &str, question: &str, sink: Sink, generated: GeneratedAnswer, sources: Vec<Source>)
 //! # -> Result<Metadata, SendError> {
 //! let ticket = match cache.lookup(owner, question).await {
 //!     Lookup::Hit(hit) => return hit.replay(&sink).await,
@@ -46,7 +46,7 @@ use crate::ChangeKind;
 use crate::answer::generate::send_words;
 use crate::models::Embed;
 use crate::search::lexical::Analyzer;
-use crate::{Generated, Library};
+use crate::{GeneratedAnswer, Library};
 use ragwire::event::{CacheHit, Source, Sources};
 use ragwire::{Citation, Metadata, SendError, Sink, Timestamp};
 
@@ -346,7 +346,7 @@ impl SemanticCache {
     pub fn store(
         &self,
         ticket: Ticket,
-        generated: &Generated,
+        generated: &GeneratedAnswer,
         sources: Vec<Source>,
         mode: impl Into<String>,
     ) -> bool {

@@ -30,12 +30,12 @@ fn lexical(library: &Arc<Library>, limits: CacheLimits) -> SemanticCache {
     SemanticCache::lexical(Arc::clone(library), corpus, limits)
 }
 
-fn answer(text: &str, document_id: &str) -> (Generated, Vec<Source>) {
+fn answer(text: &str, document_id: &str) -> (GeneratedAnswer, Vec<Source>) {
     let chunk = Chunk::id_of(document_id, 0);
     let citation =
         Citation::new(document_id, &chunk, "A robin sings at dawn.", "bm25_search").heading("Birds");
     let source = Source::new(&chunk, document_id, "A robin sings at dawn.", vec![1]).title("birds.md");
-    (Generated::answered(vec![citation]).text(text), vec![source])
+    (GeneratedAnswer::answered(vec![citation]).text(text), vec![source])
 }
 
 /// Asks, and stores `text` if there is no stored answer.
@@ -193,7 +193,7 @@ async fn only_complete_answers_are_stored() {
         unanswered,
         empty,
         large,
-        Generated::not_answered().text("No."),
+        GeneratedAnswer::not_answered().text("No."),
     ] {
         let Lookup::Miss(ticket) = cache.lookup("s", "When does the robin sing?").await else {
             panic!("{generated:?}")

@@ -11,7 +11,7 @@ use crate::answer::cite::{in_parentheses, supporting_quote};
 use crate::answer::fence::{Fence, plain};
 use crate::answer::figures::count;
 use crate::answer::generate::{
-    Fit, Generate, GenerateError, GenerateRequest, Generated, NO_ANSWER, citation, send_words,
+    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation, send_words,
 };
 use crate::answer::stream::{CitingPrompt, Streamed, StreamedAnswer, stream_answer};
 use crate::models::{Boxed, ChatMessage, LanguageModel, MAX_TOKENS, Prompt, Role, Sampling};
@@ -209,7 +209,11 @@ impl Writer {
         Ok((cut, fitting))
     }
 
-    async fn write(&self, request: GenerateRequest<'_>, sink: &Sink) -> Result<Generated, GenerateError> {
+    async fn write(
+        &self,
+        request: GenerateRequest<'_>,
+        sink: &Sink,
+    ) -> Result<GeneratedAnswer, GenerateError> {
         if request.context.is_empty() {
             return refuse(sink, NO_ANSWER).await;
         }
@@ -243,11 +247,11 @@ impl Writer {
     }
 
     /// Returns the answer with its citations, or as a refusal if that is what the model wrote.
-    fn generated(&self, answer: &StreamedAnswer, cut: &Cut<'_>) -> Generated {
+    fn generated(&self, answer: &StreamedAnswer, cut: &Cut<'_>) -> GeneratedAnswer {
         let filter = &answer.filter;
         let cited = filter.cited();
         if cited.is_empty() && is_refusal(filter.text()) {
-            return Generated::not_answered().text(filter.text());
+            return GeneratedAnswer::not_answered().text(filter.text());
         }
         let evidence = |(n, source): (usize, &usize)| -> Option<Citation> {
             let hit = cut.context().get(*source)?;
@@ -255,21 +259,21 @@ impl Writer {
             Some(citation(hit, quote, cut.request.tool))
         };
         let citations = cited.iter().enumerate().filter_map(evidence).collect();
-        Generated::answered(citations).text(filter.text())
+        GeneratedAnswer::answered(citations).text(filter.text())
     }
 }
 
 /// Says that the passages are too long, with what was left out.
-async fn refuse_for_space(sink: &Sink, cut: &Cut<'_>) -> Result<Generated, GenerateError> {
+async fn refuse_for_space(sink: &Sink, cut: &Cut<'_>) -> Result<GeneratedAnswer, GenerateError> {
     let fit = cut.fit(0);
     let mut refused = refuse(sink, NO_ROOM).await?;
     (refused.trimmed_chunks, refused.trimmed_messages) = (fit.trimmed_chunks, fit.trimmed_messages);
     Ok(refused)
 }
 
-async fn refuse(sink: &Sink, text: &str) -> Result<Generated, GenerateError> {
+async fn refuse(sink: &Sink, text: &str) -> Result<GeneratedAnswer, GenerateError> {
     send_words(sink, text).await?;
-    Ok(Generated::not_answered().text(text))
+    Ok(GeneratedAnswer::not_answered().text(text))
 }
 
 /// Returns `true` if the answer begins with the sentence that the instructions prescribe for a
@@ -322,7 +326,7 @@ impl Generate for Writer {
         &'a self,
         request: GenerateRequest<'a>,
         sink: &'a Sink,
-    ) -> Boxed<'a, Result<Generated, GenerateError>> {
+    ) -> Boxed<'a, Result<GeneratedAnswer, GenerateError>> {
         Box::pin(self.write(request, sink))
     }
 }

@@ -10,7 +10,7 @@ use crate::models::ModelError;
 use crate::models::scripted::{Reply, Scripted, tokens};
 use ragwire::{Metadata, Turn, Usage};
 
-type Outcome = Result<Generated, GenerateError>;
+type Outcome = Result<GeneratedAnswer, GenerateError>;
 
 fn hits(texts: &[&str]) -> Vec<Hit> {
     let hit = |(at, text): (usize, &&str)| {
@@ -44,7 +44,7 @@ async fn write(model: Arc<Scripted>, context: Vec<Hit>, earlier: Vec<ChatMessage
     (text, receiver.await.unwrap())
 }
 
-async fn answer(pieces: &[&str]) -> (String, Generated) {
+async fn answer(pieces: &[&str]) -> (String, GeneratedAnswer) {
     let pieces = pieces.iter().map(|&piece| piece.to_owned()).collect();
     let model = Arc::new(Scripted::new([Reply::Says(pieces)]));
     let (text, outcome) = write(model, hits(&BIRDS), Vec::new()).await;
@@ -71,7 +71,7 @@ async fn an_answer_streams_with_checked_citations() {
         cite(2, "A wren sings at noon.", 0.8),
         cite(0, "A robin sings at dawn [12].", 1.0).heading("Birds > Songs"),
     ];
-    let mut whole = Generated::answered(wanted).text(text).usage(
+    let mut whole = GeneratedAnswer::answered(wanted).text(text).usage(
         Usage::new()
             .cached_input_tokens(1u64)
             .output_tokens(4u64)
@@ -186,7 +186,7 @@ async fn a_refusal_has_no_citations() {
     let (sent, outcome) = write(Arc::clone(&model), Vec::new(), Vec::new()).await;
     assert_eq!(
         (sent.as_str(), outcome.unwrap()),
-        (NO_ANSWER, Generated::not_answered().text(NO_ANSWER))
+        (NO_ANSWER, GeneratedAnswer::not_answered().text(NO_ANSWER))
     );
     assert!(model.prompts().is_empty());
 }
@@ -258,7 +258,7 @@ async fn a_passage_that_never_fits_is_reported_and_such_a_question_is_an_error()
     let huge = "x".repeat(10_000);
     let model = Arc::new(Scripted::with_context(2_000, []));
     let (text, outcome) = write(Arc::clone(&model), hits(&[&huge, "short"]), Vec::new()).await;
-    let mut wanted = Generated::not_answered().text(NO_ROOM);
+    let mut wanted = GeneratedAnswer::not_answered().text(NO_ROOM);
     wanted.trimmed_chunks = 2;
     assert_eq!((text.as_str(), outcome.unwrap()), (NO_ROOM, wanted));
 

@@ -285,7 +285,7 @@ impl Kind {
 
 /// A model with its weights.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct LoadedModel {
     pub(super) model: LlamaModel,
     architecture: String,
     /// The model's name in the file, otherwise the file's name.
@@ -296,7 +296,7 @@ pub(super) struct Loaded {
     pub(super) memory: u64,
 }
 
-impl Loaded {
+impl LoadedModel {
     /// Returns the number that the file has under a key of its architecture.
     pub(super) fn number(&self, key: &str) -> Option<u64> {
         let key = format!("{}.{key}", self.architecture);
@@ -323,7 +323,7 @@ pub(super) fn backend() -> Result<&'static LlamaBackend, LoadError> {
 }
 
 /// Loads a model. This takes as long as reading the file.
-pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
+pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<LoadedModel, LoadError> {
     let backend = backend()?;
     if !(1..=MAX_THREADS).contains(&file.threads) {
         return Err(LoadError::Options(format!("threads must be 1 to {MAX_THREADS}")));
@@ -342,7 +342,7 @@ pub(super) fn load(file: &LlamaFile, kind: Kind) -> Result<Loaded, LoadError> {
         return Err(header.wrong(kind));
     }
     check_vocabulary(&model, &header.tokenizer)?;
-    Ok(Loaded {
+    Ok(LoadedModel {
         bytes: model.size(),
         model,
         architecture: header.architecture,

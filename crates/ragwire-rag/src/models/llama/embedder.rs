@@ -11,7 +11,7 @@ use llama_cpp_2::model::LlamaModel;
 use super::backend::{Kind, LlamaFile, LoadError, load};
 use super::batching_options::{BatchStats, Batching, Counts};
 use super::tokenizer::Tokenizer;
-use super::vector_server::{Request, VectorServer, Vectors, Wanted};
+use super::vector_server::{Request, VectorKind, VectorServer, Vectors};
 use super::worker::Worker;
 use crate::models::{Boxed, Embed, ModelError, Side};
 
@@ -160,7 +160,7 @@ impl LlamaEmbedder {
                     threads,
                     Arc::clone(&counts),
                 )?;
-                opening.tell((counts, dimensions));
+                opening.report_started((counts, dimensions));
                 server.serve(requests);
                 Ok(())
             })
@@ -195,11 +195,11 @@ impl LlamaEmbedder {
         }
     }
 
-    async fn ask(&self, wanted: Wanted, texts: Vec<String>) -> Result<Vec<Vectors>, ModelError> {
+    async fn ask(&self, kind: VectorKind, texts: Vec<String>) -> Result<Vec<Vectors>, ModelError> {
         if texts.is_empty() {
             return Ok(Vec::new());
         }
-        let request = |reply| Request { wanted, texts, reply };
+        let request = |reply| Request { kind, texts, reply };
         self.worker.ask(request).await
     }
 }
@@ -214,9 +214,9 @@ impl Embed for LlamaEmbedder {
     }
 
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
-        let wanted = Wanted::Whole(self.prefix(side));
+        let kind = VectorKind::Whole(self.prefix(side));
         Box::pin(async move {
-            let vectors = self.ask(wanted, texts).await?;
+            let vectors = self.ask(kind, texts).await?;
             Ok(vectors.into_iter().flatten().collect())
         })
     }
@@ -226,8 +226,8 @@ impl Embed for LlamaEmbedder {
         side: Side,
         texts: Vec<String>,
     ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
-        let wanted = Wanted::Each(self.prefix(side));
-        Box::pin(self.ask(wanted, texts))
+        let kind = VectorKind::Each(self.prefix(side));
+        Box::pin(self.ask(kind, texts))
     }
 }
 

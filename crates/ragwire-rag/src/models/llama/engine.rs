@@ -22,7 +22,7 @@ use llama_cpp_2::model::LlamaModel;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::LoadError;
-use super::backend::{self, Kind, Loaded};
+use super::backend::{self, Kind, LoadedModel};
 use super::options::{Cells, LlamaOptions};
 use super::prepare::{self, Preparer, Request};
 use super::sampling::Fault;
@@ -367,7 +367,7 @@ fn context<'model>(
 }
 
 /// Returns the bytes of the cells: keys and values of every layer.
-fn context_bytes(loaded: &Loaded, options: &LlamaOptions, cells: u32) -> u64 {
+fn context_bytes(loaded: &LoadedModel, options: &LlamaOptions, cells: u32) -> u64 {
     let model = &loaded.model;
     let share = u64::try_from(model.n_embd()).unwrap_or(0) / u64::from(model.n_head().max(1));
     // Many models have heads that are wider than their share of the embedding.

@@ -8,7 +8,7 @@ use std::fmt::{self, Debug, Formatter};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::models::{Finished, ModelError, Piece};
+use crate::models::{GenerationEnd, ModelError, Piece};
 
 /// The sending half of an answer.
 pub(super) struct Outlet {
@@ -62,7 +62,7 @@ impl Outlet {
     }
 
     /// Ends with the held text and this last one.
-    pub(super) fn finish(self, text: String, finished: Finished) {
+    pub(super) fn finish(self, text: String, finished: GenerationEnd) {
         let last = match self.behind {
             Some(mut held) => {
                 held.push_str(&text);
@@ -73,7 +73,7 @@ impl Outlet {
         if !last.is_empty() {
             self.last.send(Piece::Text(last));
         }
-        self.end.send(Piece::Finished(finished));
+        self.end.send(Piece::End(finished));
     }
 
     /// Ends with a failure, after the held text.
@@ -91,7 +91,7 @@ impl Outlet {
     }
 
     /// Waits until the reader has disconnected.
-    pub(super) async fn gone(&self) {
+    pub(super) async fn disconnected(&self) {
         self.sender.closed().await;
     }
 }

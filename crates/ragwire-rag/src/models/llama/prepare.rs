@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::outlet::Outlet;
 use super::sampling::{self, Chooser, Fault};
-use super::slot::Prepared;
+use super::slot::PreparedRequest;
 use super::stop::Stop;
 use super::template::Template;
 use super::text::Answer;
@@ -44,7 +44,11 @@ pub(super) struct Preparer {
 }
 
 impl Preparer {
-    pub(super) fn serve(&self, requests: &mut mpsc::Receiver<Request>, ready: &mpsc::Sender<Prepared>) {
+    pub(super) fn serve(
+        &self,
+        requests: &mut mpsc::Receiver<Request>,
+        ready: &mpsc::Sender<PreparedRequest>,
+    ) {
         while let Some(request) = requests.blocking_recv() {
             match request {
                 Request::Generate {
@@ -66,7 +70,7 @@ impl Preparer {
         prompt: Prompt,
         sender: mpsc::Sender<Piece>,
         place: OwnedSemaphorePermit,
-        ready: &mpsc::Sender<Prepared>,
+        ready: &mpsc::Sender<PreparedRequest>,
     ) {
         let Some(outlet) = Outlet::new(sender) else { return };
         if self.stop.is_set() {
@@ -83,7 +87,7 @@ impl Preparer {
             Ok(made) => made,
             Err(error) => return outlet.fail(error),
         };
-        let prepared = Prepared {
+        let prepared = PreparedRequest {
             tokens,
             max_tokens: prompt.max_tokens,
             chooser,

@@ -11,7 +11,7 @@ use super::backend::{Kind, LlamaFile, LoadError, load};
 use super::batching_options::{BatchStats, Batching, Counts};
 use super::embedder::UNKNOWN_TOKENIZER;
 use super::tokenizer::Tokenizer;
-use super::vector_server::{Request, VectorServer, Wanted};
+use super::vector_server::{Request, VectorKind, VectorServer};
 use super::worker::Worker;
 use crate::models::{Boxed, ModelError, Rank};
 
@@ -96,7 +96,7 @@ impl LlamaRanker {
                 Arc::clone(&counts),
             )?;
             check_head(&mut server)?;
-            opening.tell(counts);
+            opening.report_started(counts);
             server.serve(requests);
             Ok(())
         })
@@ -135,9 +135,9 @@ impl Rank for LlamaRanker {
             if passages.is_empty() {
                 return Ok(Vec::new());
             }
-            let wanted = Wanted::Score(query.to_owned());
+            let kind = VectorKind::Score(query.to_owned());
             let request = |reply| Request {
-                wanted,
+                kind,
                 texts: passages,
                 reply,
             };

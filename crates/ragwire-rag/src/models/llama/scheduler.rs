@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 
 use super::prefixes::{self, MIN_SHARED_TOKENS, Prefixes};
 use super::sampling::{Choice, Fault, Never};
-use super::slot::{Ending, Farewell, Prepared, Slot};
+use super::slot::{Ending, Farewell, PreparedRequest, Slot};
 use super::stats::{self, Board, LlamaStats, Observer, Step};
 use super::stop::Stop;
 use crate::models::ModelError;
@@ -41,7 +41,7 @@ pub(super) struct Parts<'model> {
     pub(super) step: usize,
     /// Number of prompt tokens in a step that also decodes answers.
     pub(super) slice: usize,
-    pub(super) ready: mpsc::Receiver<Prepared>,
+    pub(super) ready: mpsc::Receiver<PreparedRequest>,
     pub(super) stop: Arc<Stop>,
     pub(super) board: Board,
     pub(super) observer: Option<Observer>,
@@ -58,7 +58,7 @@ pub(super) struct Scheduler<'model> {
     candidates: LlamaTokenDataArray,
     /// The running generations, oldest first.
     slots: Vec<Slot>,
-    waiting: VecDeque<Prepared>,
+    waiting: VecDeque<PreparedRequest>,
     /// Sequences that no slot uses; their cells are free.
     free: Vec<i32>,
     prefixes: Prefixes,
@@ -166,7 +166,7 @@ impl<'model> Scheduler<'model> {
             readers.push(Box::pin(slot.outlet.ready()));
         }
         for prepared in &self.waiting {
-            readers.push(Box::pin(prepared.outlet.gone()));
+            readers.push(Box::pin(prepared.outlet.disconnected()));
         }
         let ready = &mut self.parts.ready;
         let is_open = &mut self.is_open;

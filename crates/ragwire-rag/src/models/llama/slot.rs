@@ -10,10 +10,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::outlet::Outlet;
 use super::sampling::{Choice, Chooser};
 use super::text::Answer;
-use crate::models::{FinishReason, Finished, ModelError};
+use crate::models::{FinishReason, GenerationEnd, ModelError};
 
 /// A prompt that was checked completely and is ready to be decoded.
-pub(super) struct Prepared {
+pub(super) struct PreparedRequest {
     pub(super) tokens: Vec<LlamaToken>,
     pub(super) max_tokens: u32,
     pub(super) chooser: Chooser,
@@ -23,7 +23,7 @@ pub(super) struct Prepared {
     pub(super) place: OwnedSemaphorePermit,
 }
 
-impl Prepared {
+impl PreparedRequest {
     /// Returns the number of cells that the generation takes at most.
     pub(super) fn cells(&self) -> usize {
         self.tokens.len() + self.max_tokens as usize
@@ -68,7 +68,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(prepared: Prepared, sequence: i32) -> Self {
+    pub(super) fn new(prepared: PreparedRequest, sequence: i32) -> Self {
         Self {
             sequence,
             prompt: prepared.tokens.len(),
@@ -172,7 +172,7 @@ impl Slot {
         let (text, end) = match ending {
             Ending::Finished(reason) => {
                 let rest = self.answer.finish();
-                let mut finished = Finished::new(if rest.stopped { FinishReason::Stop } else { reason });
+                let mut finished = GenerationEnd::new(if rest.stopped { FinishReason::Stop } else { reason });
                 finished.prompt_tokens = u32::try_from(self.prompt).ok();
                 finished.cached_tokens = u32::try_from(self.shared).ok();
                 finished.answer_tokens = Some(self.answered);
@@ -196,7 +196,7 @@ impl Slot {
 pub(super) struct Farewell {
     outlet: Outlet,
     text: String,
-    pub(super) end: Result<Finished, ModelError>,
+    pub(super) end: Result<GenerationEnd, ModelError>,
 }
 
 impl Farewell {

@@ -16,7 +16,7 @@ use llama_cpp_2::context::params::LlamaPoolingType;
 use llama_cpp_2::llama_backend::LlamaBackend;
 use tokio::sync::{mpsc, oneshot};
 
-use super::backend::{LoadError, Loaded, backend};
+use super::backend::{LoadError, LoadedModel, backend};
 use super::batching_options::{Batching, Counts};
 use super::sequences::{ComputeError, MAX_SEQUENCES, Sequences, Size};
 use super::tokenizer::{Tokenizer, Tokens};
@@ -36,7 +36,7 @@ pub(super) type Vectors = Vec<Vec<f32>>;
 
 /// The result that a request needs for each text.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum VectorKind {
     /// One vector for the text, with this prefix.
     Whole(String),
     /// A vector for each token of the text, with this prefix.
@@ -47,14 +47,14 @@ pub(super) enum Wanted {
 
 /// Some texts, and the channel for their results.
 pub(super) struct Request {
-    pub(super) wanted: Wanted,
+    pub(super) kind: VectorKind,
     pub(super) texts: Vec<String>,
     pub(super) reply: oneshot::Sender<Result<Vec<Vectors>, ModelError>>,
 }
 
 /// A request that is being served.
 struct Active {
-    wanted: Wanted,
+    kind: VectorKind,
     texts: vec::IntoIter<String>,
     /// The next text, if it did not fit in the last batch.
     next: Option<Tokens>,
@@ -68,7 +68,7 @@ struct Active {
 impl Active {
     fn new(request: Request) -> Self {
         Self {
-            wanted: request.wanted,
+            kind: request.kind,
             done: Vec::with_capacity(request.texts.len()),
             texts: request.texts.into_iter(),
             next: None,
@@ -83,11 +83,11 @@ impl Active {
         let next = self.next.take();
         next.or_else(|| {
             let text = self.texts.next()?;
-            Some(match &self.wanted {
-                Wanted::Whole(prefix) | Wanted::Each(prefix) => {
+            Some(match &self.kind {
+                VectorKind::Whole(prefix) | VectorKind::Each(prefix) => {
                     reading.tokenizer.text(prefix, &text, reading.limit)
                 }
-                Wanted::Score(query) => reading.tokenizer.pair(query, &text, reading.limit),
+                VectorKind::Score(query) => reading.tokenizer.pair(query, &text, reading.limit),
             })
         })
     }
@@ -129,7 +129,7 @@ enum Lane {
     Each,
 }
 
-impl Wanted {
+impl VectorKind {
     fn lane(&self) -> Lane {
         match self {
             Self::Whole(_) | Self::Score(_) => Lane::Pooled,
@@ -150,7 +150,7 @@ struct Reading<'m> {
 /// A model with its contexts, on the thread that owns it.
 pub(super) struct VectorServer<'m> {
     backend: &'static LlamaBackend,
-    loaded: &'m Loaded,
+    loaded: &'m LoadedModel,
     reading: Reading<'m>,
     size: Size,
     max_vector_bytes: usize,
@@ -163,7 +163,7 @@ pub(super) struct VectorServer<'m> {
 impl<'m> VectorServer<'m> {
     /// Creates the contexts of a model.
     pub(super) fn open(
-        loaded: &'m Loaded,
+        loaded: &'m LoadedModel,
         tokenizer: Tokenizer<'m>,
         pooling: LlamaPoolingType,
         batching: &Batching,
@@ -277,7 +277,7 @@ impl<'m> VectorServer<'m> {
     /// Computes one batch.
     fn step(&mut self, active: &mut VecDeque<Active>) {
         let Some(first) = active.front_mut() else { return };
-        let lane = first.wanted.lane();
+        let lane = first.kind.lane();
         let sequences = match lane {
             Lane::Pooled => &mut self.pooled,
             Lane::Each => match open_each(&mut self.each, self.backend, self.loaded, self.size) {
@@ -300,7 +300,7 @@ impl<'m> VectorServer<'m> {
             let request = &mut active[request];
             let vectors = computed
                 .clone()
-                .and_then(|()| read(sequences, sequence, &request.wanted, tokens.words));
+                .and_then(|()| read(sequences, sequence, &request.kind, tokens.words));
             match vectors {
                 Ok(vectors) => request.take(vectors, self.max_vector_bytes),
                 Err(error) => request.error = Some(error.into()),
@@ -313,7 +313,7 @@ impl<'m> VectorServer<'m> {
 fn open_each<'a, 'm>(
     each: &'a mut Option<Sequences<'m>>,
     backend: &LlamaBackend,
-    loaded: &'m Loaded,
+    loaded: &'m LoadedModel,
     size: Size,
 ) -> Result<&'a mut Sequences<'m>, LoadError> {
     if each.is_none() {
@@ -342,7 +342,7 @@ fn fill(
     loop {
         let before = placed.len();
         for (index, request) in active.iter_mut().enumerate() {
-            if request.wanted.lane() != lane {
+            if request.kind.lane() != lane {
                 continue;
             }
             let Some(tokens) = request.next(reading) else {
@@ -366,13 +366,13 @@ fn fill(
 fn read(
     sequences: &Sequences<'_>,
     sequence: usize,
-    wanted: &Wanted,
+    kind: &VectorKind,
     words: Range<usize>,
 ) -> Result<Vectors, ComputeError> {
-    let mut vectors = match wanted {
-        Wanted::Score(_) => return Ok(vec![sequences.pooled(sequence)?]),
-        Wanted::Whole(_) => vec![sequences.pooled(sequence)?],
-        Wanted::Each(_) => sequences.each(sequence, words)?,
+    let mut vectors = match kind {
+        VectorKind::Score(_) => return Ok(vec![sequences.pooled(sequence)?]),
+        VectorKind::Whole(_) => vec![sequences.pooled(sequence)?],
+        VectorKind::Each(_) => sequences.each(sequence, words)?,
     };
     vectors.iter_mut().for_each(|vector| normalize(vector));
     Ok(vectors)

@@ -40,7 +40,7 @@ pub(super) struct Opening<T, E> {
 
 impl<T, E> Opening<T, E> {
     /// Reports that the thread serves from now on; `start` returns `about`.
-    pub(super) fn tell(&mut self, about: T) {
+    pub(super) fn report_started(&mut self, about: T) {
         self.send(Ok(about));
     }
 
@@ -191,7 +191,7 @@ mod tests {
         mut serve: impl FnMut(u32, Reply) + Send + 'static,
     ) -> Worker<(u32, Reply)> {
         Worker::start::<_, ()>("test", waiting, move |opening, mut jobs| {
-            opening.tell(());
+            opening.report_started(());
             while let Some((number, reply)) = jobs.blocking_recv() {
                 serve(number, reply);
             }

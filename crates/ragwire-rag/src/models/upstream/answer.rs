@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::error::UpstreamError;
 use super::error_body::UpstreamErrorBody;
 use super::key::ApiKey;
-use crate::models::{FinishReason, Finished};
+use crate::models::{FinishReason, GenerationEnd};
 use ragwire::wire::sse::EventStream;
 
 /// What ends a stream.
@@ -146,12 +146,12 @@ impl Answer {
     }
 
     /// The figures of the answer, if the server reported the end.
-    pub(super) fn finish(&self) -> Option<Finished> {
+    pub(super) fn finish(&self) -> Option<GenerationEnd> {
         // `[DONE]` alone means that the answer is complete; the reason is then a stop.
         let reason = self
             .reason
             .or_else(|| self.is_done.then_some(FinishReason::Stop))?;
-        let mut finished = Finished::new(reason);
+        let mut finished = GenerationEnd::new(reason);
         let number = |value: Option<&Value>, path: &str| {
             let number = value?.pointer(path)?.as_u64()?;
             u32::try_from(number).ok()

@@ -63,7 +63,7 @@ use self::answer::{Answer, Step};
 use self::client::{Client, Deadline};
 use self::error::RequestSize;
 use self::retry::Trouble;
-use crate::models::{Boxed, Finished, Generation, LanguageModel, ModelError, Piece, Prompt};
+use crate::models::{Boxed, Generation, GenerationEnd, LanguageModel, ModelError, Piece, Prompt};
 
 pub use self::embedder::{EmbeddingOptions, UpstreamEmbedder};
 pub use self::error::{UpstreamError, Wait};
@@ -181,7 +181,7 @@ impl LanguageModel for Upstream {
             };
             match written {
                 Ok((finished, rest)) => {
-                    let _ = sender.send(Piece::Finished(finished)).await;
+                    let _ = sender.send(Piece::End(finished)).await;
                     drop(sender);
                     drain(&shared.client, rest).await;
                 }
@@ -206,7 +206,7 @@ struct ActiveGeneration<'a> {
 
 impl ActiveGeneration<'_> {
     /// Makes all attempts. Returns the rest of the body, which contains nothing of interest.
-    async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(Finished, Incoming), UpstreamError> {
+    async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(GenerationEnd, Incoming), UpstreamError> {
         let options = &self.client.options;
         let total = Deadline::new(options.timeouts.total, Wait::Total);
         let mut attempt = 0;
@@ -230,7 +230,7 @@ impl ActiveGeneration<'_> {
         uri: Uri,
         body: Bytes,
         total: Deadline,
-    ) -> Result<(Finished, Incoming), Trouble> {
+    ) -> Result<(GenerationEnd, Incoming), Trouble> {
         let options = &self.client.options;
         let first = Deadline::new(options.timeouts.first, Wait::First).min(total);
         let accept = "text/event-stream, application/json";

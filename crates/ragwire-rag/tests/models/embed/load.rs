@@ -57,7 +57,7 @@ async fn a_file_of_another_format_or_a_truncated_one_is_rejected() {
 
 #[tokio::test]
 async fn a_model_without_pooling_is_rejected() {
-    let made = TempModel::new(&TinyBert::new(Pooling::Unsaid));
+    let made = TempModel::new(&TinyBert::new(Pooling::Unspecified));
     let error = refused(&made, EmbedderOptions::default()).await;
     assert_eq!(
         (error.code(), error.to_string().as_str()),

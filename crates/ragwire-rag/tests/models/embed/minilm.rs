@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ragwire_rag::models::llama::{Batching, EmbedderOptions, LlamaEmbedder, LlamaFile};
 use ragwire_rag::models::{Embed, Side, max_sim};
-use ragwire_test_support::minilm::{folder, tell_skipped};
+use ragwire_test_support::minilm::{folder, report_skipped};
 use serde_json::Value;
 
 use crate::embed::cosine::{assert_like, soon};
@@ -26,7 +26,7 @@ fn file(folder: &Path) -> LlamaFile {
 /// Returns the embedder and the expected vectors; `None` skips the test.
 async fn minilm(test: &str) -> Option<(LlamaEmbedder, Vec<Value>)> {
     let Some(folder) = folder() else {
-        tell_skipped(test);
+        report_skipped(test);
         return None;
     };
     let embedder = LlamaEmbedder::load(file(folder), EmbedderOptions::default())
@@ -133,7 +133,7 @@ async fn both_kinds_of_vectors_find_the_answers() {
 #[tokio::test]
 async fn print_the_speed_on_this_machine() {
     let Some(folder) = folder() else {
-        tell_skipped("print_the_speed_on_this_machine");
+        report_skipped("print_the_speed_on_this_machine");
         return;
     };
     let texts = |count: usize| {

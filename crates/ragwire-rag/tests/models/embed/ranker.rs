@@ -71,7 +71,7 @@ async fn scores_equal_those_of_a_plain_computation() {
 #[tokio::test]
 async fn the_pooling_of_the_file_does_not_matter() {
     // Converters write rerankers like this if the folder does not state the pooling.
-    let bert = TinyBert::ranker().pooling(Pooling::Unsaid);
+    let bert = TinyBert::ranker().pooling(Pooling::Unspecified);
     let (ranker, _made) = ranker(&bert, Batching::default()).await;
     let scores = soon(ranker.rank("pump", passages())).await.unwrap();
     let expected = passages()

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use ragwire_rag::models::llama::{Cells, LlamaEngine, LlamaFile, LlamaOptions};
-use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Prompt, Sampling, Shape};
+use ragwire_rag::models::{Generation, GenerationEnd, LanguageModel, ModelError, Prompt, Sampling, Shape};
 use ragwire_test_support::tiny_llama::{CHATML, TinyLlama};
 use serde_json::json;
 use tempfile::TempDir;
@@ -85,7 +85,10 @@ pub(crate) async fn prepared(engine: &LlamaEngine) {
 }
 
 /// Returns the whole answer to a prompt.
-pub(crate) async fn whole(engine: &LlamaEngine, prompt: Prompt) -> Result<(String, Finished), ModelError> {
+pub(crate) async fn whole(
+    engine: &LlamaEngine,
+    prompt: Prompt,
+) -> Result<(String, GenerationEnd), ModelError> {
     within(engine.generate(prompt).whole()).await
 }
 
@@ -95,7 +98,7 @@ pub(crate) async fn text(engine: &LlamaEngine, prompt: Prompt) -> String {
 }
 
 /// Returns all pieces of an answer, and its result.
-pub(crate) async fn pieces(mut generation: Generation) -> (Vec<String>, Finished) {
+pub(crate) async fn pieces(mut generation: Generation) -> (Vec<String>, GenerationEnd) {
     let mut pieces = Vec::new();
     while let Some(piece) = within(generation.next()).await {
         pieces.push(piece.unwrap());

@@ -18,7 +18,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use ragwire_rag::models::upstream::{Retry, Upstream, UpstreamError, UpstreamOptions};
-use ragwire_rag::models::{Finished, Generation, LanguageModel, ModelError, Prompt};
+use ragwire_rag::models::{Generation, GenerationEnd, LanguageModel, ModelError, Prompt};
 
 /// Fails a test that hangs.
 async fn within<T>(test: impl Future<Output = T>) -> T {
@@ -42,7 +42,7 @@ fn ask(base: &str) -> Generation {
 }
 
 /// Returns all pieces of an answer, and its end.
-async fn read(mut generation: Generation) -> (Vec<String>, Result<Finished, ModelError>) {
+async fn read(mut generation: Generation) -> (Vec<String>, Result<GenerationEnd, ModelError>) {
     let mut pieces = Vec::new();
     while let Some(piece) = generation.next().await {
         match piece {
@@ -54,7 +54,7 @@ async fn read(mut generation: Generation) -> (Vec<String>, Result<Finished, Mode
 }
 
 /// Returns `stop`, `length`, or the codes of an error and of its source.
-fn outcome(end: &Result<Finished, ModelError>) -> String {
+fn outcome(end: &Result<GenerationEnd, ModelError>) -> String {
     match end {
         Ok(finished) => format!("{:?}", finished.reason).to_lowercase(),
         Err(error) => {

@@ -1,6 +1,6 @@
 //! Tests of the parsing of responses: whole, in pieces, and cut.
 
-use ragwire_rag::models::Finished;
+use ragwire_rag::models::GenerationEnd;
 use ragwire_rag::models::upstream::UpstreamLimits;
 use serde_json::json;
 
@@ -25,8 +25,8 @@ data: [DONE]\n\n";
 /// Tokens of the prompt, cached tokens, tokens of the answer; milliseconds of both phases.
 type Numbers = ([Option<u32>; 3], [Option<f64>; 2]);
 
-fn numbers(finished: &Finished) -> Numbers {
-    let Finished {
+fn numbers(finished: &GenerationEnd) -> Numbers {
+    let GenerationEnd {
         prompt_tokens,
         cached_tokens,
         answer_tokens,

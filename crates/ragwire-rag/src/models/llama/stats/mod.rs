@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{counter, gauge, histogram};
 
-use crate::models::{FinishReason, Finished};
+use crate::models::{FinishReason, GenerationEnd};
 
 /// The state of an engine and its totals so far, updated after each step and whenever a generation
 /// begins or ends.
@@ -93,7 +93,7 @@ pub(super) fn outcome(model: &str, outcome: &'static str) {
 }
 
 /// Records the figures of a finished generation in `metrics`.
-pub(super) fn finished(model: &str, finished: &Finished) {
+pub(super) fn finished(model: &str, finished: &GenerationEnd) {
     outcome(
         model,
         match finished.reason {

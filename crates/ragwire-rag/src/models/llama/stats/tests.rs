@@ -107,7 +107,7 @@ fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
         };
         changed("m", &before, &after);
         changed("m", &after, &after);
-        let mut end = Finished::new(FinishReason::Length);
+        let mut end = GenerationEnd::new(FinishReason::Length);
         (end.answer_tokens, end.prompt_ms, end.generation_ms) = (Some(5), Some(250.0), Some(2000.0));
         finished("m", &end);
         outcome("m", "cancelled");
@@ -147,7 +147,7 @@ fn each_figure_goes_to_metrics_under_a_name_of_the_table() {
 #[test]
 fn a_single_token_has_no_rate() {
     let rate = |tokens: Option<u32>, ms: Option<f64>| {
-        let mut end = Finished::new(FinishReason::Stop);
+        let mut end = GenerationEnd::new(FinishReason::Stop);
         (end.answer_tokens, end.generation_ms) = (tokens, ms);
         end.tokens_per_second()
     };
