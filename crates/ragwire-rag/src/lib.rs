@@ -48,6 +48,7 @@
 //! | [`Agent`] | answer a question with the whole pipeline |
 //! | [`answer`] | replace the judge, the generator or the cache |
 //! | [`graph`] | extract entities and relations, and answer with GraphRAG |
+//! | [`ragwire::Orchestrator`] | serve an [`Agent`], a [`graph::GraphRag`] or a [`DocumentRag`] with `ragwire-endpoints` |
 //! | [`LibraryFollower`] | keep an index or a graph in step with a library |
 //!
 //! This crate knows nothing about HTTP. Parsers run in the calling process; a server that accepts
@@ -58,6 +59,7 @@ pub mod answer;
 mod documents;
 pub mod graph;
 pub mod models;
+mod orchestrator;
 pub mod search;
 #[cfg(test)]
 pub(crate) mod test_data;

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use ragwire::FailureKind;
 use ragwire::session::{SessionLimits, Sessions};
-use ragwire::turn::{Disconnect, Journal, Timeouts, TurnGroup};
+use ragwire::turn::{Journal, Timeouts, TurnGroup};
+use ragwire::{FailureKind, Orchestrator};
+use ragwire_endpoints::{EndpointLimits, Endpoints, Service, owner_header};
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
-use crate::eve::EveSessions;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::followers::Followers;
-use crate::orchestrator::Orchestrator;
 use crate::settings::Settings;
 
-/// The state of one server: its library, its orchestrator and its limits.
+/// The state of one server: its library, its endpoints and its limits.
 #[derive(Debug)]
 pub struct App {
     /// The settings that the server was started with.
@@ -24,8 +23,8 @@ pub struct App {
     pub library: Arc<Library>,
     /// The store and the graph, which follow the library.
     pub followers: Followers,
-    /// Answers questions.
-    pub orchestrator: Arc<dyn Orchestrator>,
+    /// The routes of all protocols.
+    pub endpoints: Service,
     /// Reads documents.
     pub extractor: Extractor,
     /// The running and waiting turns. A turn's lane is its session or its chat, where one question
@@ -35,8 +34,6 @@ pub struct App {
     pub journal: Journal,
     /// The stored sessions.
     pub sessions: Sessions,
-    /// The sessions of the Eve routes.
-    pub eve: EveSessions,
     /// Permits for concurrent uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -56,21 +53,37 @@ impl App {
         } else {
             orchestrator
         };
+        let turns = TurnGroup::builder()
+            .max_active(*settings.max_turns)
+            .max_queued(*settings.max_queued)
+            .queue_timeout(*settings.queue_timeout)
+            .max_per_owner(1)
+            .build();
+        let limits = EndpointLimits::default()
+            .max_question_bytes(*settings.max_question)
+            .body_timeout(*settings.body_timeout)
+            .max_sockets(*settings.max_connections);
+        let mut endpoints = Endpoints::new(orchestrator)
+            .journal(journal.clone())
+            .sessions(sessions.clone())
+            .turns(turns.clone())
+            .limits(limits)
+            .timeouts(timeouts(&settings))
+            .disconnect_grace(*settings.disconnect_grace)
+            // The guard checks the origin against the settings.
+            .allow_any_origin();
+        if let Some(header) = settings.owner_header.as_ref() {
+            endpoints = endpoints.owner(owner_header(header.clone()));
+        }
         Self {
-            eve: EveSessions::new(sessions.clone(), journal.clone()),
-            turns: TurnGroup::builder()
-                .max_active(*settings.max_turns)
-                .max_queued(*settings.max_queued)
-                .queue_timeout(*settings.queue_timeout)
-                .max_per_owner(1)
-                .build(),
+            endpoints: endpoints.build(),
+            turns,
             journal,
             sessions,
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
             settings,
             library,
             followers: Followers::new(),
-            orchestrator,
             extractor,
         }
     }
@@ -83,25 +96,20 @@ impl App {
         self
     }
 
-    /// Returns what happens to a turn after its last reader disconnects, if readers can reconnect.
-    pub fn grace(&self) -> Disconnect {
-        Disconnect::grace(*self.settings.disconnect_grace)
-    }
-
-    /// Returns the time limits of a turn.
-    pub fn timeouts(&self) -> Timeouts {
-        Timeouts::default()
-            .keep_alive(*self.settings.keep_alive)
-            .idle(*self.settings.idle_timeout)
-            .total(*self.settings.turn_timeout)
-            .write_stall(*self.settings.write_timeout)
-    }
-
     /// Returns `true` once the server shuts down. A full server still counts as healthy.
     pub fn is_shutting_down(&self) -> bool {
         let accepts = self.turns.check();
         accepts.is_err_and(|rejected| rejected.failure.kind == FailureKind::ShuttingDown)
     }
+}
+
+/// Returns the time limits of a turn.
+fn timeouts(settings: &Settings) -> Timeouts {
+    Timeouts::default()
+        .keep_alive(*settings.keep_alive)
+        .idle(*settings.idle_timeout)
+        .total(*settings.turn_timeout)
+        .write_stall(*settings.write_timeout)
 }
 
 /// Returns the limits of stored sessions.
@@ -111,7 +119,7 @@ pub fn session_limits(settings: &Settings) -> SessionLimits {
         .max_messages(*settings.session_turns)
         .max_bytes(*settings.session_size)
         .max_age(*settings.session_age)
-        .max_state_bytes(EveSessions::max_state_bytes(*settings.max_question))
+        .max_state_bytes(Endpoints::max_state_bytes(*settings.max_question))
 }
 
 /// Returns the limits of the library.

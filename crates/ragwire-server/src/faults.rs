@@ -21,14 +21,14 @@
 //! | `fault:hostile` | events and text full of markup and separators, then a normal end |
 //! | `fault:unicode` | events and text with emoji cut in two, line separators and control bytes, then a normal end |
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ragwire::event::{Reasoning, Search};
+use ragwire::orchestrator::Answering;
 use ragwire::turn::{Ask, AskError, BoxError};
-use ragwire::{Citation, Metadata, Sink};
-
-use crate::orchestrator::{Answering, Orchestrator, Question};
+use ragwire::{Citation, Metadata, Orchestrator, Question, Sink};
 
 /// Text that is difficult for readers of lines, JSON and UTF-8.
 const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
@@ -39,9 +39,14 @@ const FLOOD_BYTES: usize = 8 * 1024;
 const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 
 /// An orchestrator that fails on request.
-#[derive(Debug)]
 pub struct Faults {
     inner: Arc<dyn Orchestrator>,
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faults").finish_non_exhaustive()
+    }
 }
 
 impl Faults {

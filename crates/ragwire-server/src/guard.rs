@@ -15,9 +15,9 @@ use axum::response::{IntoResponse, Response};
 use http::header::{HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
+use ragwire_endpoints::Refusal;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-use crate::routes::refusal::Refusal;
 use crate::settings::Settings;
 
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");

@@ -10,9 +10,8 @@
 //! |---|---|
 //! | a flag or a default | `settings/mod.rs`, one row each |
 //! | what answers a question | `orchestrator.rs` |
-//! | a route | `routes/` |
-//! | what a session stores | `ragwire::session`; who owns it, `routes/start.rs` |
-//! | the sessions of the Eve routes | `eve/` |
+//! | a route of a protocol | the package `ragwire-endpoints` |
+//! | a route of the documents, the page or the state | `routes/` |
 //! | where turns are stored | `journal.rs` |
 //! | how files are located and read | `ingest/`, `extract.rs` |
 //! | the graph for `graph-rag` | `graph.rs` |
@@ -26,7 +25,6 @@ pub mod app;
 pub mod ask;
 pub mod cli;
 pub mod engines;
-pub mod eve;
 pub mod extract;
 pub mod faults;
 pub mod followers;
@@ -41,4 +39,3 @@ pub mod sample;
 pub mod serve;
 pub mod settings;
 pub mod start;
-mod upgrade;

@@ -27,8 +27,8 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use ragwire::Gateway;
 use ragwire::session::Sessions;
+use ragwire_endpoints::{Refusal, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -38,9 +38,6 @@ use tower::ServiceExt;
 
 use crate::app::App;
 use crate::routes;
-use crate::routes::refusal::Refusal;
-use crate::routes::trustgraph;
-use crate::upgrade::Upgrade;
 
 /// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
@@ -63,7 +60,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
-    gateway: Gateway,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -99,7 +95,6 @@ impl Server {
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
         Ok(Self {
-            gateway: trustgraph::gateway(&app),
             app,
             listener,
             address,
@@ -117,7 +112,7 @@ impl Server {
         let settings = &self.app.settings;
         let (closing, _) = watch::channel(false);
         let connections = Connections {
-            router: routes::router(&self.app, &self.gateway, self.address),
+            router: routes::router(&self.app, self.address),
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
@@ -143,15 +138,13 @@ impl Server {
 
         let drain = *settings.drain;
         tracing::info!(turns = self.app.turns.active(), ?drain, "shutting down");
-        self.app.turns.shut_down();
-        self.gateway.shut_down();
+        self.app.endpoints.shut_down();
         let deadline = Instant::now() + drain;
         // Still accepting: until the open turns have finished, new requests get 503 with
         // `retry-after`.
         let all_uploads = u32::try_from(*settings.max_uploads).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
-            self.app.turns.drained().await;
-            self.app.eve.settled().await;
+            self.app.endpoints.drained().await;
             let _ = self.app.uploads.acquire_many(all_uploads).await;
         });
         let mut out_of_time = pin!(async {
@@ -268,7 +261,7 @@ impl Connections {
             let mut socket = TimeoutStream::new(socket);
             socket.set_write_timeout(Some(write_timeout));
             let has_request = Arc::new(AtomicBool::new(false));
-            let upgrade = Upgrade::default();
+            let upgrade = SocketSlot::new();
             let service = service_fn({
                 let (has_request, upgrade) = (Arc::clone(&has_request), upgrade.clone());
                 move |mut request: hyper::Request<Incoming>| {

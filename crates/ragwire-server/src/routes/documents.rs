@@ -15,9 +15,8 @@ use ragwire_rag::{Document, Library};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::body;
-use super::refusal::Refusal;
-use super::request::PathParam;
+use ragwire_endpoints::{Refusal, body, openapi};
+
 use super::schemas;
 use crate::app::App;
 use crate::ingest::{AddError, AddErrorKind, add};
@@ -29,6 +28,9 @@ const PART_BYTES: usize = 1024;
 
 /// The longest name that `Library::add` accepts, in bytes.
 const MAX_NAME_BYTES: usize = 255;
+
+/// One parameter of a path.
+type PathParam = Result<Path<String>, PathRejection>;
 
 /// The query `?name=` of an upload with one file.
 #[derive(Debug, Default, Deserialize)]
@@ -84,8 +86,8 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
     params(("document_id" = String, Path, description = "The document")),
     responses(
         (status = 204, description = "The document was removed"),
-        (status = 404, description = "The document does not exist", body = schemas::Refused),
-        (status = 500, description = "The library cannot be written", body = schemas::Refused),
+        (status = 404, description = "The document does not exist", body = openapi::Refused),
+        (status = 500, description = "The library cannot be written", body = openapi::Refused),
     ),
 )]
 pub(super) async fn remove(State(app): State<Arc<App>>, id: PathParam) -> Result<StatusCode, Refusal> {
@@ -112,8 +114,8 @@ pub(super) async fn remove(State(app): State<Arc<App>>, id: PathParam) -> Result
     ),
     responses(
         (status = 200, description = "The passage", body = schemas::Chunk),
-        (status = 404, description = "The document or the passage does not exist", body = schemas::Refused),
-        (status = 500, description = "The library cannot be read", body = schemas::Refused),
+        (status = 404, description = "The document or the passage does not exist", body = openapi::Refused),
+        (status = 500, description = "The library cannot be read", body = openapi::Refused),
     ),
 )]
 pub(super) async fn chunk(
@@ -149,14 +151,14 @@ pub(super) async fn chunk(
     )),
     responses(
         (status = 201, description = "The added documents, and the files that failed", body = Uploaded),
-        (status = 400, description = "The body is incomplete, or the form is malformed", body = schemas::Refused),
-        (status = 408, description = "The body did not arrive in time", body = schemas::Refused),
-        (status = 413, description = "The body or a file in it is too large", body = schemas::Refused),
-        (status = 415, description = "The file type is not supported", body = schemas::Refused),
-        (status = 422, description = "The file cannot be read, or has no name", body = schemas::Refused),
-        (status = 500, description = "The library cannot be written, or the reading process failed", body = schemas::Refused),
-        (status = 503, description = "Too many concurrent uploads; `retry-after` says when to retry", body = schemas::Refused),
-        (status = 507, description = "The library is full", body = schemas::Refused),
+        (status = 400, description = "The body is incomplete, or the form is malformed", body = openapi::Refused),
+        (status = 408, description = "The body did not arrive in time", body = openapi::Refused),
+        (status = 413, description = "The body or a file in it is too large", body = openapi::Refused),
+        (status = 415, description = "The file type is not supported", body = openapi::Refused),
+        (status = 422, description = "The file cannot be read, or has no name", body = openapi::Refused),
+        (status = 500, description = "The library cannot be written, or the reading process failed", body = openapi::Refused),
+        (status = 503, description = "Too many concurrent uploads; `retry-after` says when to retry", body = openapi::Refused),
+        (status = 507, description = "The library is full", body = openapi::Refused),
     ),
 )]
 pub(super) async fn upload(

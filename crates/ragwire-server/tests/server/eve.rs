@@ -448,7 +448,7 @@ async fn a_turn_that_outgrows_the_journal_leaves_its_line_count() {
     let all = read(&server, &session, 0).await;
     assert_eq!(types(&all).last(), Some(&"session.waiting"));
     server.until_idle().await;
-    server.app.eve.settled().await;
+    server.app.endpoints.drained().await;
     let reply = server.get(&session.stream(1)).await;
     assert_eq!(
         (reply.status.as_u16(), &reply.json()["journalBaseIndex"]),

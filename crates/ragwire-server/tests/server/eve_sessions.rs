@@ -202,7 +202,7 @@ async fn sessions_of_others_unknown_and_expired_ones_look_the_same() {
         .await;
     assert_eq!(own.status, 200);
     server.until_idle().await;
-    server.app.eve.settled().await;
+    server.app.endpoints.drained().await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     let (eve, chat) = (create().await, begin().await);
     // Status, headers and body, without values that differ at every request.
@@ -314,7 +314,7 @@ async fn sessions_of_a_host_that_died_do_not_stay_active() {
     // Nothing that the first process writes afterwards changes the session.
     first.app.turns.shut_down();
     first.until_idle().await;
-    first.app.eve.settled().await;
+    first.app.endpoints.drained().await;
     let end = base + types(&next.body).len() as u64;
     let rest = second.get(&stream(end)).await;
     assert_eq!((rest.status.as_u16(), rest.body.len()), (200, 0));

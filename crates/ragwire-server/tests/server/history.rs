@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use ragwire::Metadata;
+use ragwire::orchestrator::Answering;
+use ragwire::{Orchestrator, Question};
 use ragwire_rag::Library;
-use ragwire_server::orchestrator::{Answering, Orchestrator, Question};
 use ragwire_server::settings::values::Count;
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ struct Echo;
 impl Orchestrator for Echo {
     fn answer(&self, question: Question, sink: ragwire::Sink) -> Answering {
         Box::pin(async move {
-            let earlier = question.earlier.iter().map(|said| json!([said.role, said.text]));
+            let earlier = question.history.iter().map(|said| json!([said.role, said.text]));
             let earlier: Vec<Value> = earlier.collect();
             let heard = json!([question.prompt, format!("{:?}", question.effort), earlier]);
             sink.send(heard.to_string()).await?;

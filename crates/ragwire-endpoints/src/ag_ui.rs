@@ -1,0 +1,152 @@
+//! `POST /ag-ui`: the route of an AG-UI agent, which `HttpAgent` calls.
+//!
+//! If a turn asks a human, its run ends with an interrupt, and `resume` in the next request answers
+//! it. The id of an interrupt is the turn's id, `-`, and the question's `request_id`: the id of a
+//! turn cannot be guessed, but that of a thread can.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use ragwire::AgUi;
+use ragwire::turn::{AnswerError, TurnId};
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::messages::{self, Message};
+use crate::openapi::schemas;
+use crate::openapi::{self, TurnRefusals, example};
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::{self, BodyKind, invalid};
+use crate::shared::Shared;
+use crate::start::{self, Reader};
+use crate::turns::answers::{self, HumanAnswer, Verdict};
+
+/// Returns the route of AG-UI.
+pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(openapi::protocol("ag-ui", "AG-UI.")).routes(routes!(run))
+}
+
+/// Longest id of a thread or a run, in bytes. Every object of the stream repeats them, so a long id
+/// would be sent a thousand times; a UUID has 36 bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// `RunAgentInput`. State, tools and context are ignored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct RunAgentInput {
+    #[schema(min_length = 1, max_length = 256)]
+    thread_id: String,
+    #[schema(min_length = 1, max_length = 256)]
+    run_id: String,
+    messages: Vec<Message>,
+    /// Answers to the interrupts of the last run.
+    #[serde(default)]
+    resume: Option<Vec<ResumeEntry>>,
+}
+
+/// An answer to an interrupt.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct ResumeEntry {
+    interrupt_id: String,
+    status: ResumeStatus,
+    /// The answer, as the interrupt's `responseSchema` describes it.
+    #[serde(default)]
+    payload: Value,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum ResumeStatus {
+    /// `payload` is the answer.
+    Resolved,
+    /// No answer. This counts as no if the question has a no; otherwise it stops the turn.
+    Cancelled,
+}
+
+/// Returns the turn that is answered, and the answers.
+fn answers(resume: Vec<ResumeEntry>) -> Result<(TurnId, Vec<HumanAnswer>), Refusal> {
+    let (mut turns, mut answers) = (Vec::new(), Vec::new());
+    for ResumeEntry {
+        interrupt_id,
+        status,
+        payload,
+    } in resume
+    {
+        let parts = interrupt_id.split_once('-');
+        let parts = parts.and_then(|(turn, request_id)| Some((TurnId::parse(turn)?, request_id.to_owned())));
+        let Some((turn, request_id)) = parts else {
+            return Err(Refusal::of_answer(TurnId::random(), AnswerError::Unknown));
+        };
+        turns.push(turn);
+        let verdict = match status {
+            ResumeStatus::Resolved => Verdict::Response(payload),
+            ResumeStatus::Cancelled => Verdict::Abandoned,
+        };
+        answers.push(HumanAnswer { request_id, verdict });
+    }
+    turns.dedup();
+    match turns[..] {
+        [turn] => Ok((turn, answers)),
+        _ => Err(invalid("`resume` must answer the interrupts of one run.")),
+    }
+}
+
+/// Runs the agent, or continues the run whose interrupts `resume` answers.
+#[utoipa::path(
+    post,
+    path = "/ag-ui",
+    tag = "ag-ui",
+    operation_id = "agUi",
+    request_body(content = RunAgentInput, example = json!({
+        "threadId": "thread-1",
+        "runId": "run-1",
+        "state": {},
+        "messages": [{ "id": "m-1", "role": "user", "content": "What is the commit rule?" }],
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
+    })),
+    responses(
+        (status = 200, description = "AG-UI's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
+            content((String = "text/event-stream", example = json!(example(&AgUi::new("thread-1", "run-1")))))),
+        (status = 404, description = "No turn has asked this question", body = schemas::Refused),
+        (status = 409, description = "The question already has another answer", body = schemas::Refused),
+        (status = 410, description = "The question is no longer open", body = schemas::Refused),
+        TurnRefusals,
+    ),
+)]
+pub(crate) async fn run(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let run: RunAgentInput = request::read_json(&shared, BodyKind::Conversation, request).await?;
+    for (name, id) in [("threadId", &run.thread_id), ("runId", &run.run_id)] {
+        if id.is_empty() || id.len() > MAX_ID_BYTES {
+            return Err(invalid(format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes.")));
+        }
+    }
+    let wire = AgUi::new(run.thread_id, run.run_id).parks();
+    let wire = |turn: TurnId| wire.id_prefix(turn.to_string());
+    let resume = run.resume.unwrap_or_default();
+    let (turn, wire) = if resume.is_empty() {
+        // `abortRun` only closes the connection, and the protocol cannot resume a run.
+        let turn_request = messages::turn_request(run.messages)?;
+        let turn = start::start(&shared, &owner, Reader::Leaving, turn_request).await?;
+        let wire = wire(turn.id());
+        (turn, wire)
+    } else {
+        let (id, answers) = answers(resume)?;
+        let wire = wire(id);
+        let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
+        (turn, wire)
+    };
+    Ok(turn.respond(wire).map(Body::new))
+}

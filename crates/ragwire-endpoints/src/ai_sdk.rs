@@ -1,0 +1,240 @@
+//! `POST /api/chat`: the chat route of npm `ai` (`useChat`), with the routes to resume and to stop.
+//!
+//! `DefaultChatTransport` and `TextStreamChatTransport` send byte-identical requests; only their
+//! readers differ. A page that reads text therefore sets the header itself:
+//! `new TextStreamChatTransport({ headers: { accept: "text/plain" } })` gets the framed wire.
+//! Clients that accept anything, the default of both transports, get the UI message stream.
+//!
+//! A request does not contain the version of `ai` either, and version 5 fails on an approval. A
+//! page that supports approvals (version 6 and later) sets
+//! `headers: { "x-ragwire-approvals": "true" }`. If a turn then asks a human, its stream ends
+//! there, and the page's next request contains the answer. Without the header the question is an
+//! event like any other, and `POST /v1/turns/{turn_id}/answer` answers it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, StatusCode};
+use ragwire::http::{AnyWire, negotiate};
+use ragwire::turn::{AnswerError, ResumeError, TurnId};
+use ragwire::wire::Wire;
+use ragwire::{AiSdk, Framed, Rejected};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::lane::Lane;
+use crate::messages::{self, ChatRole, UiMessage};
+use crate::openapi::schemas;
+use crate::openapi::{self, TurnRefusals, example};
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::{self, BodyKind, PathParam, invalid};
+use crate::shared::Shared;
+use crate::start::{self, Reader, TurnRequest};
+use crate::turns::answers::{self, HumanAnswer};
+use crate::turns::resume::StopOutcome;
+
+/// Returns the routes of the AI SDK.
+pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(openapi::protocol("ai-sdk", "npm `ai`."))
+        .routes(routes!(chat))
+        .routes(routes!(resume))
+        .routes(routes!(stop))
+}
+
+/// Longest id of a chat, in bytes; those of `useChat` have 16.
+const MAX_ID_BYTES: usize = 256;
+
+/// What both transports send. `useChat` adds the members of its `body` option, which are ignored.
+#[derive(Debug, Deserialize, ToSchema)]
+struct UiChat {
+    /// The conversation. Without an id its turns cannot be resumed.
+    #[schema(min_length = 1, max_length = 256)]
+    id: Option<String>,
+    messages: Vec<UiMessage>,
+}
+
+/// The header of a page that supports approvals.
+const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
+
+/// Answers the next question of a `useChat` conversation.
+///
+/// A new question stops the turn that is still running there. If the last message is the
+/// assistant's and contains answers to questions of its turn, that turn gets them and continues in
+/// the response.
+#[utoipa::path(
+    post,
+    path = "/api/chat",
+    tag = "ai-sdk",
+    operation_id = "aiSdkChat",
+    params(("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals")),
+    request_body(content = UiChat, example = json!({
+        "id": "chat-1",
+        "messages": [{ "id": "m-1", "role": "user", "parts": [{ "type": "text", "text": "What is the commit rule?" }] }],
+        "trigger": "submit-message",
+    })),
+    responses(
+        (status = 200, description = "The UI message stream, version 1; the framed wire for `Accept: text/plain`", headers(("x-ragwire-turn" = String, description = "The turn's id")),
+            content(
+                (String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))),
+                (String = "text/plain", example = json!(example(&Framed::default()))),
+            )),
+        (status = 404, description = "No turn of the conversation has asked this question", body = schemas::Refused),
+        (status = 406, description = "`Accept` matches neither type", body = schemas::Refused),
+        (status = 409, description = "The question already has another answer", body = schemas::Refused),
+        (status = 410, description = "The question is no longer open", body = schemas::Refused),
+        TurnRefusals,
+    ),
+)]
+pub(crate) async fn chat(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let has_approvals = has_approvals(request.headers());
+    let ui = AiSdk::default();
+    let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
+    let wire = negotiate(request.headers(), offered)?;
+    let chat: UiChat = if has_approvals {
+        request::read_json(&shared, BodyKind::Conversation, request).await?
+    } else {
+        request::read_question(&shared, BodyKind::Conversation, request).await?
+    };
+    let continued = chat.messages.last().and_then(continued);
+    let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
+    if chat.id.as_ref().is_some_and(|id| !is_id(id)) {
+        return Err(invalid(format!("`id` must have 1 to {MAX_ID_BYTES} bytes.")));
+    }
+    let is_ui = wire.name() == ui.name();
+    let answers = answers(&chat.messages);
+    if !answers.is_empty() {
+        if !is_ui {
+            return Err(invalid(
+                "A turn that was answered continues on the UI message stream only.",
+            ));
+        }
+        let newest = newest(&shared, &owner, chat.id.as_deref().unwrap_or_default()).await?;
+        let id = newest.ok_or_else(|| Refusal::of_answer(TurnId::random(), AnswerError::Unknown))?;
+        let wire = ui.parks().message_id(continued.unwrap_or_else(|| id.to_string()));
+        let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
+        return Ok(turn.respond(wire).map(Body::new));
+    }
+    let turn_request = TurnRequest {
+        chat: chat.id,
+        ..messages::turn_request(chat.messages)?
+    };
+    // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the
+    // page has to call the stop route.
+    let turn = start::start(&shared, &owner, Reader::Returning, turn_request).await?;
+    let response = if is_ui {
+        let id = continued.unwrap_or_else(|| turn.id().to_string());
+        turn.respond(ui_stream(has_approvals).message_id(id))
+    } else {
+        turn.respond(wire)
+    };
+    Ok(response.map(Body::new))
+}
+
+fn has_approvals(headers: &HeaderMap) -> bool {
+    headers.get(APPROVALS).is_some_and(|value| value == "true")
+}
+
+fn ui_stream(has_approvals: bool) -> AiSdk {
+    let wire = AiSdk::default();
+    if has_approvals { wire.parks() } else { wire }
+}
+
+/// Returns the answers of a human if the conversation ends with them.
+fn answers(messages: &[UiMessage]) -> Vec<HumanAnswer> {
+    let last = messages.last().filter(|last| last.role == ChatRole::Assistant);
+    last.map_or_else(Vec::new, UiMessage::answers)
+}
+
+/// Returns the newest turn of a conversation.
+async fn newest(shared: &Shared, owner: &Owner, chat: &str) -> Result<Option<TurnId>, Refusal> {
+    let lane = Lane::chat(owner, chat);
+    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
+    Ok(newest.map_err(Rejected::from)?)
+}
+
+/// Returns the id of the assistant message that the client continues, if the conversation ends with
+/// one. With another id the client would show it twice.
+fn continued(last: &UiMessage) -> Option<String> {
+    let id = last.id.clone().filter(|id| !id.is_empty());
+    id.filter(|_| last.role == ChatRole::Assistant)
+}
+
+/// Streams the running answer of a conversation from its beginning.
+///
+/// `useChat` calls this with `resume` and in `resumeStream()`. 204 if no turn is running.
+#[utoipa::path(
+    get,
+    path = "/api/chat/{chat_id}/stream",
+    tag = "ai-sdk",
+    operation_id = "aiSdkResume",
+    params(
+        ("chat_id" = String, Path, description = "The conversation"),
+        ("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals"),
+    ),
+    responses(
+        (status = 200, description = "The UI message stream, version 1", headers(("x-ragwire-turn" = String, description = "The turn")),
+            content((String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))))),
+        (status = 204, description = "No turn is running"),
+        (status = 401, description = "The request has no valid owner", body = schemas::Refused),
+        (status = 410, description = "The journal has dropped the beginning of the answer", body = schemas::Refused),
+        (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
+    ),
+)]
+pub(crate) async fn resume(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    chat: PathParam,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let nothing = StatusCode::NO_CONTENT.into_response();
+    let Ok(Path(chat)) = chat else { return Ok(nothing) };
+    let Some(id) = newest(&shared, &owner, &chat).await? else {
+        return Ok(nothing);
+    };
+    let turn = match shared.journal.resume(id, owner.as_str(), 0).await {
+        Ok(turn) => turn,
+        // The journal dropped it in between.
+        Err(ResumeError::Unknown(_)) => return Ok(nothing),
+        Err(error) => return Err(Refusal::of_turn(id, error)),
+    };
+    if turn.is_finished() {
+        return Ok(nothing);
+    }
+    let wire = ui_stream(has_approvals(&headers)).message_id(turn.id().to_string());
+    Ok(turn.respond(wire).map(Body::new))
+}
+
+/// Stops the running answer of a conversation.
+#[utoipa::path(
+    post,
+    path = "/api/chat/{chat_id}/stop",
+    tag = "ai-sdk",
+    operation_id = "aiSdkStop",
+    params(("chat_id" = String, Path, description = "The conversation")),
+    responses(
+        (status = 200, description = "No turn is running any more", body = StopOutcome),
+        (status = 401, description = "The request has no valid owner", body = schemas::Refused),
+        (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
+    ),
+)]
+pub(crate) async fn stop(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    chat: PathParam,
+) -> Result<Json<StopOutcome>, Refusal> {
+    let stopped = match chat {
+        Ok(Path(chat)) => start::stop_newest(&shared, &owner, &Lane::chat(&owner, &chat)).await?,
+        Err(_) => false,
+    };
+    Ok(Json(StopOutcome { stopped }))
+}

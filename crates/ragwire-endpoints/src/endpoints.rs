@@ -1,0 +1,395 @@
+//! The builder of all routes, and what it builds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Extension;
+use http::request::Parts;
+use ragwire::http::gateway::Gateway;
+use ragwire::session::{SessionLimits, Sessions};
+use ragwire::turn::{Journal, JournalLimits, TurnGroup};
+use ragwire::{Orchestrator, Timeouts};
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::eve::EveSessions;
+use crate::limits::EndpointLimits;
+use crate::openapi;
+use crate::owner::OwnerOf;
+use crate::protocol::Protocol;
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use crate::{trustgraph, turns};
+
+/// As many questions as are answered concurrently, so that the last one waits for one answer. Each
+/// holds a connection and its question in memory.
+const MAX_QUEUED: usize = TurnGroup::MAX_ACTIVE;
+
+/// Serves an orchestrator in every protocol.
+///
+/// ```
+/// use ragwire::{Metadata, Question, SendError, Sink};
+/// use ragwire_endpoints::Endpoints;
+///
+/// async fn answer(question: Question, sink: Sink) -> Result<Metadata, SendError> {
+///     sink.send(format!("You asked: {}", question.prompt)).await?;
+///     Ok(Metadata::default())
+/// }
+///
+/// let app: axum::Router = Endpoints::new(answer).router();
+/// ```
+///
+/// The router is a tower `Service`, so it also runs in a bare hyper server. Everything has a
+/// default: turns and sessions are stored in memory, and all requests are anonymous.
+#[must_use]
+pub struct Endpoints {
+    orchestrator: Arc<dyn Orchestrator>,
+    journal: Option<Journal>,
+    sessions: Option<Sessions>,
+    turns: Option<TurnGroup>,
+    owner: Option<OwnerOf>,
+    limits: EndpointLimits,
+    timeouts: Timeouts,
+    disconnect_grace: Duration,
+    prefix: String,
+    protocols: Vec<Protocol>,
+    name: String,
+    mode: String,
+    allow_any_origin: bool,
+    allowed_origins: Vec<String>,
+}
+
+impl Endpoints {
+    /// The default of [`disconnect_grace`](Self::disconnect_grace), 30 seconds: reloading a page or
+    /// changing the network of a phone takes seconds, and after that the answer is abandoned.
+    pub const DISCONNECT_GRACE: Duration = Duration::from_secs(30);
+    /// The default of [`name`](Self::name).
+    pub const NAME: &'static str = "ragwire";
+    /// The default of [`mode`](Self::mode).
+    pub const MODE: &'static str = "hybrid";
+
+    /// Creates the endpoints of all protocols.
+    pub fn new(orchestrator: impl Orchestrator) -> Self {
+        Self {
+            orchestrator: Arc::new(orchestrator),
+            journal: None,
+            sessions: None,
+            turns: None,
+            owner: None,
+            limits: EndpointLimits::default(),
+            timeouts: Timeouts::default(),
+            disconnect_grace: Self::DISCONNECT_GRACE,
+            prefix: String::new(),
+            protocols: Protocol::ALL.to_vec(),
+            name: Self::NAME.to_owned(),
+            mode: Self::MODE.to_owned(),
+            allow_any_origin: false,
+            allowed_origins: Vec::new(),
+        }
+    }
+
+    /// Creates the endpoints of the AI SDK alone.
+    pub fn ai_sdk(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::AiSdk])
+    }
+
+    /// Creates the endpoint of AG-UI alone.
+    pub fn ag_ui(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::AgUi])
+    }
+
+    /// Creates the endpoints for the SDKs of OpenAI alone.
+    pub fn openai(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::OpenAi])
+    }
+
+    /// Creates the endpoints of Eve alone.
+    pub fn eve(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::Eve])
+    }
+
+    /// Creates the endpoint of Forge alone.
+    pub fn forge(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::Forge])
+    }
+
+    /// Creates the endpoints of the session chat alone.
+    pub fn session_chat(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::SessionChat])
+    }
+
+    /// Creates the endpoints of TrustGraph alone.
+    pub fn trustgraph(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::TrustGraph])
+    }
+
+    /// Selects the protocols. Default: all of them.
+    ///
+    /// The routes to resume, stop and answer a turn by its id, below `/v1/turns/{turn_id}`, belong
+    /// to every protocol except TrustGraph's.
+    pub fn protocols(mut self, protocols: impl IntoIterator<Item = Protocol>) -> Self {
+        self.protocols.clear();
+        for protocol in protocols {
+            if !self.protocols.contains(&protocol) {
+                self.protocols.push(protocol);
+            }
+        }
+        self
+    }
+
+    /// Sets the journal, from which turns are resumed, stopped and answered. Default: one in memory
+    /// with the default limits.
+    pub fn journal(mut self, journal: Journal) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Sets the store of conversations. Default: one in memory with the default limits.
+    ///
+    /// The limit on the state of a session must be at least
+    /// [`max_state_bytes`](Self::max_state_bytes) for the sessions of Eve.
+    pub fn sessions(mut self, sessions: Sessions) -> Self {
+        self.sessions = Some(sessions);
+        self
+    }
+
+    /// Sets the group of the turns, which limits how many run and wait. Default: 64 of each.
+    ///
+    /// The group must have `max_per_owner(1)`. The lane of a turn is its session or its chat, so
+    /// this limit is what answers the questions of one session one after the other.
+    pub fn turns(mut self, turns: TurnGroup) -> Self {
+        self.turns = Some(turns);
+        self
+    }
+
+    /// Sets the function that determines the owner of a request from its head. `None` is an
+    /// anonymous owner, and the refusal of a request is its response.
+    ///
+    /// Turns and sessions can only be read, stopped and continued by their owner. Names have at
+    /// most 1,024 bytes and no NUL; others are refused. [`owner_header`](crate::owner_header)
+    /// reads a header. A middleware that authenticates requests can pass the name on as an
+    /// extension:
+    ///
+    /// ```
+    /// # use ragwire::{Metadata, Question, SendError, Sink};
+    /// # use ragwire_endpoints::Endpoints;
+    /// # async fn answer(_: Question, _: Sink) -> Result<Metadata, SendError> { Ok(Metadata::default()) }
+    /// #[derive(Clone)]
+    /// struct User(String);
+    ///
+    /// let app = Endpoints::new(answer)
+    ///     .owner(|head| Ok(head.extensions.get::<User>().map(|user| user.0.clone())))
+    ///     .router();
+    /// # let _: axum::Router = app;
+    /// ```
+    pub fn owner<F>(mut self, owner_of: F) -> Self
+    where
+        F: Fn(&Parts) -> Result<Option<String>, Refusal> + Send + Sync + 'static,
+    {
+        self.owner = Some(Arc::new(owner_of));
+        self
+    }
+
+    /// Sets the limits of requests.
+    pub fn limits(mut self, limits: EndpointLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the time limits of turns.
+    pub fn timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    /// Sets how long a turn continues without readers if its client can reconnect. 0 stops it at
+    /// once.
+    pub fn disconnect_grace(mut self, grace: Duration) -> Self {
+        self.disconnect_grace = grace;
+        self
+    }
+
+    /// Sets a path in front of every route, such as `/rag`. Default: none.
+    ///
+    /// A router that nests the endpoints needs the same path here, because some responses contain
+    /// links. Use this method instead of nesting.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        let prefix = prefix.into();
+        let path = prefix.trim_matches('/');
+        self.prefix = if path.is_empty() {
+            String::new()
+        } else {
+            format!("/{path}")
+        };
+        self
+    }
+
+    /// Sets the name of the only model and agent, which the SDKs of OpenAI name in `model`.
+    /// Default: `ragwire`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets the mode that the routes of ADR 0007 report. Default: `hybrid`.
+    pub fn mode(mut self, mode: impl Into<String>) -> Self {
+        self.mode = mode.into();
+        self
+    }
+
+    /// Allows pages of this origin to open the WebSocket of TrustGraph. By default only pages of
+    /// the server's own origin may.
+    pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
+        self.allowed_origins.push(origin.into());
+        self
+    }
+
+    /// Allows pages of any origin to open the WebSocket of TrustGraph. Only use it if a middleware
+    /// checks the origin.
+    pub fn allow_any_origin(mut self) -> Self {
+        self.allow_any_origin = true;
+        self
+    }
+
+    /// Returns the size that the state of a session needs if a question has at most
+    /// `max_question_bytes`, for
+    /// [`SessionLimits::max_state_bytes`](ragwire::session::SessionLimits::max_state_bytes).
+    pub fn max_state_bytes(max_question_bytes: usize) -> usize {
+        EveSessions::max_state_bytes(max_question_bytes)
+    }
+
+    /// Builds the routes.
+    ///
+    /// Use [`build`](Self::build) to also end the turns when the server shuts down.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the prefix contains a parameter or a wildcard.
+    pub fn router(self) -> Router {
+        self.build().router()
+    }
+
+    /// Builds the routes, with a handle to shut them down.
+    pub fn build(self) -> Service {
+        let Self {
+            orchestrator,
+            journal,
+            sessions,
+            turns,
+            owner,
+            limits,
+            timeouts,
+            disconnect_grace,
+            prefix,
+            protocols,
+            name,
+            mode,
+            allow_any_origin,
+            allowed_origins,
+        } = self;
+        let journal = journal.unwrap_or_else(|| Journal::in_memory(JournalLimits::default()));
+        let sessions = sessions.unwrap_or_else(|| {
+            let state = EveSessions::max_state_bytes(limits.max_question_bytes);
+            Sessions::in_memory(SessionLimits::default().max_state_bytes(state))
+        });
+        let turns = turns.unwrap_or_else(|| {
+            TurnGroup::builder()
+                .max_queued(MAX_QUEUED)
+                .max_per_owner(1)
+                .build()
+        });
+        let shared = Arc::new(Shared {
+            orchestrator,
+            turns,
+            eve: EveSessions::new(sessions.clone(), journal.clone()),
+            journal,
+            sessions,
+            owner,
+            limits,
+            timeouts,
+            disconnect_grace,
+            prefix,
+            name,
+            mode,
+        });
+        let origins = (!allow_any_origin).then_some(allowed_origins);
+        Service {
+            gateway: trustgraph::gateway(&shared, origins),
+            shared,
+            protocols,
+        }
+    }
+}
+
+impl fmt::Debug for Endpoints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoints")
+            .field("protocols", &self.protocols)
+            .field("limits", &self.limits)
+            .field("timeouts", &self.timeouts)
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The endpoints that [`Endpoints::build`] returns. Clones share their state.
+#[derive(Clone, Debug)]
+pub struct Service {
+    shared: Arc<Shared>,
+    gateway: Gateway,
+    protocols: Vec<Protocol>,
+}
+
+impl Service {
+    /// Returns the routes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the prefix contains a parameter or a wildcard.
+    pub fn router(&self) -> Router {
+        let (routes, _) = self.table().split_for_parts();
+        routes
+            .layer(Extension(self.gateway.clone()))
+            .with_state(Arc::clone(&self.shared))
+    }
+
+    /// Returns the OpenAPI document of the routes.
+    pub fn openapi(&self) -> OpenApi {
+        self.table().into_openapi()
+    }
+
+    /// Returns every selected route. The attributes of its handler are also its entry in the
+    /// OpenAPI document.
+    fn table(&self) -> OpenApiRouter<Arc<Shared>> {
+        let mut table = OpenApiRouter::with_openapi(openapi::base());
+        if self.protocols.iter().any(|protocol| protocol.has_turn_ids()) {
+            table = table.merge(turns::routes_by_id());
+        }
+        for protocol in &self.protocols {
+            table = table.merge(protocol.routes());
+        }
+        match &*self.shared.prefix {
+            "" => table,
+            prefix => OpenApiRouter::with_openapi(openapi::base()).nest(prefix, table),
+        }
+    }
+
+    /// Refuses new questions and ends the running turns with a failure. Wait for
+    /// [`drained`](Self::drained) before the server closes its connections.
+    pub fn shut_down(&self) {
+        self.shared.turns.shut_down();
+        self.gateway.shut_down();
+    }
+
+    /// Waits until no turn is running and what they left is stored.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: if the future is dropped, call the method again.
+    pub async fn drained(&self) {
+        self.shared.turns.drained().await;
+        self.shared.eve.settled().await;
+    }
+}

@@ -1,0 +1,62 @@
+//! The limits of requests.
+
+use std::time::Duration;
+
+/// The limits of requests and sockets.
+///
+/// What is stored has its own limits: those of the [journal](ragwire::turn::JournalLimits) and of
+/// the [sessions](ragwire::session::SessionLimits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointLimits {
+    /// The longest question, in bytes of UTF-8. Default: 8 KiB; more than a page of text is not a
+    /// question. A conversation that a client sends may in addition have as many bytes as a session
+    /// stores.
+    pub max_question_bytes: usize,
+    /// How long a client may be silent while it sends a body. Default: 30 seconds, as long as a
+    /// phone needs to change networks. The whole body may take 20 times as long.
+    pub body_timeout: Duration,
+    /// The maximum number of open WebSockets. Default: 900; the usual soft limit on open files is
+    /// 1,024.
+    pub max_sockets: usize,
+}
+
+impl EndpointLimits {
+    /// The default of [`max_question_bytes`](Self::max_question_bytes).
+    pub const MAX_QUESTION_BYTES: usize = 8 << 10;
+    /// The default of [`body_timeout`](Self::body_timeout).
+    pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+    /// The default of [`max_sockets`](Self::max_sockets).
+    pub const MAX_SOCKETS: usize = 900;
+
+    /// Sets the longest question, in bytes.
+    #[must_use]
+    pub fn max_question_bytes(mut self, bytes: usize) -> Self {
+        self.max_question_bytes = bytes;
+        self
+    }
+
+    /// Sets how long a client may be silent while it sends a body.
+    #[must_use]
+    pub fn body_timeout(mut self, after: Duration) -> Self {
+        self.body_timeout = after;
+        self
+    }
+
+    /// Sets the maximum number of open WebSockets.
+    #[must_use]
+    pub fn max_sockets(mut self, sockets: usize) -> Self {
+        self.max_sockets = sockets;
+        self
+    }
+}
+
+impl Default for EndpointLimits {
+    fn default() -> Self {
+        Self {
+            max_question_bytes: Self::MAX_QUESTION_BYTES,
+            body_timeout: Self::BODY_TIMEOUT,
+            max_sockets: Self::MAX_SOCKETS,
+        }
+    }
+}

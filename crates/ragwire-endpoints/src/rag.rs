@@ -1,0 +1,176 @@
+//! The two routes of ADR 0007 (see docs/protocols.md).
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use ragwire::orchestrator::Effort;
+use ragwire::{Citation, Framed, Metadata, Question, Turn};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::openapi::schemas;
+use crate::openapi::{self, TurnRefusals, example};
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::{self, BodyKind, PathParam};
+use crate::shared::Shared;
+use crate::start::{self, Conversation, Reader, TurnRequest};
+use crate::turns;
+
+/// Returns the routes of ADR 0007.
+pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(openapi::protocol("questions", turns::TAG))
+        .routes(routes!(stream))
+        .routes(routes!(whole))
+}
+
+/// The body of both routes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RagQuestion {
+    /// The question.
+    prompt: String,
+    #[serde(default)]
+    #[schema(value_type = schemas::Effort, required = false)]
+    reasoning_effort: Effort,
+    #[serde(default)]
+    review_enabled: bool,
+    /// Sent by old clients; ignored.
+    #[serde(default, rename = "retrieval_mode")]
+    #[schema(value_type = Value, required = false, deprecated)]
+    _retrieval_mode: Option<IgnoredAny>,
+}
+
+/// The whole answer, with everything that the stream would have contained.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RagAnswer {
+    session_id: String,
+    mode: String,
+    answer: String,
+    tools_used: Vec<String>,
+    #[schema(value_type = Vec<schemas::Citation>)]
+    citations: Vec<Citation>,
+    /// The events of the stream, with `type` in place of `event`.
+    #[schema(value_type = Vec<Object>)]
+    agent_events: Vec<Map<String, Value>>,
+}
+
+/// Answers a question in a session, live.
+#[utoipa::path(
+    post,
+    path = "/v1/rag/sessions/{session_id}/messages/stream",
+    tag = "questions",
+    operation_id = "ragStream",
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
+    responses(
+        (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn's id")),
+            content((String = "text/plain", example = json!(example(&Framed::default()))))),
+        TurnRefusals,
+    ),
+)]
+pub(crate) async fn stream(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    id: PathParam,
+    request: Request,
+) -> Result<Response, Refusal> {
+    // The page reconnects and stops by the turn's id.
+    let (_, turn) = start(&shared, &owner, Reader::Returning, id, request).await?;
+    Ok(turn.respond(Framed::default()).map(Body::new))
+}
+
+/// Answers a question in a session, in one piece.
+#[utoipa::path(
+    post,
+    path = "/v1/rag/sessions/{session_id}/messages",
+    tag = "questions",
+    operation_id = "ragWhole",
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
+    responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
+)]
+pub(crate) async fn whole(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    id: PathParam,
+    request: Request,
+) -> Result<Json<RagAnswer>, Refusal> {
+    let (session_id, turn) = start(&shared, &owner, Reader::Whole, id, request).await?;
+    let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
+    // No byte has been sent yet, so a failure becomes an HTTP status, however late it happens.
+    let collected = collected.into_result()?;
+    let metadata = collected.end.metadata;
+    let events = collected.events.into_iter().map(|(event, timestamp)| {
+        let mut record = Map::new();
+        record.insert("type".into(), event.name().into());
+        if let Some(timestamp) = timestamp {
+            record.insert("timestamp".into(), timestamp.to_string().into());
+        }
+        if let Ok(Value::Object(members)) = serde_json::to_value(&event) {
+            record.extend(members.into_iter().filter(|(name, _)| name != "event"));
+        }
+        record
+    });
+    Ok(Json(RagAnswer {
+        session_id,
+        mode: shared.mode.clone(),
+        answer: collected.text,
+        tools_used: metadata.tools_used,
+        citations: metadata.citations,
+        agent_events: events.collect(),
+    }))
+}
+
+/// Starts the turn, up to the moment at which the response begins.
+async fn start(
+    shared: &Shared,
+    owner: &Owner,
+    reader: Reader,
+    id: PathParam,
+    request: Request,
+) -> Result<(String, Turn), Refusal> {
+    let body: RagQuestion = request::read_question(shared, BodyKind::Question, request).await?;
+    let session_id = request::session_id(id)?;
+    let mut question = Question::new(body.prompt);
+    question.effort = body.reasoning_effort;
+    question.options.review = body.review_enabled;
+    // The ADR has no event for a verification, and no events after the text.
+    question.options.verify = body.review_enabled;
+    let turn_request = TurnRequest {
+        adr: true,
+        ..TurnRequest::new(question).conversation(Conversation::Session(session_id.clone()))
+    };
+    Ok((
+        session_id,
+        start::start(shared, owner, reader, turn_request).await?,
+    ))
+}
+
+/// Returns the metadata in the form of the two routes of ADR 0007: citations with the members of
+/// the ADR, mode and tools. Only the figures of the waiting list, which the group adds, come on
+/// top. The event `sources` has the heading and the title of each passage before the answer.
+pub(crate) fn adr_metadata(metadata: Metadata, mode: String) -> Metadata {
+    let citations = metadata.citations.into_iter().map(|citation| {
+        let mut plain = Citation::new(
+            citation.document_id,
+            citation.chunk_id,
+            citation.supporting_quote,
+            citation.source_tool,
+        );
+        plain.page_number = citation.page_number;
+        plain.score = citation.score;
+        plain
+    });
+    Metadata::default()
+        .citations(citations.collect())
+        .mode(mode)
+        .tools_used(metadata.tools_used)
+}

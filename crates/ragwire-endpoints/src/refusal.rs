@@ -1,0 +1,143 @@
+//! Refused requests, in the form of ADR 0007 (see docs/protocols.md):
+//! `{"error":{"code","message","recoverable","request_id"}}`.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::RETRY_AFTER;
+use http::{HeaderValue, StatusCode};
+use ragwire::http::error_response;
+use ragwire::session::SessionError;
+use ragwire::turn::{AnswerError, Rejected, ResumeError, TurnId};
+use ragwire::{Failure, FailureKind};
+use serde_json::Value;
+
+/// A refused request.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The code and the message for the client.
+    pub failure: Failure,
+    /// When a retry makes sense, if that is known.
+    pub retry_after: Option<Duration>,
+    /// The id that the client can quote to the operator, who finds it in the log: the turn's, if
+    /// there was one.
+    pub request_id: TurnId,
+}
+
+impl Refusal {
+    /// Creates a refusal that the same request would get again.
+    pub fn permanent(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(status, Failure::new(code, message.into()).permanent())
+    }
+
+    /// Creates a refusal that a retry may avoid.
+    pub fn temporary(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(status, Failure::new(code, message.into()))
+    }
+
+    /// Creates the refusal for an error of this server. The error itself is only logged.
+    pub fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        tracing::error!(error, "a request failed");
+        Self::temporary(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "The server failed. Please retry.",
+        )
+    }
+
+    /// Creates a refusal with the code and the message of `failure`.
+    pub fn new(status: StatusCode, failure: Failure) -> Self {
+        Self {
+            status,
+            failure,
+            retry_after: None,
+            request_id: TurnId::random(),
+        }
+    }
+
+    /// Creates the refusal for a turn that cannot be resumed or stopped.
+    pub(crate) fn of_turn(id: TurnId, error: impl Into<ResumeError>) -> Self {
+        Self {
+            request_id: id,
+            ..Rejected::from(error.into()).into()
+        }
+    }
+
+    /// Creates the refusal for a human's answer that the turn does not accept.
+    pub(crate) fn of_answer(id: TurnId, error: AnswerError) -> Self {
+        Self {
+            request_id: id,
+            ..Self::new(error.status(), error.failure())
+        }
+    }
+
+    /// Logs the refusal and returns its request id.
+    pub fn log(&self) -> String {
+        let id = self.request_id.to_string();
+        tracing::info!(
+            code = self.failure.code(),
+            status = self.status.as_u16(),
+            request_id = id,
+            "refused a request"
+        );
+        id
+    }
+
+    /// Sets when to retry.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// Creates the response for a protocol with its own error body, with the status and, in whole
+    /// seconds, `retry-after`.
+    pub(crate) fn respond_with(&self, body: Value) -> Response {
+        let mut response = (self.status, Json(body)).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+/// The failure for a session that does not exist, has expired, or belongs to another owner.
+pub(crate) fn unknown_session() -> Failure {
+    Failure::new(
+        FailureKind::NotFound,
+        "There is no such session; it may have been forgotten.",
+    )
+    .permanent()
+}
+
+impl From<Rejected> for Refusal {
+    fn from(rejected: Rejected) -> Self {
+        Self {
+            status: rejected.status(),
+            failure: rejected.failure,
+            retry_after: rejected.retry_after,
+            request_id: rejected.id,
+        }
+    }
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Unknown => Self::new(StatusCode::NOT_FOUND, unknown_session()),
+            other => Self::internal(&other),
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let id = self.log();
+        error_response(self.status, &self.failure, &id, self.retry_after).map(Body::new)
+    }
+}

@@ -1,0 +1,123 @@
+//! Reads requests: bodies with a limit per kind, and ids in paths.
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use ragwire::session::Sessions;
+use ragwire::turn::{Ask, TurnId};
+use serde::de::DeserializeOwned;
+
+use crate::body;
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+
+/// Room in a body for everything around the texts: braces and further members.
+const ENVELOPE_BYTES: usize = 4096;
+/// The same for a body with a whole conversation, whose messages have ids and metadata.
+const CONVERSATION_ENVELOPE_BYTES: usize = 1 << 20;
+/// One byte of text may be written as an escape of six bytes.
+const ESCAPE_BYTES: usize = 6;
+
+/// The content of a body, which determines its size limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BodyKind {
+    /// One question.
+    Question,
+    /// One question and all messages before it.
+    Conversation,
+    /// A human's answer to a question of the turn.
+    Answer,
+}
+
+/// Returns the largest body of this kind, in bytes.
+pub(crate) fn max_bytes(shared: &Shared, kind: BodyKind) -> usize {
+    let max_question = shared.limits.max_question_bytes;
+    match kind {
+        BodyKind::Question => max_question * ESCAPE_BYTES + ENVELOPE_BYTES,
+        BodyKind::Conversation => {
+            (max_question + shared.sessions.limits().max_bytes) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
+        }
+        BodyKind::Answer => Ask::MAX_ANSWER_BYTES * ESCAPE_BYTES + ENVELOPE_BYTES,
+    }
+}
+
+/// Reads a body of at most `max_bytes`.
+pub(crate) async fn read_bytes(
+    shared: &Shared,
+    max_bytes: usize,
+    request: Request,
+) -> Result<(HeaderMap, Bytes), Refusal> {
+    let (head, body) = request.into_parts();
+    let bytes = body::read(&head.headers, body, max_bytes, shared.limits.body_timeout).await?;
+    Ok((head.headers, bytes))
+}
+
+/// Reads a JSON body. A full server reads it too, because human answers are what makes room; a
+/// question is refused later, when its turn starts.
+pub(crate) async fn read_json<T: DeserializeOwned>(
+    shared: &Shared,
+    kind: BodyKind,
+    request: Request,
+) -> Result<T, Refusal> {
+    let (headers, bytes) = read_bytes(shared, max_bytes(shared, kind), request).await?;
+    body::json(&headers, &bytes)
+}
+
+/// Reads an optional JSON body: an empty one is `None`.
+pub(crate) async fn read_optional_json<T: DeserializeOwned>(
+    shared: &Shared,
+    max_bytes: usize,
+    request: Request,
+) -> Result<Option<T>, Refusal> {
+    let (headers, bytes) = read_bytes(shared, max_bytes, request).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    body::json(&headers, &bytes)
+}
+
+/// Reads a JSON body with a question, unless the server is full or shuts down.
+pub(crate) async fn read_question<T: DeserializeOwned>(
+    shared: &Shared,
+    kind: BodyKind,
+    request: Request,
+) -> Result<T, Refusal> {
+    if let Err(rejected) = shared.turns.check() {
+        let (head, body) = request.into_parts();
+        body::linger(&head.headers, body).await;
+        return Err(rejected.into());
+    }
+    read_json(shared, kind, request).await
+}
+
+/// One parameter of a path.
+pub(crate) type PathParam = Result<Path<String>, PathRejection>;
+
+/// Returns the session id in a path.
+pub(crate) fn session_id(param: PathParam) -> Result<String, Refusal> {
+    check_session_id(param.map(|Path(id)| id).unwrap_or_default())
+}
+
+/// Returns a session id that a client chose, or 400.
+pub(crate) fn check_session_id(id: String) -> Result<String, Refusal> {
+    if Sessions::is_id(&id) {
+        return Ok(id);
+    }
+    Err(Refusal::permanent(
+        StatusCode::BAD_REQUEST,
+        "bad_session_id",
+        "A session id has 1 to 128 letters, digits, `-`, `_` and `.`.",
+    ))
+}
+
+/// Returns the turn id in a path. A malformed id becomes a random one, which no turn has.
+pub(crate) fn turn_id(param: PathParam) -> TurnId {
+    let id = param.ok().and_then(|Path(id)| TurnId::parse(&id));
+    id.unwrap_or_else(TurnId::random)
+}
+
+/// The refusal of JSON that the route does not accept.
+pub(crate) fn invalid(message: impl Into<String>) -> Refusal {
+    Refusal::permanent(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", message)
+}

@@ -1,0 +1,66 @@
+//! The state that all routes share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ragwire::session::Sessions;
+use ragwire::turn::{Disconnect, Journal, TurnGroup};
+use ragwire::{FailureKind, Orchestrator, Timeouts};
+
+use crate::eve::EveSessions;
+use crate::limits::EndpointLimits;
+use crate::owner::OwnerOf;
+
+/// The state of one set of endpoints.
+pub(crate) struct Shared {
+    /// Answers questions.
+    pub(crate) orchestrator: Arc<dyn Orchestrator>,
+    /// The running and waiting turns. A turn's lane is its session or its chat, where one question
+    /// is answered at a time.
+    pub(crate) turns: TurnGroup,
+    /// The record of streamed turns, from which they are resumed, stopped and answered.
+    pub(crate) journal: Journal,
+    /// The stored sessions.
+    pub(crate) sessions: Sessions,
+    /// The sessions of the Eve routes.
+    pub(crate) eve: EveSessions,
+    /// Determines the owner of a request; without it all requests are anonymous.
+    pub(crate) owner: Option<OwnerOf>,
+    pub(crate) limits: EndpointLimits,
+    pub(crate) timeouts: Timeouts,
+    /// How long a turn continues without readers if its client can reconnect.
+    pub(crate) disconnect_grace: Duration,
+    /// The path in front of every route; empty or `/path`.
+    pub(crate) prefix: String,
+    /// The name of the only model and agent.
+    pub(crate) name: String,
+    /// The mode that the routes of ADR 0007 report.
+    pub(crate) mode: String,
+}
+
+impl Shared {
+    /// Returns what happens to a turn after its last reader disconnects, if readers can reconnect.
+    pub(crate) fn grace(&self) -> Disconnect {
+        Disconnect::grace(self.disconnect_grace)
+    }
+
+    /// Returns `true` once the turn group shuts down. A full group still counts as ready.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        let accepts = self.turns.check();
+        accepts.is_err_and(|rejected| rejected.failure.kind == FailureKind::ShuttingDown)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("turns", &self.turns)
+            .field("limits", &self.limits)
+            .field("timeouts", &self.timeouts)
+            .field("disconnect_grace", &self.disconnect_grace)
+            .field("prefix", &self.prefix)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}

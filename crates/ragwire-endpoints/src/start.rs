@@ -1,0 +1,305 @@
+//! Starts turns for the routes of all wires.
+//!
+//! A route describes the question in a [`TurnRequest`] and its client in a [`Reader`], and gets a
+//! committed turn from [`start`]. The route itself decides on the wire and on the form of a
+//! [`Refusal`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ragwire::session::{Message, Role, Session, SessionError, Sessions};
+use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder};
+use ragwire::{Question, Rejected, Status, Turn};
+
+use crate::lane::Lane;
+use crate::owner::Owner;
+use crate::rag::adr_metadata;
+use crate::refusal::{Refusal, unknown_session};
+use crate::request::invalid;
+use crate::shared::Shared;
+
+/// A question with everything that its turn needs.
+#[derive(Debug)]
+pub(crate) struct TurnRequest {
+    /// The question. [`start`] sets its owner and the earlier messages.
+    pub(crate) question: Question,
+    /// Where the earlier messages come from.
+    pub(crate) conversation: Conversation,
+    /// The chat that the client stores. A new question there stops the turn that is still running,
+    /// because the page that asked it has moved on.
+    pub(crate) chat: Option<String>,
+    /// Whether the metadata has the form of ADR 0007, with its mode also if the turn fails before
+    /// the orchestrator can report one.
+    pub(crate) adr: bool,
+}
+
+/// The client of a turn, and what its disconnect means.
+///
+/// Every streamed turn is recorded in the journal, so that its reader can reconnect, others can
+/// read it too, and it can be stopped and answered by its id. What happens to it without a reader
+/// depends on what the clients of the route do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Gets the answer in one piece or never learns the turn's id. The turn is not recorded and
+    /// ends with its connection.
+    Whole,
+    /// Disconnects in order to stop, or cannot reconnect. The turn ends with its connection.
+    Leaving,
+    /// Can reconnect. The turn continues for the disconnect grace.
+    Returning,
+    /// Does not affect the turn, which runs to its end.
+    Absent,
+}
+
+/// Where the earlier messages of a conversation come from, and whether this turn is added to it.
+#[derive(Debug)]
+pub(crate) enum Conversation {
+    /// The question does not belong to a conversation.
+    None,
+    /// The client sent them, oldest first, and stores them itself.
+    Provided(Vec<Message>),
+    /// The session with this id, which is created if it does not exist. The turn waits for the
+    /// other turns of the session.
+    Session(String),
+    /// The same, for a session that must exist when the turn starts.
+    ExistingSession(String),
+    /// A session in a name space that other routes do not use. Its route admits one turn at a time.
+    Space {
+        /// The owner's name in that space.
+        owner: String,
+        /// The session.
+        id: String,
+    },
+}
+
+impl TurnRequest {
+    /// Creates a request without a conversation, with the defaults of every route.
+    pub(crate) fn new(question: Question) -> Self {
+        Self {
+            question,
+            conversation: Conversation::None,
+            chat: None,
+            adr: false,
+        }
+    }
+
+    /// Sets the conversation.
+    pub(crate) fn conversation(mut self, conversation: Conversation) -> Self {
+        self.conversation = conversation;
+        self
+    }
+}
+
+impl From<Question> for TurnRequest {
+    fn from(question: Question) -> Self {
+        Self::new(question)
+    }
+}
+
+/// The stored session of a turn.
+#[derive(Clone)]
+struct TurnSession {
+    sessions: Sessions,
+    owner: String,
+    id: String,
+    /// Whether the session is created if it does not exist.
+    creates: bool,
+    /// Whether the question is stored, so that the answer may follow it.
+    has_question: Arc<AtomicBool>,
+}
+
+impl TurnSession {
+    fn new(shared: &Shared, owner: &str, id: String, creates: bool) -> Self {
+        Self {
+            sessions: shared.sessions.clone(),
+            owner: owner.to_owned(),
+            id,
+            creates,
+            has_question: Arc::default(),
+        }
+    }
+
+    /// Returns the earlier messages.
+    async fn messages(&self) -> Result<Vec<Message>, SessionError> {
+        // Only `creates` may start a session: an expired one must not reappear with half of its
+        // messages.
+        let session = if self.creates {
+            self.sessions.get_or_begin(&self.owner, &self.id).await?
+        } else {
+            self.sessions.get(&self.owner, &self.id).await?
+        };
+        Ok(session.messages)
+    }
+
+    /// Stores the question and returns the session with it.
+    async fn append_question(&self, prompt: &str) -> Result<Session, SessionError> {
+        let session = self
+            .sessions
+            .append(&self.owner, &self.id, Role::User, prompt)
+            .await?;
+        self.has_question.store(true, Ordering::Release);
+        Ok(session)
+    }
+
+    /// Stores the answer, unless the turn never left the waiting list or was stopped before its
+    /// first word.
+    async fn append_answer(&self, ending: Ending) {
+        let answer = ending.answer();
+        if !self.has_question.load(Ordering::Acquire) || answer.is_empty() {
+            return;
+        }
+        let stored = self
+            .sessions
+            .append(&self.owner, &self.id, Role::Assistant, &answer)
+            .await;
+        match stored {
+            // An unknown session has expired in the meantime.
+            Ok(_) | Err(SessionError::Unknown) => {}
+            Err(error) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "cannot store an answer in its session"
+            ),
+        }
+    }
+}
+
+/// Starts the turn and waits until its response begins.
+pub(crate) async fn start(
+    shared: &Shared,
+    owner: &Owner,
+    reader: Reader,
+    request: impl Into<TurnRequest>,
+) -> Result<Turn, Refusal> {
+    start_in_session(shared, owner, reader, request.into(), |_| ()).await
+}
+
+/// Does the same as [`start`], and passes the session to `on_question` once it contains the
+/// question and before the question is answered.
+pub(crate) async fn start_in_session<F>(
+    shared: &Shared,
+    owner: &Owner,
+    reader: Reader,
+    request: TurnRequest,
+    on_question: F,
+) -> Result<Turn, Refusal>
+where
+    F: FnOnce(Session) + Send + 'static,
+{
+    let TurnRequest {
+        mut question,
+        conversation,
+        chat,
+        adr,
+    } = request;
+    check_prompt(shared, &question.prompt)?;
+    owner.as_str().clone_into(&mut question.owner);
+
+    let mut builder = builder(shared, owner, reader);
+    let mode = adr.then(|| shared.mode.clone());
+    if let Some(mode) = &mode {
+        builder = builder.mode(mode);
+    }
+    if let Some(chat) = &chat {
+        let lane = Lane::chat(owner, chat);
+        stop_newest(shared, owner, &lane).await?;
+        builder = builder.lane(lane);
+    }
+    if let Conversation::Session(id) | Conversation::ExistingSession(id) = &conversation {
+        builder = builder.lane(Lane::session(owner, id));
+    }
+    let session = match conversation {
+        Conversation::None => None,
+        Conversation::Provided(messages) => {
+            question.history = shared.sessions.limits().newest(messages);
+            None
+        }
+        Conversation::Session(id) => Some(TurnSession::new(shared, owner.as_str(), id, true)),
+        Conversation::ExistingSession(id) => Some(TurnSession::new(shared, owner.as_str(), id, false)),
+        Conversation::Space { owner, id } => Some(TurnSession::new(shared, &owner, id, false)),
+    };
+    if let Some(session) = session.clone() {
+        builder = builder.before_end(move |ending: Ending| async move {
+            session.append_answer(ending).await;
+        });
+    }
+
+    let orchestrator = Arc::clone(&shared.orchestrator);
+    let pending = builder.start(|sink| async move {
+        // The turn has left the waiting list, so the answers that it waited for are in the session.
+        if let Some(session) = session {
+            question.history = session.messages().await.map_err(session_error)?;
+            let stored = session.append_question(&question.prompt).await;
+            on_question(stored.map_err(session_error)?);
+        }
+        let metadata = orchestrator.answer(question, sink).await?;
+        Ok::<_, BoxError>(match mode {
+            Some(mode) => adr_metadata(metadata, mode),
+            None => metadata,
+        })
+    });
+    Ok(pending.commit().await?)
+}
+
+fn check_prompt(shared: &Shared, prompt: &str) -> Result<(), Refusal> {
+    let max_bytes = shared.limits.max_question_bytes;
+    if prompt.trim().is_empty() {
+        return Err(invalid("The prompt is empty."));
+    }
+    if prompt.len() > max_bytes {
+        return Err(invalid(format!(
+            "The prompt is longer than {max_bytes} bytes of UTF-8."
+        )));
+    }
+    Ok(())
+}
+
+/// Creates a builder with the owner, the journal and the time-outs. Without a lane the turn waits
+/// for no other turn of its owner: a user may ask in several sessions at a time.
+fn builder(shared: &Shared, owner: &Owner, reader: Reader) -> TurnBuilder {
+    let mut builder = Turn::builder()
+        .group(&shared.turns)
+        .timeouts(shared.timeouts)
+        .no_lane();
+    if let Some(name) = owner.name() {
+        builder = builder.owner(name);
+    }
+    let disconnect = match reader {
+        Reader::Whole => return builder,
+        Reader::Leaving => Disconnect::cancel(),
+        Reader::Returning => shared.grace(),
+        Reader::Absent => Disconnect::run_to_end(),
+    };
+    builder.journal(&shared.journal).on_disconnect(disconnect)
+}
+
+/// Stops the newest turn of a lane. Returns `false` if none is running.
+pub(crate) async fn stop_newest(shared: &Shared, owner: &Owner, lane: &Lane) -> Result<bool, Refusal> {
+    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
+    let Some(id) = newest.map_err(Rejected::from)? else {
+        return Ok(false);
+    };
+    match shared.journal.stop(id, owner.as_str()).await {
+        Ok(stopped) => Ok(stopped),
+        // The journal dropped it in between.
+        Err(StopError::Unknown(_)) => Ok(false),
+        Err(error) => Err(Refusal::of_turn(id, error)),
+    }
+}
+
+/// Returns the failure of a turn that cannot use its session.
+fn session_error(error: SessionError) -> BoxError {
+    match error {
+        SessionError::Unknown => unknown_session().into(),
+        other => other.into(),
+    }
+}
+
+/// Collects the whole turn for a response that does not stream. No byte has been sent yet, so a
+/// failure becomes an HTTP status, however late it happens.
+pub(crate) async fn collect(turn: Turn) -> Result<Collected, Refusal> {
+    let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
+    match collected.end.status {
+        Status::Failed(_) => Ok(collected.into_result()?),
+        Status::Completed | Status::Stopped => Ok(collected),
+    }
+}

@@ -1,0 +1,143 @@
+//! `POST /v1/turns/{turn_id}/answer`: a human answers a question of the turn.
+//!
+//! The turn is looked up as for resuming: by its id, for its owner. Wires that send answers with
+//! their next request use [`answer_and_resume`].
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use ragwire::Turn;
+use ragwire::turn::{self, AnswerError, TurnId};
+use ragwire::wire::Wire;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::openapi::BodyRefusals;
+use crate::openapi::schemas;
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::{self, BodyKind, PathParam, turn_id};
+use crate::shared::Shared;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Answer)]
+pub(crate) struct AnswerRequest {
+    /// The `request_id` in `input_requested` or `authorization_required`.
+    request_id: String,
+    /// One of the question's options. Without options, or for the kind `text`, any value except
+    /// `null`. At most 16 KiB of JSON.
+    response: Value,
+}
+
+/// The outcome of an answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AnswerTaken)]
+pub(crate) struct AnswerOutcome {
+    /// `true` if the answer was accepted now, `false` if the question already had the same answer.
+    accepted: bool,
+}
+
+/// Answers a question of a running turn. The first answer counts.
+#[utoipa::path(
+    post,
+    path = "/v1/turns/{turn_id}/answer",
+    tag = "questions",
+    operation_id = "answer",
+    params(("turn_id" = String, Path, description = "The turn's id, from `x-ragwire-turn`")),
+    request_body(content = AnswerRequest),
+    responses(
+        (status = 200, description = "The question has this answer", body = AnswerOutcome),
+        (status = 401, description = "The request has no valid owner", body = schemas::Refused),
+        (status = 404, description = "The turn is unknown, or has no such question", body = schemas::Refused),
+        (status = 409, description = "The question already has another answer", body = schemas::Refused),
+        (status = 410, description = "The question is no longer open", body = schemas::Refused),
+        (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
+        BodyRefusals,
+    ),
+)]
+pub(crate) async fn answer(
+    State(shared): State<Arc<Shared>>,
+    owner: Owner,
+    id: PathParam,
+    request: Request,
+) -> Result<Json<AnswerOutcome>, Refusal> {
+    // A full server accepts answers too, because they are what makes room.
+    let AnswerRequest { request_id, response } =
+        request::read_json(&shared, BodyKind::Answer, request).await?;
+    let id = turn_id(id);
+    let answered = shared
+        .journal
+        .answer(id, owner.as_str(), &request_id, response)
+        .await;
+    Ok(Json(AnswerOutcome {
+        accepted: answered.map_err(|error| Refusal::of_answer(id, error))? == turn::AnswerOutcome::Accepted,
+    }))
+}
+
+/// A human's answer, as wires report it that send answers with their next request.
+#[derive(Debug)]
+pub(crate) struct HumanAnswer {
+    pub(crate) request_id: String,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Yes or no.
+    Approval(bool),
+    /// One of the options, or free text.
+    Response(Value),
+    /// The human does not answer. This counts as no if the question has a no; otherwise it stops
+    /// the turn.
+    Abandoned,
+}
+
+/// Passes answers to a turn and resumes it on `wire` after the last of their questions.
+///
+/// The turn is resumed first, so that it has a reader when it continues. If one of several answers
+/// is refused, those before it count.
+pub(crate) async fn answer_and_resume(
+    shared: &Shared,
+    owner: &Owner,
+    id: TurnId,
+    answers: Vec<HumanAnswer>,
+    wire: &impl Wire,
+) -> Result<Turn, Refusal> {
+    let refused = |error| Refusal::of_answer(id, error);
+    let (mut next, mut resolved) = (0, Vec::new());
+    for HumanAnswer { request_id, verdict } in answers {
+        let question = shared.journal.request(id, owner.as_str(), &request_id).await;
+        let question = question.map_err(refused)?;
+        next = question.next.max(next);
+        let is_abandoned = matches!(verdict, Verdict::Abandoned);
+        let answer = match verdict {
+            Verdict::Approval(approved) => Some(question.ask.verdict(approved).ok_or(AnswerError::Invalid)),
+            Verdict::Response(answer) => Some(Ok(answer)),
+            Verdict::Abandoned => question.ask.verdict(false).map(Ok),
+        };
+        resolved.push((request_id, answer.transpose().map_err(refused)?, is_abandoned));
+    }
+    let turn = shared.journal.resume(id, owner.as_str(), next).await;
+    let turn = turn.map_err(|error| Refusal::of_turn(id, error))?;
+    turn.supports(wire).map_err(|error| Refusal::of_turn(id, error))?;
+    for (request_id, answer, is_abandoned) in resolved {
+        let Some(answer) = answer else {
+            let stopped = shared.journal.stop(id, owner.as_str()).await;
+            stopped.map_err(|error| Refusal::of_turn(id, error))?;
+            continue;
+        };
+        match shared
+            .journal
+            .answer(id, owner.as_str(), &request_id, answer)
+            .await
+        {
+            // A question that is no longer open counts as abandoned.
+            Err(AnswerError::Late) if is_abandoned => {}
+            answered => drop(answered.map_err(refused)?),
+        }
+    }
+    Ok(turn)
+}
