@@ -103,6 +103,8 @@ failure_kinds! {
     UpstreamUnreadable = "upstream_unreadable",
     /// A line or another unit of the upstream's answer is longer than the limit.
     UpstreamTooLarge = "upstream_too_large",
+    /// The upstream reported a failure, or its connection broke within the answer.
+    UpstreamFailed = "upstream_failed",
 }
 
 impl From<&'static str> for FailureKind {

@@ -56,6 +56,15 @@ impl Carry {
     }
 }
 
+/// Removes everything after the first `kept` characters.
+#[cfg(feature = "turn")]
+pub(crate) fn keep_chars(text: &mut String, kept: u64) {
+    let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+    if let Some((end, _)) = text.char_indices().nth(kept) {
+        text.truncate(end);
+    }
+}
+
 /// Returns `true` if more bytes could complete `bytes` to a character.
 fn could_begin(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())

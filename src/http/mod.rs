@@ -100,7 +100,8 @@ impl Rejected {
             | FailureKind::QueueTimeout
             | FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             FailureKind::TooMany => StatusCode::TOO_MANY_REQUESTS,
-            FailureKind::UpstreamUnreachable
+            FailureKind::UpstreamFailed
+            | FailureKind::UpstreamUnreachable
             | FailureKind::UpstreamRefused
             | FailureKind::UpstreamTruncated
             | FailureKind::UpstreamUnreadable

@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::time::Timestamp;
+use crate::utf8;
 
 /// The maximum size of a collected turn: a response that does not stream has to fit in memory.
 const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
@@ -24,7 +25,7 @@ pub struct Collected {
     pub id: TurnId,
     /// The events in order.
     pub events: Vec<(Event, Option<Timestamp>)>,
-    /// The answer; incomplete if the turn failed.
+    /// The answer, without what `retract` events took back; incomplete if the turn failed.
     pub text: String,
     /// The end of the turn.
     pub end: End,
@@ -131,7 +132,12 @@ impl Turn {
 impl Collected {
     fn add(&mut self, frame: Frame) -> Result<(), CollectError> {
         match frame {
-            Frame::Event { event, timestamp } => self.events.push((event, timestamp)),
+            Frame::Event { event, timestamp } => {
+                if let Event::Retract(retract) = &event {
+                    utf8::keep_chars(&mut self.text, retract.kept);
+                }
+                self.events.push((event, timestamp));
+            }
             Frame::Text(text) => self.text.push_str(&text),
             Frame::End(end) => {
                 let missing = self.end.metadata.events_dropped;

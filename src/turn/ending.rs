@@ -36,6 +36,21 @@ impl Ending {
     }
 }
 
+/// Prints an error with all its sources.
+pub(super) struct Chain<'a>(pub(super) &'a (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
+    }
+}
+
 type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The application's own work before the end.

@@ -34,6 +34,7 @@ mod producer;
 mod queue;
 mod reader;
 mod rejected;
+mod relay;
 mod sink;
 mod spawn;
 mod stream;
@@ -52,6 +53,7 @@ pub use journal::{Disconnect, Journal, JournalLimits, RecordedRequest, ResumeErr
 pub use limits::QueueLimits;
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use rejected::Rejected;
+pub use relay::{OfItem, OfResult, RelayError, StreamItem};
 pub use sink::{SendError, Sink, TrySendError};
 pub use stream::TurnStream;
 pub use timeouts::Timeouts;

@@ -1,6 +1,5 @@
 //! The producer's task: it runs the orchestrator and turns whatever happens to it into one end.
 
-use std::error::Error;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -12,9 +11,10 @@ use tokio::time::Instant;
 
 use super::admission::group::Membership;
 use super::admission::wait;
-use super::ending::{BoxError, Ending, Hook};
+use super::ending::{BoxError, Chain, Ending, Hook};
 use super::id::TurnId;
 use super::queue::Queue;
+use super::relay::RelayError;
 use super::spawn::spawn;
 use super::timeouts::{Timeouts, overdue};
 use crate::failure::Failure;
@@ -178,30 +178,21 @@ fn timing(started: Instant) -> Timing {
 fn end_of(returned: Result<Metadata, BoxError>) -> End {
     match returned {
         Ok(metadata) => End::completed(metadata),
-        Err(error) => match error.downcast::<Failure>() {
-            Ok(failure) => End::failed(*failure),
-            Err(error) => {
-                // The only place that reports the source error: the server's log.
-                tracing::error!(error = %Chain(&*error), "orchestrator failed");
-                End::failed(Failure::default())
-            }
-        },
+        Err(error) => end_of_error(error).unwrap_or_else(|error| {
+            // The only place that reports the source error: the server's log.
+            tracing::error!(error = %Chain(&*error), "orchestrator failed");
+            End::failed(Failure::default())
+        }),
     }
 }
 
-/// Prints an error with all its sources.
-struct Chain<'a>(&'a (dyn Error + 'static));
-
-impl std::fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut source = self.0.source();
-        while let Some(error) = source {
-            write!(f, ": {error}")?;
-            source = error.source();
-        }
-        Ok(())
-    }
+/// Returns the end that an error asks for, or the error if it asks for none.
+fn end_of_error(error: BoxError) -> Result<End, BoxError> {
+    let error = match error.downcast::<Failure>() {
+        Ok(failure) => return Ok(End::failed(*failure)),
+        Err(error) => error,
+    };
+    Ok(error.downcast::<RelayError>()?.into_end()?)
 }
 
 /// Publishes an end when the task is dropped: the runtime may shut down at any `await`, and the

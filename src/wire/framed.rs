@@ -326,6 +326,10 @@ impl Decode for FramedDecoder {
         }
         finish
     }
+
+    fn shows_failures(&self) -> bool {
+        true
+    }
 }
 
 impl Iterator for FramedDecoder {

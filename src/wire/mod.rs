@@ -46,14 +46,18 @@ mod event_stream;
 pub mod forge;
 pub mod framed;
 mod indexed;
+mod kind;
 mod lines;
 pub mod ndjson;
 mod object;
 pub mod openai;
+pub mod plain;
 pub mod session_chat;
 pub mod sse;
 pub mod trustgraph;
 mod typed;
+
+pub use kind::{UnknownWire, WireKind};
 
 /// One protocol: its name, its headers, and an encoder for each turn.
 ///
@@ -375,6 +379,27 @@ pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Sen
     /// Reports the end of the bytes and returns the outcome. One more frame may be ready
     /// afterwards.
     fn finish(&mut self) -> Finish;
+
+    /// Returns `true` if the messages of failures on this wire are written for anyone who reads the
+    /// answer, so that [`Sink::relay`](crate::Sink::relay) passes them on. `false` for the wires of
+    /// other systems, whose messages may quote exceptions, paths and keys.
+    fn shows_failures(&self) -> bool {
+        false
+    }
+}
+
+impl<D: Decode + ?Sized> Decode for Box<D> {
+    fn feed(&mut self, bytes: &[u8]) {
+        (**self).feed(bytes);
+    }
+
+    fn finish(&mut self) -> Finish {
+        (**self).finish()
+    }
+
+    fn shows_failures(&self) -> bool {
+        (**self).shows_failures()
+    }
 }
 
 /// Size limits for the parts of a stream, for encoders and decoders alike.

@@ -315,6 +315,10 @@ impl Decode for NdjsonDecoder {
     fn finish(&mut self) -> Finish {
         self.received.finish()
     }
+
+    fn shows_failures(&self) -> bool {
+        true
+    }
 }
 
 impl Iterator for NdjsonDecoder {

@@ -353,6 +353,10 @@ impl Decode for SseDecoder {
     fn finish(&mut self) -> Finish {
         self.received.finish()
     }
+
+    fn shows_failures(&self) -> bool {
+        true
+    }
 }
 
 impl Iterator for SseDecoder {

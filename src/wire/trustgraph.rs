@@ -511,6 +511,7 @@ impl Request {
             | FailureKind::UpstreamTruncated
             | FailureKind::UpstreamUnreadable
             | FailureKind::UpstreamTooLarge
+            | FailureKind::UpstreamFailed
             | FailureKind::Other(_) => match self.wire.kind {
                 Kind::GraphRag => "graph-rag-error",
                 Kind::DocumentRag => "document-rag-error",

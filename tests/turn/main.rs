@@ -13,6 +13,7 @@ mod journal;
 #[path = "../journals/mod.rs"]
 mod journals;
 mod outside;
+mod relay;
 mod sinks;
 #[cfg(feature = "axum")]
 mod sockets;

@@ -199,9 +199,10 @@ impl Queue {
         if state.text.len() == before {
             return Ok(());
         }
+        let added = &state.text[before..];
+        state.answer_chars += added.chars().count() as u64;
         if let Some(transcript) = &mut state.transcript {
             let room = MAX_TRANSCRIPT_BYTES.saturating_sub(transcript.len());
-            let added = &state.text[before..];
             transcript.push_str(&added[..added.floor_char_boundary(room)]);
         }
         state.frames += usize::from(before == 0);
@@ -322,6 +323,11 @@ impl Queue {
         // Registered with the waiting senders, because every end wakes them.
         state.add_sender(cx);
         Poll::Pending
+    }
+
+    /// Returns the number of characters of the answer so far.
+    pub(crate) fn answer_chars(&self) -> u64 {
+        self.lock().answer_chars
     }
 
     /// Takes the answer so far, if it was recorded.

@@ -13,7 +13,7 @@ use crate::json;
 use crate::order::{FrameKind, Order};
 use crate::time::Timestamp;
 use crate::turn::limits::QueueLimits;
-use crate::utf8::Carry;
+use crate::utf8::{self, Carry};
 use crate::wire::{EncodeError, Encoder};
 
 /// The initial size of the shared buffer: enough for the events of a typical retrieval.
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) carry: Carry,
     /// The complete answer so far, if it is recorded for a hook.
     pub(super) transcript: Option<String>,
+    /// The number of characters of the answer so far.
+    pub(super) answer_chars: u64,
     /// The end as soon as it is known. The reader encodes it after everything else.
     pub(super) end: Option<End>,
     pub(super) end_taken: bool,
@@ -80,6 +82,7 @@ impl State {
             text: String::new(),
             carry: Carry::default(),
             transcript: transcript.then(String::new),
+            answer_chars: 0,
             end: None,
             end_taken: false,
             ending: None,
@@ -165,7 +168,7 @@ impl State {
         match &mut self.out {
             Out::Bytes { encoder, buffer } => {
                 reserve(buffer);
-                encoder.event(event, Some(at), buffer)
+                encoder.event(event, Some(at), buffer)?;
             }
             Out::Frames { frames, bytes, order } => {
                 let length = json::length(event)?;
@@ -178,8 +181,23 @@ impl State {
                     event: event.clone(),
                     timestamp: Some(at),
                 });
-                Ok(())
             }
+        }
+        if let Event::Retract(retract) = event {
+            self.retract(retract.kept);
+        }
+        Ok(())
+    }
+
+    /// Takes back the answer after its first `kept` characters.
+    fn retract(&mut self, kept: u64) {
+        if kept >= self.answer_chars {
+            return;
+        }
+        self.answer_chars = kept;
+        self.carry = Carry::default();
+        if let Some(transcript) = &mut self.transcript {
+            utf8::keep_chars(transcript, kept);
         }
     }
 
