@@ -108,8 +108,19 @@ async fn a_turn_ends_as_its_upstream() {
         ),
         (
             WireKind::Ndjson,
-            &["{\"index\":0,\"text\":\"Hi\"}\n", SPACES, SPACES, SPACES, SPACES, SPACES],
-            failed("upstream_too_large", "The answer could not be read to its end. Please retry.", true),
+            &[
+                "{\"index\":0,\"text\":\"Hi\"}\n",
+                SPACES,
+                SPACES,
+                SPACES,
+                SPACES,
+                SPACES,
+            ],
+            failed(
+                "upstream_too_large",
+                "The answer could not be read to its end. Please retry.",
+                true,
+            ),
             "Hi",
         ),
         // What follows the end is not part of the turn.
