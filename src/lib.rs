@@ -70,6 +70,7 @@ pub use wire::ai_sdk::AiSdk;
 pub use wire::eve::Eve;
 pub use wire::forge::Forge;
 pub use wire::framed::Framed;
+pub use wire::langgraph::LangGraph;
 pub use wire::ndjson::Ndjson;
 pub use wire::openai::OpenAi;
 pub use wire::session_chat::SessionChat;

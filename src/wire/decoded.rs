@@ -26,6 +26,10 @@ impl Decoded {
         self.error.is_some()
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        self.phase() == Phase::Ended
+    }
+
     /// Records that the answer has begun, even if no text was decoded yet.
     pub(super) fn begin_text(&mut self) {
         self.order.begin_text();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::plain::PlainDecoder;
-use super::{Decode, framed, ndjson, sse};
+use super::{Decode, framed, langgraph, ndjson, sse};
 
 /// Defines [`WireKind`] from one row per wire: its variant, its name and its decoder.
 macro_rules! wire_kinds {
@@ -54,6 +54,8 @@ wire_kinds! {
     Sse = "sse", sse::Sse::default().decoder();
     /// Our JSON lines.
     Ndjson = "ndjson", ndjson::Ndjson::default().decoder();
+    /// The run stream of LangGraph Server.
+    LangGraph = "langgraph", langgraph::LangGraph::new("").decoder();
     /// Plain text.
     Plain = "plain", PlainDecoder::default();
 }

@@ -47,6 +47,7 @@ pub mod forge;
 pub mod framed;
 mod indexed;
 mod kind;
+pub mod langgraph;
 mod lines;
 pub mod ndjson;
 mod object;

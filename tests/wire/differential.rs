@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::{Decode, Finish, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, Ndjson, OpenAi, SessionChat, Sse, Status,
-    TrustGraph,
+    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, LangGraph, Ndjson, OpenAi, SessionChat,
+    Sse, Status, TrustGraph,
 };
 use serde_json::Value;
 
@@ -100,6 +100,7 @@ fn rows() -> Vec<Row> {
             read_trustgraph,
             &[without_evidence],
         ),
+        row(LangGraph::new("r"), read_langgraph, &[without_evidence]),
     ]
 }
 
@@ -211,6 +212,10 @@ fn read_sse(bytes: &[u8]) -> Answer {
 
 fn read_ndjson(bytes: &[u8]) -> Answer {
     decode(Ndjson::default().decoder(), bytes)
+}
+
+fn read_langgraph(bytes: &[u8]) -> Answer {
+    decode(LangGraph::new("").decoder(), bytes)
 }
 
 // ---- readers: as a user of the wire would ----

@@ -354,3 +354,8 @@ fn eve(wire: &Value) -> Eve {
 fn eve_in_both_vocabularies() {
     check("eve", |wire| encoder(&eve(wire)));
 }
+
+#[test]
+fn langgraph() {
+    check("langgraph", |wire| encoder(&crate::langgraph::wire(wire)));
+}

@@ -9,6 +9,7 @@ mod differential;
 mod encoders;
 mod eve;
 mod generated;
+mod langgraph;
 mod openai;
 mod properties;
 mod vectors;

@@ -4,6 +4,7 @@ mod ai_sdk;
 mod event_stream;
 mod framed;
 mod framing;
+mod langgraph;
 mod lossless;
 mod names;
 mod streams;
