@@ -32,8 +32,10 @@ record! {
         input_tokens: u64,
         /// Number of prompt tokens that were reused from an earlier prompt and not decoded again.
         cached_input_tokens: u64,
-        /// Number of answer tokens.
+        /// Number of generated tokens: those of the answer and those of the judges.
         output_tokens: u64,
+        /// Number of tokens of the answer alone, if `output_tokens` has others too.
+        answer_tokens: u64,
         /// Time for the prompt, in milliseconds.
         prompt_ms: f64,
         /// Time for the answer after its first token, in milliseconds.
@@ -71,6 +73,7 @@ impl Usage {
         self.input_tokens = sum(self.input_tokens, more.input_tokens);
         self.cached_input_tokens = sum(self.cached_input_tokens, more.cached_input_tokens);
         self.output_tokens = sum(self.output_tokens, more.output_tokens);
+        self.answer_tokens = sum(self.answer_tokens, more.answer_tokens);
         self.prompt_ms = sum(self.prompt_ms, more.prompt_ms);
         self.generation_ms = sum(self.generation_ms, more.generation_ms);
         self.model = self.model.or_else(|| more.model.clone());

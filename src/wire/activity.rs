@@ -44,7 +44,7 @@ pub(super) enum Activity {
 /// The retrieval of one turn as tool calls. Calls and results alternate by ID: each call gets
 /// exactly one result, if the wire writes what [`close`](Self::close) returns before the answer's
 /// text and before the end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Activities {
     /// Searches without a result, oldest first. At most [`MAX_OPEN_CALLS`].
     open: VecDeque<OpenSearch>,
@@ -52,7 +52,7 @@ pub(super) struct Activities {
     calls: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OpenSearch {
     id: String,
     tool: String,
@@ -198,6 +198,15 @@ impl Activities {
         self.calls += 1;
         format!("retrieval-{}", self.calls)
     }
+}
+
+/// Returns `true` if the ID and the tool of a call are those that [`Activities`] gives, alone or
+/// after a prefix. A decoder skips such a call and its result: the stream also has the event itself.
+pub(super) fn is_activity(id: &str, tool: &str) -> bool {
+    let number = id.rsplit_once("retrieval-").map(|(_, number)| number);
+    [SEARCH, GRADE, RERANK, VERIFY, REVIEW].contains(&tool)
+        && number
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// The members of an event without its name.

@@ -33,6 +33,16 @@ impl Answer {
         self.is_cut = kept < text.len();
     }
 
+    /// Withdraws the text after the first `kept` characters.
+    pub(super) fn retract(&mut self, kept: u64) {
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+        if let Some((end, _)) = self.text.char_indices().nth(kept) {
+            self.text.truncate(end);
+            // What follows begins before the cut again.
+            self.is_cut = false;
+        }
+    }
+
     pub(super) fn text(&self) -> &str {
         &self.text
     }

@@ -49,6 +49,7 @@ mod indexed;
 mod kind;
 pub mod langgraph;
 mod lines;
+mod messages;
 pub mod ndjson;
 mod object;
 pub mod openai;

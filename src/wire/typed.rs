@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::EncodeError;
@@ -47,10 +48,30 @@ pub(super) fn sort_into(object: &mut Map<String, Value>, names: &[&str], mut mem
 pub(super) fn unreserved_name<'a>(event: &'a Event, reserved: &[&str]) -> Cow<'a, str> {
     match event {
         Event::Custom(custom) if reserved.contains(&custom.name()) => {
-            Cow::Owned(format!("custom.{}", custom.name()))
+            Cow::Owned(format!("{CUSTOM}{}", custom.name()))
         }
         event => Cow::Borrowed(event.name()),
     }
+}
+
+/// The prefix of an application event whose name the wire uses itself.
+const CUSTOM: &str = "custom.";
+
+/// Reads the event that was written under `name` with these members; the opposite of [`members`]
+/// and [`unreserved_name`]. `None` if it is not an event.
+pub(super) fn read(name: &str, members: Map<String, Value>, reserved: &[&str]) -> Option<Event> {
+    let mut object = Map::new();
+    object.insert("event".into(), own_name(name, reserved).into());
+    let members = members.into_iter();
+    object.extend(members.filter(|(name, value)| name != "event" && !value.is_null()));
+    Event::deserialize(Value::Object(object)).ok()
+}
+
+/// The name of the event that is called `name` on a wire that uses the names `reserved` itself: the
+/// opposite of [`unreserved_name`].
+pub(super) fn own_name<'a>(name: &'a str, reserved: &[&str]) -> &'a str {
+    let own = name.strip_prefix(CUSTOM).filter(|own| reserved.contains(own));
+    own.unwrap_or(name)
 }
 
 /// Appends `object` as one line without a line end. Returns `TooLarge` if it has more than

@@ -9,6 +9,7 @@ use crate::event::{AuthorizationOutcome, Event, InputRequested, ToolCall, ToolRe
 use crate::frame::{End, Status};
 use crate::order::Phase;
 use crate::time::Timestamp;
+use crate::wire::activity::{Activities, Activity};
 use crate::wire::answer::Answer;
 use crate::wire::calls::{Call, Calls};
 use crate::wire::{EncodeError, Spelling};
@@ -30,12 +31,14 @@ pub(super) struct Documented {
 }
 
 /// The state that is restored if an event does not fit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct State {
     lines: Lines,
     started: bool,
     /// The number of events so far, which is used in IDs.
     events: u64,
+    /// The retrieval as tool calls.
+    activities: Activities,
 }
 
 impl Documented {
@@ -46,6 +49,7 @@ impl Documented {
                 lines: Lines::new(Some(wire.first_index)),
                 started: false,
                 events: 0,
+                activities: Activities::default(),
             },
             calls: Calls::default(),
             content: Answer::with_limit(Eve::MAX_CONTENT_BYTES),
@@ -103,6 +107,30 @@ impl Documented {
         call.map(|(_, call)| call.id.clone())
             .or_else(|| result.call_id.clone())
             .unwrap_or_else(|| self.id())
+    }
+
+    /// A step of the retrieval as the call of a tool or its result. IDs are looked up in all turns of
+    /// the session.
+    fn shown(&self, activity: Activity) -> Event {
+        let prefixed = |id: &str| format!("turn_{}_{id}", self.wire.sequence);
+        match activity {
+            Activity::Call { id, tool, input } => ToolCall::new(tool, input).call_id(prefixed(&id)).into(),
+            Activity::Result { id, tool, output } => {
+                ToolResult::new(tool, output).call_id(prefixed(&id)).into()
+            }
+        }
+    }
+
+    /// Ends the steps of the retrieval that are still open.
+    fn close_activities(&mut self, at: Option<Timestamp>, out: &mut BytesMut) {
+        for activity in self.state.activities.close() {
+            let (event, from) = (self.shown(activity), out.len());
+            if self.write_event(&event, at, out).is_ok() {
+                self.remember(&event, out.len() - from);
+            } else {
+                out.truncate(from);
+            }
+        }
     }
 
     fn write_event(
@@ -248,27 +276,40 @@ impl Spelling for Documented {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         // An event that does not fit must not change the state.
-        let before = self.state;
+        let before = self.state.clone();
         self.start(timestamp, out);
         self.state.events += 1;
-        let from = out.len();
-        match self.write_event(event, timestamp, out) {
-            Ok(()) => {
-                self.remember(event, out.len() - from);
-                if self.parks && matches!(event, Event::InputRequested(_)) {
-                    self.append("session.waiting", Some(&Map::new()), timestamp, out);
-                }
-            }
-            Err(error) => {
+        let retrieval = self.state.activities.of(event);
+        let shown: Vec<Event> = retrieval
+            .into_iter()
+            .map(|activity| self.shown(activity))
+            .collect();
+        let mut sizes = Vec::new();
+        for event in shown.iter().chain([event]) {
+            let from = out.len();
+            if let Err(error) = self.write_event(event, timestamp, out) {
                 self.state = before;
                 return Err(error);
             }
+            sizes.push(out.len() - from);
+        }
+        for (event, bytes) in shown.iter().chain([event]).zip(sizes) {
+            self.remember(event, bytes);
+        }
+        match event {
+            Event::InputRequested(_) if self.parks => {
+                self.append("session.waiting", Some(&Map::new()), timestamp, out);
+            }
+            // The state at the end has the answer without the withdrawn text.
+            Event::Retract(retract) => self.content.retract(retract.kept),
+            _ => {}
         }
         Ok(())
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         self.start(None, out);
+        self.close_activities(None, out);
         self.content.push(text);
         let delta = data([("text", Some(text.into()))]);
         self.append("agent.content.delta", Some(&delta), None, out);
@@ -277,6 +318,7 @@ impl Spelling for Documented {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let at = end.timing.map(|timing| timing.timestamp);
         self.start(at, out);
+        self.close_activities(at, out);
         let mut message = self.message("assistant", self.content.text());
         let cut = self.content.is_cut().then_some(true);
         let whole = data([("truncated", cut.map(Value::from))]);

@@ -1,4 +1,4 @@
-//! The wire of Eve: JSON lines of the form `{"type":…,"data":{…}}`. Encoder only.
+//! The wire of Eve: JSON lines of the form `{"type":…,"data":{…}}`.
 //!
 //! There are two vocabularies. *Shipped* is version 16, as the published clients read it.
 //! *Documented* is that of Eve's page of events, which no published client reads. An encoder writes
@@ -25,12 +25,14 @@
 //! assert!(!wire.ends_session(&End::stopped()));
 //! ```
 
+mod decode;
 mod documented;
 mod line;
 mod shipped;
 
 use std::sync::Arc;
 
+pub use self::decode::EveDecoder;
 use super::{Limits, Spelling, Wire};
 use crate::frame::{End, Status};
 
@@ -136,13 +138,10 @@ impl Eve {
     /// Returns `true` if a turn with this end is the last of its session. Its last line is then
     /// `session.failed`, otherwise `session.waiting`.
     ///
-    /// The shipped vocabulary has a failure of the turn, and a failure of the session for permanent
-    /// failures. The documented vocabulary has only the failure of the session.
+    /// Every failure ends the session: the clients and the hook of version 16 show nothing of a
+    /// `turn.failed`, and the documented vocabulary has no failure of a turn.
     pub fn ends_session(&self, end: &End) -> bool {
-        match &end.status {
-            Status::Failed(failure) => self.documented || !failure.recoverable,
-            Status::Completed | Status::Stopped => false,
-        }
+        matches!(end.status, Status::Failed(_))
     }
 }
 

@@ -8,20 +8,21 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+mod data;
+mod thought;
+
+use self::data::{add_others, consent, consented, error_of, object, outcome, question, waiting};
+use self::thought::OpenThought;
 use super::Eve;
-use super::line::{Lines, data, others, some, word, write_undefined};
-use crate::event::{
-    AuthorizationCompleted, AuthorizationRequired, Event, InputRequested, ToolCall, ToolResult,
-};
+use super::line::{Lines, data, others, some, write_undefined};
+use crate::event::{Event, Retract, ToolCall, ToolResult};
 use crate::failure::Failure;
 use crate::frame::{End, Status};
 use crate::order::Phase;
 use crate::time::Timestamp;
+use crate::wire::activity::{Activities, Activity};
 use crate::wire::calls::{ASK, Call, Calls};
 use crate::wire::{EncodeError, Spelling};
-
-/// Eve's code for an error result that has no code.
-const RESULT_FAILED: &str = "ACTION_RESULT_FAILED";
 
 #[derive(Debug)]
 pub(super) struct Shipped {
@@ -31,12 +32,14 @@ pub(super) struct Shipped {
     turn_id: String,
     state: State,
     calls: Calls,
+    /// The thought that further pieces may continue.
+    thought: Option<OpenThought>,
     /// The answer in this step, at most `max_message_bytes`.
     so_far: String,
 }
 
 /// The state that is restored if an event does not fit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct State {
     lines: Lines,
     started: bool,
@@ -50,6 +53,10 @@ struct State {
     is_parked: bool,
     /// The number of events so far, which is used in IDs.
     events: u64,
+    /// The number of characters of the answer in earlier steps.
+    earlier: u64,
+    /// The retrieval as tool calls.
+    activities: Activities,
 }
 
 /// The turn and step that a line belongs to, after its other members.
@@ -91,8 +98,11 @@ impl Shipped {
                 has_thought: false,
                 is_parked: false,
                 events: 0,
+                earlier: 0,
+                activities: Activities::default(),
             },
             calls: Calls::default(),
+            thought: None,
             so_far: String::new(),
             wire,
         }
@@ -191,7 +201,7 @@ impl Shipped {
     fn end_at_question(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let reason = "tool-calls";
         if !self.so_far.is_empty() {
-            let message = std::mem::take(&mut self.so_far);
+            let message = self.take_message();
             let data = json!({"finishReason": reason, "message": message});
             self.append("message.completed", data, timestamp, out);
         }
@@ -201,7 +211,13 @@ impl Shipped {
         self.state.is_parked = true;
     }
 
-    /// Writes an event, and changes only `state`.
+    /// Takes the answer of this step, which is then one of the earlier ones.
+    fn take_message(&mut self) -> String {
+        self.state.earlier += self.so_far.chars().count() as u64;
+        std::mem::take(&mut self.so_far)
+    }
+
+    /// Writes an event, and changes only `state` and `thought`.
     fn write_event(
         &mut self,
         event: &Event,
@@ -210,10 +226,12 @@ impl Shipped {
     ) -> Result<(), EncodeError> {
         let max_bytes = self.wire.limits.max_line_bytes;
         let (kind, data) = match event {
-            Event::Reasoning(reasoning) => {
-                return self.write_thought(&reasoning.content, event, timestamp, out);
+            Event::Reasoning(step) => {
+                return self.write_thought(&step.content, None, event, timestamp, out);
             }
-            Event::Thinking(thinking) => return self.write_thought(&thinking.content, event, timestamp, out),
+            Event::Thinking(thought) => {
+                return self.write_thought(&thought.content, thought.id.as_deref(), event, timestamp, out);
+            }
             Event::ToolCall(call) => ("actions.requested", self.request(call, event)?),
             Event::ToolResult(result) => ("action.result", self.result(result, event)?),
             Event::InputRequested(request) => ("input.requested", question(request)),
@@ -230,41 +248,96 @@ impl Shipped {
                 "result.completed",
                 data([("result", Some(result.result.clone()))]),
             ),
-            event => return write_undefined(&mut self.state.lines, event, timestamp, max_bytes, out),
+            event => {
+                if let Event::Retract(retract) = event {
+                    self.write_retract(retract, timestamp, out)?;
+                }
+                for activity in self.state.activities.of(event) {
+                    self.write_activity(activity, None, timestamp, max_bytes, out)?;
+                }
+                return write_undefined(&mut self.state.lines, event, timestamp, max_bytes, out);
+            }
         };
         self.write(kind, data, self.state.step, timestamp, max_bytes, out)
     }
 
-    fn write_thought(
+    /// Shows the answer of the open step without the withdrawn text. The answers of earlier steps
+    /// are complete and stay.
+    fn write_retract(
         &mut self,
-        thought: &str,
-        event: &Event,
+        retract: &Retract,
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let max_bytes = self.wire.limits.max_line_bytes;
-        // Clients keep one thought for each step, and the step with the answer stays open.
-        let aside = self.state.has_thought && !self.so_far.is_empty();
-        if self.state.has_thought && !aside {
-            self.next_step("other", timestamp, out);
+        let Some(end) = self.kept_bytes(retract) else {
+            return Ok(());
+        };
+        let so_far = std::mem::take(&mut self.so_far);
+        let data = Appended {
+            message_delta: "",
+            message_so_far: &so_far[..end],
+        };
+        let written = self.write(
+            "message.appended",
+            data,
+            self.state.step,
+            timestamp,
+            usize::MAX,
+            out,
+        );
+        self.so_far = so_far;
+        written
+    }
+
+    /// The length of what stays of the answer in the open step, if anything of it is withdrawn.
+    fn kept_bytes(&self, retract: &Retract) -> Option<usize> {
+        let kept = usize::try_from(retract.kept.saturating_sub(self.state.earlier)).ok()?;
+        self.so_far.char_indices().nth(kept).map(|(at, _)| at)
+    }
+
+    /// Writes a step of the retrieval as a tool call or its result; failed if there is an error.
+    fn write_activity(
+        &mut self,
+        activity: Activity,
+        error: Option<(String, String)>,
+        timestamp: Option<Timestamp>,
+        max_bytes: usize,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        let (kind, data) = match activity {
+            Activity::Call { id, tool, input } => {
+                let action = json!({
+                    "callId": self.activity_id(&id),
+                    "input": input,
+                    "kind": "tool-call",
+                    "toolName": tool,
+                });
+                ("actions.requested", data([("actions", Some(json!([action])))]))
+            }
+            Activity::Result { id, tool, output } => (
+                "action.result",
+                outcome(&self.activity_id(&id), tool, &output, error),
+            ),
+        };
+        self.write(kind, data, self.state.step, timestamp, max_bytes, out)
+    }
+
+    /// The ID of a step of the retrieval. Clients look up IDs in all turns of the session.
+    fn activity_id(&self, id: &str) -> String {
+        format!("{}_{id}", self.turn_id)
+    }
+
+    /// Ends the steps of the retrieval that are still open.
+    fn close_activities(
+        &mut self,
+        error: Option<&(String, String)>,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) {
+        for activity in self.state.activities.close() {
+            let written = self.write_activity(activity, error.cloned(), timestamp, usize::MAX, out);
+            debug_assert!(written.is_ok(), "{written:?}");
         }
-        let mut step = self.state.step;
-        if aside {
-            step = self.state.steps;
-            self.state.steps += 1;
-            self.write("step.started", Map::new(), step, timestamp, max_bytes, out)?;
-        }
-        let appended = json!({"reasoningDelta": thought, "reasoningSoFar": thought});
-        self.write("reasoning.appended", appended, step, timestamp, max_bytes, out)?;
-        let mut completed = data([("reasoning", Some(thought.into()))]);
-        add_others(&mut completed, others(event, &["content"])?);
-        self.write("reasoning.completed", completed, step, timestamp, max_bytes, out)?;
-        if aside {
-            let other = json!({"finishReason": "other"});
-            return self.write("step.completed", other, step, timestamp, max_bytes, out);
-        }
-        self.state.has_thought = true;
-        Ok(())
     }
 
     fn request(&self, call: &ToolCall, event: &Event) -> Result<Map<String, Value>, EncodeError> {
@@ -313,6 +386,12 @@ impl Shipped {
                 let id = self.answered(result.call_id.as_deref(), &result.tool);
                 self.calls.close(&id);
             }
+            Event::Retract(retract) => {
+                if let Some(end) = self.kept_bytes(retract) {
+                    self.so_far.truncate(end);
+                }
+                self.state.earlier = self.state.earlier.min(retract.kept);
+            }
             _ => {}
         }
     }
@@ -321,10 +400,27 @@ impl Shipped {
     fn close_calls(&mut self, status: &Status, timestamp: Option<Timestamp>, out: &mut BytesMut) {
         let failure = Failure::of(status);
         let error = failure.map(|failure| (failure.code().to_owned(), failure.message.into_owned()));
+        self.close_activities(error.as_ref(), timestamp, out);
         for call in self.calls.take_all() {
             let data = outcome(&call.id, &call.tool, &Value::Null, error.clone());
             self.append("action.result", data, timestamp, out);
         }
+    }
+
+    /// Completes the message of the open step, if it has one or `always`.
+    fn complete_message(
+        &mut self,
+        reason: &str,
+        always: bool,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) {
+        if !always && self.so_far.is_empty() {
+            return;
+        }
+        let message = (!self.so_far.is_empty()).then(|| self.take_message());
+        let completed = json!({"finishReason": reason, "message": message});
+        self.append("message.completed", completed, timestamp, out);
     }
 }
 
@@ -336,8 +432,14 @@ impl Spelling for Shipped {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
+        if let Event::Thinking(piece) = event
+            && self.continues(piece)
+        {
+            return self.continue_thought(&piece.content, timestamp, out);
+        }
         // An event that does not fit must not change the state.
-        let before = self.state;
+        let before = (self.state.clone(), self.thought.clone());
+        self.end_thought(timestamp, out);
         self.start(timestamp, out);
         self.state.events += 1;
         match self.write_event(event, timestamp, out) {
@@ -348,7 +450,7 @@ impl Spelling for Shipped {
                 }
             }
             Err(error) => {
-                self.state = before;
+                (self.state, self.thought) = before;
                 return Err(error);
             }
         }
@@ -356,14 +458,14 @@ impl Spelling for Shipped {
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        self.end_thought(None, out);
         self.start(None, out);
+        self.close_activities(None, None, out);
         let mut rest = text;
         while !rest.is_empty() {
             let fits = rest.floor_char_boundary(self.wire.max_message_bytes - self.so_far.len());
             if fits == 0 {
-                let message = std::mem::take(&mut self.so_far);
-                let data = json!({"finishReason": "length", "message": message});
-                self.append("message.completed", data, None, out);
+                self.complete_message("length", false, None, out);
                 self.next_step("length", None, out);
                 continue;
             }
@@ -382,33 +484,27 @@ impl Spelling for Shipped {
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let timestamp = end.timing.map(|timing| timing.timestamp);
+        self.end_thought(timestamp, out);
         self.start(timestamp, out);
         self.close_calls(&end.status, timestamp, out);
         let reason = match &end.status {
             Status::Completed => "stop",
             Status::Stopped => "other",
             Status::Failed(failure) => {
-                // Without `message.completed`: clients take an answer that has it for complete.
+                // Clients would show the text as streaming for ever.
+                self.complete_message("error", false, timestamp, out);
                 let error = json!({"code": failure.kind, "message": failure.message});
                 self.append("step.failed", &error, timestamp, out);
                 self.append_of_turn("turn.failed", &error, timestamp, out);
-                let last = if self.wire.ends_session(end) {
-                    let id = json!(&*self.wire.session_id);
-                    let of_session = [
-                        ("code", error["code"].clone()),
-                        ("message", error["message"].clone()),
-                    ];
-                    let [code, message] = of_session.map(|(name, value)| (name, Some(value)));
-                    ("session.failed", data([code, message, ("sessionId", Some(id))]))
-                } else {
-                    waiting()
-                };
-                return self.append_last(last, end, out);
+                let last = [
+                    ("code", Some(error["code"].clone())),
+                    ("message", Some(error["message"].clone())),
+                    ("sessionId", Some(json!(&*self.wire.session_id))),
+                ];
+                return self.append_last(("session.failed", data(last)), end, out);
             }
         };
-        let message = (!self.so_far.is_empty()).then(|| std::mem::take(&mut self.so_far));
-        let completed = json!({"finishReason": reason, "message": message});
-        self.append("message.completed", completed, timestamp, out);
+        self.complete_message(reason, true, timestamp, out);
         let usage = end.metadata.usage.as_ref().map(|usage| {
             data([
                 ("inputTokens", usage.input_tokens.map(Value::from)),
@@ -442,121 +538,4 @@ impl Shipped {
         let max_bytes = self.wire.limits.max_trailer_bytes;
         self.state.lines.append_last(kind, &data, end, max_bytes, out);
     }
-}
-
-fn waiting() -> (&'static str, Map<String, Value>) {
-    (
-        "session.waiting",
-        data([("wait", Some("next-user-message".into()))]),
-    )
-}
-
-/// Adds the members that Eve does not have under `metadata`.
-fn add_others(data: &mut Map<String, Value>, others: Map<String, Value>) {
-    if !others.is_empty() {
-        data.insert("metadata".into(), others.into());
-    }
-}
-
-/// The arguments of a call, which must be an object.
-fn object(input: &Value) -> Value {
-    match input {
-        Value::Null => json!({}),
-        Value::Object(_) => input.clone(),
-        input => json!({ "input": input }),
-    }
-}
-
-/// The data of `action.result`, failed if there is an error.
-fn outcome(id: &str, tool: &str, output: &Value, error: Option<(String, String)>) -> Map<String, Value> {
-    let is_error = error.is_some();
-    let result = data([
-        ("callId", Some(id.into())),
-        ("isError", is_error.then_some(true.into())),
-        ("kind", Some("tool-result".into())),
-        // The protocol requires an output in every result.
-        ("output", Some(output.clone())),
-        ("toolName", Some(tool.into())),
-    ]);
-    data([
-        (
-            "error",
-            error.map(|(code, message)| json!({"code": code, "message": message})),
-        ),
-        ("result", Some(result.into())),
-        (
-            "status",
-            Some(if is_error { "failed" } else { "completed" }.into()),
-        ),
-    ])
-}
-
-/// The code and the message of an error result.
-fn error_of(result: &Value) -> (String, String) {
-    let word = |name| {
-        result
-            .get(name)
-            .and_then(Value::as_str)
-            .filter(|word| !word.is_empty())
-    };
-    if let (Some(code), Some(message)) = (word("code"), word("message")) {
-        return (code.to_owned(), message.to_owned());
-    }
-    let message = match result {
-        Value::Null => "The tool failed.".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    (RESULT_FAILED.to_owned(), message)
-}
-
-fn question(request: &InputRequested) -> Map<String, Value> {
-    let id = request.request_id.as_str();
-    let display = match request.kind.as_str() {
-        "approval" => Some("confirmation"),
-        "choice" => Some("select"),
-        "text" => Some("text"),
-        _ => None,
-    };
-    let options = request
-        .options
-        .iter()
-        .flatten()
-        .map(|option| json!({"id": option, "label": option}));
-    let options: Vec<Value> = options.collect();
-    let question = data([
-        (
-            "action",
-            Some(
-                json!({"callId": id, "input": {"prompt": request.prompt}, "kind": "tool-call", "toolName": ASK}),
-            ),
-        ),
-        ("allowFreeform", options.is_empty().then_some(true.into())),
-        ("display", display.map(Value::from)),
-        ("options", (!options.is_empty()).then(|| options.into())),
-        ("prompt", Some(request.prompt.as_str().into())),
-        ("requestId", Some(id.into())),
-    ]);
-    let mut asked = data([("requests", Some(json!([question])))]);
-    add_others(&mut asked, data([("kind", Some(request.kind.as_str().into()))]));
-    asked
-}
-
-fn consent(required: &AuthorizationRequired) -> Map<String, Value> {
-    let description = word(required.description.as_ref());
-    // The protocol requires a description; this is Eve's own.
-    let fallback = || format!("Authorization required for {}", required.connection).into();
-    data([
-        ("authorization", Some(json!({"url": required.auth_url}))),
-        ("description", Some(description.unwrap_or_else(fallback))),
-        ("name", Some(required.connection.as_str().into())),
-    ])
-}
-
-fn consented(completed: &AuthorizationCompleted) -> Map<String, Value> {
-    data([
-        ("name", Some(completed.connection.as_str().into())),
-        ("outcome", Some(completed.outcome.as_str().into())),
-        ("reason", word(completed.reason.as_ref())),
-    ])
 }

@@ -1,5 +1,5 @@
 //! The server-sent events of Forge: `event: TYPE` and `data: JSON`, with the type again as the
-//! first member of the data. Encoder only.
+//! first member of the data.
 //!
 //! The table of events is in `PROTOCOL.md`, section "Forge", the vectors in `tests/vectors/forge`;
 //! `docs/protocols.md` introduces Forge. This wire does not send timestamps.
@@ -19,6 +19,9 @@
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
+mod decode;
+
+pub use self::decode::ForgeDecoder;
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
@@ -303,10 +306,11 @@ impl ForgeSpelling {
 
     fn done(&self, end: &End, citations: &[Citation], truncated: bool) -> Map<String, Value> {
         let (metadata, failed) = (&end.metadata, matches!(end.status, Status::Failed(_)));
+        // Judges generate tokens too, which are not tokens of the answer.
         let tokens = metadata
             .usage
             .as_ref()
-            .and_then(|usage| usage.output_tokens)
+            .and_then(|usage| usage.answer_tokens.or(usage.output_tokens))
             .unwrap_or(self.totals.tokens);
         let mode = metadata.mode.as_deref().or(self.totals.mode);
         let tools: &[String] = if failed { &[] } else { &metadata.tools_used };
@@ -358,10 +362,13 @@ impl ForgeSpelling {
     }
 }
 
+/// Forge's code for the default failure.
+const LLM_ERROR: &str = "LLM_ERROR";
+
 /// Forge's code for a failure if it has one, else the code in upper case.
 fn code(kind: &FailureKind) -> String {
     if *kind == FailureKind::ChatFailed {
-        "LLM_ERROR".to_owned()
+        LLM_ERROR.to_owned()
     } else {
         kind.as_str().to_ascii_uppercase()
     }

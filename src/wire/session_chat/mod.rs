@@ -1,5 +1,5 @@
 //! The server-sent events of the round-based session chat: `data: JSON` only, with the whole answer
-//! in `complete`. Encoder only.
+//! in `complete`.
 //!
 //! The table of events is in `PROTOCOL.md`, section "Session chat", the vectors in
 //! `tests/vectors/session_chat`; `docs/protocols.md` introduces the protocol. This module does not
@@ -21,11 +21,17 @@ use std::sync::{Arc, OnceLock};
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
+mod decode;
+mod steps;
+
+pub use self::decode::SessionChatDecoder;
+use self::steps::Progress;
 use super::answer::Answer;
 use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
+use crate::failure::Failure;
 use crate::frame::{End, Status};
 use crate::metadata::Metadata;
 use crate::order::Phase;
@@ -88,6 +94,7 @@ impl SessionChat {
             let _ = chat.write_event(event, *timestamp, &mut scratch);
             scratch.clear();
         }
+        chat.close(Failure::of(&end.status).as_ref(), &mut scratch);
         chat.content.push(text);
         chat.terminal(end).into()
     }
@@ -95,10 +102,7 @@ impl SessionChat {
     fn chat(&self) -> Chat {
         Chat {
             wire: self.clone(),
-            round: 1,
-            max_rounds: 1,
-            rounds_used: 1,
-            timestamp: None,
+            progress: Progress::default(),
             content: Answer::default(),
             tool_calls: Vec::new(),
             tool_results: Vec::new(),
@@ -137,13 +141,7 @@ const TYPES: [&str; 7] = [
 #[derive(Debug)]
 struct Chat {
     wire: SessionChat,
-    /// The round of the last `round_start`.
-    round: u32,
-    max_rounds: u32,
-    /// The largest round so far.
-    rounds_used: u32,
-    /// The last timestamp.
-    timestamp: Option<Timestamp>,
+    progress: Progress,
     content: Answer,
     /// Calls and results have together at most `max_trailer_bytes`, measured as their events on the
     /// wire.
@@ -152,6 +150,15 @@ struct Chat {
     tool_bytes: usize,
     /// Whether some of them were left out.
     are_tools_cut: bool,
+}
+
+/// A tool call or result as `complete` has it.
+#[derive(Debug)]
+struct Tool {
+    is_result: bool,
+    object: Map<String, Value>,
+    /// The size of its event on the wire.
+    bytes: usize,
 }
 
 impl Spelling for Chat {
@@ -165,11 +172,13 @@ impl Spelling for Chat {
         self.write_event(event, timestamp, out)
     }
 
-    fn text(&mut self, _: Phase, text: &str, _: &mut BytesMut) {
+    fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        self.close(None, out);
         self.content.push(text);
     }
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
+        self.close(Failure::of(&end.status).as_ref(), out);
         let (from, terminal) = (out.len(), self.terminal(end));
         if write_frame(&terminal, usize::MAX, out).is_err() {
             // JSON values always serialise, but a partial frame must not remain in any case.
@@ -187,44 +196,101 @@ impl Spelling for Chat {
 }
 
 impl Chat {
-    /// Appends an event and keeps the parts of it that `complete` contains. On an error only `out`
-    /// changes.
+    /// Appends an event and what it means to the readers of this wire, and keeps the parts that
+    /// `complete` contains. On an error only `out` changes.
     fn write_event(
         &mut self,
         event: &Event,
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let (from, timestamp) = (out.len(), timestamp.or(self.timestamp));
+        let limits = self.wire.limits;
+        if self.progress.continue_thought(event, limits) {
+            self.progress.timestamp = timestamp.or(self.progress.timestamp);
+            return Ok(());
+        }
+        let before = self.progress.clone();
+        let mut tools = Vec::new();
+        for step in self.progress.steps(event, limits) {
+            match self.write_step(&step, timestamp, limits.max_line_bytes, out) {
+                Ok(tool) => tools.extend(tool),
+                Err(error) => {
+                    self.progress = before;
+                    return Err(error);
+                }
+            }
+        }
+        self.progress.timestamp = timestamp.or(self.progress.timestamp);
+        tools.into_iter().for_each(|tool| self.keep(tool));
+        if let Event::Retract(retract) = event {
+            self.content.retract(retract.kept);
+        }
+        Ok(())
+    }
+
+    /// Appends what must not stay open.
+    fn close(&mut self, failure: Option<&Failure>, out: &mut BytesMut) {
+        for step in self.progress.close(failure) {
+            let from = out.len();
+            match self.write_step(&step, None, usize::MAX, out) {
+                Ok(tool) => tool.into_iter().for_each(|tool| self.keep(tool)),
+                // JSON values always serialise, but a partial frame must not remain in any case.
+                Err(_) => out.truncate(from),
+            }
+        }
+    }
+
+    /// Appends one event. Returns what `complete` contains of it.
+    fn write_step(
+        &mut self,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        max_bytes: usize,
+        out: &mut BytesMut,
+    ) -> Result<Option<Tool>, EncodeError> {
+        let (from, timestamp) = (out.len(), timestamp.or(self.progress.timestamp));
         let mut object = self.object(event)?;
         let round = object.get("round").and_then(Value::as_u64);
         stamp(&mut object, timestamp);
-        write_frame(&object, self.wire.limits.max_line_bytes, out)?;
+        write_frame(&object, max_bytes, out)?;
 
-        self.timestamp = timestamp;
+        let progress = &mut self.progress;
         if let Event::RoundStart(start) = event {
-            (self.round, self.max_rounds) = (start.round, start.max_rounds);
+            (progress.round, progress.max_rounds) = (start.round, start.max_rounds);
         }
         if !matches!(event, Event::Custom(_))
             && let Some(round) = round.and_then(|round| u32::try_from(round).ok())
         {
-            self.rounds_used = self.rounds_used.max(round);
+            progress.rounds_used = progress.rounds_used.max(round);
         }
-        let tools = match event {
-            Event::ToolCall(_) => &mut self.tool_calls,
-            Event::ToolResult(_) => &mut self.tool_results,
-            _ => return Ok(()),
+        let is_result = match event {
+            Event::ToolCall(_) => false,
+            Event::ToolResult(_) => true,
+            _ => return Ok(None),
         };
-        self.tool_bytes += out.len() - from;
-        if self.tool_bytes > self.wire.limits.max_trailer_bytes {
-            self.are_tools_cut = true;
-            return Ok(());
-        }
         for name in ["type", "max_rounds", "timestamp"] {
             object.shift_remove(name);
         }
-        tools.push(object.into());
-        Ok(())
+        Ok(Some(Tool {
+            is_result,
+            object,
+            bytes: out.len() - from,
+        }))
+    }
+
+    /// Keeps a tool call or result for `complete`, if there is room.
+    fn keep(&mut self, tool: Tool) {
+        self.tool_bytes = self.tool_bytes.saturating_add(tool.bytes);
+        if self.tool_bytes > self.wire.limits.max_trailer_bytes {
+            self.are_tools_cut = true;
+            return;
+        }
+        let tools = if tool.is_result {
+            &mut self.tool_results
+        } else {
+            &mut self.tool_calls
+        };
+        tools.push(tool.object.into());
     }
 
     /// The object of an event, without its timestamp.
@@ -265,7 +331,7 @@ impl Chat {
                 ));
             }
         };
-        let (round, max_rounds) = (self.round.into(), self.max_rounds.into());
+        let (round, max_rounds) = (self.progress.round.into(), self.progress.max_rounds.into());
         members.entry("round").or_insert(round);
         members.entry("max_rounds").or_insert(max_rounds);
         let names: Vec<&str> = names.iter().copied().chain(["round", "max_rounds"]).collect();
@@ -274,7 +340,10 @@ impl Chat {
 
     /// `complete` or `error`.
     fn terminal(&self, end: &End) -> Map<String, Value> {
-        let timestamp = end.timing.map(|timing| timing.timestamp).or(self.timestamp);
+        let timestamp = end
+            .timing
+            .map(|timing| timing.timestamp)
+            .or(self.progress.timestamp);
         let mut object = Map::new();
         if let Status::Failed(failure) = &end.status {
             object.insert("type".into(), "error".into());
@@ -314,7 +383,7 @@ impl Chat {
         response.insert("content".into(), self.content.text().into());
         response.insert("tool_calls".into(), self.tool_calls.as_slice().into());
         response.insert("tool_results".into(), self.tool_results.as_slice().into());
-        response.insert("rounds_used".into(), self.rounds_used.into());
+        response.insert("rounds_used".into(), self.progress.rounds_used.into());
         response.insert("finished".into(), (end.status == Status::Completed).into());
         if let Some(timing) = end.timing {
             response.insert("latency_ms".into(), (timing.elapsed_ms as f64).into());
