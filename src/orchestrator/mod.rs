@@ -168,6 +168,9 @@ pub struct QuestionOptions {
     pub sources_last: bool,
     /// The kind of answer. An orchestrator with only one kind ignores it.
     pub service: Service,
+    /// The client's instructions for a model: its `system` and `developer` messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
     /// The JSON schema that the answer must satisfy, emitted as `structured_result`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
@@ -188,6 +191,7 @@ impl Default for QuestionOptions {
             verify: true,
             sources_last: false,
             service: Service::default(),
+            instructions: None,
             output_schema: None,
             extra: Map::new(),
             headers: Headers::default(),

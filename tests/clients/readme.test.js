@@ -16,8 +16,11 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const ROOT = join(HERE, "../..");
 const WORK = join(ROOT, "target/readme");
 /** What a dependency's name means until it is published. */
-const PACKAGES = { ragwire: ROOT, "ragwire-rag": join(ROOT, "crates/ragwire-rag") };
-const PAGES = ["README.md", "crates/ragwire-rag/README.md", "crates/ragwire-server/README.md", "clients/js/README.md"];
+const PACKAGES = Object.fromEntries([
+  ["ragwire", ROOT],
+  ...["ragwire-endpoints", "ragwire-rag"].map((name) => [name, join(ROOT, "crates", name)]),
+]);
+const PAGES = ["README.md", "crates/ragwire-endpoints/README.md", "crates/ragwire-rag/README.md", "crates/ragwire-server/README.md", "clients/js/README.md"];
 
 /** The fenced blocks of a page: {language, code, line}. */
 function blocks(page) {

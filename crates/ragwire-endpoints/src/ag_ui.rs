@@ -9,15 +9,16 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use ragwire::AgUi;
 use ragwire::turn::{AnswerError, TurnId};
+use ragwire::{AgUi, Question};
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::messages::{self, Message};
+use crate::messages;
+pub use crate::messages::Message;
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
 use crate::owner::Owner;
@@ -25,7 +26,8 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, invalid};
 use crate::shared::Shared;
 use crate::start::{self, Reader};
-use crate::turns::answers::{self, HumanAnswer, Verdict};
+use crate::turns::answers;
+use crate::turns::{HumanAnswer, Verdict};
 
 /// Returns the route of AG-UI.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -39,31 +41,87 @@ const MAX_ID_BYTES: usize = 256;
 /// `RunAgentInput`. State, tools and context are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct RunAgentInput {
+#[non_exhaustive]
+pub struct RunAgentInput {
+    /// The conversation.
     #[schema(min_length = 1, max_length = 256)]
-    thread_id: String,
+    pub thread_id: String,
+    /// The run, which the client names.
     #[schema(min_length = 1, max_length = 256)]
-    run_id: String,
-    messages: Vec<Message>,
+    pub run_id: String,
+    /// The messages, oldest first.
+    pub messages: Vec<Message>,
     /// Answers to the interrupts of the last run.
     #[serde(default)]
-    resume: Option<Vec<ResumeEntry>>,
+    pub resume: Option<Vec<ResumeEntry>>,
+    /// The application's own members.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub forwarded_props: Value,
+}
+
+impl RunAgentInput {
+    /// Returns the question, with the files of the user as attachments and `forwardedProps` in
+    /// `options.extra`.
+    ///
+    /// # Errors
+    ///
+    /// 422 if no message is the user's, or one of them has a part that is neither a text nor a
+    /// file.
+    pub fn question(self) -> Result<Question, Refusal> {
+        self.read(true)
+    }
+
+    /// Returns the turn that `resume` continues, and the answers of the human. `None` if the
+    /// request asks a question.
+    ///
+    /// # Errors
+    ///
+    /// 404 if an interrupt has no valid id, 422 if the interrupts belong to several turns.
+    pub fn answers(&self) -> Result<Option<(TurnId, Vec<HumanAnswer>)>, Refusal> {
+        match self.resume.as_deref() {
+            None | Some([]) => Ok(None),
+            Some(resume) => answers(resume).map(Some),
+        }
+    }
+
+    fn check_ids(&self) -> Result<(), Refusal> {
+        for (name, id) in [("threadId", &self.thread_id), ("runId", &self.run_id)] {
+            if id.is_empty() || id.len() > MAX_ID_BYTES {
+                return Err(invalid(format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes.")));
+            }
+        }
+        Ok(())
+    }
+
+    fn read(self, attachments: bool) -> Result<Question, Refusal> {
+        let mut question = messages::question(self.messages, attachments)?;
+        if let Value::Object(extra) = self.forwarded_props {
+            question.options.extra = extra;
+        }
+        Ok(question)
+    }
 }
 
 /// An answer to an interrupt.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct ResumeEntry {
-    interrupt_id: String,
-    status: ResumeStatus,
+#[non_exhaustive]
+pub struct ResumeEntry {
+    /// The interrupt: the turn's id, `-`, and the question's `request_id`.
+    pub interrupt_id: String,
+    /// Whether there is an answer.
+    pub status: ResumeStatus,
     /// The answer, as the interrupt's `responseSchema` describes it.
     #[serde(default)]
-    payload: Value,
+    pub payload: Value,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+/// Whether an interrupt has an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum ResumeStatus {
+#[non_exhaustive]
+pub enum ResumeStatus {
     /// `payload` is the answer.
     Resolved,
     /// No answer. This counts as no if the question has a no; otherwise it stops the turn.
@@ -71,7 +129,7 @@ enum ResumeStatus {
 }
 
 /// Returns the turn that is answered, and the answers.
-fn answers(resume: Vec<ResumeEntry>) -> Result<(TurnId, Vec<HumanAnswer>), Refusal> {
+fn answers(resume: &[ResumeEntry]) -> Result<(TurnId, Vec<HumanAnswer>), Refusal> {
     let (mut turns, mut answers) = (Vec::new(), Vec::new());
     for ResumeEntry {
         interrupt_id,
@@ -86,7 +144,7 @@ fn answers(resume: Vec<ResumeEntry>) -> Result<(TurnId, Vec<HumanAnswer>), Refus
         };
         turns.push(turn);
         let verdict = match status {
-            ResumeStatus::Resolved => Verdict::Response(payload),
+            ResumeStatus::Resolved => Verdict::Response(payload.clone()),
             ResumeStatus::Cancelled => Verdict::Abandoned,
         };
         answers.push(HumanAnswer { request_id, verdict });
@@ -128,25 +186,22 @@ pub(crate) async fn run(
     request: Request,
 ) -> Result<Response, Refusal> {
     let run: RunAgentInput = request::read_json(&shared, BodyKind::Conversation, request).await?;
-    for (name, id) in [("threadId", &run.thread_id), ("runId", &run.run_id)] {
-        if id.is_empty() || id.len() > MAX_ID_BYTES {
-            return Err(invalid(format!("`{name}` must have 1 to {MAX_ID_BYTES} bytes.")));
-        }
-    }
-    let wire = AgUi::new(run.thread_id, run.run_id).parks();
+    run.check_ids()?;
+    let wire = AgUi::new(&*run.thread_id, &*run.run_id).parks();
     let wire = |turn: TurnId| wire.id_prefix(turn.to_string());
-    let resume = run.resume.unwrap_or_default();
-    let (turn, wire) = if resume.is_empty() {
-        // `abortRun` only closes the connection, and the protocol cannot resume a run.
-        let turn_request = messages::turn_request(run.messages)?;
-        let turn = start::start(&shared, &owner, Reader::Leaving, turn_request).await?;
-        let wire = wire(turn.id());
-        (turn, wire)
-    } else {
-        let (id, answers) = answers(resume)?;
-        let wire = wire(id);
-        let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
-        (turn, wire)
+    let (turn, wire) = match run.answers()? {
+        None => {
+            // `abortRun` only closes the connection, and the protocol cannot resume a run.
+            let question = run.read(shared.accepts_attachments)?;
+            let turn = start::start(&shared, &owner, Reader::Leaving, question).await?;
+            let wire = wire(turn.id());
+            (turn, wire)
+        }
+        Some((id, answers)) => {
+            let wire = wire(id);
+            let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
+            (turn, wire)
+        }
     };
     Ok(turn.respond(wire).map(Body::new))
 }

@@ -21,14 +21,16 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::http::{AnyWire, negotiate};
 use ragwire::turn::{AnswerError, ResumeError, TurnId};
 use ragwire::wire::Wire;
-use ragwire::{AiSdk, Framed, Rejected};
+use ragwire::{AiSdk, Framed, Question, Rejected};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::lane::Lane;
-use crate::messages::{self, ChatRole, UiMessage};
+use crate::messages;
+pub use crate::messages::{ChatRole, UiMessage};
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
 use crate::owner::Owner;
@@ -36,7 +38,8 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam, invalid};
 use crate::shared::Shared;
 use crate::start::{self, Reader, TurnRequest};
-use crate::turns::answers::{self, HumanAnswer};
+use crate::turns::HumanAnswer;
+use crate::turns::answers;
 use crate::turns::resume::StopOutcome;
 
 /// Returns the routes of the AI SDK.
@@ -50,13 +53,71 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// Longest id of a chat, in bytes; those of `useChat` have 16.
 const MAX_ID_BYTES: usize = 256;
 
-/// What both transports send. `useChat` adds the members of its `body` option, which are ignored.
+/// What both transports send.
+///
+/// ```
+/// use ragwire_endpoints::ai_sdk::ChatRequest;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let body = r#"{"messages": [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}], "lang": "en"}"#;
+/// let question = serde_json::from_str::<ChatRequest>(body)?.question()?;
+/// assert_eq!((&*question.prompt, &question.options.extra["lang"]), ("Why?", &"en".into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Deserialize, ToSchema)]
-struct UiChat {
+#[schema(as = UiChat)]
+#[non_exhaustive]
+pub struct ChatRequest {
     /// The conversation. Without an id its turns cannot be resumed.
     #[schema(min_length = 1, max_length = 256)]
-    id: Option<String>,
-    messages: Vec<UiMessage>,
+    pub id: Option<String>,
+    /// The messages, oldest first.
+    pub messages: Vec<UiMessage>,
+    /// The members that the page adds with the `body` option of `useChat`, and those of the
+    /// transport, `trigger` and `messageId`.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub others: Map<String, Value>,
+}
+
+/// Members that every transport sends, which are not the application's.
+const TRANSPORT: [&str; 2] = ["trigger", "messageId"];
+
+impl ChatRequest {
+    /// Returns the question, with the files of the user as attachments and the page's own members
+    /// in `options.extra`.
+    ///
+    /// # Errors
+    ///
+    /// 422 if no message is the user's, or one of them has a part that is neither a text nor a
+    /// file.
+    pub fn question(self) -> Result<Question, Refusal> {
+        self.read(true)
+    }
+
+    /// Returns the answers of a human if the conversation ends with them. The request then
+    /// continues the turn that asked, and has no question.
+    pub fn answers(&self) -> Vec<HumanAnswer> {
+        let last = self.messages.last();
+        let last = last.filter(|last| last.role == ChatRole::Assistant);
+        last.map_or_else(Vec::new, UiMessage::answers)
+    }
+
+    /// Returns the id of the assistant message that the client continues, if the conversation ends
+    /// with one. With another id the client would show it twice.
+    pub fn continued_message(&self) -> Option<&str> {
+        let last = self.messages.last()?;
+        let id = last.id.as_deref().filter(|id| !id.is_empty());
+        id.filter(|_| last.role == ChatRole::Assistant)
+    }
+
+    fn read(mut self, attachments: bool) -> Result<Question, Refusal> {
+        let mut question = messages::question(self.messages, attachments)?;
+        self.others.retain(|name, _| !TRANSPORT.contains(&&**name));
+        question.options.extra = self.others;
+        Ok(question)
+    }
 }
 
 /// The header of a page that supports approvals.
@@ -73,7 +134,7 @@ const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
     tag = "ai-sdk",
     operation_id = "aiSdkChat",
     params(("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals")),
-    request_body(content = UiChat, example = json!({
+    request_body(content = ChatRequest, example = json!({
         "id": "chat-1",
         "messages": [{ "id": "m-1", "role": "user", "parts": [{ "type": "text", "text": "What is the commit rule?" }] }],
         "trigger": "submit-message",
@@ -100,18 +161,18 @@ pub(crate) async fn chat(
     let ui = AiSdk::default();
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
     let wire = negotiate(request.headers(), offered)?;
-    let chat: UiChat = if has_approvals {
+    let chat: ChatRequest = if has_approvals {
         request::read_json(&shared, BodyKind::Conversation, request).await?
     } else {
         request::read_question(&shared, BodyKind::Conversation, request).await?
     };
-    let continued = chat.messages.last().and_then(continued);
+    let continued = chat.continued_message().map(str::to_owned);
     let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
     if chat.id.as_ref().is_some_and(|id| !is_id(id)) {
         return Err(invalid(format!("`id` must have 1 to {MAX_ID_BYTES} bytes.")));
     }
     let is_ui = wire.name() == ui.name();
-    let answers = answers(&chat.messages);
+    let answers = chat.answers();
     if !answers.is_empty() {
         if !is_ui {
             return Err(invalid(
@@ -124,9 +185,10 @@ pub(crate) async fn chat(
         let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
         return Ok(turn.respond(wire).map(Body::new));
     }
+    let id = chat.id.clone();
     let turn_request = TurnRequest {
-        chat: chat.id,
-        ..messages::turn_request(chat.messages)?
+        chat: id,
+        ..TurnRequest::new(chat.read(shared.accepts_attachments)?)
     };
     // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the
     // page has to call the stop route.
@@ -149,24 +211,11 @@ fn ui_stream(has_approvals: bool) -> AiSdk {
     if has_approvals { wire.parks() } else { wire }
 }
 
-/// Returns the answers of a human if the conversation ends with them.
-fn answers(messages: &[UiMessage]) -> Vec<HumanAnswer> {
-    let last = messages.last().filter(|last| last.role == ChatRole::Assistant);
-    last.map_or_else(Vec::new, UiMessage::answers)
-}
-
 /// Returns the newest turn of a conversation.
 async fn newest(shared: &Shared, owner: &Owner, chat: &str) -> Result<Option<TurnId>, Refusal> {
     let lane = Lane::chat(owner, chat);
     let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
     Ok(newest.map_err(Rejected::from)?)
-}
-
-/// Returns the id of the assistant message that the client continues, if the conversation ends with
-/// one. With another id the client would show it twice.
-fn continued(last: &UiMessage) -> Option<String> {
-    let id = last.id.clone().filter(|id| !id.is_empty());
-    id.filter(|_| last.role == ChatRole::Assistant)
 }
 
 /// Streams the running answer of a conversation from its beginning.

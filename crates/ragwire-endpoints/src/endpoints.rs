@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Extension;
+use http::HeaderName;
 use http::request::Parts;
 use ragwire::http::gateway::Gateway;
 use ragwire::session::{SessionLimits, Sessions};
@@ -59,6 +60,10 @@ pub struct Endpoints {
     mode: String,
     allow_any_origin: bool,
     allowed_origins: Vec<String>,
+    passed_headers: Vec<HeaderName>,
+    accepts_attachments: bool,
+    has_structured_results: bool,
+    parameters: Vec<String>,
 }
 
 impl Endpoints {
@@ -87,6 +92,10 @@ impl Endpoints {
             mode: Self::MODE.to_owned(),
             allow_any_origin: false,
             allowed_origins: Vec::new(),
+            passed_headers: Vec::new(),
+            accepts_attachments: false,
+            has_structured_results: false,
+            parameters: Vec::new(),
         }
     }
 
@@ -192,6 +201,43 @@ impl Endpoints {
         self
     }
 
+    /// Passes headers of the request to the orchestrator, in
+    /// [`options.headers`](ragwire::orchestrator::QuestionOptions::headers). Default: none, because
+    /// headers may hold credentials.
+    pub fn pass_headers(mut self, names: impl IntoIterator<Item = HeaderName>) -> Self {
+        self.passed_headers.extend(names);
+        self
+    }
+
+    /// Passes the files that clients send with their messages to the orchestrator, in
+    /// [`attachments`](ragwire::Question::attachments). By default a question with a file gets 422,
+    /// because the answer would look as if the file had been read.
+    ///
+    /// A request may have [`max_attachment_bytes`](EndpointLimits::max_attachment_bytes) more then.
+    pub fn attachments(mut self) -> Self {
+        self.accepts_attachments = true;
+        self
+    }
+
+    /// Passes the JSON schema for an answer to the orchestrator, in
+    /// [`options.output_schema`](ragwire::orchestrator::QuestionOptions::output_schema): Eve's
+    /// `outputSchema` and OpenAI's `response_format`. By default a request with a schema is refused.
+    ///
+    /// The orchestrator emits [`StructuredResult`](ragwire::event::StructuredResult) for Eve, and
+    /// writes the JSON as the text of the answer for OpenAI.
+    pub fn structured_results(mut self) -> Self {
+        self.has_structured_results = true;
+        self
+    }
+
+    /// Names parameters of OpenAI's requests that the orchestrator honours, such as `temperature`.
+    /// They are in [`options.extra`](ragwire::orchestrator::QuestionOptions::extra). Other
+    /// parameters that would change the answer are refused with 400.
+    pub fn openai_parameters(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.parameters.extend(names.into_iter().map(Into::into));
+        self
+    }
+
     /// Sets the limits of requests.
     pub fn limits(mut self, limits: EndpointLimits) -> Self {
         self.limits = limits;
@@ -288,6 +334,10 @@ impl Endpoints {
             mode,
             allow_any_origin,
             allowed_origins,
+            passed_headers,
+            accepts_attachments,
+            has_structured_results,
+            parameters,
         } = self;
         let journal = journal.unwrap_or_else(|| Journal::in_memory(JournalLimits::default()));
         let sessions = sessions.unwrap_or_else(|| {
@@ -307,6 +357,10 @@ impl Endpoints {
             journal,
             sessions,
             owner,
+            passed_headers,
+            accepts_attachments,
+            has_structured_results,
+            parameters,
             limits,
             timeouts,
             disconnect_grace,

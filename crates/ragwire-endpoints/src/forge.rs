@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use ragwire::Forge;
 use ragwire::event::Mode;
+use ragwire::{Forge, Question};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -19,20 +19,34 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
 use crate::start::{self, Reader};
-use ragwire::Question;
 
 /// Returns the route of Forge.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(openapi::protocol("forge", "Forge.")).routes(routes!(stream))
 }
 
+/// The body of `POST /api/query/stream`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ForgeQuery {
+#[schema(as = ForgeQuery)]
+#[non_exhaustive]
+pub struct QueryRequest {
     /// The question.
-    query: String,
+    pub query: String,
+    /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]
-    mode: Option<Mode>,
+    pub mode: Option<Mode>,
+}
+
+impl QueryRequest {
+    /// Returns the question.
+    pub fn question(self) -> Question {
+        let mut question = Question::new(self.query);
+        question.mode = self.mode;
+        // Forge's page expects the sources after the answer.
+        question.options.sources_last = true;
+        question
+    }
 }
 
 /// Answers a question on Forge's wire.
@@ -41,7 +55,7 @@ struct ForgeQuery {
     path = "/api/query/stream",
     tag = "forge",
     operation_id = "forge",
-    request_body(content = ForgeQuery, example = json!({ "query": "What is the commit rule?", "mode": "agentic" })),
+    request_body(content = QueryRequest, example = json!({ "query": "What is the commit rule?", "mode": "agentic" })),
     responses(
         (status = 200, description = "Forge's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&Forge::default()))))),
@@ -53,12 +67,8 @@ pub(crate) async fn stream(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let body: ForgeQuery = request::read_question(&shared, BodyKind::Question, request).await?;
-    let mut question = Question::new(body.query);
-    question.mode = body.mode;
-    // Forge's page expects the sources after the answer.
-    question.options.sources_last = true;
+    let body: QueryRequest = request::read_question(&shared, BodyKind::Question, request).await?;
     // Forge's page reconnects by the turn's id.
-    let turn = start::start(&shared, &owner, Reader::Returning, question).await?;
+    let turn = start::start(&shared, &owner, Reader::Returning, body.question()).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))
 }

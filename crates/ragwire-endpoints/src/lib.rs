@@ -33,8 +33,42 @@
 //! | Eve | `/eve/v1/…` | [`eve`] |
 //! | TrustGraph | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | [`trustgraph`] |
 //!
-//! [`request`] and [`body`] read requests, [`owner_header`] and [`Endpoints::owner`] determine
-//! their owner, and [`Refusal`] is every refused request.
+//! [`owner_header`] and [`Endpoints::owner`] determine the owner of a request, [`Refusal`] is every
+//! refused request, and [`body`] reads bodies with limits.
+//!
+//! # Handlers of your own
+//!
+//! Each protocol's module has its request type, which axum's `Json` or [`body::json`] reads, and
+//! which converts to a [`Question`](ragwire::Question):
+//!
+//! ```
+//! use axum::Json;
+//! use axum::response::IntoResponse;
+//! use ragwire::{AiSdk, Metadata, Question, SendError, Sink, Turn};
+//! use ragwire_endpoints::Refusal;
+//! use ragwire_endpoints::ai_sdk::ChatRequest;
+//!
+//! async fn answer(question: Question, sink: Sink) -> Result<Metadata, SendError> {
+//!     sink.send(format!("You asked: {}", question.prompt)).await?;
+//!     Ok(Metadata::default())
+//! }
+//!
+//! async fn chat(Json(request): Json<ChatRequest>) -> Result<impl IntoResponse, Refusal> {
+//!     let question = request.question()?; // Err: a JSON 422 response
+//!     let turn = Turn::start(|sink| answer(question, sink)).commit().await?;
+//!     Ok(turn.respond(AiSdk::default()))
+//! }
+//!
+//! let app: axum::Router = axum::Router::new().route("/chat", axum::routing::post(chat));
+//! ```
+//!
+//! # What the code is made of
+//!
+//! ```text
+//!  request ──► owner.rs ──► ai_sdk.rs, openai/, eve/, … ──► start.rs ──► Turn ──► response
+//!              whose it is   parse with body.rs and          session,     the
+//!                            messages.rs, choose the wire    lane, turn   orchestrator
+//! ```
 
 pub mod ag_ui;
 pub mod ai_sdk;

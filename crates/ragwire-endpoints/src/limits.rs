@@ -16,6 +16,9 @@ pub struct EndpointLimits {
     /// How long a client may be silent while it sends a body. Default: 30 seconds, as long as a
     /// phone needs to change networks. The whole body may take 20 times as long.
     pub body_timeout: Duration,
+    /// How many bytes more a request may have where files are accepted, over all files of the
+    /// conversation. Default: 8 MiB, some photos of a phone in base 64.
+    pub max_attachment_bytes: usize,
     /// The maximum number of open WebSockets. Default: 900; the usual soft limit on open files is
     /// 1,024.
     pub max_sockets: usize,
@@ -26,6 +29,8 @@ impl EndpointLimits {
     pub const MAX_QUESTION_BYTES: usize = 8 << 10;
     /// The default of [`body_timeout`](Self::body_timeout).
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+    /// The default of [`max_attachment_bytes`](Self::max_attachment_bytes).
+    pub const MAX_ATTACHMENT_BYTES: usize = 8 << 20;
     /// The default of [`max_sockets`](Self::max_sockets).
     pub const MAX_SOCKETS: usize = 900;
 
@@ -43,6 +48,13 @@ impl EndpointLimits {
         self
     }
 
+    /// Sets how many bytes more a request with files may have.
+    #[must_use]
+    pub fn max_attachment_bytes(mut self, bytes: usize) -> Self {
+        self.max_attachment_bytes = bytes;
+        self
+    }
+
     /// Sets the maximum number of open WebSockets.
     #[must_use]
     pub fn max_sockets(mut self, sockets: usize) -> Self {
@@ -56,6 +68,7 @@ impl Default for EndpointLimits {
         Self {
             max_question_bytes: Self::MAX_QUESTION_BYTES,
             body_timeout: Self::BODY_TIMEOUT,
+            max_attachment_bytes: Self::MAX_ATTACHMENT_BYTES,
             max_sockets: Self::MAX_SOCKETS,
         }
     }

@@ -1,36 +1,41 @@
-//! The messages of chat clients that store the conversation themselves.
+//! The messages of chat clients that store the conversation themselves: the AI SDK, AG-UI and the
+//! SDKs of OpenAI.
 //!
-//! The last message of the user is the question, and the messages before it are the history. Only
-//! messages of users and assistants count: the pipeline has no model that a `system` message could
-//! instruct, and it does not call the client's tools. Messages after the question are ignored.
+//! The last message of the user is the question, and the messages before it are the history.
+//! `system` and `developer` messages are the instructions. Other messages are ignored, because the
+//! client's tools are not called here, and so is everything after the question. Files are the
+//! question's attachments.
 
 use std::fmt;
 
-use ragwire::AiSdk;
-use ragwire::session;
+use ragwire::orchestrator::Attachment;
+use ragwire::{AiSdk, Question, session};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::refusal::Refusal;
 use crate::request::invalid;
-use crate::start::{Conversation, TurnRequest};
 use crate::turns::answers::{HumanAnswer, Verdict};
-use ragwire::Question;
 
 /// Longest part type that a refusal quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 64;
 /// Separator between the texts of one message.
 const PART_SEPARATOR: &str = "\n";
+/// Separator between the instructions of several messages.
+const MESSAGE_SEPARATOR: &str = "\n\n";
+/// The type of a file whose type is not given.
+const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 /// The author of a message: the roles of all clients together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Speaker)]
-pub(crate) enum ChatRole {
+#[non_exhaustive]
+pub enum ChatRole {
     /// The user.
     User,
     /// The assistant.
@@ -52,8 +57,10 @@ pub(crate) enum ChatRole {
 /// A message of OpenAI and of AG-UI.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = ChatMessage)]
-pub(crate) struct Message {
-    role: ChatRole,
+#[non_exhaustive]
+pub struct Message {
+    /// The author.
+    pub role: ChatRole,
     /// A string or a list of parts. It may be missing if an assistant only called tools.
     #[serde(default)]
     #[schema(schema_with = content)]
@@ -62,9 +69,12 @@ pub(crate) struct Message {
 
 /// A message of the AI SDK.
 #[derive(Debug, Deserialize, ToSchema)]
-pub(crate) struct UiMessage {
-    pub(crate) id: Option<String>,
-    pub(crate) role: ChatRole,
+#[non_exhaustive]
+pub struct UiMessage {
+    /// The id that the client gave the message.
+    pub id: Option<String>,
+    /// The author.
+    pub role: ChatRole,
     parts: Vec<UiPart>,
 }
 
@@ -97,7 +107,7 @@ struct UiPart {
 
 impl UiMessage {
     /// Returns the answers of a human in this message.
-    pub(crate) fn answers(&self) -> Vec<HumanAnswer> {
+    pub fn answers(&self) -> Vec<HumanAnswer> {
         self.parts.iter().filter_map(UiPart::answer).collect()
     }
 }
@@ -120,13 +130,68 @@ impl UiPart {
     }
 }
 
-/// One part of a message.
+/// One part of a message. A file has further members, in the form of the client's protocol.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = MessagePart)]
-pub(crate) struct Part {
+struct Part {
     r#type: String,
     /// The text, for the type `text`.
     text: Option<String>,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    others: Map<String, Value>,
+}
+
+impl Part {
+    /// Returns the file of a part that has one: `file` of the AI SDK and of OpenAI, `image_url` and
+    /// `input_audio` of OpenAI, `binary`, `image`, `audio`, `video` and `document` of AG-UI.
+    fn attachment(&self) -> Option<Attachment> {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let member = |name: &str| self.others.get(name);
+        let own = |name: &str| member(name).and_then(Value::as_str).map(str::to_owned);
+        let data = |media_type: &str, data: String| format!("data:{media_type};base64,{data}");
+        let attachment = |media_type: Option<String>, name: Option<String>, url: String| {
+            let media_type = media_type.or_else(|| media_type_of(&url));
+            let mut attachment = Attachment::new(media_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned()), url);
+            attachment.name = name;
+            attachment
+        };
+        match &*self.r#type {
+            "file" => match member("file") {
+                Some(file) => Some(attachment(None, text(file, "filename"), text(file, "file_data")?)),
+                None => Some(attachment(own("mediaType"), own("filename"), own("url")?)),
+            },
+            "image_url" => Some(attachment(None, None, text(member("image_url")?, "url")?)),
+            "input_audio" => {
+                let audio = member("input_audio")?;
+                let media_type = format!("audio/{}", text(audio, "format")?);
+                let url = data(&media_type, text(audio, "data")?);
+                Some(attachment(Some(media_type), None, url))
+            }
+            "binary" => {
+                let media_type = own("mimeType")?;
+                let url = own("url").or_else(|| Some(data(&media_type, own("data")?)))?;
+                Some(attachment(Some(media_type), own("filename"), url))
+            }
+            "image" | "audio" | "video" | "document" => {
+                let source = member("source")?;
+                let (media_type, value) = (text(source, "mimeType"), text(source, "value")?);
+                let url = match source.get("type")?.as_str()? {
+                    "url" => value,
+                    "data" => data(media_type.as_deref()?, value),
+                    _ => return None,
+                };
+                Some(attachment(media_type, None, url))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Returns the media type in a `data:` URL.
+fn media_type_of(url: &str) -> Option<String> {
+    let media_type = url.strip_prefix("data:")?.split([';', ',']).next()?;
+    (!media_type.is_empty()).then(|| media_type.to_owned())
 }
 
 /// The content of a message.
@@ -212,34 +277,49 @@ impl From<UiMessage> for (ChatRole, Content) {
 }
 
 /// Returns the question with the messages before it.
+///
+/// # Errors
+///
+/// 422 if no message is the user's, or if one of the user's has a part that is neither a text nor,
+/// with `attachments`, a file.
 #[expect(private_bounds, reason = "there are only two types of messages")]
-pub(crate) fn turn_request<M: Into<(ChatRole, Content)>>(messages: Vec<M>) -> Result<TurnRequest, Refusal> {
+pub(crate) fn question<M: Into<(ChatRole, Content)>>(
+    messages: Vec<M>,
+    attachments: bool,
+) -> Result<Question, Refusal> {
     let mut messages: Vec<(ChatRole, Content)> = messages.into_iter().map(Into::into).collect();
     let Some(last) = messages.iter().rposition(|(role, _)| *role == ChatRole::User) else {
         return Err(invalid("The messages contain none of the user."));
     };
     messages.truncate(last + 1);
-    let mut earlier = Vec::new();
+    let (mut history, mut files, mut instructions) = (Vec::new(), Vec::new(), Vec::new());
     for (role, content) in messages {
         let (role, text) = match role {
-            ChatRole::User => (session::Role::User, user_text(content)?),
-            ChatRole::Assistant => (session::Role::Assistant, assistant_text(content)),
-            ChatRole::System
-            | ChatRole::Developer
-            | ChatRole::Tool
-            | ChatRole::Function
-            | ChatRole::Activity
-            | ChatRole::Reasoning => continue,
+            ChatRole::User => (
+                session::Role::User,
+                user_text(content, attachments.then_some(&mut files))?,
+            ),
+            ChatRole::Assistant => (session::Role::Assistant, plain_text(content)),
+            ChatRole::System | ChatRole::Developer => {
+                instructions.push(plain_text(content));
+                continue;
+            }
+            ChatRole::Tool | ChatRole::Function | ChatRole::Activity | ChatRole::Reasoning => continue,
         };
-        earlier.push(session::Message::new(role, text));
+        history.push(session::Message::new(role, text));
     }
-    let prompt = earlier.pop().map(|message| message.text).unwrap_or_default();
-    earlier.retain(|message| !message.text.is_empty());
-    Ok(TurnRequest::new(Question::new(prompt)).conversation(Conversation::Provided(earlier)))
+    let mut question = Question::new(history.pop().map(|message| message.text).unwrap_or_default());
+    history.retain(|message| !message.text.is_empty());
+    instructions.retain(|text| !text.is_empty());
+    question.history = history;
+    question.attachments = files;
+    question.options.instructions = (!instructions.is_empty()).then(|| instructions.join(MESSAGE_SEPARATOR));
+    Ok(question)
 }
 
-/// Returns the text of a user. Refuses attachments: the answer would look as if they had been read.
-fn user_text(content: Content) -> Result<String, Refusal> {
+/// Returns the text of a user, and adds the files to `files`. Without `files` it refuses them: the
+/// answer would look as if they had been read.
+fn user_text(content: Content, mut files: Option<&mut Vec<Attachment>>) -> Result<String, Refusal> {
     let parts = match content {
         Content::Text(text) => return Ok(text),
         Content::Parts(parts) => parts,
@@ -251,6 +331,11 @@ fn user_text(content: Content) -> Result<String, Refusal> {
     };
     let mut texts = Vec::new();
     for part in parts {
+        let attachment = files.is_some().then(|| part.attachment()).flatten();
+        if let (Some(files), Some(attachment)) = (&mut files, attachment) {
+            files.push(attachment);
+            continue;
+        }
         match (&*part.r#type, part.text) {
             ("text", Some(text)) => texts.push(text),
             ("text", None) => return Err(invalid("A part of the type `text` has no text.")),
@@ -267,8 +352,8 @@ fn user_text(content: Content) -> Result<String, Refusal> {
     Ok(texts.join(PART_SEPARATOR))
 }
 
-/// Returns the text of an assistant, without its tools, reasoning and sources.
-fn assistant_text(content: Content) -> String {
+/// Returns the text of a message, without tools, reasoning and sources.
+fn plain_text(content: Content) -> String {
     match content {
         Content::Text(text) => text,
         Content::Parts(parts) => {
@@ -303,12 +388,11 @@ mod tests {
             { "role": "assistant", "content": "begun" },
         ]);
         let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
-        let request = turn_request(messages).unwrap();
-        assert_eq!(request.question.prompt, "Two?\nThree?");
-        let Conversation::Provided(earlier) = request.conversation else {
-            panic!("{:?}", request.conversation)
-        };
-        let earlier: Vec<_> = earlier
+        let question = question(messages, false).unwrap();
+        assert_eq!(question.prompt, "Two?\nThree?");
+        assert_eq!(question.options.instructions.as_deref(), Some("Be brief."));
+        let earlier: Vec<_> = question
+            .history
             .iter()
             .map(|message| (message.role, &*message.text))
             .collect();
@@ -319,5 +403,59 @@ mod tests {
                 (session::Role::Assistant, "1.\n2."),
             ]
         );
+    }
+
+    #[test]
+    fn files_are_attachments_where_they_are_accepted() {
+        let parts = [
+            json!({ "type": "file", "mediaType": "image/png", "filename": "a.png", "url": "https://x.test/a" }),
+            json!({ "type": "file", "file": { "filename": "b.pdf", "file_data": "data:application/pdf;base64,QQ==" } }),
+            json!({ "type": "image_url", "image_url": { "url": "data:image/gif,x" } }),
+            json!({ "type": "image_url", "image_url": { "url": "https://x.test/c" } }),
+            json!({ "type": "input_audio", "input_audio": { "data": "QQ==", "format": "wav" } }),
+            json!({ "type": "binary", "mimeType": "text/csv", "data": "QQ==", "filename": "d.csv" }),
+            json!({ "type": "image", "source": { "type": "url", "value": "https://x.test/e", "mimeType": "image/webp" } }),
+            json!({ "type": "document", "source": { "type": "data", "value": "QQ==", "mimeType": "text/plain" } }),
+        ];
+        let expected = [
+            ("image/png", Some("a.png"), "https://x.test/a"),
+            (
+                "application/pdf",
+                Some("b.pdf"),
+                "data:application/pdf;base64,QQ==",
+            ),
+            ("image/gif", None, "data:image/gif,x"),
+            ("application/octet-stream", None, "https://x.test/c"),
+            ("audio/wav", None, "data:audio/wav;base64,QQ=="),
+            ("text/csv", Some("d.csv"), "data:text/csv;base64,QQ=="),
+            ("image/webp", None, "https://x.test/e"),
+            ("text/plain", None, "data:text/plain;base64,QQ=="),
+        ];
+        for (part, (media_type, name, url)) in parts.iter().zip(expected) {
+            let messages = || -> Vec<Message> {
+                let text = json!({ "type": "text", "text": "What is it?" });
+                serde_json::from_value(json!([{ "role": "user", "content": [part, text] }])).unwrap()
+            };
+            assert!(question(messages(), false).is_err(), "{part}");
+            let question = question(messages(), true).unwrap();
+            assert_eq!(question.prompt, "What is it?");
+            let [file] = &question.attachments[..] else {
+                panic!("{part}: {:?}", question.attachments)
+            };
+            assert_eq!(
+                (&*file.media_type, file.name.as_deref(), &*file.url),
+                (media_type, name, url)
+            );
+        }
+        for part in [
+            json!({ "type": "file", "mediaType": "image/png" }),
+            json!({ "type": "image_url", "image_url": "https://x.test/" }),
+            json!({ "type": "image", "source": { "type": "other", "value": "x" } }),
+            json!({ "type": "unknown" }),
+        ] {
+            let messages: Vec<Message> =
+                serde_json::from_value(json!([{ "role": "user", "content": [part] }])).unwrap();
+            assert!(question(messages, true).is_err(), "{part}");
+        }
     }
 }

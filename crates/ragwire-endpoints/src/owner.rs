@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
+use ragwire::orchestrator::Headers;
 
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -64,24 +65,36 @@ fn unauthorized(message: impl Into<String>) -> Refusal {
     Refusal::permanent(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 
-/// The owner of a request; anonymous without a function that names owners.
+/// The owner of a request, anonymous without a function that names owners, and the headers that the
+/// orchestrator gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner(String);
+pub(crate) struct Owner {
+    name: String,
+    headers: Headers,
+}
 
 impl Owner {
     /// The owner of requests without a name.
     pub(crate) fn anonymous() -> Self {
-        Self(String::new())
+        Self {
+            name: String::new(),
+            headers: Headers::default(),
+        }
     }
 
     /// Returns the name that journals compare; empty if anonymous.
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.name
     }
 
     /// Returns the name, or `None` if anonymous.
     pub(crate) fn name(&self) -> Option<&str> {
         Some(self.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns the headers that the orchestrator gets.
+    pub(crate) fn headers(&self) -> &Headers {
+        &self.headers
     }
 
     /// Returns the owner with this name, which must be storable.
@@ -92,12 +105,18 @@ impl Owner {
                 "The owner's name must have at most {MAX_BYTES} bytes and no NUL."
             )));
         }
-        Ok(Self(name))
+        Ok(Self {
+            name,
+            headers: Headers::default(),
+        })
     }
 
     #[cfg(test)]
     pub(crate) fn new(name: &str) -> Self {
-        Self(name.to_owned())
+        Self {
+            name: name.to_owned(),
+            headers: Headers::default(),
+        }
     }
 }
 
@@ -109,7 +128,17 @@ impl FromRequestParts<Arc<Shared>> for Owner {
             Some(owner_of) => owner_of(parts)?,
             None => None,
         };
-        owner.map_or_else(|| Ok(Self::anonymous()), Self::named)
+        let owner = owner.map_or_else(|| Ok(Self::anonymous()), Self::named)?;
+        let passed = parts
+            .headers
+            .iter()
+            .filter(|(name, _)| shared.passed_headers.contains(name))
+            // A header that is not text cannot be passed on as text.
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        Ok(Self {
+            headers: passed.collect(),
+            ..owner
+        })
     }
 }
 

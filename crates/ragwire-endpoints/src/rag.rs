@@ -34,18 +34,34 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// The body of both routes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct RagQuestion {
+#[schema(as = RagQuestion)]
+#[non_exhaustive]
+pub struct QuestionRequest {
     /// The question.
-    prompt: String,
+    pub prompt: String,
+    /// The search effort.
     #[serde(default)]
     #[schema(value_type = schemas::Effort, required = false)]
-    reasoning_effort: Effort,
+    pub reasoning_effort: Effort,
+    /// Whether the review of the evidence and the verification of the answer are reported.
     #[serde(default)]
-    review_enabled: bool,
+    pub review_enabled: bool,
     /// Sent by old clients; ignored.
     #[serde(default, rename = "retrieval_mode")]
     #[schema(value_type = Value, required = false, deprecated)]
     _retrieval_mode: Option<IgnoredAny>,
+}
+
+impl QuestionRequest {
+    /// Returns the question.
+    pub fn question(self) -> Question {
+        let mut question = Question::new(self.prompt);
+        question.effort = self.reasoning_effort;
+        question.options.review = self.review_enabled;
+        // The ADR has no event for a verification, and no events after the text.
+        question.options.verify = self.review_enabled;
+        question
+    }
 }
 
 /// The whole answer, with everything that the stream would have contained.
@@ -69,7 +85,7 @@ pub(crate) struct RagAnswer {
     tag = "questions",
     operation_id = "ragStream",
     params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
-    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
+    request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
         (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/plain", example = json!(example(&Framed::default()))))),
@@ -94,7 +110,7 @@ pub(crate) async fn stream(
     tag = "questions",
     operation_id = "ragWhole",
     params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
-    request_body(content = RagQuestion, example = json!({ "prompt": "What is the commit rule?" })),
+    request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
 )]
 pub(crate) async fn whole(
@@ -137,16 +153,11 @@ async fn start(
     id: PathParam,
     request: Request,
 ) -> Result<(String, Turn), Refusal> {
-    let body: RagQuestion = request::read_question(shared, BodyKind::Question, request).await?;
+    let body: QuestionRequest = request::read_question(shared, BodyKind::Question, request).await?;
     let session_id = request::session_id(id)?;
-    let mut question = Question::new(body.prompt);
-    question.effort = body.reasoning_effort;
-    question.options.review = body.review_enabled;
-    // The ADR has no event for a verification, and no events after the text.
-    question.options.verify = body.review_enabled;
     let turn_request = TurnRequest {
         adr: true,
-        ..TurnRequest::new(question).conversation(Conversation::Session(session_id.clone()))
+        ..TurnRequest::new(body.question()).conversation(Conversation::Session(session_id.clone()))
     };
     Ok((
         session_id,

@@ -15,7 +15,10 @@ use ragwire::{Failure, FailureKind};
 use serde_json::Value;
 
 /// A refused request.
-#[derive(Clone, Debug)]
+///
+/// It is an error and an axum response, so a handler can return it with `?`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}: {}", self.failure.code(), self.failure.message)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: StatusCode,

@@ -36,7 +36,13 @@ pub(crate) fn max_bytes(shared: &Shared, kind: BodyKind) -> usize {
     match kind {
         BodyKind::Question => max_question * ESCAPE_BYTES + ENVELOPE_BYTES,
         BodyKind::Conversation => {
-            (max_question + shared.sessions.limits().max_bytes) * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES
+            let attachments = if shared.accepts_attachments {
+                shared.limits.max_attachment_bytes
+            } else {
+                0
+            };
+            let texts = max_question + shared.sessions.limits().max_bytes;
+            texts * ESCAPE_BYTES + CONVERSATION_ENVELOPE_BYTES + attachments
         }
         BodyKind::Answer => Ask::MAX_ANSWER_BYTES * ESCAPE_BYTES + ENVELOPE_BYTES,
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderName;
 use ragwire::session::Sessions;
 use ragwire::turn::{Disconnect, Journal, TurnGroup};
 use ragwire::{FailureKind, Orchestrator, Timeouts};
@@ -27,6 +28,14 @@ pub(crate) struct Shared {
     pub(crate) eve: EveSessions,
     /// Determines the owner of a request; without it all requests are anonymous.
     pub(crate) owner: Option<OwnerOf>,
+    /// The headers that the orchestrator gets.
+    pub(crate) passed_headers: Vec<HeaderName>,
+    /// Whether the orchestrator reads the files that clients send.
+    pub(crate) accepts_attachments: bool,
+    /// Whether the orchestrator emits a result for a JSON schema.
+    pub(crate) has_structured_results: bool,
+    /// The parameters of OpenAI's requests that the orchestrator honours.
+    pub(crate) parameters: Vec<String>,
     pub(crate) limits: EndpointLimits,
     pub(crate) timeouts: Timeouts,
     /// How long a turn continues without readers if its client can reconnect.

@@ -21,7 +21,7 @@ use crate::shared::Shared;
 /// A question with everything that its turn needs.
 #[derive(Debug)]
 pub(crate) struct TurnRequest {
-    /// The question. [`start`] sets its owner and the earlier messages.
+    /// The question. [`start`] sets its owner, the headers and the messages of a stored conversation.
     pub(crate) question: Question,
     /// Where the earlier messages come from.
     pub(crate) conversation: Conversation,
@@ -54,10 +54,8 @@ pub(crate) enum Reader {
 /// Where the earlier messages of a conversation come from, and whether this turn is added to it.
 #[derive(Debug)]
 pub(crate) enum Conversation {
-    /// The question does not belong to a conversation.
+    /// The client sent them with the question and stores them itself, or there are none.
     None,
-    /// The client sent them, oldest first, and stores them itself.
-    Provided(Vec<Message>),
     /// The session with this id, which is created if it does not exist. The turn waits for the
     /// other turns of the session.
     Session(String),
@@ -193,6 +191,7 @@ where
     } = request;
     check_prompt(shared, &question.prompt)?;
     owner.as_str().clone_into(&mut question.owner);
+    question.options.headers = owner.headers().clone();
 
     let mut builder = builder(shared, owner, reader);
     let mode = adr.then(|| shared.mode.clone());
@@ -208,8 +207,8 @@ where
         builder = builder.lane(Lane::session(owner, id));
     }
     let session = match conversation {
-        Conversation::None => None,
-        Conversation::Provided(messages) => {
+        Conversation::None => {
+            let messages = std::mem::take(&mut question.history);
             question.history = shared.sessions.limits().newest(messages);
             None
         }

@@ -15,8 +15,8 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::http::gateway::{Call, Gateway, GatewayBuilder, GatewayLimits, GatewayTimeouts, ServiceKind};
-use ragwire::orchestrator::{DocumentLimits, GraphLimits, LimitError};
-use ragwire::{End, Failure, FailureKind, Rejected, TrustGraph, Turn};
+use ragwire::orchestrator::{DocumentLimits, GraphLimits, LimitError, Service};
+use ragwire::{End, Failure, FailureKind, Question, Rejected, TrustGraph, Turn};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa_axum::router::OpenApiRouter;
@@ -30,8 +30,6 @@ use crate::request::{self, BodyKind};
 use crate::shared::Shared;
 use crate::start::{self, Reader};
 use crate::upgrade::SocketSlot;
-use ragwire::Question;
-use ragwire::orchestrator::Service;
 
 /// Returns the routes of TrustGraph.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -47,13 +45,29 @@ const DOCUMENT_RAG: &str = "document-rag";
 /// The error type for a mistake in the request, over HTTP.
 const REQUEST_ERROR: &str = "request-error";
 
-/// The members of a request that are read.
+/// The request of a service.
 #[derive(Debug, Deserialize)]
-struct Query {
-    query: String,
+#[non_exhaustive]
+pub struct QueryRequest {
+    /// The question.
+    pub query: String,
     /// `streaming`, the limits, and ignored members.
     #[serde(flatten)]
-    others: Map<String, Value>,
+    pub others: Map<String, Value>,
+}
+
+impl QueryRequest {
+    /// Returns the question to a service, with the limits of the request.
+    ///
+    /// # Errors
+    ///
+    /// 422 if a limit is out of bounds; the message names it.
+    pub fn question(self, kind: ServiceKind) -> Result<Question, Refusal> {
+        let service = service(kind, &self.others).map_err(request::invalid)?;
+        let mut question = Question::new(self.query);
+        question.options.service = service;
+        Ok(question)
+    }
 }
 
 /// Returns the service with the limits of the request, or a message that names the invalid limit.
@@ -228,7 +242,7 @@ pub(crate) async fn whole(
             ));
         }
     };
-    let query: Query = request::read_question(&shared, BodyKind::Question, request).await?;
+    let query: QueryRequest = request::read_question(&shared, BodyKind::Question, request).await?;
     let refused = |message: String| {
         let failure = Failure::new(REQUEST_ERROR, message).permanent();
         Json(wire.response([], "", &End::failed(failure))).into_response()

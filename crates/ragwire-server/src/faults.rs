@@ -13,6 +13,7 @@
 //! | `fault:stop` | one event, some text, then a stop |
 //! | `fault:ask` | one event, then asks for approval, and writes a sentence that depends on the answer |
 //! | `fault:ask-text` | one event, then asks for a name, and writes it |
+//! | `fault:authorize` | one event, then waits for consent on another page, and writes the outcome |
 //! | `fault:silent` | one event, then nothing until a time-out |
 //! | `fault:slow` | ten events and forty words, one every 100 ms, then a normal end |
 //! | `fault:paced 300 20 red` | 300 words `red-1 `, `red-2 ` …, one every 20 ms, each tenth after an event, then a normal end |
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use ragwire::event::{Reasoning, Search};
 use ragwire::orchestrator::Answering;
-use ragwire::turn::{Ask, AskError, BoxError};
+use ragwire::turn::{Ask, AskError, Authorize, BoxError};
 use ragwire::{Citation, Metadata, Orchestrator, Question, Sink};
 
 /// Text that is difficult for readers of lines, JSON and UTF-8.
@@ -124,6 +125,14 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
                 Err(error) => return Err(error.into()),
             };
             sink.send(sentence).await?;
+            Ok(Metadata::default().tools_used(["fault"]))
+        }
+        "authorize" => {
+            let consent = Authorize::new("mail", "https://login.example/?state=consent")
+                .description("Reads your mail.")
+                .request_id("consent");
+            let outcome = sink.authorize(consent).await?;
+            sink.send(format!("The consent: {}.", outcome.as_str())).await?;
             Ok(Metadata::default().tools_used(["fault"]))
         }
         "panic" => panic!("a panic on purpose"),

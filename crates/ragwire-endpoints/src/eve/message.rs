@@ -1,27 +1,30 @@
 //! What an Eve client posts to a session.
 
+use ragwire::Question;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::refusal::Refusal;
 use crate::request::invalid;
+use crate::turns::{HumanAnswer, Verdict};
 
 /// A message or answers. Members that only later versions of Eve define are ignored.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct EveMessage {
+#[schema(as = EveMessage)]
+#[non_exhaustive]
+pub struct MessageRequest {
     /// The question.
     message: Option<EveContent>,
     /// The session's token, required in every message except the first.
-    pub(crate) continuation_token: Option<String>,
+    pub continuation_token: Option<String>,
     /// Answers to the questions of the running turn, instead of a message.
     #[serde(default)]
     input_responses: Vec<EveInputResponse>,
-    /// Refused: this agent has no structured results.
+    /// The JSON schema of the result. Refused if the agent has no structured results.
     #[schema(value_type = Option<Object>)]
-    output_schema: Option<IgnoredAny>,
+    output_schema: Option<Value>,
 }
 
 /// An answer to one request of `input.requested`.
@@ -54,15 +57,25 @@ struct EveTextPart {
     text: Option<String>,
 }
 
-impl EveMessage {
+impl MessageRequest {
     /// Returns whether the client answers questions instead of posting a message.
-    pub(crate) fn has_answers(&self) -> bool {
+    pub fn has_answers(&self) -> bool {
         !self.input_responses.is_empty()
     }
 
-    /// Returns the text of the message.
-    pub(crate) fn into_prompt(self) -> Result<String, Refusal> {
-        if self.output_schema.is_some() {
+    /// Returns the question, with the JSON schema of its result in `options.output_schema`.
+    ///
+    /// # Errors
+    ///
+    /// 422 if the request has answers, no message, or a part that is not a text.
+    pub fn question(self) -> Result<Question, Refusal> {
+        self.read(true)
+    }
+
+    /// Returns the question, and refuses a schema without `structured`.
+    pub(crate) fn read(mut self, structured: bool) -> Result<Question, Refusal> {
+        let output_schema = self.output_schema.take();
+        if output_schema.is_some() && !structured {
             return Err(invalid(
                 "This agent has no structured results; do not send outputSchema.",
             ));
@@ -72,21 +85,27 @@ impl EveMessage {
                 "A new session has no questions to answer; send a message.",
             ));
         }
-        match self.message {
-            Some(EveContent::Text(text)) => Ok(text),
+        let prompt = match self.message {
+            Some(EveContent::Text(text)) => text,
             Some(EveContent::Parts(parts)) => {
                 let texts = parts.into_iter().map(EveTextPart::into_text);
                 let texts: Option<Vec<String>> = texts.collect();
-                texts
-                    .map(|texts| texts.join("\n"))
-                    .ok_or_else(|| invalid("This agent reads text only."))
+                let texts = texts.ok_or_else(|| invalid("This agent reads text only."))?;
+                texts.join("\n")
             }
-            None => Err(invalid("message is required.")),
-        }
+            None => return Err(invalid("message is required.")),
+        };
+        let mut question = Question::new(prompt);
+        question.options.output_schema = output_schema;
+        Ok(question)
     }
 
-    /// Returns the answers with the ids of their requests.
-    pub(crate) fn into_answers(self) -> Result<Vec<(String, Value)>, Refusal> {
+    /// Returns the answers of a human.
+    ///
+    /// # Errors
+    ///
+    /// 422 if the request also has a message, or an answer is empty.
+    pub fn answers(self) -> Result<Vec<HumanAnswer>, Refusal> {
         if self.message.is_some() {
             return Err(invalid(
                 "Send either a message or inputResponses, not both in one request.",
@@ -95,7 +114,10 @@ impl EveMessage {
         let answers = self.input_responses.into_iter().map(|response| {
             let answer = response.option_id.or(response.text);
             let answer = answer.ok_or_else(|| invalid("An input response needs an optionId or a text."))?;
-            Ok((response.request_id, answer.into()))
+            Ok(HumanAnswer {
+                request_id: response.request_id,
+                verdict: Verdict::Response(answer.into()),
+            })
         });
         answers.collect()
     }

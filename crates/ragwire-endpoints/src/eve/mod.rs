@@ -26,9 +26,9 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use ragwire::Eve;
 use ragwire::http::TURN_HEADER;
 use ragwire::wire::Wire;
+use ragwire::{Eve, Question};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -43,8 +43,7 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam};
 use crate::shared::Shared;
 use crate::start::{self, Conversation, TurnRequest};
-use message::EveMessage;
-use ragwire::Question;
+pub use message::MessageRequest;
 use refusal::EveRefusal;
 pub(crate) use refusal::EveRefusalBody;
 
@@ -173,7 +172,7 @@ struct EveCreated<'a> {
     tag = "eve",
     operation_id = "eveBegin",
     params(CreateQuery),
-    request_body(content = EveMessage, example = json!({ "message": "What is the commit rule?" })),
+    request_body(content = MessageRequest, example = json!({ "message": "What is the commit rule?" })),
     responses(
         (status = 202, description = "The answer comes in the session's stream", body = EveCreated<'static>,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
@@ -190,15 +189,15 @@ pub(crate) async fn create(
     let Ok(Query(query)) = query else {
         return Err(bad_request("vocabulary", "`vocabulary` must be `shipped` or `documented`.").into());
     };
-    let message: EveMessage = request::read_question(&shared, BodyKind::Question, request).await?;
-    let prompt = message.into_prompt()?;
+    let message: MessageRequest = request::read_question(&shared, BodyKind::Question, request).await?;
+    let question = message.read(shared.has_structured_results)?;
     let documented = matches!(query.vocabulary, Vocabulary::Documented);
     let created = shared.eve.create(owner.as_str(), documented).await?;
     let claim = shared
         .eve
         .claim(owner.as_str(), created.id(), created.token())
         .await?;
-    let session = match start(&shared, &owner, claim, prompt).await {
+    let session = match start(&shared, &owner, claim, question).await {
         Ok(session) => session,
         Err(refusal) => {
             // A turn that is refused or fails before its first event leaves no session.
@@ -230,7 +229,7 @@ struct EveContinued<'a> {
     tag = "eve",
     operation_id = "eveGoOn",
     params(("session_id" = String, Path, description = "The session, from the response to the first message")),
-    request_body(content = EveMessage),
+    request_body(content = MessageRequest),
     responses(
         (status = 200, description = "The answer comes in the session's stream", body = EveContinued<'static>,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
@@ -248,10 +247,10 @@ pub(crate) async fn continue_session(
 ) -> Result<Response, EveRefusal> {
     let owner = owner?;
     let session = find(&shared, &owner, id).await?;
-    let message: EveMessage = request::read_json(&shared, BodyKind::Question, request).await?;
+    let message: MessageRequest = request::read_json(&shared, BodyKind::Question, request).await?;
     let token = message.continuation_token.clone().unwrap_or_default();
     if message.has_answers() {
-        let answers = message.into_answers()?;
+        let answers = message.answers()?;
         let session = shared
             .eve
             .answer(owner.as_str(), session.id(), &token, answers)
@@ -259,8 +258,8 @@ pub(crate) async fn continue_session(
         return Ok(continued(&session));
     }
     let claim = shared.eve.claim(owner.as_str(), session.id(), &token).await?;
-    let session = match message.into_prompt() {
-        Ok(prompt) => start(&shared, &owner, claim, prompt).await?,
+    let session = match message.read(shared.has_structured_results) {
+        Ok(question) => start(&shared, &owner, claim, question).await?,
         Err(refusal) => {
             claim.release().await;
             return Err(refusal.into());
@@ -309,11 +308,12 @@ async fn start(
     shared: &Shared,
     owner: &Owner,
     claim: SessionClaim,
-    prompt: String,
+    question: Question,
 ) -> Result<EveSession, EveRefusal> {
     let (space, id) = claim.key();
     let conversation = Conversation::Space { owner: space, id };
-    let turn_request = TurnRequest::new(Question::new(prompt.as_str())).conversation(conversation);
+    let prompt = question.prompt.clone();
+    let turn_request = TurnRequest::new(question).conversation(conversation);
     // The turn runs to its end even without a reader, because the session's stream contains it.
     let starting = start::start(shared, owner, start::Reader::Absent, turn_request);
     match claim.renew_during(starting).await {

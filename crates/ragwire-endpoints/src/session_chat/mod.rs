@@ -14,8 +14,9 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
+use ragwire::orchestrator::Effort;
 use ragwire::session::MAX_TITLE_BYTES;
-use ragwire::{SessionChat, Turn};
+use ragwire::{Question, SessionChat, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -31,8 +32,6 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam, invalid};
 use crate::shared::Shared;
 use crate::start::{self, Conversation, Reader, TurnRequest};
-use ragwire::Question;
-use ragwire::orchestrator::Effort;
 
 /// Returns the routes of the session chat.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -62,22 +61,37 @@ struct NewSession {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SessionQuestion)]
-struct Message {
+#[non_exhaustive]
+pub struct ChatRequest {
     /// The question.
-    message: String,
-    model_size: Option<ModelSize>,
+    pub message: String,
+    /// The size of the model to use.
+    pub model_size: Option<ModelSize>,
     /// A logging option of the original server. This server never logs questions.
     #[serde(default, rename = "verbose")]
     _verbose: Option<bool>,
 }
 
-/// The size of the model to use, which this server maps to the search effort.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+/// The size of the model to use, which is mapped to the search effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-enum ModelSize {
+#[non_exhaustive]
+pub enum ModelSize {
+    /// [`Effort::Low`].
     Small,
+    /// [`Effort::Medium`].
     Medium,
+    /// [`Effort::High`].
     Large,
+}
+
+impl ChatRequest {
+    /// Returns the question.
+    pub fn question(self) -> Question {
+        let mut question = Question::new(self.message);
+        question.effort = self.model_size.map(Effort::from).unwrap_or_default();
+        question
+    }
 }
 
 impl From<ModelSize> for Effort {
@@ -164,7 +178,7 @@ pub(crate) async fn get(
     tag = "session-chat",
     operation_id = "sessionChatStream",
     params(("session_id" = String, Path, description = "The session's id")),
-    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
         (status = 200, description = "The session chat's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&SessionChat::default()))))),
@@ -190,7 +204,7 @@ pub(crate) async fn stream(
     tag = "session-chat",
     operation_id = "sessionChat",
     params(("session_id" = String, Path, description = "The session's id")),
-    request_body(content = Message, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
+    request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
         (status = 200, description = "The last event of the stream", body = schemas::SessionComplete),
         (status = 404, description = "The session does not exist", body = schemas::Refused),
@@ -240,13 +254,11 @@ async fn start(
     id: PathParam,
     request: Request,
 ) -> Result<(Turn, SessionChat), Refusal> {
-    let message: Message = request::read_question(shared, BodyKind::Question, request).await?;
+    let message: ChatRequest = request::read_question(shared, BodyKind::Question, request).await?;
     let id = request::session_id(id)?;
     // An unknown session is refused now rather than after the wait.
     find(shared, owner, &id).await?;
-    let mut question = Question::new(message.message);
-    question.effort = message.model_size.map(Effort::from).unwrap_or_default();
-    let turn_request = TurnRequest::new(question).conversation(Conversation::ExistingSession(id));
+    let turn_request = TurnRequest::new(message.question()).conversation(Conversation::ExistingSession(id));
     let session = Arc::new(OnceLock::new());
     let wire = SessionChat::default().session_at_end(Arc::clone(&session));
     let on_question = move |stored| {

@@ -77,15 +77,20 @@ pub(crate) async fn answer(
     }))
 }
 
-/// A human's answer, as wires report it that send answers with their next request.
-#[derive(Debug)]
-pub(crate) struct HumanAnswer {
-    pub(crate) request_id: String,
-    pub(crate) verdict: Verdict,
+/// A human's answer, in a request that continues a turn.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HumanAnswer {
+    /// The question's id.
+    pub request_id: String,
+    /// The answer.
+    pub verdict: Verdict,
 }
 
-#[derive(Debug)]
-pub(crate) enum Verdict {
+/// What a human answers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Verdict {
     /// Yes or no.
     Approval(bool),
     /// One of the options, or free text.

@@ -8,6 +8,8 @@ mod cursor;
 pub(crate) mod resume;
 mod wires;
 
+pub use answers::{HumanAnswer, Verdict};
+
 use std::sync::Arc;
 
 use axum::Json;
@@ -18,7 +20,8 @@ use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::event::Mode;
 use ragwire::http::{TURN_HEADER, negotiate};
-use ragwire::{Framed, Ndjson, Sse, Turn};
+use ragwire::orchestrator::Effort;
+use ragwire::{Framed, Ndjson, Question, Sse, Turn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -32,8 +35,6 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
 use crate::start::{self, Conversation, Reader, TurnRequest};
-use ragwire::Question;
-use ragwire::orchestrator::Effort;
 
 /// The tag of these routes and of those of ADR 0007.
 pub(crate) const TAG: &str = "ragwire's own wires and that of ADR 0007. PROTOCOL.md describes the bytes.";
@@ -56,23 +57,37 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 /// The only preference that is supported.
 const RESPOND_ASYNC: &str = "respond-async";
 
+/// The body of `POST /v1/turns`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Question)]
-struct QuestionBody {
+#[non_exhaustive]
+pub struct QuestionRequest {
     /// The question.
-    prompt: String,
+    pub prompt: String,
     /// The session that the question belongs to, if any.
-    session_id: Option<String>,
+    pub session_id: Option<String>,
+    /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]
-    mode: Option<Mode>,
+    pub mode: Option<Mode>,
     /// The search effort.
     #[serde(default)]
     #[schema(value_type = schemas::Effort, required = false)]
-    reasoning_effort: Effort,
+    pub reasoning_effort: Effort,
     /// Whether the review of the evidence is reported as `review` events.
     #[serde(default)]
-    review_enabled: bool,
+    pub review_enabled: bool,
+}
+
+impl QuestionRequest {
+    /// Returns the question.
+    pub fn question(self) -> Question {
+        let mut question = Question::new(self.prompt);
+        question.effort = self.reasoning_effort;
+        question.mode = self.mode;
+        question.options.review = self.review_enabled;
+        question
+    }
 }
 
 /// A turn that has started.
@@ -92,7 +107,7 @@ pub(crate) struct StartedTurn {
     tag = "questions",
     operation_id = "turn",
     params(("prefer" = Option<String>, Header, description = "`respond-async`: read the answer from `location`")),
-    request_body(content = QuestionBody, example = json!({ "prompt": "What is the commit rule?" })),
+    request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
         (status = 200, description = "The turn, live", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content(
@@ -122,16 +137,12 @@ pub(crate) async fn stream(
     } else {
         Some(negotiate(request.headers(), wires())?)
     };
-    let body: QuestionBody = request::read_question(&shared, BodyKind::Question, request).await?;
-    let conversation = match body.session_id {
-        Some(id) => Conversation::Session(request::check_session_id(id)?),
+    let body: QuestionRequest = request::read_question(&shared, BodyKind::Question, request).await?;
+    let conversation = match &body.session_id {
+        Some(id) => Conversation::Session(request::check_session_id(id.clone())?),
         None => Conversation::None,
     };
-    let mut question = Question::new(body.prompt);
-    question.effort = body.reasoning_effort;
-    question.mode = body.mode;
-    question.options.review = body.review_enabled;
-    let turn_request = TurnRequest::new(question).conversation(conversation);
+    let turn_request = TurnRequest::new(body.question()).conversation(conversation);
     // Clients reconnect by the turn's id.
     let turn = start::start(&shared, &owner, Reader::Returning, turn_request).await?;
     Ok(match wire {

@@ -25,8 +25,8 @@ fn body(prompt: &str, stream: bool) -> Value {
         ],
         "stream": stream,
         "stream_options": if stream { json!({ "include_usage": true }) } else { json!(null) },
-        "temperature": 0.2,
-        "max_completion_tokens": 100,
+        "temperature": 1,
+        "user": "u-1",
     })
 }
 

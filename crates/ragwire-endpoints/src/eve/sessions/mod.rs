@@ -29,7 +29,6 @@ use std::time::Duration;
 use ragwire::Turn;
 use ragwire::session::{Session, Sessions};
 use ragwire::turn::{AnswerError, Journal, ResumeError, StopError, TurnId};
-use serde_json::Value;
 
 pub(crate) use self::error::AnswerRefused;
 pub(crate) use self::error::EveError;
@@ -37,6 +36,7 @@ use self::host::{Claim, ThisHost, WatchedTurn};
 use self::lines::Lines;
 pub(crate) use self::reader::Reader;
 use self::state::{LineCount, Phase, State, TurnRecord};
+use crate::turns::{HumanAnswer, Verdict};
 
 /// How often a claim on a session is renewed while its turn waits to start.
 const RENEWAL: Duration = Duration::from_secs(10);
@@ -213,7 +213,7 @@ impl EveSessions {
         owner: &str,
         id: &str,
         token: &str,
-        answers: Vec<(String, Value)>,
+        answers: Vec<HumanAnswer>,
     ) -> Result<EveSession, AnswerRefused> {
         let session = self.find(owner, id).await?;
         if !session.state.has_token(token) {
@@ -221,7 +221,11 @@ impl EveSessions {
         }
         let turn = session.turn().and_then(TurnId::parse);
         let turn = turn.ok_or(AnswerRefused::Answer(TurnId::random(), AnswerError::Unknown))?;
-        for (request_id, answer) in answers {
+        for HumanAnswer { request_id, verdict } in answers {
+            // Eve's clients answer with an option or a text.
+            let Verdict::Response(answer) = verdict else {
+                return Err(AnswerRefused::Answer(turn, AnswerError::Invalid));
+            };
             let answered = self.journal.answer(turn, owner, &request_id, answer).await;
             answered.map_err(|error| AnswerRefused::Answer(turn, error))?;
         }

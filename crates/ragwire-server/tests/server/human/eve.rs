@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use http::Method;
+use ragwire::TurnId;
+use ragwire::event::AuthorizationOutcome;
+use ragwire::turn::AnswerOutcome;
 use serde_json::{Value, json};
 
 use crate::support::{Running, start};
@@ -204,4 +207,53 @@ async fn wrong_answers_to_a_session_have_distinct_errors() {
             .0,
         200
     );
+}
+
+/// Consent is given on another page. A client can only decline it; the program that receives the
+/// consent reports it by the turn's id.
+#[tokio::test]
+async fn a_consent_reaches_the_turn() {
+    let server = start(|_| {}).await;
+    for outcome in [AuthorizationOutcome::Authorized, AuthorizationOutcome::Declined] {
+        let reply = server
+            .post("/eve/v1/session", &json!({ "message": "fault:authorize" }))
+            .await;
+        let turn = super::turn(&reply);
+        let session = format!("/eve/v1/session/{}", reply.json()["sessionId"].as_str().unwrap());
+        let answer = format!("/v1/turns/{turn}/answer");
+        let mut body = json!({ "request_id": "consent", "response": "authorized" });
+        let forged = loop {
+            let reply = server.post(&answer, &body).await;
+            // The question may not be open yet.
+            if reply.status != 404 {
+                break reply;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        assert_eq!(forged.status, 422, "a client cannot give the consent itself");
+        if outcome == AuthorizationOutcome::Declined {
+            body["response"] = outcome.as_str().into();
+            assert_eq!(
+                server.post(&answer, &body).await.json(),
+                json!({ "accepted": true })
+            );
+        } else {
+            let turn = TurnId::parse(&turn).unwrap();
+            let reported = server.app.journal.authorized(turn, "", "consent", outcome);
+            assert_eq!(reported.await.unwrap(), AnswerOutcome::Accepted);
+        }
+        let lines = Session {
+            path: session,
+            token: String::new(),
+        }
+        .read(&server, 0)
+        .await;
+        let of = |kind: &str| lines.iter().find(|line| line["type"] == kind).unwrap();
+        let required = of("authorization.required");
+        let url = "https://login.example/?state=consent";
+        assert_eq!(required["data"]["authorization"]["url"], url, "{required}");
+        assert_eq!(of("authorization.completed")["data"]["outcome"], outcome.as_str());
+        let text = format!("The consent: {}.", outcome.as_str());
+        assert_eq!(of("message.completed")["data"]["message"], text.as_str());
+    }
 }

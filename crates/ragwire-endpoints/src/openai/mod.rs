@@ -5,6 +5,10 @@
 //! has OpenAI's form. It has no member for a request id, so that goes into `x-request-id`, where
 //! the SDKs look for it.
 
+mod request;
+
+pub use request::{ChatCompletionRequest, StreamOptions, UnsupportedParameter};
+
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,18 +19,16 @@ use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
 use http::{HeaderName, HeaderValue, StatusCode};
 use ragwire::OpenAi;
-use serde::Deserialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::messages::{self, Message};
+use crate::endpoints::Endpoints;
 use crate::openapi::schemas;
 use crate::openapi::{self, OpenAiRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
-use crate::request::{self, BodyKind, PathParam};
+use crate::request::{BodyKind, PathParam, read_question};
 use crate::shared::Shared;
 use crate::start::{self, Reader};
 
@@ -38,26 +40,10 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(model))
 }
 
-/// The only model: the pipeline.
-const MODEL: &str = "ragwire";
+/// The default name of the only model, in the examples.
+const MODEL: &str = Endpoints::NAME;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The request. Sampling parameters are ignored.
-#[derive(Debug, Deserialize, ToSchema)]
-struct ChatCompletionRequest {
-    /// `ragwire`.
-    model: String,
-    messages: Vec<Message>,
-    stream: Option<bool>,
-    stream_options: Option<StreamOptions>,
-}
-
-/// What a stream contains.
-#[derive(Debug, Deserialize, ToSchema)]
-struct StreamOptions {
-    include_usage: Option<bool>,
-}
 
 /// Answers the next question of a conversation, streamed or in one piece.
 #[utoipa::path(
@@ -88,18 +74,22 @@ pub(crate) async fn completions(
     request: Request,
 ) -> Result<Response, OpenAiRefusal> {
     let owner = owner?;
-    let body: ChatCompletionRequest =
-        request::read_question(&shared, BodyKind::Conversation, request).await?;
-    if body.model != MODEL {
-        return Err(unknown_model().into());
+    let body: ChatCompletionRequest = read_question(&shared, BodyKind::Conversation, request).await?;
+    if body.model != shared.name {
+        return Err(unknown_model(&shared).into());
     }
     // The SDKs close the connection to stop, and cannot resume a stream of chunks.
-    let streams = body.stream.unwrap_or(false);
+    let (streams, with_usage) = (body.streams(), body.includes_usage());
     let reader = if streams { Reader::Leaving } else { Reader::Whole };
-    let turn = start::start(&shared, &owner, reader, messages::turn_request(body.messages)?).await?;
+    let question = body.read(&shared)?;
+    let turn = start::start(&shared, &owner, reader, question).await?;
     let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut wire = OpenAi::new(format!("chatcmpl-{}", turn.id()), created.as_secs(), MODEL);
-    if body.stream_options.and_then(|options| options.include_usage) == Some(true) {
+    let mut wire = OpenAi::new(
+        format!("chatcmpl-{}", turn.id()),
+        created.as_secs(),
+        &*shared.name,
+    );
+    if with_usage {
         wire = wire.with_usage();
     }
     if streams {
@@ -117,8 +107,8 @@ pub(crate) async fn completions(
     operation_id = "models",
     responses((status = 200, description = "The list", body = schemas::Models)),
 )]
-pub(crate) async fn models() -> Json<Value> {
-    Json(OpenAi::models(&[MODEL]))
+pub(crate) async fn models(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    Json(OpenAi::models(&[&shared.name]))
 }
 
 /// Returns one model.
@@ -133,39 +123,59 @@ pub(crate) async fn models() -> Json<Value> {
         (status = 404, description = "The model does not exist", body = schemas::OpenAiRefused),
     ),
 )]
-pub(crate) async fn model(name: PathParam) -> Result<Json<Value>, OpenAiRefusal> {
-    if !name.is_ok_and(|Path(name)| name == MODEL) {
-        return Err(unknown_model().into());
+pub(crate) async fn model(
+    State(shared): State<Arc<Shared>>,
+    name: PathParam,
+) -> Result<Json<Value>, OpenAiRefusal> {
+    if !name.is_ok_and(|Path(name)| name == shared.name) {
+        return Err(unknown_model(&shared).into());
     }
-    let mut list = OpenAi::models(&[MODEL]);
+    let mut list = OpenAi::models(&[&shared.name]);
     Ok(Json(list["data"][0].take()))
 }
 
-fn unknown_model() -> Refusal {
+fn unknown_model(shared: &Shared) -> Refusal {
     Refusal::permanent(
         StatusCode::NOT_FOUND,
         "model_not_found",
-        format!("Unknown model. The only one is `{MODEL}`."),
+        format!("Unknown model. The only one is `{}`.", shared.name),
     )
 }
 
 /// A refusal as OpenAI writes it: `{"error":{"message","type","param","code"}}`.
 #[derive(Debug)]
-pub(crate) struct OpenAiRefusal(Refusal);
+pub(crate) struct OpenAiRefusal {
+    refusal: Refusal,
+    /// The parameter that is the reason.
+    param: Option<String>,
+}
 
 impl From<Refusal> for OpenAiRefusal {
     fn from(refusal: Refusal) -> Self {
-        Self(refusal)
+        Self { refusal, param: None }
+    }
+}
+
+impl From<UnsupportedParameter> for OpenAiRefusal {
+    fn from(error: UnsupportedParameter) -> Self {
+        let param = error.name.clone();
+        Self {
+            refusal: error.into(),
+            param: Some(param),
+        }
     }
 }
 
 impl IntoResponse for OpenAiRefusal {
     fn into_response(self) -> Response {
-        let Self(refusal) = self;
+        let Self { refusal, param } = self;
         let id = refusal.log();
         let mut error = OpenAi::error(&refusal.failure);
         if refusal.status.is_client_error() {
             error["error"]["type"] = "invalid_request_error".into();
+        }
+        if let Some(param) = param {
+            error["error"]["param"] = param.into();
         }
         let mut response = refusal.respond_with(error);
         let headers = response.headers_mut();

@@ -1,0 +1,312 @@
+//! The request of `/v1/chat/completions`, and which of its parameters are honoured.
+
+use http::StatusCode;
+use ragwire::Question;
+use ragwire::orchestrator::Effort;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+use super::OpenAiRefusal;
+use crate::messages::{self, Message};
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+
+/// Longest parameter name that a refusal quotes, in bytes.
+const MAX_QUOTED_BYTES: usize = 64;
+
+/// Parameters that do not change the answer: names for accounting, hints for speed, and what the
+/// tools of the client would need.
+const HARMLESS: [&str; 9] = [
+    "metadata",
+    "parallel_tool_calls",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
+];
+
+/// The request. Parameters that would change the answer and are not honoured are refused.
+///
+/// ```
+/// use ragwire_endpoints::openai::ChatCompletionRequest;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let body = r#"{"model": "ragwire", "messages": [{"role": "user", "content": "Why?"}], "n": 2}"#;
+/// let request: ChatCompletionRequest = serde_json::from_str(body)?;
+/// assert_eq!(request.check(&[]).unwrap_err().name, "n");
+/// assert_eq!(request.question()?.prompt, "Why?");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct ChatCompletionRequest {
+    /// `ragwire`.
+    pub model: String,
+    /// The messages, oldest first.
+    pub messages: Vec<Message>,
+    /// Whether the answer is streamed.
+    pub stream: Option<bool>,
+    /// What a stream contains.
+    pub stream_options: Option<StreamOptions>,
+    /// The effort: `none`, `minimal`, `low`, `medium`, `high` or `xhigh`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub reasoning_effort: Value,
+    /// The form of the answer: `{"type":"text"}`, or a JSON schema if the endpoint has structured
+    /// results.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub response_format: Value,
+    /// All other parameters.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub others: Map<String, Value>,
+}
+
+/// What a stream contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct StreamOptions {
+    /// Whether the last chunk has the token counts.
+    pub include_usage: Option<bool>,
+}
+
+/// A parameter that would change the answer and is not honoured.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the parameter {name} is not supported")]
+#[non_exhaustive]
+pub struct UnsupportedParameter {
+    /// The name of the parameter.
+    pub name: String,
+}
+
+impl From<UnsupportedParameter> for Refusal {
+    fn from(error: UnsupportedParameter) -> Self {
+        let name = error.name;
+        Self::permanent(
+            StatusCode::BAD_REQUEST,
+            "unsupported_parameter",
+            format!("`{name}` is not supported with this value; leave it out."),
+        )
+    }
+}
+
+impl ChatCompletionRequest {
+    /// Returns whether the answer is streamed.
+    pub fn streams(&self) -> bool {
+        self.stream.unwrap_or(false)
+    }
+
+    /// Returns whether the last chunk has the token counts.
+    pub fn includes_usage(&self) -> bool {
+        self.stream_options.and_then(|options| options.include_usage) == Some(true)
+    }
+
+    /// Checks the parameters, of which the orchestrator honours those in `honoured` in addition to
+    /// `reasoning_effort`. A parameter with its default value is accepted.
+    ///
+    /// # Errors
+    ///
+    /// The first parameter that would change the answer.
+    pub fn check(&self, honoured: &[String]) -> Result<(), UnsupportedParameter> {
+        let unsupported = |name: &str| UnsupportedParameter {
+            name: name[..name.floor_char_boundary(MAX_QUOTED_BYTES)].to_owned(),
+        };
+        if effort(&self.reasoning_effort).is_none() {
+            return Err(unsupported("reasoning_effort"));
+        }
+        if matches!(ResponseFormat::of(&self.response_format), ResponseFormat::Unknown) {
+            return Err(unsupported("response_format"));
+        }
+        let is_supported = |name: &str, value: &Value| {
+            HARMLESS.contains(&name) || is_default(name, value) || honoured.iter().any(|other| other == name)
+        };
+        match self
+            .others
+            .iter()
+            .find(|(name, value)| !is_supported(name, value))
+        {
+            Some((name, _)) => Err(unsupported(name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the question, with the files of the user as attachments, and `metadata` in
+    /// `options.extra`. Call [`check`](Self::check) first.
+    ///
+    /// # Errors
+    ///
+    /// 422 if no message is the user's, or one of them has a part that is neither a text nor a
+    /// file.
+    pub fn question(self) -> Result<Question, Refusal> {
+        self.into_question(true)
+    }
+
+    /// Returns the question if the endpoint honours everything in the request.
+    pub(super) fn read(self, shared: &Shared) -> Result<Question, OpenAiRefusal> {
+        self.check(&shared.parameters)?;
+        let format = ResponseFormat::of(&self.response_format);
+        if matches!(format, ResponseFormat::Schema(_)) && !shared.has_structured_results {
+            let name = "response_format".to_owned();
+            return Err(UnsupportedParameter { name }.into());
+        }
+        let others = self.others.iter();
+        let honoured: Vec<(String, Value)> = others
+            .filter(|(name, _)| shared.parameters.contains(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let mut question = self.into_question(shared.accepts_attachments)?;
+        question.options.extra.extend(honoured);
+        Ok(question)
+    }
+
+    fn into_question(mut self, attachments: bool) -> Result<Question, Refusal> {
+        let mut question = messages::question(self.messages, attachments)?;
+        question.effort = effort(&self.reasoning_effort).unwrap_or_default();
+        if let ResponseFormat::Schema(schema) = ResponseFormat::of(&self.response_format) {
+            question.options.output_schema = Some(schema.clone());
+        }
+        if let Some(Value::Object(metadata)) = self.others.remove("metadata") {
+            question.options.extra = metadata;
+        }
+        Ok(question)
+    }
+}
+
+/// What `response_format` asks for.
+enum ResponseFormat<'a> {
+    Text,
+    Schema(&'a Value),
+    Unknown,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn of(format: &'a Value) -> Self {
+        if format.is_null() {
+            return Self::Text;
+        }
+        match format.get("type").and_then(Value::as_str) {
+            Some("text") => Self::Text,
+            Some("json_schema") => match format.pointer("/json_schema/schema") {
+                Some(schema) => Self::Schema(schema),
+                None => Self::Unknown,
+            },
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Returns the effort, or `None` for an unknown one.
+fn effort(value: &Value) -> Option<Effort> {
+    match value {
+        Value::Null => Some(Effort::default()),
+        Value::String(effort) => match &**effort {
+            "none" => Some(Effort::None),
+            "minimal" | "low" => Some(Effort::Low),
+            "medium" => Some(Effort::Medium),
+            "high" => Some(Effort::High),
+            "xhigh" => Some(Effort::Xhigh),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Returns whether a parameter has the value that it has without being set. `seed` only asks for the
+/// same answer again, without a guarantee.
+fn is_default(name: &str, value: &Value) -> bool {
+    if value.is_null() {
+        return true;
+    }
+    match name {
+        "seed" => value.is_i64(),
+        "n" | "temperature" | "top_p" => value.as_f64() == Some(1.0),
+        "frequency_penalty" | "presence_penalty" | "top_logprobs" => value.as_f64() == Some(0.0),
+        "logprobs" => *value == json!(false),
+        "tools" | "functions" | "stop" => *value == json!([]),
+        "tool_choice" | "function_call" => *value == json!("auto") || *value == json!("none"),
+        "logit_bias" => *value == json!({}),
+        "modalities" => *value == json!(["text"]),
+        "verbosity" => *value == json!("medium"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(parameters: &Value) -> ChatCompletionRequest {
+        let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "Why?" }] });
+        for (name, value) in parameters.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        serde_json::from_value(body).unwrap()
+    }
+
+    #[test]
+    fn a_parameter_that_changes_nothing_is_accepted() {
+        for parameters in [
+            json!({}),
+            json!({ "user": "u", "metadata": { "a": "b" }, "store": true, "seed": 7 }),
+            json!({ "n": 1, "temperature": 1, "top_p": 1.0, "presence_penalty": 0, "stop": null, "tools": [] }),
+            json!({ "tool_choice": "auto", "response_format": { "type": "text" }, "modalities": ["text"] }),
+            json!({ "response_format": { "type": "json_schema", "json_schema": { "name": "a", "schema": {} } } }),
+        ] {
+            assert_eq!(request(&parameters).check(&[]), Ok(()), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_that_would_change_the_answer_is_named() {
+        for parameters in [
+            json!({ "n": 2 }),
+            json!({ "n": "1" }),
+            json!({ "temperature": 0 }),
+            json!({ "max_tokens": 100 }),
+            json!({ "max_completion_tokens": 100 }),
+            json!({ "stop": ["\n"] }),
+            json!({ "tools": [{ "type": "function" }] }),
+            json!({ "tool_choice": "required" }),
+            json!({ "logprobs": true }),
+            json!({ "response_format": { "type": "json_object" } }),
+            json!({ "response_format": { "type": "json_schema" } }),
+            json!({ "reasoning_effort": "extreme" }),
+            json!({ "some_later_parameter": true }),
+        ] {
+            let (name, _) = parameters.as_object().unwrap().iter().next().unwrap();
+            let error = request(&parameters).check(&[]).unwrap_err();
+            assert_eq!(error.name, *name);
+        }
+        let sampling = request(&json!({ "temperature": 0, "max_tokens": 100 }));
+        assert_eq!(
+            sampling.check(&["temperature".to_owned()]).unwrap_err().name,
+            "max_tokens"
+        );
+        let long = "x".repeat(1000);
+        assert_eq!(
+            request(&json!({ &*long: 1 })).check(&[]).unwrap_err().name.len(),
+            64
+        );
+    }
+
+    #[test]
+    fn a_question_has_the_effort_the_schema_and_the_metadata() {
+        let schema = json!({ "type": "object" });
+        let question = request(&json!({
+            "reasoning_effort": "high",
+            "metadata": { "tenant": "a" },
+            "response_format": { "type": "json_schema", "json_schema": { "name": "a", "schema": schema } },
+        }))
+        .question()
+        .unwrap();
+        assert_eq!((&*question.prompt, question.effort), ("Why?", Effort::High));
+        assert_eq!(question.options.output_schema, Some(schema));
+        assert_eq!(question.options.extra["tenant"], "a");
+    }
+}
