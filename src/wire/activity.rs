@@ -41,6 +41,23 @@ pub(super) enum Activity {
     },
 }
 
+/// Returns `true` for the name of an event that [`Activities`] shows as a call or a result.
+///
+/// A wire marks such calls and results with the event's name, because the event itself is in the
+/// protocol's extension point too: a decoder skips what is marked so and reads the event.
+pub(super) fn is_shown(name: &str) -> bool {
+    [
+        "search",
+        "retrieval_start",
+        "retrieval_result",
+        "crag_evaluation",
+        "rerank_result",
+        "verification",
+        "review",
+    ]
+    .contains(&name)
+}
+
 /// The retrieval of one turn as tool calls. Calls and results alternate by ID: each call gets
 /// exactly one result, if the wire writes what [`close`](Self::close) returns before the answer's
 /// text and before the end.

@@ -58,6 +58,7 @@ pub mod session_chat;
 pub mod sse;
 pub mod trustgraph;
 mod typed;
+mod upstream;
 
 pub use kind::{UnknownWire, WireKind};
 

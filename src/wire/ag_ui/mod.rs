@@ -1,10 +1,11 @@
 //! [AG-UI](https://docs.ag-ui.com) 1.0: server-sent events whose data is one JSON object with a
-//! `type`. Encoder only.
+//! `type`.
 //!
 //! The AG-UI client fails a run if any object is out of order, so one state machine here tracks
-//! what is open: the run, the step before the text, and the message. It has no clock and no random
-//! numbers: every ID is the run's ID with a number. The rules are in `PROTOCOL.md`, section "AG-UI"
-//! (`[G-nn]`).
+//! what is open: the run, the step before the text, the message, and a thought. It has no clock and
+//! no random numbers: every ID is the run's ID with a number. The rules are in `PROTOCOL.md`,
+//! section "AG-UI" (`[G-nn]`). [`AgUiDecoder`] reads the streams of this encoder and those of any other
+//! server of the protocol.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -16,7 +17,9 @@
 //! assert!(bytes.starts_with(b"data: {\"type\":\"RUN_STARTED\",\"threadId\":\"thread-1\",\"runId\":\"run-1\"}\n\n"));
 //! ```
 
+mod decode;
 mod line;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +29,10 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
+pub use self::decode::AgUiDecoder;
 use self::line::{Interrupt, Line, Lines, Outcome, Tokens};
+use self::steps::Thought;
+use super::activity::{Activities, Activity};
 use super::object::{self, Late};
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, InputRequested};
@@ -121,6 +127,8 @@ impl Wire for AgUi {
             wants_to_park: self.parks,
             parks: false,
             open: Open::Nothing,
+            thought: None,
+            activities: Activities::default(),
             messages: 0,
             events: 0,
             calls: VecDeque::new(),
@@ -163,7 +171,11 @@ struct AgUiSpelling {
     /// Whether the run may end at a question.
     parks: bool,
     open: Open,
-    /// The number of messages begun: one, unless a question interrupted the answer.
+    /// The thought whose pieces are being written; the message is closed meanwhile.
+    thought: Option<Thought>,
+    activities: Activities,
+    /// The number of messages begun. A message ends where the client shows something else: a tool,
+    /// a thought or a question.
     messages: u64,
     /// The number of events so far, which is used in IDs.
     events: u64,
@@ -195,63 +207,38 @@ impl Spelling for AgUiSpelling {
             )?;
             open = Open::Step;
         }
-        if self.parks && matches!(event, Event::InputRequested(_)) {
-            // The run may end after it.
+        let continues = self.continues_thought(event);
+        if !continues {
+            self.write_thought_end(lines, out)?;
+        }
+        let mut activities = self.activities.clone();
+        let shown = activities.of(event);
+        // The client shows messages in the order in which they began. Text after one of these is a
+        // message of its own, below it.
+        let is_drawn = matches!(
+            event,
+            Event::ToolCall(_) | Event::Thinking(_) | Event::Reasoning(_) | Event::Retract(_)
+        ) || shown
+            .iter()
+            .any(|activity| matches!(activity, Activity::Call { .. }));
+        // The run may end at a question.
+        let asks = self.parks && matches!(event, Event::InputRequested(_));
+        if asks || (is_drawn && open == Open::Message) {
             self.write_close(open, lines, out)?;
             open = Open::Run;
         }
         let mut answered = None;
+        let mut thought = None;
         match event {
-            Event::ToolCall(call) => {
-                let fallback = self.id("call", number);
-                let tool_call_id = call.call_id.as_deref().unwrap_or(&fallback);
-                let metadata = members(event, &["tool", "input", "call_id"])?;
-                let arguments = match &call.input {
-                    // Clients parse the arguments, and an empty string does not parse.
-                    Value::Null => "{}".to_owned(),
-                    input => input.to_string(),
-                };
-                lines.write(
-                    &Line::ToolCallStart {
-                        tool_call_id,
-                        tool_call_name: &call.tool,
-                        metadata,
-                    },
-                    out,
-                )?;
-                lines.write(
-                    &Line::ToolCallArgs {
-                        tool_call_id,
-                        delta: &arguments,
-                    },
-                    out,
-                )?;
-                lines.write(&Line::ToolCallEnd { tool_call_id }, out)?;
+            Event::ToolCall(call) => self.write_call(call, event, number, lines, out)?,
+            Event::ToolResult(result) => answered = self.write_result(result, event, number, lines, out)?,
+            Event::Thinking(thinking) => {
+                let id = thinking.id.as_deref();
+                thought = self.write_thought(id, event, &thinking.content, number, lines, out)?;
             }
-            Event::ToolResult(result) => {
-                answered = match &result.call_id {
-                    Some(_) => None,
-                    None => self.calls.iter().position(|(tool, _)| *tool == result.tool),
-                };
-                let call = answered.and_then(|at| self.calls.get(at));
-                let fallback = self.id("call", call.map_or(number, |(_, number)| *number));
-                let content = match &result.result {
-                    Value::Null => String::new(),
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                };
-                lines.write(
-                    &Line::ToolCallResult {
-                        message_id: &self.id("result", number),
-                        tool_call_id: result.call_id.as_deref().unwrap_or(&fallback),
-                        content: &content,
-                        metadata: members(event, &["result", "call_id"])?,
-                    },
-                    out,
-                )?;
+            Event::Reasoning(reasoning) => {
+                thought = self.write_thought(None, event, &reasoning.content, number, lines, out)?;
             }
-            Event::Thinking(thinking) => self.reasoning(lines, event, &thinking.content, number, out)?,
-            Event::Reasoning(reasoning) => self.reasoning(lines, event, &reasoning.content, number, out)?,
             Event::Custom(custom) => {
                 // The client refuses a record without a value.
                 let empty = Value::Object(Map::new());
@@ -268,7 +255,29 @@ impl Spelling for AgUiSpelling {
                     out,
                 )?;
             }
-            event => {
+            Event::Search(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Retract(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_) => {
+                self.write_activities(&shown, event.name(), lines, out)?;
                 let value = members(event, &[])?;
                 lines.write(
                     &Line::Custom {
@@ -292,6 +301,10 @@ impl Spelling for AgUiSpelling {
                 bytes -= oldest.map_or(bytes, |(tool, _)| tool.len());
             }
         }
+        if !continues {
+            self.thought = thought;
+        }
+        self.activities = activities;
         self.events = number;
         self.open = open;
         Ok(())
@@ -436,37 +449,18 @@ impl AgUiSpelling {
         }
     }
 
-    fn reasoning(
-        &self,
-        lines: Lines,
-        event: &Event,
-        delta: &str,
-        number: u64,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        let message_id = &self.id("reasoning", number);
-        let metadata = members(event, &["content"])?;
-        lines.write(&Line::ReasoningStart { message_id }, out)?;
-        lines.write(
-            &Line::ReasoningMessageStart {
-                message_id,
-                role: "reasoning",
-                metadata,
-            },
-            out,
-        )?;
-        lines.write(&Line::ReasoningMessageContent { message_id, delta }, out)?;
-        lines.write(&Line::ReasoningMessageEnd { message_id }, out)?;
-        lines.write(&Line::ReasoningEnd { message_id }, out)
-    }
-
     /// Closes everything but the run.
     fn close(&mut self, lines: Lines, out: &mut BytesMut) {
         if self.open == Open::Nothing {
             lines.append(&self.started(), out);
         }
-        self.write_close(self.open, lines, out)
-            .unwrap_or_else(|error| debug_assert!(false, "{error:?}"));
+        let shown = self.activities.close();
+        let written = self
+            .write_thought_end(lines, out)
+            .and_then(|()| self.write_activities(&shown, "search", lines, out))
+            .and_then(|()| self.write_close(self.open, lines, out));
+        debug_assert!(written.is_ok(), "{written:?}");
+        self.thought = None;
         self.open = Open::Run;
     }
 

@@ -1,9 +1,10 @@
 //! The AI SDK's [UI message stream](https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol), version 1,
-//! which `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`. Encoder only.
+//! which `useChat` of npm `ai` 5, 6 and 7 reads, as `text/event-stream`.
 //!
 //! Only parts that all three versions know are sent, because an unknown part ends the stream in the
 //! client. `PROTOCOL.md`, section "The AI SDK's wire" (`[A-nn]`), lists the parts of each event.
-//! This file tracks what is open in the client: the text part and the tool calls.
+//! This file tracks what is open in the client: the text part, the thought and the tool calls.
+//! [`AiSdkDecoder`] reads the streams of this encoder and those of any other server of the protocol.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -26,9 +27,11 @@
 //! );
 //! ```
 
-mod documents;
+mod decode;
 mod part;
 mod question;
+mod sources;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -39,15 +42,15 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::documents::Documents;
-use self::part::{
-    CustomData, Data, DataType, Details, Json, Numbered, Part, ProviderMetadata, media_type, title,
-};
+pub use self::decode::AiSdkDecoder;
+use self::part::{CustomData, Data, DataType, Details, Json, Numbered, Part, ProviderMetadata};
 use self::question::Refusals;
+use self::sources::Documents;
+use super::activity::{Activities, Activity};
 use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
-use crate::event::{Event, InputRequested, Sources, ToolCall, ToolResult};
+use crate::event::{Event, InputRequested, ToolCall, ToolResult};
 use crate::frame::{End, Status};
 use crate::json;
 use crate::order::Phase;
@@ -96,6 +99,11 @@ impl AiSdk {
         self.limits = limits;
         self
     }
+
+    /// Creates a decoder for one stream, with the limits of this wire.
+    pub fn decoder(&self) -> AiSdkDecoder {
+        AiSdkDecoder::new(self.limits)
+    }
 }
 
 impl Wire for AiSdk {
@@ -116,6 +124,8 @@ impl Wire for AiSdk {
             wire: self.clone(),
             parks: false,
             state: State::default(),
+            thought: None,
+            activities: Activities::default(),
             calls: Calls::default(),
             refusals: Refusals::default(),
             documents: Documents::default(),
@@ -129,6 +139,9 @@ struct AiSdkSpelling {
     /// Whether the stream may end at a question.
     parks: bool,
     state: State,
+    /// The ID of the thought whose pieces are being written.
+    thought: Option<Arc<str>>,
+    activities: Activities,
     calls: Calls,
     refusals: Refusals,
     documents: Documents,
@@ -155,14 +168,19 @@ impl Spelling for AiSdkSpelling {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let before = self.state;
-        self.write_event(event, timestamp, out)
-            .inspect_err(|_| self.state = before)
+        let before = (self.state, self.thought.clone());
+        let mut activities = self.activities.clone();
+        let shown = activities.of(event);
+        self.write_event(event, &shown, timestamp, out)
+            .inspect(|()| self.activities = activities)
+            .inspect_err(|_| (self.state, self.thought) = before)
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         self.start(out);
         if !self.state.is_text_open {
+            self.close_thought(out);
+            self.close_searches(None, out);
             self.state.is_text_open = true;
             self.state.texts += 1;
             write(&Part::TextStart { id: self.text_id() }, out);
@@ -173,10 +191,15 @@ impl Spelling for AiSdkSpelling {
 
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         self.start(out);
+        self.close_thought(out);
         self.close_text(out);
         self.close_calls(&end.status, out);
         match &end.status {
-            Status::Completed => self.write_metadata(r#""finish","finishReason":"stop""#, end, out),
+            Status::Completed => {
+                self.documents
+                    .write(&end.metadata.citations, self.wire.limits, out);
+                self.write_metadata(r#""finish","finishReason":"stop""#, end, out);
+            }
             Status::Stopped => self.write_metadata(r#""finish","finishReason":"other""#, end, out),
             Status::Failed(failure) => {
                 // `useChat` stops reading at the error, so the metadata comes before it.
@@ -265,8 +288,9 @@ impl AiSdkSpelling {
             Status::Failed(failure) => Some(failure.message.as_ref()),
             Status::Stopped => Some("The turn was stopped."),
         };
+        self.close_searches(error_text, out);
         for call in self.calls.take_all() {
-            write_close(&call, error_text, out);
+            write_close(&call.id, error_text, None, out);
         }
     }
 
@@ -279,9 +303,11 @@ impl AiSdkSpelling {
         out.extend_from_slice(b"}\n\n");
     }
 
+    /// Writes an event, `shown` as these calls and results.
     fn write_event(
         &mut self,
         event: &Event,
+        shown: &[Activity],
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
@@ -291,44 +317,65 @@ impl AiSdkSpelling {
             timestamp,
             ..Details::default()
         };
+        if let Event::Thinking(thinking) = event {
+            let id = thinking.id.as_deref();
+            let details = Details {
+                id,
+                round: thinking.round,
+                max_rounds: thinking.max_rounds,
+                ..details
+            };
+            return self.write_thought(id, &thinking.content, &details, out);
+        }
+        self.close_thought(out);
         match event {
-            Event::Reasoning(reasoning) => self.write_reasoning(&reasoning.content, &details, out),
-            Event::Thinking(thinking) => {
-                let details = Details {
-                    round: thinking.round,
-                    max_rounds: thinking.max_rounds,
-                    ..details
-                };
-                self.write_reasoning(&thinking.content, &details, out)
-            }
+            Event::Reasoning(reasoning) => self.write_thought(None, &reasoning.content, &details, out),
             Event::ToolCall(call) => self.write_call(call, details, out),
             Event::ToolResult(result) => self.write_result(result, details, out),
-            Event::Sources(sources) => self.write_sources(event, sources, timestamp, out),
             Event::InputRequested(question) if self.parks => self.write_question(question, details, out),
             Event::InputResolved(resolved) if self.parks => self.write_answer(resolved, details, out),
             Event::Custom(custom) => self.write_data(event, &CustomData { custom, timestamp }, out),
-            _ => self.write_data(event, &Line { event, timestamp }, out),
+            Event::Sources(sources) => {
+                self.write_data(event, &Line { event, timestamp }, out)?;
+                self.documents.add(sources);
+                Ok(())
+            }
+            Event::Retract(_) => {
+                // No part takes text back. The page can do it: the text before this part is what
+                // the event counts in.
+                self.close_text(out);
+                self.write_data(event, &Line { event, timestamp }, out)
+            }
+            Event::Search(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Verification(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_) => {
+                // The time is in the data.
+                let details = Details {
+                    timestamp: None,
+                    ..details
+                };
+                self.write_activities(shown, &details, out)?;
+                self.write_data(event, &Line { event, timestamp }, out)
+            }
         }
-    }
-
-    fn write_reasoning(
-        &mut self,
-        content: &str,
-        details: &Details<'_>,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        self.close_text(out);
-        self.state.reasonings += 1;
-        let id = Numbered("reasoning", self.state.reasonings);
-        self.check(
-            &Part::ReasoningStart {
-                id,
-                provider_metadata: ProviderMetadata { ragwire: details },
-            },
-            out,
-        )?;
-        self.check(&Part::ReasoningDelta { id, delta: content }, out)?;
-        self.check(&Part::ReasoningEnd { id }, out)
     }
 
     fn write_call(
@@ -358,7 +405,7 @@ impl AiSdkSpelling {
         });
         // A call that was removed without an output would stay open forever.
         while let Some(oldest) = self.calls.take_excess() {
-            write_close(&oldest, None, out);
+            write_close(&oldest.id, None, None, out);
         }
         Ok(())
     }
@@ -427,78 +474,6 @@ impl AiSdkSpelling {
         Cow::Owned(format!("ragwire-call-{}", self.state.unnamed_calls))
     }
 
-    /// Writes a call that the page does not run.
-    fn open_call(
-        &self,
-        id: &str,
-        tool: &str,
-        input: &Value,
-        details: Option<&Details<'_>>,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        self.open_tool(id, tool, input, details, true, out)
-    }
-
-    fn open_tool(
-        &self,
-        id: &str,
-        tool: &str,
-        input: &Value,
-        details: Option<&Details<'_>>,
-        provider_executed: bool,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        self.check(
-            &Part::ToolInputStart {
-                tool_call_id: id,
-                tool_name: tool,
-                dynamic: true,
-                provider_executed,
-            },
-            out,
-        )?;
-        self.check(
-            &Part::ToolInputAvailable {
-                tool_call_id: id,
-                tool_name: tool,
-                input: Json(input),
-                dynamic: true,
-                provider_executed,
-                provider_metadata: details.map(|ragwire| ProviderMetadata { ragwire }),
-            },
-            out,
-        )
-    }
-
-    fn write_sources(
-        &mut self,
-        event: &Event,
-        sources: &Sources,
-        timestamp: Option<Timestamp>,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        let mut new: Vec<&str> = Vec::new();
-        for source in &sources.sources {
-            let id = source.document_id.as_str();
-            // A document that cannot be remembered is in the data only, because a repeated part is
-            // shown twice.
-            if self.documents.contains(id) || new.contains(&id) || !self.documents.has_room(&new, id) {
-                continue;
-            }
-            let title = title(source);
-            let part = Part::SourceDocument {
-                source_id: id,
-                media_type: media_type(title),
-                title,
-            };
-            self.check(&part, out)?;
-            new.push(id);
-        }
-        self.write_data(event, &Line { event, timestamp }, out)?;
-        self.documents.extend(&new);
-        Ok(())
-    }
-
     fn write_data(
         &self,
         event: &Event,
@@ -531,20 +506,24 @@ impl AiSdkSpelling {
 }
 
 /// Writes the output of a call that has none yet: an error, or nothing.
-fn write_close(call: &Call, error_text: Option<&str>, out: &mut BytesMut) {
-    let tool_call_id = &call.id;
+fn write_close(
+    tool_call_id: &str,
+    error_text: Option<&str>,
+    provider_metadata: Option<ProviderMetadata<'_>>,
+    out: &mut BytesMut,
+) {
     let part = match error_text {
         Some(error_text) => Part::ToolOutputError {
             tool_call_id,
             error_text,
             dynamic: true,
-            provider_metadata: None,
+            provider_metadata,
         },
         None => Part::ToolOutputAvailable {
             tool_call_id,
             output: Json(&Value::Null),
             dynamic: true,
-            provider_metadata: None,
+            provider_metadata,
         },
     };
     write(&part, out);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::event::{Custom, Source};
+use crate::event::Custom;
 use crate::time::Timestamp;
 
 /// The parts that are sent: those that all clients know, and two for clients that know approvals.
@@ -80,11 +80,6 @@ pub(super) enum Part<'a> {
     /// From `ai` 6 on.
     ToolOutputDenied {
         tool_call_id: &'a str,
-    },
-    SourceDocument {
-        source_id: &'a str,
-        media_type: &'static str,
-        title: &'a str,
     },
     Error {
         error_text: &'a str,
@@ -176,6 +171,9 @@ pub(super) struct ProviderMetadata<'a> {
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct Details<'a> {
     pub(super) event: &'a str,
+    /// The ID of a thought, which its pieces share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) iteration: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -190,28 +188,4 @@ pub(super) struct Details<'a> {
     pub(super) max_rounds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) timestamp: Option<Timestamp>,
-}
-
-/// The title of a source, which is required: the document's ID if it has no title.
-pub(super) fn title(source: &Source) -> &str {
-    source
-        .title
-        .as_deref()
-        .filter(|title| !title.is_empty())
-        .unwrap_or(&source.document_id)
-}
-
-/// The media type of a source, which is required and unknown: guessed from the extension of the
-/// title, else plain text, which is what is quoted.
-pub(super) fn media_type(title: &str) -> &'static str {
-    let ending = title.rsplit_once('.').map_or("", |(_, ending)| ending);
-    [
-        ("pdf", "application/pdf"),
-        ("html", "text/html"),
-        ("htm", "text/html"),
-        ("md", "text/markdown"),
-    ]
-    .iter()
-    .find(|(known, _)| ending.eq_ignore_ascii_case(known))
-    .map_or("text/plain", |(_, media_type)| media_type)
 }

@@ -79,7 +79,7 @@ impl AiSdkSpelling {
             unnamed: false,
         });
         while let Some(oldest) = self.calls.take_excess() {
-            write_close(&oldest, None, out);
+            write_close(&oldest.id, None, None, out);
         }
         self.state.is_parked = true;
         Ok(())

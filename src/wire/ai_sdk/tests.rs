@@ -1,8 +1,8 @@
 use serde_json::json;
 
-use super::documents::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
+use super::sources::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use super::*;
-use crate::event::{Reasoning, Source};
+use crate::event::{Reasoning, RetrievalResult, RetrievalStart, Source, Sources, Thinking};
 use crate::failure::Failure;
 use crate::metadata::{Citation, Metadata};
 use crate::wire::Encoder;
@@ -122,36 +122,75 @@ fn the_memory_of_calls_is_bounded() {
 #[test]
 fn the_memory_of_documents_is_bounded() {
     let sources = |id: &str| Event::from(Sources::new(vec![Source::new("c", id, "", Vec::new())]));
-    let part = |id: &str| {
-        format!(
-            "data: {{\"type\":\"source-document\",\"sourceId\":\"{id}\",\"mediaType\":\"text/plain\",\"title\":\"{id}\"}}\n\n"
-        )
-    };
-    let data = |id: &str| {
-        format!(
-            "data: {{\"type\":\"data-sources\",\"data\":{{\"event\":\"sources\",\"sources\":[{{\"chunk_id\":\"c\",\
-             \"document_id\":\"{id}\",\"text\":\"\",\"page_numbers\":[]}}]}}}}\n\n"
-        )
-    };
     let (long, longer) = (
         "x".repeat(MAX_DOCUMENT_BYTES / 2),
         "y".repeat(MAX_DOCUMENT_BYTES / 2),
     );
     let many: Vec<String> = (0..MAX_DOCUMENTS).map(|number| number.to_string()).collect();
     for known in [&many[..], &[long, longer]] {
-        let limits = Limits::default().max_line_bytes(usize::MAX);
+        let limits = Limits::default()
+            .max_line_bytes(usize::MAX)
+            .max_trailer_bytes(usize::MAX);
         let mut encoder = AiSdk::default().limits(limits).encoder();
-        encode(&mut encoder, &Reasoning::new("").into());
-        for id in known {
-            assert_eq!(encode(&mut encoder, &sources(id)), part(id) + &data(id));
+        for id in known.iter().map(String::as_str).chain(["more", &known[0]]) {
+            encode(&mut encoder, &sources(id));
         }
-        // A document that cannot be remembered is in the data only, because a repeated part is
-        // shown twice.
-        for id in ["more", "more"] {
-            assert_eq!(encode(&mut encoder, &sources(id)), data(id));
+        let mut out = BytesMut::new();
+        encoder.end(&End::default(), &mut out).unwrap();
+        let out = String::from_utf8(out.to_vec()).unwrap();
+        for (id, number) in known.iter().zip(1..) {
+            let part = format!("{{\"type\":\"source-document\",\"sourceId\":\"document-{number}\",");
+            assert_eq!(out.matches(&part).count(), 1);
+            assert!(out.contains(&format!("\"filename\":\"{id}\"")), "{number}");
         }
-        assert_eq!(encode(&mut encoder, &sources(&known[0])), data(&known[0]));
+        assert_eq!(out.matches("source-document").count(), known.len());
+        assert!(!out.contains("more"));
     }
+}
+
+#[test]
+fn sources_over_a_limit_are_left_out() {
+    let citations: Vec<Citation> = ["a", &"x".repeat(300), "b", "c"]
+        .map(|quote| Citation::new("d", "c", quote, "bm25"))
+        .to_vec();
+    let sources = |line, trailer| {
+        let limits = Limits::default().max_line_bytes(line).max_trailer_bytes(trailer);
+        let mut out = BytesMut::new();
+        let end = End::completed(Metadata::default().citations(citations.clone()));
+        let mut encoder = AiSdk::default().limits(limits).encoder();
+        encoder.end(&end, &mut out).unwrap();
+        let out = String::from_utf8(out.to_vec()).unwrap();
+        let numbers = 1..=citations.len();
+        numbers
+            .filter(|number| out.contains(&format!("\"citation-{number}\"")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sources(1000, 10_000), [1, 2, 3, 4]);
+    assert_eq!(sources(400, 10_000), [1, 3, 4]);
+    assert_eq!(sources(400, 500), [1, 3]);
+}
+
+#[test]
+fn a_step_over_the_limit_changes_nothing() {
+    let long = "x".repeat(201);
+    let piece = |content: &str| Event::from(Thinking::new(content).id("a"));
+    let mut encoder = small();
+    let begun = encode(&mut encoder, &piece("b"));
+    assert!(begun.contains("reasoning-start"), "{begun}");
+    refuse(&mut encoder, &piece(&long));
+    refuse(
+        &mut encoder,
+        &RetrievalStart::new(long.as_str(), "q", 1_u32).into(),
+    );
+    // The thought is still open, and no search was announced.
+    assert_eq!(
+        encode(&mut encoder, &piece("c")),
+        "data: {\"type\":\"reasoning-delta\",\"id\":\"reasoning-1\",\"delta\":\"c\"}\n\n"
+    );
+    // The result belongs to no search, so it is a call of its own, the first.
+    let result = encode(&mut encoder, &RetrievalResult::new("t", 1_u32, 2_u64).into());
+    assert!(result.contains("\"toolCallId\":\"retrieval-1\""), "{result}");
+    assert!(result.contains("tool-input-available"), "{result}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use ragwire::event::{Reasoning, Source, Sources, ToolCall, ToolResult};
+use ragwire::event::{Reasoning, RetrievalResult, Search, Source, Sources, Thinking, ToolCall, ToolResult};
 use ragwire::wire::Wire;
 use ragwire::{AiSdk, Frame};
 use serde_json::{Value, json};
@@ -26,6 +26,9 @@ fn frames() -> impl Strategy<Value = Vec<Frame>> {
         2 => (tool(), id()).prop_map(move |(tool, id)| event(id.into_iter().fold(ToolResult::new(tool, "r"), ToolResult::call_id).into())),
         1 => Just(Frame::Text("a".into())),
         1 => Just(event(Reasoning::new("b").into())),
+        2 => (0..2_u32).prop_map(move |id| event(Thinking::new("c").id(id.to_string()).into())),
+        2 => (0..3_u32).prop_map(move |query| event(Search::new("t").query(query.to_string()).into())),
+        1 => Just(event(RetrievalResult::new("t", 1_u32, 2_u64).into())),
         1 => (0..3_u32).prop_map(move |id| event(Sources::new(vec![Source::new("c", id.to_string(), "", Vec::new())]).into())),
     ];
     (vec(frame, 0..160), end()).prop_map(|(mut frames, end)| {
