@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::plain::PlainDecoder;
-use super::{Decode, framed, langgraph, ndjson, sse};
+use super::{Decode, ag_ui, ai_sdk, framed, langgraph, ndjson, sse};
 
 /// Defines [`WireKind`] from one row per wire: its variant, its name and its decoder.
 macro_rules! wire_kinds {
@@ -54,6 +54,10 @@ wire_kinds! {
     Sse = "sse", sse::Sse::default().decoder();
     /// Our JSON lines.
     Ndjson = "ndjson", ndjson::Ndjson::default().decoder();
+    /// The UI message stream of npm `ai`.
+    AiSdk = "ai_sdk", ai_sdk::AiSdkDecoder::default();
+    /// AG-UI.
+    AgUi = "ag_ui", ag_ui::AgUiDecoder::default();
     /// The run stream of LangGraph Server.
     LangGraph = "langgraph", langgraph::LangGraph::new("").decoder();
     /// Plain text.
@@ -69,6 +73,7 @@ impl WireKind {
     ///
     /// | media type | wire |
     /// |---|---|
+    /// | `text/event-stream` with `x-vercel-ai-ui-message-stream` | `ai_sdk` |
     /// | `text/event-stream` | `sse` |
     /// | `application/x-ndjson`, `application/ndjson`, `application/jsonl` | `ndjson` |
     /// | `text/plain` with `x-ragwire-turn` | `framed` |
@@ -86,6 +91,7 @@ impl WireKind {
     pub fn of_response(content_type: &str, has_header: impl Fn(&str) -> bool) -> Option<Self> {
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         match &*essence.to_ascii_lowercase() {
+            "text/event-stream" if has_header("x-vercel-ai-ui-message-stream") => Some(Self::AiSdk),
             "text/event-stream" => Some(Self::Sse),
             "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Self::Ndjson),
             "text/plain" if has_header("x-ragwire-turn") => Some(Self::Framed),
@@ -144,6 +150,11 @@ mod tests {
     fn media_types_choose_a_wire() {
         for (content_type, header, kind) in [
             ("Text/Event-Stream ; charset=utf-8", "", Some(WireKind::Sse)),
+            (
+                "text/event-stream",
+                "x-vercel-ai-ui-message-stream",
+                Some(WireKind::AiSdk),
+            ),
             ("application/x-ndjson", "", Some(WireKind::Ndjson)),
             ("application/jsonl", "", Some(WireKind::Ndjson)),
             ("text/plain", "x-ragwire-turn", Some(WireKind::Framed)),
