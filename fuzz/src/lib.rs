@@ -1,5 +1,6 @@
 //! The checks of the fuzz targets as functions, so that the corpus also runs as ordinary tests.
 
+mod langgraph;
 mod lossless;
 
 use bytes::BytesMut;
@@ -9,6 +10,7 @@ use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
+pub use langgraph::langgraph_decode;
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
 
 /// The result of decoding, with adjacent texts merged on the framed wire.

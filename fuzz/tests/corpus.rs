@@ -39,3 +39,8 @@ fn ndjson_decode() {
 fn event_stream() {
     check(ragwire_fuzz::event_stream, "event_stream");
 }
+
+#[test]
+fn langgraph_decode() {
+    check(ragwire_fuzz::langgraph_decode, "langgraph_decode");
+}
