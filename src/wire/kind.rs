@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::plain::PlainDecoder;
-use super::{Decode, ag_ui, ai_sdk, framed, langgraph, ndjson, sse};
+use super::{Decode, ag_ui, ai_sdk, eve, forge, framed, langgraph, ndjson, session_chat, sse};
 
 /// Defines [`WireKind`] from one row per wire: its variant, its name and its decoder.
 macro_rules! wire_kinds {
@@ -60,6 +60,12 @@ wire_kinds! {
     AgUi = "ag_ui", ag_ui::AgUiDecoder::default();
     /// The run stream of LangGraph Server.
     LangGraph = "langgraph", langgraph::LangGraph::new("").decoder();
+    /// Forge's server-sent events.
+    Forge = "forge", forge::Forge::default().decoder();
+    /// The session chat.
+    SessionChat = "session_chat", session_chat::SessionChat::default().decoder();
+    /// One turn of Eve, in either vocabulary.
+    Eve = "eve", eve::Eve::new("").decoder();
     /// Plain text.
     Plain = "plain", PlainDecoder::default();
 }
@@ -75,6 +81,7 @@ impl WireKind {
     /// |---|---|
     /// | `text/event-stream` with `x-vercel-ai-ui-message-stream` | `ai_sdk` |
     /// | `text/event-stream` | `sse` |
+    /// | `application/x-ndjson` with `x-eve-stream-format` | `eve` |
     /// | `application/x-ndjson`, `application/ndjson`, `application/jsonl` | `ndjson` |
     /// | `text/plain` with `x-ragwire-turn` | `framed` |
     /// | `text/plain` | `plain` |
@@ -93,6 +100,7 @@ impl WireKind {
         match &*essence.to_ascii_lowercase() {
             "text/event-stream" if has_header("x-vercel-ai-ui-message-stream") => Some(Self::AiSdk),
             "text/event-stream" => Some(Self::Sse),
+            "application/x-ndjson" if has_header("x-eve-stream-format") => Some(Self::Eve),
             "application/x-ndjson" | "application/ndjson" | "application/jsonl" => Some(Self::Ndjson),
             "text/plain" if has_header("x-ragwire-turn") => Some(Self::Framed),
             "text/plain" => Some(Self::Plain),
@@ -157,6 +165,11 @@ mod tests {
             ),
             ("application/x-ndjson", "", Some(WireKind::Ndjson)),
             ("application/jsonl", "", Some(WireKind::Ndjson)),
+            (
+                "application/x-ndjson; charset=utf-8",
+                "x-eve-stream-format",
+                Some(WireKind::Eve),
+            ),
             ("text/plain", "x-ragwire-turn", Some(WireKind::Framed)),
             ("text/plain;charset=utf-8", "", Some(WireKind::Plain)),
             ("application/json", "", None),

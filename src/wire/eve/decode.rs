@@ -149,7 +149,7 @@ impl Turn {
             "turn.cancelled" => (self.is_settled, self.is_cancelled) = (true, true),
             "turn.failed" => (self.is_settled, self.failure) = (true, Some(read_failure(&data))),
             "session.waiting" | "session.completed" | "session.failed" => return self.take_end(kind, data),
-            "message.appended" | "message.completed" => return self.take_message(&data),
+            "message.appended" | "message.completed" => return self.take_message(&data, at),
             "agent.content.delta" => {
                 let text = word(&data, "text").ok_or(DecodeError::BadEvent)?;
                 return self.push_text(text);
@@ -216,7 +216,7 @@ impl Turn {
     }
 
     /// Reads a piece of the answer, or the answer so far.
-    fn take_message(&mut self, data: &Members) -> Taken {
+    fn take_message(&mut self, data: &Members, at: Option<Timestamp>) -> Taken {
         if word(data, "role") == Some("user") {
             return Ok(());
         }
@@ -232,7 +232,7 @@ impl Turn {
                 if self.has_begun && before < self.in_step {
                     self.retracted = Some(self.earlier + before);
                     let event = Retract::new(self.earlier + before).into();
-                    self.push(event, None)?;
+                    self.push(event, at)?;
                 }
                 self.in_step = before;
             }
@@ -262,7 +262,7 @@ impl Turn {
     /// Reads our own `retract`, which may only repeat a shorter `messageSoFar`.
     fn take_retract(&mut self, event: Event, at: Option<Timestamp>) -> Taken {
         if let Event::Retract(retract) = &event {
-            if self.retracted == Some(retract.kept) {
+            if self.retracted.take() == Some(retract.kept) {
                 return Ok(());
             }
             self.in_step = self.in_step.min(retract.kept.saturating_sub(self.earlier));

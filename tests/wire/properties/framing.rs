@@ -242,7 +242,7 @@ const EVENTS: &str = r#"[
     {"event":"generating","round":1,"max_rounds":2},
     {"event":"thinking","content":"$0","round":1},
     {"event":"thinking","content":"$0","id":"$1"},
-    {"event":"retract","kept":1},
+    {"event":"retract","kept":0},
     {"event":"verification","claims_checked":1,"claims_supported":1,"claims_partially_supported":0,"claims_unsupported":0,
         "details":[{"claim":"$0","verdict":"SUPPORTED"}],"judge":"$1"},
     {"event":"sources","sources":[

@@ -7,4 +7,5 @@ mod framing;
 mod langgraph;
 mod lossless;
 mod names;
+mod seeds;
 mod streams;
