@@ -17,7 +17,8 @@ pub struct Snapshot {
     pub events: Vec<(Event, Option<Timestamp>)>,
     /// The answer so far.
     pub text: String,
-    /// The number of events that it omits because a later event replaces them.
+    /// The number of events that it omits because a later event replaces them. Pieces of a thought
+    /// that are joined and `retract`, which is applied to the text, are not omitted.
     pub events_dropped: u64,
 }
 

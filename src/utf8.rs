@@ -56,13 +56,23 @@ impl Carry {
     }
 }
 
+/// Returns what follows the first `kept` characters.
+#[cfg(feature = "turn")]
+pub(crate) fn after_chars(text: &str, kept: u64) -> &str {
+    let mut characters = text.chars();
+    match usize::try_from(kept).unwrap_or(usize::MAX).checked_sub(1) {
+        Some(last) => {
+            characters.nth(last);
+            characters.as_str()
+        }
+        None => text,
+    }
+}
+
 /// Removes everything after the first `kept` characters.
 #[cfg(feature = "turn")]
 pub(crate) fn keep_chars(text: &mut String, kept: u64) {
-    let kept = usize::try_from(kept).unwrap_or(usize::MAX);
-    if let Some((end, _)) = text.char_indices().nth(kept) {
-        text.truncate(end);
-    }
+    text.truncate(text.len() - after_chars(text, kept).len());
 }
 
 /// Returns `true` if more bytes could complete `bytes` to a character.
@@ -94,6 +104,22 @@ mod tests {
                     assert_eq!(out, whole, "{bytes:x?} at {first}, {second}");
                 }
             }
+        }
+    }
+
+    #[cfg(feature = "turn")]
+    #[test]
+    fn characters_are_counted_whole() {
+        for (kept, text) in [
+            (0, ""),
+            (1, "\u{e4}"),
+            (2, "\u{e4}\u{1f600}"),
+            (3, "\u{e4}\u{1f600}b"),
+            (u64::MAX, "\u{e4}\u{1f600}b"),
+        ] {
+            let mut whole = "\u{e4}\u{1f600}b".to_owned();
+            keep_chars(&mut whole, kept);
+            assert_eq!(whole, text, "{kept}");
         }
     }
 }

@@ -186,7 +186,7 @@ pub fn framed_roundtrip(mut data: &[u8]) {
     };
     frames.push(Frame::End(end));
 
-    let wire = Framed::default();
+    let wire = Framed::default().citation_extras();
     let Some(bytes) = encode(&wire, &frames) else {
         return;
     };

@@ -9,7 +9,7 @@ use futures_core::Stream;
 
 use super::ending::{BoxError, Chain};
 use super::sink::{SendError, Sink};
-use crate::event::{Event, Retract};
+use crate::event::{Event, Retract, Thinking};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{End, Frame, Status};
 use crate::metadata::Metadata;
@@ -338,6 +338,8 @@ struct Relayed<'a, D> {
     text: Option<String>,
     /// The upstream's time of the last event.
     last_event: Option<Timestamp>,
+    /// The ID of the thought whose piece was the last event, and its length so far in bytes.
+    thought: Option<(String, usize)>,
     /// Number of events that the upstream's snapshots leave out.
     events_dropped: u64,
 }
@@ -350,6 +352,7 @@ impl<'a, D: Decode> Relayed<'a, D> {
             before: sink.queue().answer_chars(),
             text: Some(String::new()),
             last_event: None,
+            thought: None,
             events_dropped: 0,
         }
     }
@@ -369,8 +372,10 @@ impl<'a, D: Decode> Relayed<'a, D> {
 
     async fn send_event(&mut self, event: Event, timestamp: Option<Timestamp>) -> Result<(), SendError> {
         self.last_event = timestamp.or(self.last_event);
-        if let Event::Retract(retract) = &event {
-            return self.retract(retract.kept).await;
+        match &event {
+            Event::Retract(retract) => return self.retract(retract.kept).await,
+            Event::Thinking(piece) => self.thought = self.continued(piece),
+            _ => self.thought = None,
         }
         match self.sink.send(event).await {
             Err(SendError::Invalid(error)) => {
@@ -379,6 +384,25 @@ impl<'a, D: Decode> Relayed<'a, D> {
                 Ok(())
             }
             sent => sent,
+        }
+    }
+
+    /// Returns the thought that `piece` continues or begins.
+    fn continued(&mut self, piece: &Thinking) -> Option<(String, usize)> {
+        let id = piece.id.as_ref()?;
+        let before = self.thought.take().filter(|(thought, _)| thought == id);
+        let (id, length) = before.unwrap_or_else(|| (id.clone(), 0));
+        Some((id, length + piece.content.len()))
+    }
+
+    /// Removes from a thought of a snapshot the pieces that were sent before.
+    fn remove_sent_pieces(&self, event: &mut Event) {
+        if let Event::Thinking(thought) = event
+            && let Some((id, length)) = &self.thought
+            && thought.id.as_ref() == Some(id)
+            && thought.content.is_char_boundary(*length)
+        {
+            thought.content.drain(..length);
         }
     }
 
@@ -407,8 +431,9 @@ impl<'a, D: Decode> Relayed<'a, D> {
     async fn send_snapshot(&mut self, snapshot: Snapshot) -> Result<(), SendError> {
         let seen = self.last_event;
         self.events_dropped += snapshot.events_dropped;
-        for (event, timestamp) in snapshot.events {
+        for (mut event, timestamp) in snapshot.events {
             if seen.zip(timestamp).is_none_or(|(seen, at)| at > seen) {
+                self.remove_sent_pieces(&mut event);
                 self.send_event(event, timestamp).await?;
             }
         }

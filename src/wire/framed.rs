@@ -35,6 +35,7 @@ use super::object::{self, Late};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
 use crate::event::Event;
 use crate::frame::{End, Frame, Status};
+use crate::metadata::Citation;
 use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::utf8::Carry;
@@ -50,6 +51,7 @@ const TRAILER: u8 = 0x1e;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framed {
     limits: Limits,
+    citation_extras: bool,
 }
 
 impl Framed {
@@ -60,6 +62,14 @@ impl Framed {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Writes citations with all their members, such as the heading. By default only the members of
+    /// ADR 0007 are written, because readers with its strict schema reject any other.
+    #[must_use]
+    pub fn citation_extras(mut self) -> Self {
+        self.citation_extras = true;
         self
     }
 
@@ -87,7 +97,10 @@ impl Wire for Framed {
     fn spelling(&self) -> Box<dyn Spelling> {
         Box::new(FramedSpelling {
             limits: self.limits,
+            citation_extras: self.citation_extras,
             late: Late::default(),
+            written_chars: 0,
+            is_retracted: false,
         })
     }
 }
@@ -95,29 +108,27 @@ impl Wire for Framed {
 #[derive(Debug)]
 struct FramedSpelling {
     limits: Limits,
+    citation_extras: bool,
     /// Events after the first text; at most `max_trailer_bytes`.
     late: Late,
+    /// The number of characters of the answer so far.
+    written_chars: u64,
+    /// Whether the last text was withdrawn, so that the next one begins a paragraph.
+    is_retracted: bool,
 }
 
-impl Spelling for FramedSpelling {
-    fn event(
-        &mut self,
-        phase: Phase,
-        event: &Event,
-        timestamp: Option<Timestamp>,
-        out: &mut BytesMut,
-    ) -> Result<(), EncodeError> {
-        if phase == Phase::Events {
-            let from = out.len();
-            object::write_event(event, timestamp, out)?;
-            object::check_line(out.len() - from, self.limits)?;
-            out.extend_from_slice(b"\n");
-            return Ok(());
+impl FramedSpelling {
+    /// Withdraws text. The wire cannot take back what it has written: the reader sees a new
+    /// paragraph instead, and the event is not written, because its position would be lost.
+    fn retract(&mut self, kept: u64) {
+        if kept < self.written_chars {
+            self.written_chars = kept;
+            self.is_retracted = true;
+            self.late.dropped += 1;
         }
-        self.late.push(event, timestamp, self.limits)
     }
 
-    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
+    fn write_text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
         if phase == Phase::Events {
             out.extend_from_slice(&[TEXT]);
         }
@@ -131,6 +142,51 @@ impl Spelling for FramedSpelling {
         }
         out.extend_from_slice(rest);
     }
+}
+
+/// Returns the citation with the members of ADR 0007 only.
+fn strict(citation: &Citation) -> Citation {
+    Citation {
+        page_number: citation.page_number,
+        score: citation.score,
+        ..Citation::new(
+            &citation.document_id,
+            &citation.chunk_id,
+            &citation.supporting_quote,
+            &citation.source_tool,
+        )
+    }
+}
+
+impl Spelling for FramedSpelling {
+    fn event(
+        &mut self,
+        phase: Phase,
+        event: &Event,
+        timestamp: Option<Timestamp>,
+        out: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        if let (Event::Retract(retract), Phase::Text) = (event, phase) {
+            self.retract(retract.kept);
+            return Ok(());
+        }
+        if phase == Phase::Events {
+            let from = out.len();
+            object::write_event(event, timestamp, out)?;
+            object::check_line(out.len() - from, self.limits)?;
+            out.extend_from_slice(b"\n");
+            return Ok(());
+        }
+        self.late.push(event, timestamp, self.limits)
+    }
+
+    fn text(&mut self, phase: Phase, text: &str, out: &mut BytesMut) {
+        if std::mem::take(&mut self.is_retracted) {
+            out.extend_from_slice(b"\n\n");
+        }
+        self.written_chars += text.chars().count() as u64;
+        self.write_text(phase, text, out);
+    }
 
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
         let mut phase = phase;
@@ -140,14 +196,20 @@ impl Spelling for FramedSpelling {
             if phase == Phase::Text {
                 out.extend_from_slice(b"\n\n");
             }
-            self.text(phase, &failure.message, out);
+            self.write_text(phase, &failure.message, out);
             phase = Phase::Text;
         }
         if phase == Phase::Events {
             out.extend_from_slice(&[TEXT]);
         }
         out.extend_from_slice(&[TRAILER]);
-        object::write_end(end, &self.late, self.limits.max_trailer_bytes, out);
+        let max_bytes = self.limits.max_trailer_bytes;
+        if self.citation_extras || end.metadata.citations.is_empty() {
+            return object::write_end(end, &self.late, max_bytes, out);
+        }
+        let mut end = end.clone();
+        end.metadata.citations = end.metadata.citations.iter().map(strict).collect();
+        object::write_end(&end, &self.late, max_bytes, out);
     }
 
     fn shows_events(&self, phase: Phase) -> bool {
@@ -260,7 +322,18 @@ impl FramedDecoder {
                 .and_then(object::read_end)
                 .ok_or(DecodeError::BadTrailer)?;
             self.unfinished = Vec::new();
-            late.into_iter().for_each(|frame| self.push(frame));
+            // A retraction here, which our encoder never writes, has lost its position.
+            let is_retraction = |frame: &Frame| {
+                matches!(
+                    frame,
+                    Frame::Event {
+                        event: Event::Retract(_),
+                        ..
+                    }
+                )
+            };
+            let late = late.into_iter().filter(|frame| !is_retraction(frame));
+            late.for_each(|frame| self.push(frame));
             self.push(Frame::End(end));
         }
         Ok(taken)

@@ -54,9 +54,19 @@ fn rows() -> Vec<Row> {
     let openai = || OpenAi::new("chatcmpl-1", 0, "rag");
     vec![
         row(
-            Framed::default(),
+            Framed::default().citation_extras(),
             read_framed,
             &[without_evidence, with_sentence, without_separators],
+        ),
+        row(
+            Framed::default(),
+            read_framed,
+            &[
+                without_evidence,
+                with_sentence,
+                without_separators,
+                with_strict_citations,
+            ],
         ),
         row(Sse::default(), read_sse, &[]),
         row(Ndjson::default(), read_ndjson, &[]),
@@ -164,6 +174,13 @@ fn with_sentence(answer: &mut Answer) {
             answer.text.push_str("\n\n");
         }
         answer.text.push_str(message);
+    }
+}
+
+/// [F-06]: citations have the members of ADR 0007.
+fn with_strict_citations(answer: &mut Answer) {
+    for citation in &mut answer.citations {
+        citation.heading = None;
     }
 }
 

@@ -28,7 +28,7 @@ enum Kind {
 }
 
 const KINDS: [(Kind, &str, usize, &str, usize); 3] = [
-    (Kind::Framed, "framed", 100, "F-", 19),
+    (Kind::Framed, "framed", 100, "F-", 20),
     (Kind::Sse, "sse", 25, "S-", 10),
     (Kind::Ndjson, "ndjson", 25, "N-", 10),
 ];

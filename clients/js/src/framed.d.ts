@@ -45,6 +45,23 @@ export interface ReviewEvent extends FramedEvent {
   feedback?: string;
 }
 
+/** A thought of the model, or one piece of it. */
+export interface ThinkingEvent extends FramedEvent {
+  event: "thinking";
+  content: string;
+  /** Consecutive events with the same ID are pieces of one thought. */
+  id?: string;
+  round?: number;
+  max_rounds?: number;
+}
+
+/** The model takes back text that was already sent; `withdraw` in `stream` applies it. */
+export interface RetractEvent extends FramedEvent {
+  event: "retract";
+  /** How many characters of the answer stay, counted in code points from its beginning. */
+  kept: number;
+}
+
 /** The classification of the question. */
 export interface QueryAnalysisEvent extends FramedEvent {
   event: "query_analysis";

@@ -55,6 +55,7 @@ const TYPED_EVENTS = new Set([
   "round_start",
   "generating",
   "thinking",
+  "retract",
   "verification",
   "sources",
   "queued",
@@ -362,7 +363,8 @@ function parseTrailer(bytes) {
   for (const value of /** @type {unknown[]} */ (late)) {
     const event = toEvent(value);
     if (!event) throw new FramedError("bad_trailer");
-    events.push(event);
+    // Its position among the texts is lost (F-20).
+    if (event.event !== "retract") events.push(event);
   }
 
   // An unknown status must not pass for a complete answer.

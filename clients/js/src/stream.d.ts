@@ -34,3 +34,6 @@ export class FramedDecoderStream {
   readonly writable: WritableStream<Uint8Array>;
   readonly readable: ReadableStream<StreamItem>;
 }
+
+/** Returns the answer without the text that a `retract` event takes back: `withdraw(text, event.kept)`. */
+export function withdraw(text: string, kept: number): string;

@@ -144,3 +144,20 @@ class ItemSource {
     }
   }
 }
+
+/**
+ * Returns the answer without the text that a `retract` event takes back.
+ *
+ * @param {string} text the answer so far
+ * @param {number} kept the event's `kept`
+ */
+export function withdraw(text, kept) {
+  let units = 0;
+  // An iterator yields code points, which `kept` counts; `slice` counts UTF-16 code units.
+  for (const character of text) {
+    if (kept <= 0) break;
+    kept -= 1;
+    units += character.length;
+  }
+  return text.slice(0, units);
+}

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 import { FramedError } from "../src/framed.js";
 import { NdjsonDecoder } from "../src/ndjson.js";
-import { FramedDecoderStream, decodeFramed, decodeStream } from "../src/stream.js";
+import { FramedDecoderStream, decodeFramed, decodeStream, withdraw } from "../src/stream.js";
 
 const EVENT = '{"event":"search","tool":"bm25"}\n';
 const WHOLE = `${EVENT}\x1dHi \u{1f600}\x1e{"citations":[],"tools_used":["bm25"]}`;
@@ -185,4 +185,10 @@ test("decodeStream reads any wire and reports where to resume", async () => {
     { type: "truncated", phase: "text" },
   ]);
   assert.equal(decoder.nextIndex, 5);
+});
+
+test("withdraw counts code points", () => {
+  for (const [kept, text] of /** @type {[number, string][]} */ ([[0, ""], [1, "\u{1f600}"], [2, "\u{1f600}\u00e4"], [9, "\u{1f600}\u00e4b"]])) {
+    assert.equal(withdraw("\u{1f600}\u00e4b", kept), text);
+  }
 });

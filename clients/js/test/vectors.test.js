@@ -12,7 +12,7 @@ import { SseDecoder } from "../src/sse.js";
 const ROOT = new URL("../../../", import.meta.url);
 /** @type {Record<string, {Decoder: any, prefix: string, rules: number, mayFollow: number[]}>} */
 const WIRES = {
-  framed: { Decoder: FramedDecoder, prefix: "F", rules: 19, mayFollow: [] },
+  framed: { Decoder: FramedDecoder, prefix: "F", rules: 20, mayFollow: [] },
   sse: { Decoder: SseDecoder, prefix: "S", rules: 10, mayFollow: [0x0a, 0x0d, 0x3a] },
   ndjson: { Decoder: NdjsonDecoder, prefix: "N", rules: 10, mayFollow: [] },
 };

@@ -165,23 +165,13 @@ async fn start(
     ))
 }
 
-/// Returns the metadata in the form of the two routes of ADR 0007: citations with the members of
-/// the ADR, mode and tools. Only the figures of the waiting list, which the group adds, come on
-/// top. The event `sources` has the heading and the title of each passage before the answer.
+/// Returns the metadata in the form of the two routes of ADR 0007: citations, mode and tools. Only
+/// the figures of the waiting list, which the group adds, come on top. The framed wire writes
+/// citations with the members of the ADR; the event `sources` has the heading and the title of each
+/// passage before the answer.
 pub(crate) fn adr_metadata(metadata: Metadata, mode: String) -> Metadata {
-    let citations = metadata.citations.into_iter().map(|citation| {
-        let mut plain = Citation::new(
-            citation.document_id,
-            citation.chunk_id,
-            citation.supporting_quote,
-            citation.source_tool,
-        );
-        plain.page_number = citation.page_number;
-        plain.score = citation.score;
-        plain
-    });
     Metadata::default()
-        .citations(citations.collect())
+        .citations(metadata.citations)
         .mode(mode)
         .tools_used(metadata.tools_used)
 }

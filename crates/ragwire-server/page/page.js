@@ -256,6 +256,7 @@ function showEvent(event) {
   }
   if (event.event === "input_resolved") questionOf(event.request_id)?.remove();
   if (questions.childElementCount === 0) status.textContent = answer.textContent === "" ? "Searching…" : "Answering…";
+  if (event.event === "retract") answer.textContent = [...answer.textContent].slice(0, event.kept).join("");
   const text = describe(event);
   if (text) addStep(text);
 }

@@ -73,7 +73,7 @@ proptest! {
     /// Decoding returns what was encoded, however the bytes are cut.
     #[test]
     fn round_trip(frames in turn(), at in cuts()) {
-        let wire = Framed::default();
+        let wire = Framed::default().citation_extras();
         let bytes = encode(&wire, &frames);
         let expected = Decoded { frames: expected(&frames), error: None, finish: Finish::Complete };
         prop_assert_eq!(&decode(&wire, [&bytes[..]]), &expected);
@@ -123,7 +123,7 @@ proptest! {
     /// whole stream.
     #[test]
     fn truncation_is_visible(frames in turn(), at in any::<prop::sample::Index>()) {
-        let wire = Framed::default();
+        let wire = Framed::default().citation_extras();
         let bytes = encode(&wire, &frames);
         let cut = decode(&wire, [&bytes[..at.index(bytes.len())]]);
         prop_assert_eq!(cut.error, None);
@@ -187,7 +187,7 @@ proptest! {
     /// Bytes after the end are an error, never a second answer.
     #[test]
     fn trailing_bytes(frames in turn(), more in vec(any::<u8>(), 1..8), again in any::<bool>()) {
-        let wire = Framed::default();
+        let wire = Framed::default().citation_extras();
         let mut bytes = encode(&wire, &frames);
         let more = if again { bytes.clone() } else { more };
         bytes.extend(more);

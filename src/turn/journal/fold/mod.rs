@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::record::{Record, event_of};
-use crate::event::{Event, Sources, Step};
+use crate::event::{Event, Sources, Step, Thinking};
 use crate::frame::Frame;
 use crate::json;
 use crate::snapshot::Snapshot;
+use crate::utf8;
 use crate::wire::Limits;
 
 /// Bytes of a snapshot's line besides its events and text: its index and the names of its members.
@@ -115,17 +116,23 @@ pub(super) struct Fold {
     sources: Vec<u64>,
     /// The ordinal of the next event.
     next: u64,
+    /// The ordinal of the last event if it is a piece of a thought, which the next piece continues.
+    thought: Option<u64>,
     events_dropped: u64,
     bytes: usize,
+}
+
+/// Returns the size of a text as JSON without its quotes, so that the limit holds for the line that
+/// is made of it. A string always serializes.
+fn escaped_bytes(text: &str) -> usize {
+    json::length(&text).unwrap_or_default().saturating_sub(2)
 }
 
 impl Fold {
     fn add(&mut self, record: &Record, bytes: usize) {
         match record {
             Record::Text(text) => {
-                // Counts the text as JSON without its quotes, so that the limit holds for the line
-                // that is made of it. A string always serializes.
-                self.bytes += json::length(&&**text).unwrap_or_default().saturating_sub(2);
+                self.bytes += escaped_bytes(text);
                 self.text.push_str(text);
             }
             Record::Frame(frame) => {
@@ -137,7 +144,15 @@ impl Fold {
     }
 
     fn add_event(&mut self, event: &Event, frame: &Arc<Frame>, mut bytes: usize) {
+        match event {
+            Event::Thinking(piece) if self.continue_thought(piece, frame) => return,
+            // Applied here, so nothing is left of it.
+            Event::Retract(retract) => return self.retract(retract.kept),
+            _ => {}
+        }
         let ordinal = self.next;
+        let is_piece = matches!(event, Event::Thinking(thought) if thought.id.is_some());
+        self.thought = is_piece.then_some(ordinal);
         self.next += 1;
         if let Event::Sources(sources) = event {
             self.replace_sources(sources);
@@ -151,6 +166,42 @@ impl Fold {
         }
         self.bytes += bytes;
         self.events.insert(ordinal, (Arc::clone(frame), bytes));
+    }
+
+    /// Adds a piece to the thought that the last event began. Returns `false` if it begins a thought
+    /// of its own.
+    fn continue_thought(&mut self, piece: &Thinking, frame: &Frame) -> bool {
+        let begun = self.thought.and_then(|ordinal| self.events.get_mut(&ordinal));
+        let Some((begun, bytes)) = begun else {
+            return false;
+        };
+        // A snapshot that was taken in between shares the thought and keeps its own state of it.
+        let Frame::Event {
+            event: Event::Thinking(thought),
+            timestamp,
+        } = Arc::make_mut(begun)
+        else {
+            return false;
+        };
+        if thought.id.is_none() || thought.id != piece.id {
+            return false;
+        }
+        thought.content.push_str(&piece.content);
+        let added = escaped_bytes(&piece.content);
+        *bytes += added;
+        self.bytes += added;
+        if let Some((_, Some(at))) = event_of(frame) {
+            *timestamp = Some(at);
+        }
+        true
+    }
+
+    /// Takes back the text after its first `kept` characters.
+    fn retract(&mut self, kept: u64) {
+        let before = self.text.len();
+        let withdrawn = utf8::after_chars(&self.text, kept);
+        self.bytes -= escaped_bytes(withdrawn);
+        self.text.truncate(before - withdrawn.len());
     }
 
     fn remove(&mut self, ordinal: u64) {

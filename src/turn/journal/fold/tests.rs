@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::event::{
     AuthorizationCompleted, AuthorizationOutcome, AuthorizationRequired, CacheHit, CacheMiss, Custom,
-    Generating, GraphExplanation, InputRequested, InputResolved, Queued, RetrievalResult, RetrievalStart,
-    Review, RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
+    Generating, GraphExplanation, InputRequested, InputResolved, Queued, Retract, RetrievalResult,
+    RetrievalStart, Review, RoundStart, Search, Source, Thinking, ToolCall, ToolResult, Verdict,
 };
 use crate::time::Timestamp;
 use crate::wire::ndjson::Ndjson;
@@ -17,12 +17,11 @@ use crate::wire::{Decode, Finish, Wire};
 type TimedEvent = (Event, Option<Timestamp>);
 
 /// The names of a step's events, and the members that distinguish one step from another.
-const STEPS: [(&[&str], &[&str]); 9] = [
+const STEPS: [(&[&str], &[&str]); 8] = [
     (&["cache_hit", "cache_miss"], &[]),
     (&["review"], &["iteration"]),
     (&["round_start"], &["round"]),
     (&["generating"], &["round"]),
-    (&["thinking"], &["round"]),
     (&["retrieval_start"], &["tool", "iteration"]),
     (&["retrieval_result"], &["tool"]),
     (&["input_requested", "input_resolved"], &["request_id"]),
@@ -57,6 +56,10 @@ fn replaces(newer: &Event, older: &Event) -> bool {
             };
             other == "sources" && all(&old).iter().all(is_there)
         }
+        // Pieces of a thought are joined instead.
+        "thinking" => {
+            same("event") && same("round") && [&new, &old].iter().all(|event| event.get("id").is_none())
+        }
         "own.kind" | "own.other" => same("event") && new["data"].get("id") == old["data"].get("id"),
         _ => match STEPS.iter().find(|(names, _)| names.contains(&name)) {
             Some((names, ids)) => names.contains(&other) && ids.iter().all(|id| same(id)),
@@ -68,10 +71,32 @@ fn replaces(newer: &Event, older: &Event) -> bool {
 /// Computes the snapshot of `frames` in the plainest way.
 fn model(frames: &[Frame]) -> Snapshot {
     let mut model = Snapshot::new(frames.len() as u64);
+    let mut is_thinking = None;
     for frame in frames {
         match frame {
             Frame::Text(text) => model.text.push_str(text),
+            Frame::Event {
+                event: Event::Retract(retract),
+                ..
+            } => {
+                let kept = usize::try_from(retract.kept).unwrap();
+                model.text = model.text.chars().take(kept).collect();
+            }
+            Frame::Event {
+                event: Event::Thinking(piece),
+                timestamp,
+            } if piece.id.is_some() && is_thinking == piece.id => {
+                let Some((Event::Thinking(thought), at)) = model.events.last_mut() else {
+                    unreachable!("it is the last event");
+                };
+                thought.content.push_str(&piece.content);
+                *at = timestamp.or(*at);
+            }
             Frame::Event { event, timestamp } => {
+                is_thinking = match event {
+                    Event::Thinking(thought) => thought.id.clone(),
+                    _ => None,
+                };
                 let before = model.events.len();
                 model
                     .events
@@ -98,6 +123,11 @@ fn event() -> impl Strategy<Value = Event> {
         number().prop_map(|at| Generating::new(at, 9).into()),
         prop::option::of(number())
             .prop_map(|at| at.into_iter().fold(Thinking::new("t"), Thinking::round).into()),
+        ("[a-z\u{e9}\n]{0,3}", id(), prop::option::of(number())).prop_map(|(piece, id, at)| at
+            .into_iter()
+            .fold(Thinking::new(piece).id(id), Thinking::round)
+            .into()),
+        (0..40_u64).prop_map(|kept| Retract::new(kept).into()),
         (id(), number()).prop_map(|(tool, at)| RetrievalStart::new(tool, "q", at).into()),
         id().prop_map(|tool| RetrievalResult::new(tool, 1, 2).into()),
         (id(), maybe()).prop_map(|(q, id)| id
@@ -232,4 +262,37 @@ fn a_replaced_event_is_not_counted_any_more() {
         counted.push(head.bytes() - "search".len() - bytes);
     }
     assert_eq!(counted, [0, 0, 0]);
+}
+
+/// A model streams a thought in thousands of pieces. A snapshot in between keeps its own state.
+#[test]
+fn pieces_of_a_thought_are_joined_within_the_limit() {
+    let piece = |id: &str| {
+        let record = Record::frame(Frame::Event {
+            event: Thinking::new("wait\n").id(id).into(),
+            timestamp: None,
+        });
+        (record.bytes(), record)
+    };
+    let mut head = DroppedHead::Empty;
+    let mut add = |id: &str| {
+        let (bytes, record) = piece(id);
+        head.add(&record, bytes, usize::MAX);
+        (head.bytes(), head.snapshot(1))
+    };
+    let (first, _) = add("1");
+    let (_, early) = add("1");
+    for _ in 0..998 {
+        add("1");
+    }
+    let (joined, whole) = add("1");
+    assert_eq!(joined - first, 1000 * "wait\\n".len());
+    let content = |snapshot: Option<FoldedSnapshot>| match &snapshot.unwrap().into_snapshot().events[..] {
+        [(Event::Thinking(thought), _)] => thought.content.len(),
+        events => panic!("{events:?}"),
+    };
+    assert_eq!((content(early), content(whole)), (10, 5005));
+    // Another id is another thought.
+    let (_, two) = add("2");
+    assert_eq!(two.unwrap().into_snapshot().events.len(), 2);
 }
