@@ -1,6 +1,7 @@
 //! The configuration of a turn, and its start.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -94,6 +95,7 @@ pub struct TurnBuilder {
     limits: QueueLimits,
     timeouts: Timeouts,
     mode: Option<String>,
+    text_delay: Option<Duration>,
     hook: Option<Hook>,
     group: Option<TurnGroup>,
     owner: Option<String>,
@@ -129,6 +131,41 @@ impl TurnBuilder {
     #[must_use]
     pub fn mode(mut self, mode: impl Into<String>) -> Self {
         self.mode = Some(mode.into());
+        self
+    }
+
+    /// Holds the answer's first text until no event has followed it for `after`. Default: nothing is
+    /// held.
+    ///
+    /// Models often announce a tool call in words ("Let me look."). On [`Framed`](crate::Framed),
+    /// which has no place for events between texts, those words would begin the answer, and every
+    /// later step would reach the reader only with the end. With a delay of, say, 300 ms, the call
+    /// and its results come first, and the words follow with the next text that is not announced
+    /// away, or with the end. No text is lost, and texts keep their order; only events overtake them,
+    /// on every wire of this turn. A text of more than 1 KiB is not held, and a `retract` shortens
+    /// the text that is held.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// use ragwire::event::Search;
+    /// use ragwire::{Metadata, SendError, Sink, Turn};
+    ///
+    /// let turn = Turn::builder()
+    ///     .delay_first_text(Duration::from_millis(300))
+    ///     .start(|sink: Sink| async move {
+    ///         sink.send("Let me look. ").await?;
+    ///         sink.send(Search::new("bm25")).await?; // live on the framed wire
+    ///         sink.send("Forty-two.").await?;
+    ///         Ok::<_, SendError>(Metadata::default())
+    ///     });
+    /// assert_eq!(turn.commit().await?.collect().await?.text, "Let me look. Forty-two.");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn delay_first_text(mut self, after: Duration) -> Self {
+        self.text_delay = Some(after);
         self
     }
 
@@ -275,6 +312,9 @@ impl TurnBuilder {
             None => self.limits,
         };
         let queue = Arc::new(Queue::new(limits, self.hook.is_some(), started.into_std()));
+        if let Some(after) = self.text_delay {
+            queue.delay_text(after);
+        }
         let admitted = self.admit(id, &queue, started);
         let reader = |membership| Reader {
             id,
@@ -311,6 +351,7 @@ impl TurnBuilder {
             queue: Arc::clone(&queue),
             started,
             timeouts: self.timeouts,
+            delays_text: self.text_delay.is_some(),
             mode: self.mode,
             hook: self.hook,
             membership,

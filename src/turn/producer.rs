@@ -32,6 +32,8 @@ pub(super) struct Producer {
     pub(super) queue: Arc<Queue>,
     pub(super) started: Instant,
     pub(super) timeouts: Timeouts,
+    /// Whether the first text is held, which needs a clock.
+    pub(super) delays_text: bool,
     pub(super) mode: Option<String>,
     pub(super) hook: Option<Hook>,
     /// Held until the orchestrator was dropped.
@@ -67,7 +69,15 @@ impl Producer {
             None => Ok(()),
         };
         let mut end = match admitted {
-            Ok(()) => drive(orchestrator.as_mut(), &self.queue, &self.timeouts).await,
+            Ok(()) => {
+                drive(
+                    orchestrator.as_mut(),
+                    &self.queue,
+                    &self.timeouts,
+                    self.delays_text,
+                )
+                .await
+            }
             Err(end) => end,
         };
         if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
@@ -106,7 +116,7 @@ impl Producer {
 }
 
 /// Polls the orchestrator, the cancellation and the clock until one of them ends the turn.
-async fn drive<F>(mut orchestrator: Pin<&mut F>, queue: &Queue, timeouts: &Timeouts) -> End
+async fn drive<F>(mut orchestrator: Pin<&mut F>, queue: &Queue, timeouts: &Timeouts, delays_text: bool) -> End
 where
     F: Future<Output = Result<Metadata, BoxError>>,
 {
@@ -123,11 +133,21 @@ where
                 return Poll::Ready(End::failed(Failure::default()));
             }
         }
+        if delays_text
+            && let Some(due) = queue.text_due(Instant::now().into_std())
+            && due < timer.deadline().into_std()
+        {
+            timer.as_mut().reset(Instant::from_std(due));
+        }
         // Sending does not reset the timer. When it fires, the remaining time is computed.
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now().into_std();
             match overdue(queue.activity(now), timeouts, now) {
-                Ok(next) => timer.as_mut().reset(Instant::from_std(next)),
+                Ok(next) => {
+                    let due = delays_text.then(|| queue.text_due(now)).flatten();
+                    let next = due.map_or(next, |due| due.min(next));
+                    timer.as_mut().reset(Instant::from_std(next));
+                }
                 Err(failure) => {
                     tracing::warn!(code = failure.code(), "turn exceeded a time limit");
                     return Poll::Ready(End::failed(failure));

@@ -5,6 +5,7 @@
 
 mod around;
 mod crowd;
+mod delays;
 mod ends;
 #[cfg(all(feature = "axum", feature = "ws"))]
 mod gateway;

@@ -14,6 +14,7 @@
 //! needs no room, and a failure cannot overtake data, because the end is encoded after everything
 //! sent before it.
 
+mod delay;
 mod read;
 mod state;
 
@@ -157,7 +158,9 @@ impl Queue {
         at: Timestamp,
         now: impl FnOnce() -> Instant,
     ) -> Result<(), Refused> {
-        state.flush_text();
+        if state.pass_held_text(event) {
+            return Ok(());
+        }
         state
             .event(event, at, self.limits.max_event_bytes)
             .map_err(Refused::Invalid)?;
@@ -174,7 +177,7 @@ impl Queue {
     }
 
     /// Queues a piece of the answer. An empty piece has no effect.
-    pub(crate) fn push_text(&self, text: &str, now: impl FnOnce() -> Instant) -> Result<(), Refused> {
+    pub(crate) fn push_text(&self, text: &str, now: impl Fn() -> Instant) -> Result<(), Refused> {
         self.push_with(now, |carry, out| {
             carry.finish(out);
             out.push_str(text);
@@ -182,13 +185,13 @@ impl Queue {
     }
 
     /// Queues a piece of the answer that may end within a character.
-    pub(crate) fn push_bytes(&self, bytes: &[u8], now: impl FnOnce() -> Instant) -> Result<(), Refused> {
+    pub(crate) fn push_bytes(&self, bytes: &[u8], now: impl Fn() -> Instant) -> Result<(), Refused> {
         self.push_with(now, |carry, out| carry.push(bytes, out))
     }
 
     fn push_with(
         &self,
-        now: impl FnOnce() -> Instant,
+        now: impl Fn() -> Instant,
         add: impl FnOnce(&mut Carry, &mut String),
     ) -> Result<(), Refused> {
         let mut guard = self.lock();
@@ -206,6 +209,7 @@ impl Queue {
             transcript.push_str(&added[..added.floor_char_boundary(room)]);
         }
         state.frames += usize::from(before == 0);
+        let producer = state.hold_text(&now);
         let first = state.figures.first_text.is_none();
         let moment = state.sent(first, now);
         if first {
@@ -213,6 +217,7 @@ impl Queue {
         }
         let reader = state.reader.take();
         drop(guard);
+        wake(producer);
         wake(reader);
         Ok(())
     }
@@ -233,8 +238,8 @@ impl Queue {
         match &state.out {
             Out::Frames { .. } => false,
             Out::Bytes { encoder, .. } => {
-                // Text that still waits precedes the event.
-                let phase = if state.text.is_empty() {
+                // Text that still waits precedes the event, unless it is held.
+                let phase = if state.text.is_empty() || state.delay.is_some() {
                     Phase::Events
                 } else {
                     Phase::Text

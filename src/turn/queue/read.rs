@@ -93,7 +93,7 @@ impl Queue {
     pub(crate) fn poll_bytes(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Bytes>> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        state.flush_text();
+        state.release_text(now);
         let producer = state.take_end();
         let mut senders = Vec::new();
         let taken = match &mut state.out {
@@ -124,7 +124,7 @@ impl Queue {
     pub(crate) fn poll_frame(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Frame>> {
         let mut guard = self.lock();
         let state = &mut *guard;
-        state.flush_text();
+        state.release_text(now);
         let producer = state.take_end();
         let mut senders = Vec::new();
         let taken = match &mut state.out {
@@ -156,7 +156,7 @@ impl Queue {
         let state = &mut *guard;
         if let Out::Bytes { encoder, buffer } = &mut state.out
             && buffer.is_empty()
-            && state.text.is_empty()
+            && (state.text.is_empty() || state.delay.is_some())
             && state.end.is_none()
         {
             encoder.keep_alive(buffer);

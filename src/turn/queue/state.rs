@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 
+use super::delay::TextDelay;
 use super::{Activity, Closed, Figures, Refused};
 use crate::event::Event;
 use crate::frame::{End, Frame};
@@ -27,6 +28,8 @@ pub(super) struct State {
     /// Text that is not in `out` yet, because the next text may still be joined to it.
     pub(super) text: String,
     pub(super) carry: Carry,
+    /// Holds the first text back.
+    pub(super) delay: Option<TextDelay>,
     /// The complete answer so far, if it is recorded for a hook.
     pub(super) transcript: Option<String>,
     /// The number of characters of the answer so far.
@@ -81,6 +84,7 @@ impl State {
             frames: 0,
             text: String::new(),
             carry: Carry::default(),
+            delay: None,
             transcript: transcript.then(String::new),
             answer_chars: 0,
             end: None,
@@ -190,7 +194,7 @@ impl State {
     }
 
     /// Takes back the answer after its first `kept` characters.
-    fn retract(&mut self, kept: u64) {
+    pub(super) fn retract(&mut self, kept: u64) {
         if kept >= self.answer_chars {
             return;
         }
