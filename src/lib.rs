@@ -85,6 +85,7 @@ pub mod guide {
     macro_rules! chapters {
         ($($name:ident = $file:literal;)*) => { $(
             #[doc = "[gateway.md]: crate::guide::gateway"]
+            #[doc = "[gateway-orchestrators.md]: crate::guide::gateway_orchestrators"]
             #[doc = "[gpu.md]: crate::guide::gpu"]
             #[doc = "[protocols.md]: crate::guide::protocols"]
             #[doc = "[protocols.md#trustgraph]: crate::guide::protocols#trustgraph"]
@@ -103,6 +104,7 @@ pub mod guide {
         wires = "wires.md";
         protocols = "protocols.md";
         gateway = "gateway.md";
+        gateway_orchestrators = "gateway-orchestrators.md";
         several_hosts = "several-hosts.md";
         deploying = "deploying.md";
         evaluation = "evaluation.md";

@@ -502,7 +502,9 @@ fn what_is_remembered_is_bounded() {
     assert_eq!((calls(20), calls(21)), (None, Some("line_too_long")));
     // Metadata that is replaced takes no more room; metadata that is added does.
     let metadata = |name: usize| {
-        format!("data: {{\"type\":\"message-metadata\",\"messageMetadata\":{{\"m{name}\":\"1234567890\"}}}}\n\n")
+        format!(
+            "data: {{\"type\":\"message-metadata\",\"messageMetadata\":{{\"m{name}\":\"1234567890\"}}}}\n\n"
+        )
     };
     let same: String = (0..100).map(|_| metadata(1)).collect();
     let others: String = (0..100).map(metadata).collect();
@@ -510,8 +512,14 @@ fn what_is_remembered_is_bounded() {
     assert_eq!(read(Kind::AiSdk, &others).0, Some("trailer_too_long"));
     // Calls that begin and thoughts that never end.
     for (kind, start) in [
-        (Kind::AgUi, "TOOL_CALL_START\",\"toolCallName\":\"t\",\"toolCallId"),
-        (Kind::AiSdk, "tool-input-available\",\"toolName\":\"t\",\"toolCallId"),
+        (
+            Kind::AgUi,
+            "TOOL_CALL_START\",\"toolCallName\":\"t\",\"toolCallId",
+        ),
+        (
+            Kind::AiSdk,
+            "tool-input-available\",\"toolName\":\"t\",\"toolCallId",
+        ),
         (Kind::AiSdk, "reasoning-start\",\"id"),
     ] {
         let many: String = (0..1000)

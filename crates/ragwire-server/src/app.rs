@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Journal, Timeouts, TurnGroup};
 use ragwire::{FailureKind, Orchestrator};
-use ragwire_endpoints::{EndpointLimits, Endpoints, Service, owner_header};
+use ragwire_endpoints::{EndpointLimits, Endpoints, Refusal, Service, owner_header};
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
@@ -19,8 +20,8 @@ use crate::settings::Settings;
 pub struct App {
     /// The settings that the server was started with.
     pub settings: Settings,
-    /// The documents.
-    pub library: Arc<Library>,
+    /// The documents; `None` if an orchestrator outside of this process answers.
+    pub library: Option<Arc<Library>>,
     /// The store and the graph, which follow the library.
     pub followers: Followers,
     /// The routes of all protocols.
@@ -43,7 +44,7 @@ impl App {
     pub fn new(
         settings: Settings,
         sessions: Sessions,
-        library: Arc<Library>,
+        library: impl Into<Option<Arc<Library>>>,
         orchestrator: Arc<dyn Orchestrator>,
         extractor: Extractor,
         journal: Journal,
@@ -70,8 +71,13 @@ impl App {
             .limits(limits)
             .timeouts(timeouts(&settings))
             .disconnect_grace(*settings.disconnect_grace)
+            .pass_headers(settings.passed_headers())
             // The guard checks the origin against the settings.
             .allow_any_origin();
+        if settings.orchestrator.is_some() {
+            // Whether it reads them is the orchestrator's business.
+            endpoints = endpoints.attachments().structured_results();
+        }
         if let Some(header) = settings.owner_header.as_ref() {
             endpoints = endpoints.owner(owner_header(header.clone()));
         }
@@ -82,7 +88,7 @@ impl App {
             sessions,
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
             settings,
-            library,
+            library: library.into(),
             followers: Followers::new(),
             extractor,
         }
@@ -94,6 +100,21 @@ impl App {
     pub fn followers(mut self, followers: Followers) -> Self {
         self.followers = followers;
         self
+    }
+
+    /// Returns the documents.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] of a server without documents.
+    pub fn library(&self) -> Result<&Arc<Library>, Refusal> {
+        self.library.as_ref().ok_or_else(|| {
+            Refusal::permanent(
+                StatusCode::NOT_FOUND,
+                "no_library",
+                "This server has no documents: an orchestrator outside of it answers (--orchestrator).",
+            )
+        })
     }
 
     /// Returns `true` once the server shuts down. A full server still counts as healthy.

@@ -12,6 +12,7 @@
 //! | what answers a question | `orchestrator.rs` |
 //! | a route of a protocol | the package `ragwire-endpoints` |
 //! | a route of the documents, the page or the state | `routes/` |
+//! | how an orchestrator outside of this process is asked | `gateway/` |
 //! | where turns are stored | `journal.rs` |
 //! | how files are located and read | `ingest/`, `extract.rs` |
 //! | the graph for `graph-rag` | `graph.rs` |
@@ -28,6 +29,7 @@ pub mod engines;
 pub mod extract;
 pub mod faults;
 pub mod followers;
+pub mod gateway;
 pub mod graph;
 pub mod guard;
 pub mod ingest;

@@ -1,5 +1,6 @@
 //! The commands `serve` and `ingest`: open the library, index documents, serve.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,13 +15,14 @@ use crate::app::{App, library_limits, session_limits};
 use crate::engines::{Engines, EnginesError};
 use crate::extract::Extractor;
 use crate::followers::Followers;
+use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
 use crate::graph::{self, GraphStartError};
 use crate::ingest::{Summary, ingest as ingest_files};
 use crate::journal;
 use crate::orchestrator::Reference;
 use crate::sample;
 use crate::serve::{Server, Shutdown};
-use crate::settings::Settings;
+use crate::settings::{Contradiction, Settings};
 
 /// A server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +54,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {source}; choose another with --listen")]
     Listen {
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// The cause.
         source: std::io::Error,
     },
@@ -74,6 +76,15 @@ pub enum StartError {
         /// The cause.
         reason: std::io::Error,
     },
+    /// The orchestrator outside of this process cannot be prepared or started.
+    #[error("orchestrator: {}", chain(.0))]
+    Orchestrator(#[source] GatewayError),
+    /// The settings contradict each other.
+    #[error(transparent)]
+    Settings(#[from] Contradiction),
+    /// `ingest` with an orchestrator.
+    #[error("an orchestrator answers in place of the library; ingest without --orchestrator")]
+    NoLibrary,
     /// `ingest` without paths.
     #[error("no paths to index; name files or folders")]
     NoPaths,
@@ -181,6 +192,9 @@ async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extracto
 
 /// Runs the command `ingest`. Fails if the library is empty afterwards.
 pub async fn ingest(settings: Settings) -> ExitCode {
+    if settings.orchestrator.is_some() {
+        return fail(&StartError::NoLibrary);
+    }
     if settings.docs.is_empty() {
         return fail(&StartError::NoPaths);
     }
@@ -239,6 +253,9 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
     // Before the library, which may take minutes to index.
     let journal = journal::open(&settings).await?;
+    if let Some(options) = settings.gateway_options()? {
+        return serve_gateway(settings, extractor, journal, options).await;
+    }
     let library = open_library(&settings).await?;
     let engines = Arc::new(Engines::start(&settings, &library).await?);
     let served = serve_with(settings, extractor, journal, library, &engines).await;
@@ -264,14 +281,8 @@ async fn serve_with(
     engines.reconcile().await?;
     let graph = graph::open(&settings, &library, engines).await?;
     let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
-    let address = settings.listen;
     let data = settings.data.clone();
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "anyone who can reach this address can read and change the library");
-    }
-    if settings.test_faults {
-        tracing::warn!("test faults are enabled: questions that start with `fault:` fail on purpose");
-    }
+    warn_about(&settings);
     let app = App::new(
         settings,
         sessions,
@@ -285,17 +296,84 @@ async fn serve_with(
         followers = followers.with(Arc::clone(graph) as _);
     }
     let app = Arc::new(app.followers(followers.clone()));
+    run(app, &followers, |address| {
+        welcome(
+            &library,
+            graph.as_deref(),
+            engines,
+            &session_summary,
+            &data,
+            address,
+        );
+    })
+    .await
+}
+
+/// Serves an orchestrator outside of this process. No library is opened.
+async fn serve_gateway(
+    mut settings: Settings,
+    extractor: Extractor,
+    journal: Journal,
+    options: GatewayOptions,
+) -> Result<(), StartError> {
+    let target = match &options {
+        GatewayOptions::Http(http) => http.uri.to_string(),
+        GatewayOptions::Process(process) => {
+            // Further questions wait in the waiting list, which reports their position.
+            settings.max_turns.0 = settings.max_turns.0.min(process.workers);
+            format!(
+                "{}, up to {} processes",
+                process.command.join(" "),
+                process.workers
+            )
+        }
+    };
+    let gateway = Gateway::start(options).map_err(StartError::Orchestrator)?;
+    // For the sessions; without the library, which creates it otherwise.
+    tokio::fs::create_dir_all(&settings.data)
+        .await
+        .map_err(|reason| StartError::Path {
+            path: settings.data.clone(),
+            reason,
+        })?;
+    let (sessions, session_summary) = open_sessions(&settings).await?;
+    warn_about(&settings);
+    let orchestrator = Arc::new(gateway.clone());
+    let app = App::new(settings, sessions, None, orchestrator, extractor, journal);
+    let followers = Followers::new();
+    let serving = run(Arc::new(app), &followers, |address| {
+        eprintln!(
+            "\n  ragwire-server answers at http://{address}/\n  orchestrator: {target}\n  \
+             sessions: {session_summary}\n\n{}",
+            first_question(address, "What is this about?")
+        );
+    });
+    let served = serving.await;
+    gateway.shut_down();
+    served
+}
+
+fn warn_about(settings: &Settings) {
+    let address = settings.listen;
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "anyone who can reach this address can read and change the library");
+    }
+    if settings.test_faults {
+        tracing::warn!("test faults are enabled: questions that start with `fault:` fail on purpose");
+    }
+}
+
+/// Serves until a signal. Calls `welcome` with the address listened on.
+async fn run(
+    app: Arc<App>,
+    followers: &Followers,
+    welcome: impl FnOnce(SocketAddr),
+) -> Result<(), StartError> {
+    let address = app.settings.listen;
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(
-        &library,
-        graph.as_deref(),
-        engines,
-        &session_summary,
-        &data,
-        server.address(),
-    );
+    welcome(server.address());
     let kill = async {
         // Every listener receives every signal, so the first one here is the one that stops the
         // server.
@@ -314,6 +392,14 @@ async fn serve_with(
     Ok(())
 }
 
+/// A command that asks a first question.
+fn first_question(address: SocketAddr, question: &str) -> String {
+    format!(
+        "  curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
+         -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n"
+    )
+}
+
 /// Prints the next steps for a new user, to stderr like everything except answers.
 fn welcome(
     library: &Library,
@@ -321,7 +407,7 @@ fn welcome(
     engines: &Engines,
     sessions: &str,
     data: &std::path::Path,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
 ) {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     let question = if sample::is_all_of(library) {
@@ -338,13 +424,12 @@ fn welcome(
     );
     eprintln!(
         "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
-         graph: {graph}\n  sessions: {sessions}\n  {}\n\n  \
-         curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
-         -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n",
+         graph: {graph}\n  sessions: {sessions}\n  {}\n\n{}",
         library.list().len(),
         library.chunk_count(),
         data.display(),
         engines.summary().join("\n  "),
+        first_question(address, question),
     );
 }
 

@@ -20,7 +20,8 @@ use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::event::Mode;
 use ragwire::http::{TURN_HEADER, negotiate};
-use ragwire::orchestrator::Effort;
+use ragwire::orchestrator::{Effort, QuestionOptions};
+use ragwire::session::Message;
 use ragwire::{Framed, Ndjson, Question, Sse, Turn};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -71,12 +72,27 @@ pub struct QuestionRequest {
     #[schema(value_type = Option<schemas::Mode>)]
     pub mode: Option<Mode>,
     /// The search effort.
-    #[serde(default)]
+    #[serde(default, alias = "effort")]
     #[schema(value_type = schemas::Effort, required = false)]
     pub reasoning_effort: Effort,
     /// Whether the review of the evidence is reported as `review` events.
     #[serde(default)]
     pub review_enabled: bool,
+    /// The earlier messages, oldest first, of a client that keeps its conversation itself. Not
+    /// together with `session_id`.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>, required = false)]
+    pub history: Vec<Message>,
+    /// `review`, `verify`, `sources_last`, `service` and `extra`, as in the JSON of a question. An
+    /// `output_schema` is ignored.
+    #[serde(default)]
+    #[schema(value_type = Object, required = false)]
+    pub options: QuestionOptions,
+    /// Accepted and ignored, as it is part of the JSON of a question: the server determines the
+    /// owner itself.
+    #[serde(default)]
+    #[schema(required = false)]
+    pub owner: String,
 }
 
 impl QuestionRequest {
@@ -85,7 +101,10 @@ impl QuestionRequest {
         let mut question = Question::new(self.prompt);
         question.effort = self.reasoning_effort;
         question.mode = self.mode;
-        question.options.review = self.review_enabled;
+        question.history = self.history;
+        question.options = self.options;
+        question.options.output_schema = None;
+        question.options.review |= self.review_enabled;
         question
     }
 }
@@ -142,6 +161,11 @@ pub(crate) async fn stream(
         Some(id) => Conversation::Session(request::check_session_id(id.clone())?),
         None => Conversation::None,
     };
+    if body.session_id.is_some() && !body.history.is_empty() {
+        return Err(request::invalid(
+            "A question has a session_id or a history, not both.",
+        ));
+    }
     let turn_request = TurnRequest::new(body.question()).conversation(conversation);
     // Clients reconnect by the turn's id.
     let turn = start::start(&shared, &owner, Reader::Returning, turn_request).await?;

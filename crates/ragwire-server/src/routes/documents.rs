@@ -70,11 +70,14 @@ struct FailedFile {
     path = "/v1/documents",
     tag = "documents",
     operation_id = "documents",
-    responses((status = 200, description = "All documents", body = Documents)),
+    responses(
+        (status = 200, description = "All documents", body = Documents),
+        (status = 404, description = "The server has no documents, because an orchestrator outside of it answers", body = openapi::Refused),
+    ),
 )]
-pub(super) async fn list(State(app): State<Arc<App>>) -> Response {
-    let documents = app.library.list();
-    Json(Documents { documents }).into_response()
+pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+    let documents = app.library()?.list();
+    Ok(Json(Documents { documents }).into_response())
 }
 
 /// Removes a document.
@@ -167,6 +170,13 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
+    let library = match app.library() {
+        Ok(library) => library,
+        Err(refusal) => {
+            body::linger(&head.headers, body).await;
+            return Err(refusal);
+        }
+    };
     let Ok(_permit) = Arc::clone(&app.uploads).try_acquire_owned() else {
         body::linger(&head.headers, body).await;
         return Err(Refusal::temporary(
@@ -202,7 +212,7 @@ pub(super) async fn upload(
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
-        match add(&app.library, &app.extractor, &name, bytes).await {
+        match add(library, &app.extractor, &name, bytes).await {
             Ok(added) => documents.push(added.document),
             Err(error) => failed.push((name, error)),
         }
@@ -327,7 +337,7 @@ async fn with_library<T: Send + 'static>(
     app: &App,
     work: impl FnOnce(&Library) -> T + Send + 'static,
 ) -> Result<T, Refusal> {
-    let library = Arc::clone(&app.library);
+    let library = Arc::clone(app.library()?);
     tokio::task::spawn_blocking(move || work(&library))
         .await
         .map_err(|error| Refusal::internal(&error))

@@ -97,8 +97,8 @@ async fn health(State(app): State<Arc<App>>) -> Response {
     };
     let health = Health {
         status: if is_shutting_down { "shutting_down" } else { "ok" },
-        documents: app.library.list().len(),
-        chunks: app.library.chunk_count(),
+        documents: app.library.as_ref().map_or(0, |library| library.list().len()),
+        chunks: app.library.as_ref().map_or(0, |library| library.chunk_count()),
         active_turns: app.turns.active(),
     };
     (status, axum::Json(health)).into_response()

@@ -81,7 +81,7 @@ pub fn settle(
 }
 
 /// API keys, which come from a variable or the file, never from a flag.
-pub const SECRETS: [&str; 2] = ["llm-key", "qdrant-api-key"];
+pub const SECRETS: [&str; 3] = ["llm-key", "qdrant-api-key", "orchestrator-token"];
 
 /// Rejects API keys among the flags.
 ///
@@ -89,7 +89,7 @@ pub const SECRETS: [&str; 2] = ["llm-key", "qdrant-api-key"];
 ///
 /// [`SettingsError::SecretInFlag`]
 pub fn no_secrets(flags: &Options) -> Result<(), SettingsError> {
-    let values = [&flags.llm_key, &flags.qdrant_api_key];
+    let values = [&flags.llm_key, &flags.qdrant_api_key, &flags.orchestrator_token];
     let secret = SECRETS.into_iter().zip(values).find(|(_, value)| value.is_some());
     secret.map_or(Ok(()), |(name, _)| {
         let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());

@@ -6,6 +6,7 @@
 
 pub mod engines;
 pub mod layers;
+pub mod orchestrator;
 pub mod values;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -150,6 +151,30 @@ settings! {
         /// Key for the server of --qdrant-url
         #[arg(hide = true)]
         qdrant_api_key: Secret = Secret::default();
+        /// Orchestrator that answers in place of the library: http://host:port/path, or
+        /// exec:PROGRAM ARGUMENTS for child processes
+        orchestrator: Address = Address::default();
+        /// Protocol of the orchestrator, for its request and its answer; by default the answer's
+        /// content type decides
+        orchestrator_wire: Label = Label::default();
+        /// Model or assistant that requests to the orchestrator name
+        orchestrator_model: Label = Label::default();
+        /// Token for the orchestrator, sent as `Authorization: Bearer`
+        #[arg(hide = true)]
+        orchestrator_token: Secret = Secret::default();
+        /// PEM file of the certificate authorities to trust for an orchestrator behind https,
+        /// instead of Mozilla's list
+        orchestrator_ca: Label = Label::default();
+        /// How long the orchestrator may take to begin its answer
+        orchestrator_timeout: Span = ORCHESTRATOR_TIMEOUT;
+        /// How long the orchestrator may be silent within its answer
+        orchestrator_idle_timeout: Span = ORCHESTRATOR_TIMEOUT;
+        /// How often a question is sent to the orchestrator in total if it fails before its answer
+        /// begins
+        orchestrator_attempts: Count = ORCHESTRATOR_ATTEMPTS;
+        /// Maximum number of child processes of an orchestrator with `exec:`, each of which answers
+        /// one question at a time
+        orchestrator_workers: Count = ORCHESTRATOR_WORKERS;
         /// Header in which a trusted proxy names the user; only that user can read, stop and answer
         /// their turns
         owner_header: Header = Header(None);
@@ -208,6 +233,9 @@ settings! {
         /// Host names that requests may use besides the address listened on
         #[arg(value_name = "HOST")]
         allow_host: String;
+        /// Headers of requests that the orchestrator gets
+        #[arg(value_name = "NAME")]
+        orchestrator_header: String;
         /// Web origins whose pages may call this server
         #[arg(value_name = "ORIGIN")]
         allow_origin: String;
@@ -241,6 +269,12 @@ const LLM_GPU_LAYERS: Layers = Layers(None);
 /// The other half of the cores serves requests; often they are hyperthreads and not real cores.
 const LLM_THREADS: CountOrZero = CountOrZero(0);
 const QDRANT_COLLECTION: &str = "ragwire";
+/// Half of the time after which a silent turn fails, so that the orchestrator is named as the cause.
+const ORCHESTRATOR_TIMEOUT: Span = Span(Duration::from_secs(60));
+/// Transient errors have mostly passed by then, and a person is waiting.
+const ORCHESTRATOR_ATTEMPTS: Count = Count(3);
+/// Each holds an interpreter and often a model client in memory.
+const ORCHESTRATOR_WORKERS: Count = Count(4);
 /// Each holds one body in memory and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
 /// The usual soft limit on open files is 1,024; the rest of the server needs some of them.
@@ -332,6 +366,7 @@ impl Settings {
             return Err(Contradiction(format!("redis: {error}")));
         }
         engines::check(self)?;
+        orchestrator::check(self)?;
         self.check_hosts()
     }
 

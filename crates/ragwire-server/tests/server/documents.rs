@@ -118,7 +118,7 @@ async fn uploads_are_limited() {
         settings.body_timeout = Span(Duration::from_millis(300));
     })
     .await;
-    let before = server.app.library.list().len();
+    let before = server.app.library().unwrap().list().len();
     let three: [(&str, &[u8]); 3] = [("a.md", b"a"), ("b.md", b"b"), ("c.md", b"c")];
     let (content_type, body) = multipart(&three);
     let form = [("content-type", content_type.as_str())];
@@ -161,7 +161,11 @@ async fn uploads_are_limited() {
         assert_eq!(reply.status.as_u16(), status, "{code}: {:?}", reply.body);
         assert_eq!(reply.code(), code);
     }
-    assert_eq!(server.app.library.list().len(), before, "nothing came or went");
+    assert_eq!(
+        server.app.library().unwrap().list().len(),
+        before,
+        "nothing came or went"
+    );
 
     // All places are taken: the upload is refused at once with the time to retry.
     let places = server
@@ -263,7 +267,7 @@ async fn hostile_pdfs_are_refused_and_the_server_continues() {
         ("nested", pdf(b"", "", "5 0 R", &[nested])),
         ("length", pdf(b"BT ET", " /Length 999999999999", "3 0 R", &[])),
     ];
-    let before = server.app.library.list().len();
+    let before = server.app.library().unwrap().list().len();
     for (name, bytes) in cases {
         let started = Instant::now();
         let reply = server.upload(&format!("{name}.pdf"), bytes).await;
@@ -276,7 +280,7 @@ async fn hostile_pdfs_are_refused_and_the_server_continues() {
         assert!(reply.status.is_client_error(), "{name}: {:?}", reply.body);
         assert!(started.elapsed() < Duration::from_secs(15), "{name}");
     }
-    assert_eq!(server.app.library.list().len(), before);
+    assert_eq!(server.app.library().unwrap().list().len(), before);
     assert_eq!(server.ask(STREAM, "commit?").await.status, 200);
 }
 

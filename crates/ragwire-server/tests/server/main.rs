@@ -11,6 +11,7 @@ mod documents;
 mod engines;
 mod eve;
 mod eve_sessions;
+mod gateway;
 mod history;
 mod human;
 mod openai;

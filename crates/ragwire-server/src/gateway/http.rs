@@ -1,0 +1,518 @@
+//! An orchestrator behind HTTP: one request per question, whose streamed response is the answer.
+//!
+//! Dropping the answer closes its connection, which is how the orchestrator learns that the turn
+//! was stopped or that its last reader disconnected.
+
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::TryFutureExt;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use ragwire::http::TURN_HEADER;
+use ragwire::orchestrator::Question;
+use ragwire::turn::TurnId;
+use ragwire::wire::{Decode, WireKind};
+use ragwire::{Metadata, Ndjson, Sink};
+use ragwire_rag::models::upstream::{ApiKey, HttpClient, Retry, UpstreamError, Wait, retry_after};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::error::{GatewayError, excerpt};
+use super::humans::{Channel, Delivery, HumanAnswer};
+use super::relay::{Source, relay};
+use super::request::{self, RequestContext};
+use super::trace::trace_headers;
+
+/// The response header that names where human answers are posted.
+const ANSWER_HEADER: HeaderName = HeaderName::from_static("x-ragwire-answer");
+/// The request header by which an orchestrator recognizes a repeated request: the turn's ID.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// The answers that are accepted, in the order of preference.
+const ACCEPTED: &str = "application/x-ndjson, text/event-stream, text/plain;q=0.5";
+/// Bytes of an error's body that are read: the reason is in its first lines.
+const MAX_ERROR_BYTES: usize = 4 * 1024;
+/// How long the body of an error may take: the status is already known.
+const ERROR_BODY: Duration = Duration::from_secs(5);
+/// Characters of a content type that are logged.
+const MAX_CONTENT_TYPE_CHARS: usize = 100;
+/// How long an orchestrator may take to accept a human's answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What the gateway needs to know of an orchestrator behind HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpOptions {
+    /// Where questions are posted.
+    pub uri: Uri,
+    /// The token, sent as `Authorization: Bearer …`.
+    pub token: Option<ApiKey>,
+    /// A PEM file of the certificate authorities to trust; `None` for Mozilla's list.
+    pub authorities: Option<PathBuf>,
+    /// The protocol of request and answer; `None` to recognize the answer.
+    pub wire: Option<WireKind>,
+    /// The model or assistant that requests name.
+    pub model: Option<String>,
+    /// From the request to the first byte of its answer.
+    pub first: Duration,
+    /// The longest silence between two pieces of an answer.
+    pub idle: Duration,
+    /// How often and when a request is repeated.
+    pub retry: Retry,
+}
+
+/// An orchestrator behind HTTP.
+#[derive(Clone, Debug)]
+pub(super) struct HttpOrchestrator {
+    client: HttpClient,
+    options: Arc<HttpOptions>,
+}
+
+impl HttpOrchestrator {
+    pub(super) fn new(client: HttpClient, options: HttpOptions) -> Self {
+        Self {
+            client,
+            options: Arc::new(options),
+        }
+    }
+
+    /// Asks the orchestrator and relays its answer.
+    pub(super) async fn answer(&self, question: Question, sink: Sink) -> Result<Metadata, Trouble> {
+        let turn = sink.handle().id();
+        let call = Call::new(self, &question, turn)?;
+        drop(question);
+        let mut attempt = 0;
+        let opened = loop {
+            let trouble = match call.open().await {
+                Ok(opened) => break opened,
+                Err(trouble) => trouble,
+            };
+            let GatewayError::Http(error) = &trouble.error else {
+                return Err(trouble);
+            };
+            let pause = self
+                .options
+                .retry
+                .pause_after(attempt, error, trouble.retry_after);
+            let Some(pause) = pause else {
+                return Err(trouble);
+            };
+            tracing::info!(%error, upstream = trouble.upstream, ?pause, "asking the orchestrator again");
+            tokio::time::sleep(pause).await;
+            attempt += 1;
+        };
+        call.relay(opened, sink).await
+    }
+}
+
+/// An error, with what the orchestrator said.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: GatewayError,
+    /// An excerpt of the orchestrator's own words, without secrets.
+    pub(super) upstream: String,
+    /// How long the orchestrator asks to wait.
+    retry_after: Option<Duration>,
+}
+
+impl<E: Into<GatewayError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            upstream: String::new(),
+            retry_after: None,
+        }
+    }
+}
+
+impl Trouble {
+    pub(super) fn saying(mut self, upstream: String) -> Self {
+        self.upstream = upstream;
+        self
+    }
+}
+
+/// The requests for one turn.
+struct Call {
+    client: HttpClient,
+    options: Arc<HttpOptions>,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+/// A response whose first bytes have arrived.
+struct Opened {
+    decoder: Box<dyn Decode>,
+    /// `None` if the body ended without a byte.
+    first: Option<Bytes>,
+    body: Incoming,
+    /// Where human answers go.
+    answers: Uri,
+}
+
+impl Call {
+    fn new(orchestrator: &HttpOrchestrator, question: &Question, turn: TurnId) -> Result<Self, Trouble> {
+        let options = Arc::clone(&orchestrator.options);
+        let id = turn.to_string();
+        let context = RequestContext {
+            turn: &id,
+            model: options.model.as_deref(),
+        };
+        let body = request::body(options.wire, question, context);
+        let mut headers = HeaderMap::new();
+        for (name, value) in question.options.headers.iter() {
+            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+            if let (Ok(name), Ok(mut value)) = pair {
+                value.set_sensitive(true);
+                headers.append(name, value);
+            }
+        }
+        trace_headers(&mut headers, turn);
+        headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Ok(id) = HeaderValue::try_from(id) {
+            headers.insert(TURN_HEADER, id.clone());
+            headers.insert(IDEMPOTENCY_KEY, id);
+        }
+        if let Some(token) = &options.token {
+            headers.insert(AUTHORIZATION, token.header()?);
+        }
+        Ok(Self {
+            client: orchestrator.client.clone(),
+            options,
+            headers,
+            body: body.to_string().into(),
+        })
+    }
+
+    /// Makes one attempt: sends the question and waits for the first bytes of the answer.
+    async fn open(&self) -> Result<Opened, Trouble> {
+        let (options, first) = (&self.options, Instant::now() + self.options.first);
+        let late = |_| UpstreamError::Timeout {
+            wait: Wait::First,
+            after: options.first,
+        };
+        let request = post(options.uri.clone(), self.headers.clone(), self.body.clone());
+        let response = timeout_at(first, self.client.send(request))
+            .await
+            .map_err(late)??;
+        let (head, mut body) = response.into_parts();
+        if !head.status.is_success() {
+            let said = self.shown(&error_body(&mut body).await);
+            let refused = UpstreamError::Refused {
+                status: head.status.as_u16(),
+                message: said.clone(),
+                exhausted: false,
+            };
+            return Err(Trouble {
+                retry_after: retry_after(&head.headers),
+                ..Trouble::from(refused).saying(said)
+            });
+        }
+        // No encoding was requested, so the body cannot be decoded.
+        let encoded = |value: &HeaderValue| !value.is_empty() && value != "identity";
+        if head.headers.get(CONTENT_ENCODING).is_some_and(encoded) {
+            return Err(UpstreamError::Unreadable("it is compressed, but no encoding was requested").into());
+        }
+        let bytes = timeout_at(first, data(&mut body)).await.map_err(late)??;
+        let begin = bytes.as_deref().unwrap_or_default();
+        let wire = wire_of(options.wire, &head.headers, begin.first().copied());
+        let wire = wire.map_err(|error| Trouble::from(error).saying(self.shown(begin)))?;
+        Ok(Opened {
+            decoder: decoder(wire),
+            answers: answer_uri(&options.uri, &head.headers),
+            first: bytes,
+            body,
+        })
+    }
+
+    /// Passes the answer to the turn.
+    async fn relay(self, opened: Opened, sink: Sink) -> Result<Metadata, Trouble> {
+        let Opened {
+            decoder,
+            first,
+            body,
+            answers,
+        } = opened;
+        let channel = HttpChannel {
+            client: self.client.clone(),
+            headers: self.headers.clone(),
+            answers,
+        };
+        let is_empty = first.is_none();
+        let source = BodySource {
+            first,
+            is_empty,
+            body,
+        };
+        let relayed = relay(sink, decoder, source, channel, self.options.idle).await;
+        relayed.map_err(|(error, last)| Trouble::from(error).saying(self.shown(&last)))
+    }
+
+    /// An excerpt of what the orchestrator said, without the token and the passed headers.
+    fn shown(&self, words: &[u8]) -> String {
+        let values = self.headers.values();
+        let secrets = values.filter(|value| value.is_sensitive());
+        let secrets = secrets.filter_map(|value| value.to_str().ok());
+        excerpt(
+            words,
+            secrets.map(|value| value.strip_prefix("Bearer ").unwrap_or(value)),
+        )
+    }
+}
+
+/// Returns the wire of a response whose body starts with the byte `first`. A page or a JSON object is
+/// an error's, whatever wire the operator has named.
+fn wire_of(
+    named: Option<WireKind>,
+    headers: &HeaderMap,
+    first: Option<u8>,
+) -> Result<WireKind, GatewayError> {
+    let kind = headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("?"));
+    let essence = kind.unwrap_or_default().split(';').next().unwrap_or_default();
+    let essence = essence.trim().to_ascii_lowercase();
+    let unexpected = || GatewayError::ContentType(essence.chars().take(MAX_CONTENT_TYPE_CHARS).collect());
+    match (&*essence, named) {
+        ("text/html" | "application/xhtml+xml" | "application/json", _) => Err(unexpected()),
+        (_, Some(named)) => Ok(named),
+        // A framework that streams without a type, such as Starlette.
+        ("", None) if first == Some(b'{') => Ok(WireKind::Ndjson),
+        ("", None) => Ok(WireKind::Plain),
+        (_, None) => {
+            WireKind::of_response(&essence, |name| headers.contains_key(name)).ok_or_else(unexpected)
+        }
+    }
+}
+
+/// Creates the decoder of an answer. JSON lines need no index, because a program that writes them by
+/// hand does not number them.
+fn decoder(wire: WireKind) -> Box<dyn Decode> {
+    match wire {
+        WireKind::Ndjson => Box::new(Ndjson::default().lenient_decoder()),
+        other => other.decoder(),
+    }
+}
+
+fn post(uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    request
+}
+
+/// Reads the next bytes of a body; `None` at its end.
+///
+/// # Cancel safety
+///
+/// Dropping the future loses nothing.
+async fn data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> {
+    loop {
+        match body.frame().await {
+            // Trailers are ignored.
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) => return Err(UpstreamError::Broken(Some(error.into()))),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// Reads the beginning of an error's body. If reading fails, the status says enough.
+async fn error_body(body: &mut Incoming) -> BytesMut {
+    let mut kept = BytesMut::new();
+    let _ = timeout(ERROR_BODY, async {
+        while let Ok(Some(bytes)) = data(body).await {
+            let room = MAX_ERROR_BYTES - kept.len();
+            kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if kept.len() == MAX_ERROR_BYTES {
+                break;
+            }
+        }
+    })
+    .await;
+    kept
+}
+
+/// Returns where human answers are posted: the address in `x-ragwire-answer`, which must be on the
+/// orchestrator's own host because the token goes there too; otherwise `/answer` below the turn
+/// that the response names, or below the orchestrator's address.
+fn answer_uri(base: &Uri, headers: &HeaderMap) -> Uri {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let path = base.path().trim_end_matches('/');
+    let below = || match text(&TURN_HEADER).and_then(TurnId::parse) {
+        Some(turn) => format!("{path}/{turn}/answer"),
+        None => format!("{path}/answer"),
+    };
+    let named = text(&ANSWER_HEADER).and_then(|named| named.parse::<Uri>().ok());
+    let named = named.filter(|uri| {
+        let is_path = uri.scheme().is_none() && uri.authority().is_none();
+        is_path || (uri.scheme() == base.scheme() && uri.authority() == base.authority())
+    });
+    let path = match named.as_ref().and_then(Uri::path_and_query) {
+        Some(path) => path.as_str().to_owned(),
+        None => below(),
+    };
+    let mut parts = base.clone().into_parts();
+    parts.path_and_query = path.parse().ok();
+    Uri::from_parts(parts).unwrap_or_else(|_| base.clone())
+}
+
+/// The body of a response, whose first chunk was already read.
+struct BodySource {
+    first: Option<Bytes>,
+    /// The body ended without a chunk.
+    is_empty: bool,
+    body: Incoming,
+}
+
+impl Source for BodySource {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, GatewayError>>> {
+        if self.is_empty {
+            return Poll::Ready(None);
+        }
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
+        // `data` keeps nothing between two polls.
+        pin!(data(&mut self.body))
+            .poll(cx)
+            .map(|data| data.map_err(GatewayError::from).transpose())
+    }
+
+    fn silent(&self, after: Duration) -> GatewayError {
+        UpstreamError::Timeout {
+            wait: Wait::Idle,
+            after,
+        }
+        .into()
+    }
+
+    fn ends_with_answer(&self) -> bool {
+        false
+    }
+}
+
+/// Posts human answers.
+struct HttpChannel {
+    client: HttpClient,
+    headers: HeaderMap,
+    answers: Uri,
+}
+
+impl Channel for HttpChannel {
+    fn deliver(&self, answer: HumanAnswer) -> Delivery {
+        let body = serde_json::to_vec(&answer).unwrap_or_default().into();
+        let mut headers = self.headers.clone();
+        // The key names the question's request; the answer is another one.
+        headers.remove(IDEMPOTENCY_KEY);
+        let request = post(self.answers.clone(), headers, body);
+        let client = self.client.clone();
+        Box::pin(async move {
+            let sent = timeout(ANSWER, client.send(request).map_err(GatewayError::from)).await;
+            let late = UpstreamError::Timeout {
+                wait: Wait::First,
+                after: ANSWER,
+            };
+            let status = sent.map_err(|_| late)??.status();
+            if status.is_success() {
+                return Ok(());
+            }
+            Err(UpstreamError::Refused {
+                status: status.as_u16(),
+                message: "it refused the answer of a human".into(),
+                exhausted: false,
+            }
+            .into())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_recognized_by_its_content_type() {
+        for (kind, first, named, expected) in [
+            (
+                "application/x-ndjson; charset=utf-8",
+                b'{',
+                None,
+                Some(WireKind::Ndjson),
+            ),
+            ("text/event-stream", b'd', None, Some(WireKind::Sse)),
+            (
+                "text/event-stream",
+                b'd',
+                Some(WireKind::Ndjson),
+                Some(WireKind::Ndjson),
+            ),
+            ("Text/Plain", b'{', None, Some(WireKind::Plain)),
+            ("", b'{', None, Some(WireKind::Ndjson)),
+            ("", b'Y', None, Some(WireKind::Plain)),
+            ("image/png", b'd', None, None),
+            ("text/html", b'<', Some(WireKind::Sse), None),
+            ("application/json", b'{', Some(WireKind::Ndjson), None),
+        ] {
+            let mut headers = HeaderMap::new();
+            if !kind.is_empty() {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+            }
+            assert_eq!(wire_of(named, &headers, Some(first)).ok(), expected, "{kind}");
+        }
+    }
+
+    #[test]
+    fn answers_go_to_the_same_host_only() {
+        let turn = "0123456789abcdef0123456789abcdef";
+        for (base, named, turn, expected) in [
+            ("http://a:1/ask", None, None, "http://a:1/ask/answer"),
+            ("http://a:1", None, None, "http://a:1/answer"),
+            (
+                "http://a:1/v1/turns/",
+                None,
+                Some(turn),
+                "http://a:1/v1/turns/0123456789abcdef0123456789abcdef/answer",
+            ),
+            ("http://a:1/ask", Some("/x?y=1"), Some(turn), "http://a:1/x?y=1"),
+            ("http://a:1/ask", Some("http://a:1/x"), None, "http://a:1/x"),
+            (
+                "http://a:1/ask",
+                Some("https://a:1/x"),
+                None,
+                "http://a:1/ask/answer",
+            ),
+            (
+                "http://a:1/ask",
+                Some("http://b/x"),
+                None,
+                "http://a:1/ask/answer",
+            ),
+            ("http://a:1/ask", Some("//b/x"), None, "http://a:1//b/x"),
+            (
+                "http://a:1/ask",
+                Some("a b"),
+                Some("../x"),
+                "http://a:1/ask/answer",
+            ),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(named) = named {
+                headers.insert(ANSWER_HEADER, HeaderValue::from_static(named));
+            }
+            if let Some(turn) = turn {
+                headers.insert(TURN_HEADER, HeaderValue::from_static(turn));
+            }
+            let uri = answer_uri(&base.parse().unwrap(), &headers);
+            assert_eq!(uri.to_string(), expected);
+        }
+    }
+}
