@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::plain::PlainDecoder;
-use super::{Decode, ag_ui, ai_sdk, eve, forge, framed, langgraph, ndjson, session_chat, sse};
+use super::{
+    Decode, ag_ui, ai_sdk, eve, forge, framed, langgraph, ndjson, ollama, openai, responses, session_chat,
+    sse,
+};
 
 /// Defines [`WireKind`] from one row per wire: its variant, its name and its decoder.
 macro_rules! wire_kinds {
@@ -58,6 +61,12 @@ wire_kinds! {
     AiSdk = "ai_sdk", ai_sdk::AiSdkDecoder::default();
     /// AG-UI.
     AgUi = "ag_ui", ag_ui::AgUiDecoder::default();
+    /// Chat completions of OpenAI and compatible servers.
+    OpenAi = "openai", openai::Decoder::default();
+    /// OpenAI's Responses API.
+    Responses = "responses", responses::Decoder::default();
+    /// Ollama's chat.
+    Ollama = "ollama", ollama::Decoder::default();
     /// The run stream of LangGraph Server.
     LangGraph = "langgraph", langgraph::LangGraph::new("").decoder();
     /// Forge's server-sent events.

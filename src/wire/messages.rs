@@ -12,6 +12,12 @@ pub(super) trait ReadMessage {
     /// Adds the frames of a message.
     fn read(&mut self, message: &Message, frames: &mut Frames<'_>) -> Result<(), DecodeError>;
 
+    /// Returns `true` if `message` may follow the end and has no meaning there.
+    fn may_follow(&self, message: &Message) -> bool {
+        let _ = message;
+        false
+    }
+
     /// Returns the frame that is known only at the end of the bytes.
     fn finish(&mut self) -> Option<Frame> {
         None
@@ -60,7 +66,10 @@ impl<R: ReadMessage> Messages<R> {
         while !bytes.is_empty() && !self.decoded.has_failed() {
             let taken = match self.parser.next(&mut bytes) {
                 Ok(None) => Ok(()),
-                Ok(Some(_)) if self.phase() == Phase::Ended => Err(DecodeError::TrailingBytes),
+                Ok(Some(message)) if self.phase() == Phase::Ended => {
+                    let may_follow = self.reader.may_follow(&message);
+                    may_follow.then_some(()).ok_or(DecodeError::TrailingBytes)
+                }
                 Ok(Some(message)) => {
                     let decoded = &mut self.decoded;
                     self.reader.read(&message, &mut Frames { decoded })

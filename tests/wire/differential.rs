@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::{Decode, Finish, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, LangGraph, Ndjson, OpenAi, SessionChat,
-    Sse, Status, TrustGraph,
+    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, LangGraph, Ndjson, Ollama, OpenAi,
+    Responses, SessionChat, Sse, Status, Timestamp, TrustGraph,
 };
 use serde_json::Value;
 
@@ -88,6 +88,21 @@ fn rows() -> Vec<Row> {
             openai().progress(Progress::None).on_failure(OnFailure::Text),
             read_openai,
             &[without_evidence, with_sentence],
+        ),
+        row(
+            openai().progress(Progress::Extension),
+            read_openai,
+            &[without_evidence],
+        ),
+        row(
+            Responses::new("resp_1", 0, "rag"),
+            read_responses,
+            &[without_evidence],
+        ),
+        row(
+            Ollama::new("rag", Timestamp::from_micros(0)),
+            read_ollama,
+            &[without_evidence],
         ),
         row(Eve::new("s"), read_eve, &[without_evidence]),
         row(
@@ -386,6 +401,60 @@ fn read_openai(bytes: &[u8]) -> Answer {
         );
     } else {
         assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    }
+    answer
+}
+
+/// Reads the deltas and the last event, whose output must have the same text.
+fn read_responses(bytes: &[u8]) -> Answer {
+    let objects = objects(bytes);
+    for (at, object) in objects.iter().enumerate() {
+        assert_eq!(object["sequence_number"], at);
+    }
+    let text = pieces(&objects, "response.output_text.delta", "delta");
+    let last = objects.last().unwrap();
+    let response = &last["response"];
+    let items = response["output"].as_array().unwrap();
+    let added = objects
+        .iter()
+        .filter(|object| object["type"] == "response.output_item.added");
+    assert_eq!(items.len(), added.count());
+    let contents = items
+        .iter()
+        .filter_map(|item| item["content"][0]["text"].as_str());
+    assert_eq!(contents.collect::<String>(), text);
+    let answer = trailer(text, &response["ragwire"]);
+    let (kind, status) = match &answer.outcome {
+        Outcome::Completed => ("response.completed", "completed"),
+        Outcome::Stopped => ("response.incomplete", "cancelled"),
+        Outcome::Failed { message, .. } => {
+            assert_eq!(response["error"]["message"], message.as_str());
+            ("response.failed", "failed")
+        }
+    };
+    assert_eq!(
+        (&last["type"], &response["status"]),
+        (&kind.into(), &status.into())
+    );
+    answer
+}
+
+fn read_ollama(bytes: &[u8]) -> Answer {
+    let lines = json_lines(bytes);
+    let contents = lines
+        .iter()
+        .filter_map(|line| line["message"]["content"].as_str());
+    let text = contents.collect();
+    let last = lines.last().unwrap();
+    let answer = trailer(text, &last["ragwire"]);
+    match &answer.outcome {
+        Outcome::Failed { message, .. } => assert_eq!(last["error"], message.as_str()),
+        Outcome::Completed | Outcome::Stopped => {
+            assert_eq!(
+                (&last["done"], &last["done_reason"]),
+                (&true.into(), &"stop".into())
+            );
+        }
     }
     answer
 }

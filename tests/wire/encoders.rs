@@ -100,7 +100,9 @@ fn session_chat() {
 #[test]
 fn an_event_over_the_limit_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
-    let wires: [&dyn Wire; 7] = [
+    let wires: [&dyn Wire; 9] = [
+        &ragwire::Responses::new("r", 0, "m").limits(limits),
+        &ragwire::Ollama::new("m", Timestamp::parse("2026-01-02T03:04:05Z").unwrap()).limits(limits),
         &Forge::default().limits(limits),
         &SessionChat::default().limits(limits),
         &Eve::new("s").limits(limits),
@@ -193,6 +195,7 @@ fn openai() {
             openai = openai.with_usage();
         }
         openai = match wire["progress"].as_str() {
+            Some("extension") => openai.progress(Progress::Extension),
             Some("comment") => openai.progress(Progress::Comment),
             Some("none") => openai.progress(Progress::None),
             _ => openai,
@@ -201,6 +204,41 @@ fn openai() {
             openai = openai.on_failure(OnFailure::Text);
         }
         openai.encoder()
+    });
+}
+
+#[test]
+fn responses() {
+    use ragwire::Responses;
+    check("responses", |wire| {
+        let mut responses = Responses::new("resp_1", 1_767_323_045, wire["model"].as_str().unwrap_or("rag"))
+            .limits(limits(wire));
+        if let Some(id) = wire["previous_response_id"].as_str() {
+            responses = responses.previous_response_id(id);
+        }
+        if wire["background"] == true {
+            responses = responses.background();
+        }
+        if wire["extension"] == false {
+            responses = responses.without_extension();
+        }
+        match wire["starting_after"].as_u64() {
+            Some(number) => responses.starting_after(number).encoder(),
+            None => responses.encoder(),
+        }
+    });
+}
+
+#[test]
+fn ollama() {
+    use ragwire::Ollama;
+    check("ollama", |wire| {
+        let created_at = Timestamp::parse("2026-01-02T03:04:05Z").unwrap();
+        let ollama = Ollama::new(wire["model"].as_str().unwrap_or("rag"), created_at);
+        ollama
+            .thinking(wire["thinking"] != false)
+            .limits(limits(wire))
+            .encoder()
     });
 }
 

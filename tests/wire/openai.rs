@@ -1,6 +1,7 @@
 //! The chat completions objects of an answer without a stream, compared with
 //! `tests/vectors/openai_twins`, which the published clients read too.
 
+use ragwire::event::{Search, Thinking};
 use ragwire::wire::openai::OnFailure;
 use ragwire::{Citation, End, Failure, Metadata, OpenAi, Usage};
 use serde_json::Value;
@@ -20,17 +21,22 @@ fn objects() {
         .usage(Usage::default().input_tokens(3).output_tokens(4));
     let failure = Failure::new("chat_failed", "Please retry.");
     let failed = End::failed(failure.clone());
+    let events = [
+        (Search::new("bm25").query("why?").into(), None),
+        (Thinking::new("Let me").id("1").into(), None),
+        (Thinking::new(" see.").id("1").into(), None),
+    ];
     for (name, object) in [
         (
             "completed",
-            wire().completion("Yes [1].", &End::completed(metadata)),
+            wire().completion(&events, "Yes [1].", &End::completed(metadata)),
         ),
-        ("stopped", wire().completion("Ye", &End::stopped())),
+        ("stopped", wire().completion(&[], "Ye", &End::stopped())),
         (
             "failed_text",
-            wire().on_failure(OnFailure::Text).completion("Ye", &failed),
+            wire().on_failure(OnFailure::Text).completion(&[], "Ye", &failed),
         ),
-        ("error", wire().completion("Ye", &failed)),
+        ("error", wire().completion(&[], "Ye", &failed)),
         ("error", OpenAi::error(&failure)),
         ("models", OpenAi::models(&["rag", "rag-large"])),
     ] {

@@ -10,8 +10,8 @@ use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::sse::EventStream;
 use ragwire::wire::{Encoder, Limits, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Eve, Event, Failure, Forge, Frame, Framed, Metadata, Ndjson, OpenAi,
-    SessionChat, Sse, Status, TrustGraph,
+    AgUi, AiSdk, Citation, End, Eve, Event, Failure, Forge, Frame, Framed, Metadata, Ndjson, Ollama, OpenAi,
+    Responses, SessionChat, Sse, Status, Timestamp, TrustGraph,
 };
 use serde_json::{Value, json};
 
@@ -79,6 +79,25 @@ fn wires(words: &[String], limits: Limits) -> Vec<Tested> {
             &["data:[DONE]"],
         ),
         tested(openai().progress(Progress::None), sse_reader, &["data:[DONE]"]),
+        tested(
+            openai().progress(Progress::Extension),
+            sse_reader,
+            &["data:[DONE]"],
+        ),
+        tested(
+            Responses::new(word(0), 0, word(1)).limits(limits),
+            sse_reader,
+            &[
+                "event,data:response.completed",
+                "event,data:response.failed",
+                "event,data:response.incomplete",
+            ],
+        ),
+        tested(
+            Ollama::new(word(0), Timestamp::from_micros(0)).limits(limits),
+            ollama_reader,
+            &["done", "error"],
+        ),
         tested(eve(), ndjson_reader, &["session.waiting", "session.failed"]),
         tested(
             eve().documented(),
@@ -136,6 +155,28 @@ fn ndjson_reader() -> Reader {
         let lines = text.split_terminator('\n').filter(|line| !line.is_empty());
         assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
         lines.map(|line| kind(&object(line))).collect()
+    })
+}
+
+/// JSON lines without a type: Ollama's objects, one on each line.
+fn ollama_reader() -> Reader {
+    Box::new(|chunk| {
+        let text = std::str::from_utf8(chunk).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
+        let kind = |line| {
+            let object = object(line);
+            let message = &object["message"];
+            let kind = match object["done"].as_bool() {
+                Some(true) => "done",
+                Some(false) if message.get("thinking").is_some() => "thinking",
+                // A keep-alive has neither text nor event.
+                Some(false) if message["content"] == "" && object.get("ragwire").is_none() => return None,
+                Some(false) => "message",
+                None => "error",
+            };
+            Some(kind.to_owned())
+        };
+        text.split_terminator('\n').filter_map(kind).collect()
     })
 }
 

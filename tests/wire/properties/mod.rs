@@ -1,6 +1,7 @@
 //! Properties of every turn on every wire: any events, any text, any end, cut anywhere.
 
 mod ai_sdk;
+mod chats;
 mod event_stream;
 mod framed;
 mod framing;

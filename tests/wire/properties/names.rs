@@ -5,7 +5,9 @@ use bytes::BytesMut;
 use ragwire::event::Custom;
 use ragwire::wire::Wire;
 use ragwire::wire::sse::EventStream;
-use ragwire::{AgUi, AiSdk, End, Event, Forge, Framed, Metadata, Ndjson, OpenAi, SessionChat, Sse};
+use ragwire::{
+    AgUi, AiSdk, End, Event, Forge, Framed, Metadata, Ndjson, OpenAi, Responses, SessionChat, Sse,
+};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -115,18 +117,24 @@ fn the_other_wires_have_names_in_json_only() {
             assert_eq!(received, object);
             assert!(!line.contains(|char: char| char.is_control() || "\u{2028}\u{2029}".contains(char)));
         }
-        let wires: [(&dyn Wire, &str, Value); 4] = [
+        let wires: [(&dyn Wire, &str, Value); 5] = [
             (&SessionChat::default(), "/type", name.into()),
             (&AiSdk::default(), "/type", format!("data-{name}").into()),
             (&AgUi::new("t", "r"), "/name", name.into()),
-            (&OpenAi::new("i", 0, "m"), "/ragwire/event", object),
+            (&OpenAi::new("i", 0, "m"), "/ragwire/event", object.clone()),
+            (&Responses::new("i", 0, "m"), "/ragwire/event", object),
         ];
         for (wire, place, expected) in wires {
             let received = messages(&event(wire, &unchecked(name)));
             let (kind, last) = received.last().unwrap();
+            let expected_kind = if wire.name() == "responses" {
+                "keepalive"
+            } else {
+                "message"
+            };
             assert_eq!(
                 (kind.as_str(), last.pointer(place)),
-                ("message", Some(&expected)),
+                (expected_kind, Some(&expected)),
                 "{wire:?}"
             );
         }
@@ -138,10 +146,18 @@ fn the_other_wires_have_names_in_json_only() {
 fn ids_are_escaped() {
     for id in NAMES.into_iter().chain(SEPARATORS) {
         let session = json!({"id": id, "messages": []}).as_object().unwrap().clone();
-        let wires: [(&dyn Wire, &[&str]); 4] = [
+        let wires: [(&dyn Wire, &[&str]); 5] = [
             (&AiSdk::default().message_id(id), &["/messageId"]),
             (&AgUi::new(id, id), &["/threadId", "/runId"]),
             (&OpenAi::new(id, 0, id), &["/id", "/model"]),
+            (
+                &Responses::new(id, 0, id).previous_response_id(id),
+                &[
+                    "/response/id",
+                    "/response/model",
+                    "/response/previous_response_id",
+                ],
+            ),
             (&SessionChat::default().session(session), &["/session/id"]),
         ];
         for (wire, places) in wires {

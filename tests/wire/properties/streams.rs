@@ -208,6 +208,8 @@ pub(super) fn decode_with<'a>(
         }
     }
     let finish = decoder.finish();
+    // Only a stream that may end without its last bytes has a frame left: its end.
+    frames.extend(decoder.by_ref().flatten());
     assert!(decoder.next().is_none(), "nothing is held back");
     Decoded {
         frames,

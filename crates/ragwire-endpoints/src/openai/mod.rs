@@ -96,7 +96,7 @@ pub(crate) async fn completions(
         return Ok(turn.respond(wire).map(Body::new));
     }
     let whole = start::collect(turn).await?;
-    Ok(Json(wire.completion(&whole.text, &whole.end)).into_response())
+    Ok(Json(wire.completion(&whole.events, &whole.text, &whole.end)).into_response())
 }
 
 /// Lists the models.

@@ -187,7 +187,7 @@ fn completions() -> Vec<Value> {
         Metadata::default().usage(partial),
         Metadata::default().usage(usage()),
     ];
-    ends.map(|metadata| wire.completion("Text.", &End::completed(metadata)))
+    ends.map(|metadata| wire.completion(&[], "Text.", &End::completed(metadata)))
         .into()
 }
 

@@ -67,6 +67,13 @@ async fn without_stream_it_is_one_object() {
             _ => None,
         })
         .collect();
+    let events: Vec<_> = frames
+        .iter()
+        .filter_map(|frame| match frame {
+            ragwire::Frame::Event { event, timestamp } => Some((event.clone(), *timestamp)),
+            _ => None,
+        })
+        .collect();
     let Some(ragwire::Frame::End(end)) = frames.last() else {
         panic!("{frames:?}")
     };
@@ -92,7 +99,7 @@ async fn without_stream_it_is_one_object() {
         let id = seen["id"].as_str().unwrap().to_owned();
         assert_eq!((&id[..9], id.len()), ("chatcmpl-", 9 + 32));
         let mut expected =
-            serde_json::to_value(OpenAi::new(id, 0, "ragwire").completion(&text, end)).unwrap();
+            serde_json::to_value(OpenAi::new(id, 0, "ragwire").completion(&events, &text, end)).unwrap();
         stop_clocks(&mut expected);
         assert_eq!(seen, expected);
     }

@@ -1,10 +1,11 @@
 //! The [chat completions](https://platform.openai.com/docs/api-reference/chat/create) stream of
-//! OpenAI: server-sent events of `chat.completion.chunk` objects, then `[DONE]`. Encoder only.
+//! OpenAI: server-sent events of `chat.completion.chunk` objects, then `[DONE]`.
 //!
-//! The protocol has no members for progress, citations or a stop. They are sent in one extension
+//! Steps and thoughts are sent as `reasoning_content`, citations as `annotations`. The protocol has
+//! no members for the events themselves, the metadata or a stop: these are sent in one extension
 //! member, `ragwire`, which the published clients pass on unchanged. This module has no clock and
-//! makes no IDs: the caller provides both. The rules are in `PROTOCOL.md`, section "OpenAI chat
-//! completions" (`[O-nn]`).
+//! makes no IDs: the caller provides both. [`Decoder`] reads the streams of any server. The rules
+//! are in `PROTOCOL.md`, section "OpenAI chat completions" (`[O-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -17,11 +18,17 @@
 //! assert!(bytes.ends_with(b"data: [DONE]\n\n"));
 //! ```
 
+mod decoder;
+
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+pub use self::decoder::Decoder;
+use super::annotations::{self, Markers};
 use super::object::{self, Late};
+use super::pieces::pieces;
+use super::reasoning::Reasoning;
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
 use crate::failure::Failure;
@@ -31,11 +38,14 @@ use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::time::Timestamp;
 
-/// How events are sent in a stream that has no standard member for them.
+/// How events are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Progress {
-    /// As `ragwire.event` of a chunk with an empty delta.
+    /// Each as `ragwire.event` of a chunk. Before the answer its delta has the event as a line of
+    /// `reasoning_content` ([`Event::summary`]), which most chats show while they wait.
     #[default]
+    Reasoning,
+    /// As `ragwire.event` of a chunk with an empty delta.
     Extension,
     /// As a comment with the event's JSON, which clients of the protocol skip.
     Comment,
@@ -93,7 +103,7 @@ impl OpenAi {
         self
     }
 
-    /// Sets how events are sent. Default: [`Progress::Extension`].
+    /// Sets how events are sent. Default: [`Progress::Reasoning`].
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -117,7 +127,7 @@ impl OpenAi {
     /// Returns the whole turn as one `chat.completion` object, for requests without `stream`. A
     /// failed turn is an error object or an answer that ends with the failure's message, as set by
     /// [`OnFailure`].
-    pub fn completion(&self, text: &str, end: &End) -> Value {
+    pub fn completion(&self, events: &[(Event, Option<Timestamp>)], text: &str, end: &End) -> Value {
         let content = match &end.status {
             Status::Failed(failure) if self.on_failure == OnFailure::ErrorObject => {
                 return Self::error(failure);
@@ -136,6 +146,18 @@ impl OpenAi {
                 "finish_reason": "stop",
             }],
         });
+        let message = &mut completion["choices"][0]["message"];
+        if self.progress == Progress::Reasoning {
+            let reasoning = Reasoning::whole(events.iter().map(|(event, _)| event));
+            if !reasoning.is_empty() {
+                message["reasoning_content"] = reasoning.into();
+            }
+        }
+        let mut markers = Markers::default();
+        markers.push(text);
+        if let Some(annotations) = nested_annotations(end, &markers, self.limits) {
+            message["annotations"] = annotations;
+        }
         if let Some(usage) = tokens(end) {
             completion["usage"] = json!(usage);
         }
@@ -189,6 +211,8 @@ impl Wire for OpenAi {
             on_failure: self.on_failure,
             limits: self.limits,
             role: false,
+            reasoning: Reasoning::default(),
+            markers: Markers::default(),
             late: Late::default(),
         })
     }
@@ -204,6 +228,8 @@ struct OpenAiSpelling {
     limits: Limits,
     /// Whether the first chunk, which has the role, was sent.
     role: bool,
+    reasoning: Reasoning,
+    markers: Markers,
     /// Counts the events that were not sent.
     late: Late,
 }
@@ -211,7 +237,7 @@ struct OpenAiSpelling {
 impl Spelling for OpenAiSpelling {
     fn event(
         &mut self,
-        _: Phase,
+        phase: Phase,
         event: &Event,
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
@@ -225,18 +251,30 @@ impl Spelling for OpenAiSpelling {
                 self.check(out.len() - from)?;
                 out.extend_from_slice(b"\n\n");
             }
-            Progress::Extension => {
+            Progress::Reasoning | Progress::Extension => {
                 if !self.role {
                     self.write_role(out);
                 }
                 let from = out.len();
                 out.extend_from_slice(&self.head);
                 out.extend_from_slice(CHOICE);
-                out.extend_from_slice(br#"{},"finish_reason":null}],"ragwire":{"event":"#);
+                // Chats that have begun to show the answer would show a later step as a second
+                // thought behind it.
+                let is_shown = self.progress == Progress::Reasoning && phase == Phase::Events;
+                match self.reasoning.text(event).filter(|_| is_shown) {
+                    Some(text) => {
+                        out.extend_from_slice(br#"{"reasoning_content":"#);
+                        write(out, &text);
+                        out.extend_from_slice(b"}");
+                    }
+                    None => out.extend_from_slice(b"{}"),
+                }
+                out.extend_from_slice(br#","finish_reason":null}],"ragwire":{"event":"#);
                 object::write_event(event, timestamp, out)?;
                 out.extend_from_slice(b"}}");
                 self.check(out.len() - from - DATA.len())?;
                 out.extend_from_slice(b"\n\n");
+                self.reasoning.advance(event);
                 self.role = true;
             }
         }
@@ -245,11 +283,14 @@ impl Spelling for OpenAiSpelling {
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         self.begin(out);
-        out.extend_from_slice(&self.head);
-        out.extend_from_slice(CHOICE);
-        out.extend_from_slice(br#"{"content":"#);
-        write(out, &text);
-        out.extend_from_slice(b"},\"finish_reason\":null}]}\n\n");
+        self.markers.push(text);
+        for piece in pieces(text) {
+            out.extend_from_slice(&self.head);
+            out.extend_from_slice(CHOICE);
+            out.extend_from_slice(br#"{"content":"#);
+            write(out, &piece);
+            out.extend_from_slice(b"},\"finish_reason\":null}]}\n\n");
+        }
     }
 
     fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
@@ -268,7 +309,15 @@ impl Spelling for OpenAiSpelling {
         }
         out.extend_from_slice(&self.head);
         out.extend_from_slice(CHOICE);
-        out.extend_from_slice(br#"{},"finish_reason":"stop"}]"#);
+        match nested_annotations(end, &self.markers, self.limits) {
+            Some(annotations) => {
+                out.extend_from_slice(br#"{"annotations":"#);
+                write(out, &annotations);
+                out.extend_from_slice(b"}");
+            }
+            None => out.extend_from_slice(b"{}"),
+        }
+        out.extend_from_slice(br#","finish_reason":"stop"}]"#);
         self.write_metadata(end, out);
         if let Some(usage) = tokens(end).filter(|_| self.usage) {
             out.extend_from_slice(&self.head);
@@ -293,6 +342,8 @@ impl Spelling for OpenAiSpelling {
 }
 
 const DATA: &str = "data: ";
+/// What ends a stream.
+const DONE_DATA: &str = "[DONE]";
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The bytes between the head of a chunk and its delta.
 const CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
@@ -389,6 +440,16 @@ fn tokens(end: &End) -> Option<Tokens> {
         total_tokens: prompt_tokens.saturating_add(completion_tokens),
         prompt_tokens_details: cached_input_tokens.map(|cached_tokens| PromptTokens { cached_tokens }),
     })
+}
+
+/// The citations of a turn that did not fail as annotations, or `None` if there are none.
+fn nested_annotations(end: &End, markers: &Markers, limits: Limits) -> Option<Value> {
+    if matches!(end.status, Status::Failed(_)) {
+        return None;
+    }
+    let annotations = annotations::annotations(&end.metadata.citations, markers, limits.max_trailer_bytes);
+    let nested: Vec<Value> = annotations.into_iter().map(annotations::nested).collect();
+    (!nested.is_empty()).then(|| nested.into())
 }
 
 /// The message of a failure as a piece of the answer, after a blank line if some text was sent.

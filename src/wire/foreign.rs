@@ -1,0 +1,282 @@
+//! What the decoders of other systems' streams share: thoughts and tool calls that arrive in pieces,
+//! reported errors, numbers. The memory is bounded, whatever a stream contains.
+
+use serde_json::{Map, Value, json};
+
+use super::calls::MAX_OPEN_CALLS;
+use super::{DecodeError, object};
+use crate::event::{Event, Thinking, ToolCall};
+use crate::failure::Failure;
+use crate::frame::{End, Frame, Status};
+use crate::metadata::Metadata;
+
+/// The code of a failure that a model server reports without a code.
+pub(super) const UPSTREAM_FAILED: &str = "upstream_failed";
+/// The longest code of a foreign error; anything longer is not a code.
+const MAX_CODE_BYTES: usize = 64;
+
+/// Returns a frame for an event of a stream that gives no times.
+pub(super) fn untimed(event: impl Into<Event>) -> Frame {
+    Frame::Event {
+        event: event.into(),
+        timestamp: None,
+    }
+}
+
+/// Numbers the thoughts of a stream, so that the pieces of one have the same ID.
+#[derive(Debug, Default)]
+pub(super) struct Thoughts {
+    count: u64,
+    /// What the source calls the thought, if it does.
+    source: String,
+    is_open: bool,
+}
+
+impl Thoughts {
+    /// Returns the next piece of the thought of `source`.
+    pub(super) fn piece(&mut self, source: &str, content: &str) -> Frame {
+        if !self.is_open || self.source != source {
+            self.count += 1;
+            source.clone_into(&mut self.source);
+        }
+        self.is_open = true;
+        untimed(Thinking::new(content).id(format!("thought-{}", self.count)))
+    }
+
+    /// Ends the thought, because something else arrived.
+    pub(super) fn close(&mut self) {
+        self.is_open = false;
+    }
+}
+
+/// Tool calls whose arguments arrive in pieces.
+#[derive(Debug)]
+pub(super) struct PartialCalls {
+    calls: Vec<PartialCall>,
+    bytes: usize,
+    max_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct PartialCall {
+    index: u64,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl PartialCalls {
+    /// Creates an empty list of at most [`MAX_OPEN_CALLS`] calls, which have `max_bytes` together.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self {
+            calls: Vec::new(),
+            bytes: 0,
+            max_bytes,
+        }
+    }
+
+    /// Adds a piece of the call at `index`. Without an index it belongs to the last call, or to a
+    /// new one if it has another ID.
+    pub(super) fn push(
+        &mut self,
+        index: Option<u64>,
+        id: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<(), DecodeError> {
+        let index = index.unwrap_or_else(|| match self.calls.last() {
+            Some(last) if id.is_empty() || last.id == id => last.index,
+            _ => self
+                .calls
+                .iter()
+                .map(|call| call.index.saturating_add(1))
+                .max()
+                .unwrap_or_default(),
+        });
+        let at = self.calls.iter().position(|call| call.index == index);
+        let at = at.unwrap_or_else(|| {
+            let call = PartialCall::default();
+            self.calls.push(PartialCall { index, ..call });
+            self.calls.len() - 1
+        });
+        self.bytes += id.len() + name.len() + arguments.len();
+        if self.calls.len() > MAX_OPEN_CALLS || self.bytes > self.max_bytes {
+            return Err(DecodeError::LineTooLong);
+        }
+        let call = &mut self.calls[at];
+        if !id.is_empty() {
+            id.clone_into(&mut call.id);
+        }
+        if !name.is_empty() {
+            name.clone_into(&mut call.name);
+        }
+        call.arguments.push_str(arguments);
+        Ok(())
+    }
+
+    /// Returns the calls, which are now complete.
+    pub(super) fn take(&mut self) -> Vec<Event> {
+        self.bytes = 0;
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        calls
+            .map(|call| tool_call(&call.id, call.name, &call.arguments))
+            .collect()
+    }
+}
+
+/// A complete call with its arguments as JSON text. Text that is not JSON is passed on as a string.
+pub(super) fn tool_call(id: &str, name: impl Into<String>, arguments: &str) -> Event {
+    let call = ToolCall::new(name, arguments_of(arguments));
+    if id.is_empty() { call } else { call.call_id(id) }.into()
+}
+
+fn arguments_of(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return json!({});
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// The event of our own extension member, if there is one.
+pub(super) fn own_event(extension: &mut Map<String, Value>) -> Result<Option<Frame>, DecodeError> {
+    match extension.shift_remove("event") {
+        Some(Value::Object(event)) => object::read_event(event).map(Some).ok_or(DecodeError::BadEvent),
+        Some(_) => Err(DecodeError::BadEvent),
+        None => Ok(None),
+    }
+}
+
+/// The metadata of our own extension member, with the end of the turn.
+pub(super) fn own_end(extension: Map<String, Value>) -> Result<(Vec<Frame>, End), DecodeError> {
+    object::read_end(extension).ok_or(DecodeError::BadTrailer)
+}
+
+/// Reads the error that a model server reports: an object with a message and a code or type, or a
+/// message alone.
+pub(super) fn failure(error: &Value) -> Failure {
+    let default = Failure::default();
+    let message = match error {
+        Value::String(message) => Some(message),
+        error => match error.get("message") {
+            Some(Value::String(message)) => Some(message),
+            _ => None,
+        },
+    };
+    let code = ["code", "type"].iter().find_map(|name| match error.get(name)? {
+        Value::String(code) => Some(code.clone()),
+        Value::Number(code) => Some(code.to_string()),
+        _ => None,
+    });
+    let is_code = |code: &String| {
+        !code.is_empty() && code.len() <= MAX_CODE_BYTES && !code.chars().any(char::is_control)
+    };
+    let code = code.filter(is_code).unwrap_or_else(|| UPSTREAM_FAILED.to_owned());
+    match message.filter(|message| !message.is_empty()) {
+        Some(message) => Failure::new(code, message.clone()),
+        None => Failure::new(code, default.message),
+    }
+}
+
+/// How an answer ended, from the reason that a model server gives.
+pub(super) fn end_of(reason: &str, mut metadata: Metadata) -> End {
+    let failed = |code: &'static str, message: String| End::failed(Failure::new(code, message));
+    match reason {
+        // TGI writes the second and third, Anthropic's compatible servers the fourth.
+        "" | "stop" | "eos_token" | "stop_sequence" | "end_turn" | "tool_calls" | "function_call" => {
+            End::completed(metadata)
+        }
+        // The answer is as long as was allowed. It is complete for the protocol, not for its reader.
+        "length" | "max_tokens" | "model_length" | "max_output_tokens" => {
+            metadata.extra.insert("finish_reason".to_owned(), reason.into());
+            End::completed(metadata)
+        }
+        "cancelled" => End {
+            status: Status::Stopped,
+            metadata,
+            timing: None,
+        },
+        "content_filter" => failed(
+            "content_filter",
+            "The answer was withheld by a content filter.".to_owned(),
+        ),
+        // An unknown reason may mean a cut, withheld or missing answer.
+        _ => failed(
+            UPSTREAM_FAILED,
+            "The model server ended the answer early.".to_owned(),
+        ),
+    }
+}
+
+/// A string member; empty if it is absent, `null` or something else.
+pub(super) fn word<'a>(members: &'a Map<String, Value>, name: &str) -> &'a str {
+    members.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A count at `path`; a negative or broken number is ignored rather than losing the answer.
+pub(super) fn count(value: &Value, path: &str) -> Option<u64> {
+    value.pointer(path)?.as_u64()
+}
+
+/// A duration in `path`, in units of which `per_ms` are a millisecond.
+pub(super) fn millis(value: &Value, path: &str, per_ms: f64) -> Option<f64> {
+    let number = value.pointer(path)?.as_f64()?;
+    (number.is_finite() && number >= 0.0).then_some(number / per_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_put_together_and_bounded() {
+        let mut calls = PartialCalls::new(40);
+        for (index, id, name, arguments) in [
+            (Some(1), "b", "two", ""),
+            (Some(0), "a", "one", "{\"q\":"),
+            (Some(0), "", "", "1}"),
+            (None, "c", "three", "not JSON"),
+        ] {
+            calls.push(index, id, name, arguments).unwrap();
+        }
+        let expected: [Event; 3] = [
+            ToolCall::new("two", json!({})).call_id("b").into(),
+            ToolCall::new("one", json!({"q": 1})).call_id("a").into(),
+            ToolCall::new("three", "not JSON").call_id("c").into(),
+        ];
+        assert_eq!(calls.take(), expected);
+        assert_eq!(calls.take(), []);
+
+        assert_eq!(
+            calls.push(None, "", "", &"x".repeat(41)),
+            Err(DecodeError::LineTooLong)
+        );
+        let mut calls = PartialCalls::new(4096);
+        let pushed = (0..=MAX_OPEN_CALLS as u64).map(|index| calls.push(Some(index), "", "t", ""));
+        let failed: Vec<bool> = pushed.map(|result| result.is_err()).collect();
+        assert_eq!(failed.iter().position(|failed| *failed), Some(MAX_OPEN_CALLS));
+    }
+
+    #[test]
+    fn errors_of_all_servers_are_read() {
+        let default = Failure::default().message;
+        for (error, code, message) in [
+            (
+                json!({"message": "Full.", "type": "server_error", "param": null, "code": "busy"}),
+                "busy",
+                "Full.",
+            ),
+            (
+                json!({"message": "No.", "type": "BadRequestError", "code": 400}),
+                "400",
+                "No.",
+            ),
+            (json!({"message": "No.", "type": "x", "code": null}), "x", "No."),
+            (json!("broken"), UPSTREAM_FAILED, "broken"),
+            (json!({"code": "a\nb"}), UPSTREAM_FAILED, &default),
+            (json!(7), UPSTREAM_FAILED, &default),
+        ] {
+            let failure = failure(&error);
+            assert_eq!((failure.code(), &*failure.message), (code, message), "{error}");
+        }
+    }
+}
