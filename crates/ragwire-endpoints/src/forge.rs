@@ -1,24 +1,33 @@
 //! `POST /api/query/stream`: the route of Forge (see docs/protocols.md).
+//!
+//! Forge's page reads the body whatever the status is. So its response begins at once, and a failure
+//! is an `error` event and `done`, also one that happens before the first event. A refused request
+//! has the same body, with its own status.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use ragwire::event::Mode;
-use ragwire::{Forge, Question};
+use ragwire::wire::Wire;
+use ragwire::{Commit, End, Forge, Question};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::openapi::schemas;
-use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{self, ForgeRefusals, example};
 use crate::owner::Owner;
-use crate::refusal::Refusal;
+use crate::refusal::{REQUEST_ID, Refusal};
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
-use crate::start::{self, Reader};
+use crate::start::{self, Reader, TurnRequest};
 
 /// Returns the route of Forge.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -59,16 +68,53 @@ impl QueryRequest {
     responses(
         (status = 200, description = "Forge's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&Forge::default()))))),
-        TurnRefusals,
+        ForgeRefusals,
     ),
 )]
 pub(crate) async fn stream(
     State(shared): State<Arc<Shared>>,
-    owner: Owner,
+    owner: Result<Owner, Refusal>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ForgeRefusal> {
     let body: QueryRequest = request::read_question(&shared, BodyKind::Question, request).await?;
+    let turn_request = TurnRequest {
+        commit: Commit::deadline(Duration::ZERO),
+        ..TurnRequest::new(body.question())
+    };
     // Forge's page reconnects by the turn's id.
-    let turn = start::start(&shared, &owner, Reader::Returning, body.question()).await?;
+    let turn = start::start(&shared, &owner?, Reader::Returning, turn_request).await?;
     Ok(turn.respond(Forge::default()).map(Body::new))
+}
+
+/// A refusal as Forge writes failures: `error`, then `done`.
+#[derive(Debug)]
+pub(crate) struct ForgeRefusal(Refusal);
+
+impl From<Refusal> for ForgeRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self(refusal)
+    }
+}
+
+impl IntoResponse for ForgeRefusal {
+    fn into_response(self) -> Response {
+        let Self(refusal) = self;
+        let id = refusal.log();
+        let wire = Forge::default();
+        let (mut encoder, mut body) = (wire.encoder(), BytesMut::new());
+        let end = End::failed(refusal.failure.clone());
+        if let Err(error) = encoder.end(&end, &mut body) {
+            // A failure of this crate always fits; the status still says what happened.
+            tracing::error!(%error, "cannot write a refusal in Forge's form");
+        }
+        let mut response = (refusal.status, body.freeze()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(wire.content_type()));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        refusal.add_retry_after(headers);
+        if let Ok(id) = HeaderValue::try_from(id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        response
+    }
 }

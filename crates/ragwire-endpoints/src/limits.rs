@@ -10,7 +10,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub struct EndpointLimits {
     /// The longest question, in bytes of UTF-8. Default: 8 KiB; more than a page of text is not a
-    /// question. A conversation that a client sends may in addition have as many bytes as a session
+    /// question. The system messages of a conversation have the same limit. A conversation that a client sends may in addition have as many bytes as a session
     /// stores.
     pub max_question_bytes: usize,
     /// How long a client may be silent while it sends a body. Default: 30 seconds, as long as a

@@ -7,12 +7,15 @@ use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::RETRY_AFTER;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ragwire::http::error_response;
 use ragwire::session::SessionError;
 use ragwire::turn::{AnswerError, Rejected, ResumeError, TurnId};
 use ragwire::{Failure, FailureKind};
 use serde_json::Value;
+
+/// The header for the id of a refusal where the body has no member for it.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// A refused request.
 ///
@@ -101,11 +104,15 @@ impl Refusal {
     /// seconds, `retry-after`.
     pub(crate) fn respond_with(&self, body: Value) -> Response {
         let mut response = (self.status, Json(body)).into_response();
-        if let Some(after) = self.retry_after {
-            let seconds = HeaderValue::from(after.as_secs().max(1));
-            response.headers_mut().insert(RETRY_AFTER, seconds);
-        }
+        self.add_retry_after(response.headers_mut());
         response
+    }
+
+    /// Adds `retry-after` in whole seconds, if it is known.
+    pub(crate) fn add_retry_after(&self, headers: &mut HeaderMap) {
+        if let Some(after) = self.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder};
-use ragwire::{Question, Rejected, Status, Turn};
+use ragwire::{Commit, Question, Rejected, Status, Turn};
 
 use crate::lane::Lane;
 use crate::owner::Owner;
@@ -28,6 +28,8 @@ pub(crate) struct TurnRequest {
     /// The chat that the client stores. A new question there stops the turn that is still running,
     /// because the page that asked it has moved on.
     pub(crate) chat: Option<String>,
+    /// When the response begins.
+    pub(crate) commit: Commit,
     /// Whether the metadata has the form of ADR 0007, with its mode also if the turn fails before
     /// the orchestrator can report one.
     pub(crate) adr: bool,
@@ -77,6 +79,7 @@ impl TurnRequest {
             question,
             conversation: Conversation::None,
             chat: None,
+            commit: Commit::default(),
             adr: false,
         }
     }
@@ -187,13 +190,15 @@ where
         mut question,
         conversation,
         chat,
+        commit,
         adr,
     } = request;
     check_prompt(shared, &question.prompt)?;
+    check_instructions(shared, question.options.instructions.as_deref())?;
     owner.as_str().clone_into(&mut question.owner);
     question.options.headers = owner.headers().clone();
 
-    let mut builder = builder(shared, owner, reader);
+    let mut builder = builder(shared, owner, reader).commit_on(commit);
     let mode = adr.then(|| shared.mode.clone());
     if let Some(mode) = &mode {
         builder = builder.mode(mode);
@@ -247,6 +252,16 @@ fn check_prompt(shared: &Shared, prompt: &str) -> Result<(), Refusal> {
     if prompt.len() > max_bytes {
         return Err(invalid(format!(
             "The prompt is longer than {max_bytes} bytes of UTF-8."
+        )));
+    }
+    Ok(())
+}
+
+fn check_instructions(shared: &Shared, instructions: Option<&str>) -> Result<(), Refusal> {
+    let max_bytes = shared.limits.max_question_bytes;
+    if instructions.is_some_and(|instructions| instructions.len() > max_bytes) {
+        return Err(invalid(format!(
+            "The system messages are longer than {max_bytes} bytes of UTF-8."
         )));
     }
     Ok(())

@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use ragwire::event::{Search, StructuredResult};
 use ragwire::orchestrator::{Effort, Service};
-use ragwire::{Metadata, Question, SendError, Sink};
-use ragwire_endpoints::{Endpoints, Protocol, Refusal, owner_header};
+use ragwire::{Failure, Metadata, Question, SendError, Sink};
+use ragwire_endpoints::{EndpointLimits, Endpoints, Protocol, Refusal, owner_header};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
@@ -99,7 +99,7 @@ fn completion() -> Value {
     json!({ "model": "ragwire", "messages": [{ "role": "user", "content": "Why?" }] })
 }
 
-/// A question in each protocol: its path, its body, and a status that its success has.
+/// A question in each protocol that needs no session: its path and its body.
 fn questions() -> Vec<(Protocol, &'static str, Value)> {
     vec![
         (
@@ -473,4 +473,52 @@ async fn a_shutdown_ends_the_turns() {
     });
     assert!(reply.text.contains("shutting_down"), "{}", reply.text);
     assert_eq!(post(&app, "/v1/turns", &body).await.status, 503);
+}
+
+/// Forge's page reads the body whatever the status is.
+#[tokio::test]
+async fn forge_gets_every_failure_as_events() {
+    let endpoints = Endpoints::new(async |_: Question, _: Sink| {
+        Err::<Metadata, _>(Failure::new("no_documents", "There are no documents yet."))
+    })
+    .build();
+    let app = endpoints.router();
+    let ask = async |body: Value, status: u16, code: &str| {
+        let reply = post(&app, "/api/query/stream", &body).await;
+        assert_eq!(reply.status, status, "{}", reply.text);
+        assert_eq!(reply.headers["content-type"], "text/event-stream");
+        let names: Vec<&str> = reply
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix("event: "))
+            .collect();
+        assert_eq!(names, ["error", "done"], "{}", reply.text);
+        let data = reply.text.lines().find_map(|line| line.strip_prefix("data: "));
+        let data: Value = serde_json::from_str(data.unwrap()).unwrap();
+        assert_eq!(data["code"], code);
+        reply
+    };
+    ask(json!({ "query": "Why?" }), 200, "NO_DOCUMENTS").await;
+    ask(json!({ "query": "" }), 422, "INVALID_REQUEST").await;
+    ask(json!({ "question": "Why?" }), 422, "INVALID_REQUEST").await;
+    endpoints.shut_down();
+    let refused = ask(json!({ "query": "Why?" }), 503, "SHUTTING_DOWN").await;
+    assert!(refused.headers.contains_key("retry-after"));
+    assert!(refused.headers.contains_key("x-request-id"));
+}
+
+#[tokio::test]
+async fn instructions_are_bounded() {
+    let app = Asked::default().endpoints().router();
+    let mut body = completion();
+    let long = "x".repeat(EndpointLimits::MAX_QUESTION_BYTES + 1);
+    body["messages"]
+        .as_array_mut()
+        .unwrap()
+        .insert(0, json!({ "role": "system", "content": long }));
+    let reply = post(&app, "/v1/chat/completions", &body).await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (422, &"invalid_request".into())
+    );
 }

@@ -48,6 +48,7 @@ impl From<Question> for AgentQuestion {
         let options = question.options;
         let mut agent = Self::new(question.prompt)
             .earlier(question.history.into_iter().map(chat_message).collect())
+            .instructions(options.instructions.unwrap_or_default())
             .review(options.review)
             .verify(options.verify)
             .sources_last(options.sources_last)

@@ -17,7 +17,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CACHE_CONTROL;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use ragwire::OpenAi;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
@@ -27,7 +27,7 @@ use crate::endpoints::Endpoints;
 use crate::openapi::schemas;
 use crate::openapi::{self, OpenAiRefusals, example};
 use crate::owner::Owner;
-use crate::refusal::Refusal;
+use crate::refusal::{REQUEST_ID, Refusal};
 use crate::request::{BodyKind, PathParam, read_question};
 use crate::shared::Shared;
 use crate::start::{self, Reader};
@@ -42,8 +42,6 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 
 /// The default name of the only model, in the examples.
 const MODEL: &str = Endpoints::NAME;
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Answers the next question of a conversation, streamed or in one piece.
 #[utoipa::path(

@@ -91,6 +91,9 @@ const REFUSAL: &str = "Refusal";
 const OPENAI_REFUSAL: &str = "OpenAiRefusal";
 const EVE_REFUSAL: &str = "EveRefusal";
 
+/// The statuses with `retry-after`.
+const RETRIED: [&str; 2] = ["429", "503"];
+
 fn refusal(status: &str, why: &str, schema: &str) -> RefOr<Answer> {
     let content = ContentBuilder::new()
         .schema(Some(Ref::from_schema_name(schema)))
@@ -98,7 +101,7 @@ fn refusal(status: &str, why: &str, schema: &str) -> RefOr<Answer> {
     let mut response = ResponseBuilder::new()
         .description(why)
         .content("application/json", content);
-    if ["429", "503"].contains(&status) {
+    if RETRIED.contains(&status) {
         response = response.header("retry-after", header(Type::Integer, "In seconds"));
     }
     if schema == OPENAI_REFUSAL {
@@ -166,6 +169,30 @@ pub(crate) struct TurnRefusals;
 impl IntoResponses for TurnRefusals {
     fn responses() -> Refusals {
         refusals(REFUSAL, &[&BODY[..], &TURN].concat())
+    }
+}
+
+/// [`TurnRefusals`] in Forge's form.
+pub(crate) struct ForgeRefusals;
+
+impl IntoResponses for ForgeRefusals {
+    fn responses() -> Refusals {
+        let table = BODY.iter().chain(&TURN);
+        let refused = |(status, why): &(&str, &str)| {
+            let content = ContentBuilder::new().schema(Some(ObjectBuilder::new().schema_type(Type::String)));
+            let mut response = ResponseBuilder::new()
+                .description(*why)
+                .content("text/event-stream", content.build())
+                .header(
+                    "x-request-id",
+                    header(Type::String, "The id of this refusal in the server's log"),
+                );
+            if RETRIED.contains(status) {
+                response = response.header("retry-after", header(Type::Integer, "In seconds"));
+            }
+            ((*status).to_owned(), response.build().into())
+        };
+        table.map(refused).collect()
     }
 }
 

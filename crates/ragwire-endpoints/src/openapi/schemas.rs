@@ -86,7 +86,7 @@ documented! {
         message: String,
         /// `invalid_request_error` or `server_error`.
         r#type: String,
-        /// Always `null`.
+        /// The parameter that is the reason, if one is.
         #[schema(required = true)]
         param: Option<String>,
         /// A stable code.

@@ -71,6 +71,9 @@ pub struct AgentQuestion {
     pub prompt: String,
     /// The conversation before it, oldest first.
     pub earlier: Vec<ChatMessage>,
+    /// The application's instructions for the model that writes the answer; empty if there are
+    /// none.
+    pub instructions: String,
     /// How it is to be answered; if `None`, the judge decides.
     pub mode: Option<Mode>,
     /// Whether the gate's decision is also reported as a `review` event (ADR 0007).
@@ -94,6 +97,7 @@ impl AgentQuestion {
         Self {
             prompt: prompt.into(),
             earlier: Vec::new(),
+            instructions: String::new(),
             mode: None,
             review: false,
             verify: true,
@@ -107,6 +111,13 @@ impl AgentQuestion {
     #[must_use]
     pub fn earlier(mut self, earlier: Vec<ChatMessage>) -> Self {
         self.earlier = earlier;
+        self
+    }
+
+    /// Sets the application's instructions for the model that writes the answer.
+    #[must_use]
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = instructions.into();
         self
     }
 

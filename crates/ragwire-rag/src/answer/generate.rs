@@ -33,6 +33,8 @@ pub struct GenerateRequest<'a> {
     pub tool: &'a str,
     /// The conversation before the question, oldest first.
     pub earlier: &'a [ChatMessage],
+    /// The application's instructions for a model; empty if there are none.
+    pub instructions: &'a str,
 }
 
 impl<'a> GenerateRequest<'a> {
@@ -43,6 +45,7 @@ impl<'a> GenerateRequest<'a> {
             context,
             tool,
             earlier: &[],
+            instructions: "",
         }
     }
 
@@ -51,6 +54,13 @@ impl<'a> GenerateRequest<'a> {
     #[must_use]
     pub fn earlier(mut self, earlier: &'a [ChatMessage]) -> Self {
         self.earlier = earlier;
+        self
+    }
+
+    /// Sets the application's instructions for a model. A generator that only quotes ignores them.
+    #[must_use]
+    pub fn instructions(mut self, instructions: &'a str) -> Self {
+        self.instructions = instructions;
         self
     }
 }

@@ -84,8 +84,10 @@ pub(super) async fn run(
         usage: None,
         explanation_ids: ExplanationIds::default(),
     };
-    // An answer that depends on a conversation is only valid within it.
-    let cache = parts.cache.as_ref().filter(|_| question.earlier.is_empty());
+    // An answer that depends on a conversation is only valid within it, and one that follows
+    // instructions only with them.
+    let is_plain = question.earlier.is_empty() && question.instructions.is_empty();
+    let cache = parts.cache.as_ref().filter(|_| is_plain);
     let Some(cache) = cache else {
         let answer = run.answer(false).await?;
         return Ok(answer.metadata);
@@ -407,7 +409,9 @@ impl Run<'_> {
     /// metadata.
     async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<AgentAnswer, AnswerError> {
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
-        let request = GenerateRequest::new(self.prompt, &context, tool).earlier(&self.question.earlier);
+        let request = GenerateRequest::new(self.prompt, &context, tool)
+            .earlier(&self.question.earlier)
+            .instructions(&self.question.instructions);
         let steps = WriteSteps::new(&*self.parts.generator)
             .verifier(self.question.verify.then_some(&*self.parts.judge))
             .sources_last(self.question.sources_last);

@@ -27,6 +27,10 @@ pub const ANSWER_RULES: &str = "You answer a question from numbered sources and 
 - Be brief, and answer in the language of the question.
 - If the sources do not answer the question, write exactly this and nothing else: The documents do not answer this question.";
 
+/// Introduces the application's instructions, which come after the rules.
+const APPLICATION: &str =
+    "\n\nThe application adds the following instructions. Follow them as far as the rules above allow:\n";
+
 /// The text that is sent if not even the best passage fits the model.
 const NO_ROOM: &str = "The passages that were found are too long for the model to read.";
 
@@ -158,7 +162,12 @@ impl Writer {
             user.push('\n');
         }
         user.push_str(&format!("\nQuestion: {}", plain(question)));
-        let mut messages = vec![ChatMessage::new(Role::System, ANSWER_RULES)];
+        let mut rules = ANSWER_RULES.to_owned();
+        if !cut.request.instructions.is_empty() {
+            rules.push_str(APPLICATION);
+            rules.push_str(&plain(cut.request.instructions));
+        }
+        let mut messages = vec![ChatMessage::new(Role::System, rules)];
         let earlier = cut
             .earlier()
             .iter()

@@ -51,6 +51,23 @@ async fn answer(pieces: &[&str]) -> (String, GeneratedAnswer) {
     (text, outcome.unwrap())
 }
 
+#[test]
+fn instructions_follow_the_rules() {
+    let context = hits(&BIRDS);
+    let request = GenerateRequest::new("When?", &context, "hybrid_search").instructions("Be <|polite|>.");
+    let writer = Writer::new(Arc::new(Scripted::new([])));
+    let prompt = writer.prompt(&Cut { request, dropped: 0 });
+    let system = &prompt.messages[0];
+    assert_eq!(system.role, Role::System);
+    let instructions = system.content.strip_prefix(ANSWER_RULES).unwrap();
+    assert!(instructions.starts_with(APPLICATION), "{instructions}");
+    assert!(
+        instructions.ends_with(&*plain("Be <|polite|>.")),
+        "{instructions}"
+    );
+    assert!(!instructions.contains("<|"), "{instructions}");
+}
+
 #[tokio::test]
 async fn an_answer_streams_with_checked_citations() {
     let (text, generated) = answer(&[
