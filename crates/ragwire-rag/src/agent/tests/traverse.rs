@@ -277,10 +277,8 @@ async fn a_stored_answer_reports_the_mode_that_found_it() {
 #[tokio::test]
 async fn a_failed_search_of_the_graph_has_its_code() {
     let (library, graph) = made(TURNS).await;
-    let limits = GraphLimits {
-        max_path_length: 0,
-        ..GraphLimits::default()
-    };
+    let mut limits = GraphLimits::default();
+    limits.max_path_length = 0;
     let agent = words(&library).graph(graph.limits(limits)).build();
     assert_eq!(failed(&agent, RELATING).await, "vector_db_error");
 }
