@@ -11,10 +11,14 @@ const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
 /** The reference server, built by `cargo build -p ragwire-server`. */
 export const BINARY = process.env.TEST_SERVER ?? join(TARGET, "debug/ragwire-server");
 
-/** Starts a server on a free port, with the sample library; `stop()` ends it and removes its data. */
-export async function startServer({ args = [] } = {}) {
+/**
+ * Starts a server on a free port, with the sample library; `stop()` ends it and removes its data. Without `faults`,
+ * questions such as `fault:text` reach its orchestrator.
+ */
+export async function startServer({ args = [], faults = true } = {}) {
   const data = mkdtempSync(join(tmpdir(), "ragwire-"));
-  const child = spawn(BINARY, ["serve", "--listen", "127.0.0.1:0", "--data", data, "--test-faults", ...args], {
+  const all = ["serve", "--listen", "127.0.0.1:0", "--data", data, ...(faults ? ["--test-faults"] : []), ...args];
+  const child = spawn(BINARY, all, {
     stdio: ["ignore", "pipe", "pipe"],
   });
   let output = "";

@@ -1,0 +1,217 @@
+//! The server's CPU time per turn through the gateway, beside the same turn of an orchestrator in the
+//! server's own process. The figures are printed, not asserted.
+//!
+//! `cargo bench -p ragwire-server --bench gateway -- [TURNS]`; the default is 2,000. The turn is the
+//! one of `cargo bench --bench turn`: 24 events, 312 texts and 1.6 KB of metadata, read as framed
+//! text. Each server runs in a process of its own, and so does the orchestrator behind the gateway,
+//! which writes JSON lines that were encoded before, one chunk per line.
+//!
+//! CPU time is read from `/proc`, so the bench needs Linux. Only compare figures of one run.
+
+#[path = "../../../benches/workload/mod.rs"]
+mod workload;
+
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use ragwire::orchestrator::Answering;
+use ragwire::session::Sessions;
+use ragwire::wire::Wire;
+use ragwire::{Frame, Ndjson, Orchestrator, Question, Sink};
+use ragwire_server::app::{App, session_limits};
+use ragwire_server::extract::Extractor;
+use ragwire_server::gateway::Gateway;
+use ragwire_server::journal;
+use ragwire_server::serve::Server;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::engines::Address;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// Makes a copy of this program the server, of the kind in its value.
+const SERVER: &str = "RAGWIRE_BENCH_SERVER";
+/// The address of the orchestrator, for the server with the gateway.
+const ORCHESTRATOR: &str = "RAGWIRE_BENCH_ORCHESTRATOR";
+const TURNS: usize = 2_000;
+/// Turns that warm up connections and allocators.
+const WARM_UP: usize = 100;
+/// Questions that are asked at a time.
+const AT_ONCE: usize = 32;
+/// The unit of the times in `/proc/PID/stat` on every Linux that Rust supports.
+const TICK: Duration = Duration::from_millis(10);
+
+fn main() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    if let Ok(kind) = std::env::var(SERVER) {
+        return runtime.block_on(serve(&kind));
+    }
+    // `cargo bench` adds a flag of its own.
+    let turns = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let turns = turns.unwrap_or(TURNS);
+    println!("{turns} turns, {AT_ONCE} at a time, in µs of server CPU per turn");
+    let orchestrator = Running::start("orchestrator", None);
+    let mut direct = None;
+    for kind in ["in-process", "gateway"] {
+        let server = Running::start(kind, Some(orchestrator.address));
+        runtime.block_on(ask(server.address, WARM_UP));
+        let before = server.cpu();
+        runtime.block_on(ask(server.address, turns));
+        let per_turn = (server.cpu() - before).as_secs_f64() * 1e6 / turns as f64;
+        let baseline = *direct.get_or_insert(per_turn);
+        println!("{kind:>12}  {per_turn:>8.0}  {:>5.2}", per_turn / baseline);
+    }
+}
+
+/// A server in another process.
+struct Running {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    fn start(kind: &str, orchestrator: Option<SocketAddr>) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("a name"));
+        command.env(SERVER, kind).stdout(Stdio::piped());
+        if let Some(orchestrator) = orchestrator {
+            command.env(ORCHESTRATOR, format!("http://{orchestrator}/ask"));
+        }
+        let mut child = command.spawn().expect("a process");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("piped");
+        BufReader::new(output).read_line(&mut line).expect("a line");
+        let address = line.trim().parse().expect("an address");
+        Self { child, address }
+    }
+
+    /// The CPU time of the process so far.
+    fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("Linux");
+        // The name in parentheses may contain spaces; user and system time follow as the 12th and
+        // 13th field after it.
+        let fields = stat.rsplit(')').next().expect("fields").split_whitespace();
+        let ticks: u32 = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
+        TICK * ticks
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks questions and reads their whole answers.
+async fn ask(address: SocketAddr, turns: usize) {
+    let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let mut asking = JoinSet::new();
+    for turn in 0..turns {
+        if asking.len() == AT_ONCE {
+            asking.join_next().await.expect("a task").expect("no panic");
+        }
+        let client = client.clone();
+        asking.spawn(async move {
+            let body = format!("{{\"prompt\":\"Question {turn}?\"}}");
+            let request = Request::post(format!("http://{address}/v1/turns"))
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "text/plain")
+                .body(Full::new(body.into()))
+                .expect("a request");
+            let response = client.request(request).await.expect("a response");
+            assert_eq!(response.status(), 200);
+            let body = response.into_body().collect().await.expect("a body").to_bytes();
+            assert!(body.ends_with(b"}"), "the answer is whole");
+        });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.expect("no panic");
+    }
+}
+
+async fn serve(kind: &str) {
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    if kind == "orchestrator" {
+        let listener = TcpListener::bind(listen).await.expect("a port");
+        println!("{}", listener.local_addr().expect("an address"));
+        let lines = Arc::new(lines());
+        let answer = move || {
+            let lines = Arc::clone(&lines);
+            async move { answer(&lines) }
+        };
+        let routes = axum::Router::new().route("/ask", axum::routing::post(answer));
+        return axum::serve(listener, routes).await.expect("it serves");
+    }
+    let mut settings = Settings {
+        listen,
+        ..Settings::default()
+    };
+    let orchestrator: Arc<dyn Orchestrator> = if kind == "gateway" {
+        settings.orchestrator = Address(std::env::var(ORCHESTRATOR).ok());
+        let options = settings.gateway_options().expect("valid settings");
+        Arc::new(Gateway::start(options.expect("an orchestrator")).expect("a gateway"))
+    } else {
+        Arc::new(InProcess)
+    };
+    let this = std::env::current_exe().expect("a name");
+    let extractor = Extractor::new(this, &settings);
+    let sessions = Sessions::in_memory(session_limits(&settings));
+    let journal = journal::in_memory(&settings);
+    let app = App::new(settings, sessions, None, orchestrator, extractor, journal);
+    let server = Server::bind(Arc::new(app)).expect("a port");
+    println!("{}", server.address());
+    server.run(std::future::pending(), std::future::pending()).await;
+}
+
+/// The lines of the turn.
+fn lines() -> Vec<Bytes> {
+    let events = workload::events().into_iter().map(|event| Frame::Event {
+        event,
+        timestamp: None,
+    });
+    let texts = workload::texts().into_iter().map(|text| Frame::Text(text.into()));
+    let mut encoder = Ndjson::default().encoder();
+    let frames = events.chain(texts).chain([Frame::End(workload::end())]);
+    let lines = frames.map(|frame| {
+        let mut line = BytesMut::new();
+        encoder.encode(&frame, &mut line).expect("a frame");
+        line.freeze()
+    });
+    lines.collect()
+}
+
+fn answer(lines: &Arc<Vec<Bytes>>) -> Response<Body> {
+    let lines = lines.as_ref().clone().into_iter().map(Ok::<_, Infallible>);
+    Response::builder()
+        .header(CONTENT_TYPE, "application/x-ndjson")
+        .body(Body::from_stream(stream::iter(lines)))
+        .expect("a response")
+}
+
+/// The same turn without a network in between.
+struct InProcess;
+
+impl Orchestrator for InProcess {
+    fn answer(&self, _: Question, sink: Sink) -> Answering {
+        Box::pin(async move {
+            for event in workload::events() {
+                sink.send(event).await?;
+            }
+            for text in workload::texts() {
+                sink.send(text).await?;
+            }
+            Ok(workload::metadata())
+        })
+    }
+}
