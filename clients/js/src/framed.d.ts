@@ -126,6 +126,8 @@ export interface Metadata {
     input_tokens?: number;
     cached_input_tokens?: number;
     output_tokens?: number;
+    /** The tokens of the answer alone, if other models generated too. */
+    answer_tokens?: number;
     prompt_ms?: number;
     generation_ms?: number;
     /**

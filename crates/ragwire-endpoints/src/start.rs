@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ragwire::event::Mode;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder};
 use ragwire::{Commit, Question, Rejected, Status, Turn};
@@ -200,7 +201,8 @@ where
 
     let mut builder = builder(shared, owner, reader).commit_on(commit);
     let mode = adr.then(|| shared.mode.clone());
-    if let Some(mode) = &mode {
+    // A turn that fails before the orchestrator can report its mode has the one that was asked for.
+    if let Some(mode) = mode.as_deref().or(question.mode.map(Mode::as_str)) {
         builder = builder.mode(mode);
     }
     if let Some(chat) = &chat {

@@ -58,7 +58,9 @@ fn main() {
         return runtime.block_on(serve(&kind));
     }
     // `cargo bench` adds a flag of its own.
-    let turns = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
+    let turns = std::env::args()
+        .skip(1)
+        .find_map(|argument| argument.parse().ok());
     let turns = turns.unwrap_or(TURNS);
     println!("{turns} turns, {AT_ONCE} at a time, in µs of server CPU per turn");
     let orchestrator = Running::start("orchestrator", None);
@@ -101,7 +103,11 @@ impl Running {
         // The name in parentheses may contain spaces; user and system time follow as the 12th and
         // 13th field after it.
         let fields = stat.rsplit(')').next().expect("fields").split_whitespace();
-        let ticks: u32 = fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum();
+        let ticks: u32 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|field| field.parse::<u32>().ok())
+            .sum();
         TICK * ticks
     }
 }

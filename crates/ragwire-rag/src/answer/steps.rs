@@ -87,8 +87,15 @@ impl WrittenAnswer {
     ) -> Metadata {
         let metadata = self.generated.metadata().mode(mode).tools_used(tools);
         let usage = match (self.generated.usage.clone(), judged) {
-            (Some(written), Some(judged)) => Some(written.plus(&judged)),
-            (written, judged) => written.or(judged),
+            (Some(written), Some(judged)) => {
+                let answer_tokens = written.output_tokens;
+                let mut usage = written.plus(&judged);
+                usage.answer_tokens = answer_tokens;
+                Some(usage)
+            }
+            // No model wrote the answer.
+            (None, Some(judged)) => Some(judged.answer_tokens(0)),
+            (written, None) => written,
         };
         match usage {
             Some(usage) => metadata.usage(usage),

@@ -411,7 +411,7 @@ async fn a_turn_belongs_to_its_owner_alone() {
     let server = start(|settings| settings.owner_header = "X-User".parse::<Header>().unwrap()).await;
     let (alice, mallory) = ((USER, "alice"), (USER, "mallory"));
     for headers in [&[JSON][..], &[JSON, (USER, "")], &[JSON, alice, alice]] {
-        for path in [TURNS, STREAM, WHOLE, "/api/chat", "/ag-ui", "/api/query/stream"] {
+        for path in [TURNS, STREAM, WHOLE, "/api/chat", "/ag-ui"] {
             let reply = server.call(Method::POST, path, headers, question("Count.")).await;
             assert_eq!(refused(&reply), no(401, "unauthorized"), "{path}");
         }

@@ -44,6 +44,7 @@ async fn tokens_and_times_add_up_and_the_speed_is_that_of_the_writer() {
         .input_tokens(read(&[&judging, &writer]))
         .cached_input_tokens(4u64)
         .output_tokens(7u64)
+        .answer_tokens(4u64)
         .tokens_per_second(3.0 / (7.5 / 1e3))
         .slots(4u32)
         .slots_busy(2u32)
@@ -58,6 +59,7 @@ async fn tokens_and_times_add_up_and_the_speed_is_that_of_the_writer() {
         .input_tokens(read(&[&judging]))
         .cached_input_tokens(3u64)
         .output_tokens(3u64)
+        .answer_tokens(0u64)
         .model("judge");
     assert_eq!(collected.end.metadata.usage, Some(whole));
 
