@@ -44,3 +44,18 @@ fn event_stream() {
 fn langgraph_decode() {
     check(ragwire_fuzz::langgraph_decode, "langgraph_decode");
 }
+
+#[test]
+fn forge_decode() {
+    check(ragwire_fuzz::forge_decode, "forge_decode");
+}
+
+#[test]
+fn session_chat_decode() {
+    check(ragwire_fuzz::session_chat_decode, "session_chat_decode");
+}
+
+#[test]
+fn eve_decode() {
+    check(ragwire_fuzz::eve_decode, "eve_decode");
+}

@@ -13,5 +13,6 @@ mod generated;
 mod langgraph;
 mod openai;
 mod properties;
+mod seeds;
 mod vectors;
 mod written;

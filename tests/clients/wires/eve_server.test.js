@@ -69,24 +69,29 @@ for (const [name, eve] of Object.entries(CLIENTS)) {
     assert.deepEqual(await replay(eve, chat.session.state, all.length), []);
   });
 
-  test(`${name}: failures and stops leave the session open`, async () => {
+  test(`${name}: failures end the session, and stops leave it open`, async () => {
     const chat = open(eve);
-    for (const [fault, text, end] of [
-      ["fault:retrieval", [], "turn.failed"],
-      ["fault:text", ["The first half of an answer that breaks "], "turn.failed"],
-      ["fault:panic", [], "turn.failed"],
-      ["fault:stop", ["The first half of an answer "], "turn.completed"],
-      ["fault:empty", [], "turn.completed"],
+    for (const [fault, text, status] of [
+      ["fault:stop", ["The first half of an answer "], "waiting"],
+      ["fault:empty", [], "waiting"],
+      ["fault:text", ["The first half of an answer that breaks "], "failed"],
     ]) {
       const result = await chat.send(fault);
-      assert.equal(result.status, "waiting", fault);
-      assert.deepEqual(types(result).slice(-2), [end, "session.waiting"], fault);
-      const failed = result.events.find((event) => event.type === "turn.failed");
-      assert.deepEqual(failed && [failed.data.code, failed.data.message], end === "turn.failed" ? ["chat_failed", FALLBACK] : undefined);
-      assert.equal(result.message, end === "turn.failed" ? undefined : text[0], fault);
+      assert.equal(result.status, status, fault);
+      const ends = status === "failed" ? ["turn.failed", "session.failed"] : ["turn.completed", "session.waiting"];
+      assert.deepEqual(types(result).slice(-2), ends, fault);
+      assert.equal(result.message, text[0], fault);
       assert.deepEqual(texts(chat.messages.at(-1)), text, fault);
     }
-    assert.equal(chat.messages.length, 10);
+    assert.equal(chat.messages.length, 6);
+    for (const fault of ["fault:retrieval", "fault:panic"]) {
+      const result = await open(eve).send(fault);
+      const { code, message } = result.events.at(-1).data;
+      assert.deepEqual([result.status, code, message], ["failed", "chat_failed", FALLBACK], fault);
+    }
+    // The client begins a new session.
+    const next = await chat.send("fault:no-events");
+    assert.deepEqual([types(next)[0], next.message], ["session.started", "Yes, it is."]);
   });
 
   test(`${name}: a turn that fails before its first event creates no session`, async () => {
@@ -155,7 +160,9 @@ test("a session in the documented vocabulary, which has only one kind of failure
       "session.started",
       "message.appended",
       "agent.start",
+      "agent.tool_call",
       "search",
+      "agent.tool_result",
       "agent.content.delta",
       "message.appended",
       "session.failed",
