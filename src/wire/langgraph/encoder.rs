@@ -56,6 +56,8 @@ pub(super) struct LangGraphSpelling {
 struct Lines {
     /// The number of the next event.
     next: u64,
+    /// The modes, as they follow the number.
+    modes: String,
     /// Events up to this number are left out.
     after: Option<u64>,
     /// Whether the next events have numbers.
@@ -70,7 +72,7 @@ impl Lines {
             if self.after.is_some_and(|after| number <= after) {
                 return;
             }
-            out.extend_from_slice(format!("id: {number}\n").as_bytes());
+            out.extend_from_slice(format!("id: {number}{}\n", self.modes).as_bytes());
         }
         out.extend_from_slice(format!("event: {kind}\ndata: ").as_bytes());
         data(out);
@@ -101,6 +103,7 @@ impl LangGraphSpelling {
             parks: false,
             lines: Lines {
                 next: 0,
+                modes: wire.modes.letters(),
                 after: wire.after,
                 is_numbered: true,
             },

@@ -30,6 +30,7 @@ mod incoming;
 mod message;
 mod state;
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -100,7 +101,7 @@ impl LangGraph {
 
     /// Leaves out the events up to and including this number, for a client that reconnects with
     /// `Last-Event-ID`. Encode the turn from its first frame all the same: the events get the same
-    /// numbers as the first time. Such a stream cannot begin with a snapshot.
+    /// numbers as the first time, in the same modes ([`EventId`]). Such a stream cannot begin with a snapshot.
     #[must_use]
     pub fn after(mut self, event: Option<u64>) -> Self {
         self.after = event;
@@ -216,6 +217,81 @@ impl Modes {
     /// Whether whole messages are sent.
     fn has_whole_messages(self) -> bool {
         self.values || self.updates || self.messages
+    }
+}
+
+impl Modes {
+    /// The modes as letters, for the ID of an event; nothing for the default ones.
+    fn letters(self) -> String {
+        if self == Self::default() {
+            return String::new();
+        }
+        let letters = self.flags().into_iter().filter(|(_, is_on)| *is_on);
+        let letters: String = letters.map(|(letter, _)| letter).collect();
+        if letters.is_empty() { "-".into() } else { letters }
+    }
+
+    fn flags(self) -> [(char, bool); 5] {
+        [
+            ('v', self.values),
+            ('u', self.updates),
+            ('t', self.messages_tuple),
+            ('m', self.messages),
+            ('c', self.custom),
+        ]
+    }
+}
+
+/// The `id` of an event: its number, and the modes by which it was counted. A client that
+/// reconnects sends only this back.
+///
+/// ```
+/// use ragwire::wire::langgraph::{EventId, Modes};
+///
+/// assert_eq!(EventId::parse("7"), Some(EventId::new(7, Modes::default())));
+/// assert_eq!(EventId::parse("7u"), Some(EventId::new(7, Modes::of(["updates"]))));
+/// assert_eq!(EventId::new(7, Modes::of(["updates"])).to_string(), "7u");
+/// assert_eq!(EventId::parse("-1"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventId {
+    /// The number of the event, from 0.
+    pub number: u64,
+    /// The modes of its stream.
+    pub modes: Modes,
+}
+
+impl EventId {
+    /// Creates the ID of an event.
+    pub fn new(number: u64, modes: Modes) -> Self {
+        Self { number, modes }
+    }
+
+    /// Reads an ID in the form that the encoder writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let at = text.find(|letter: char| !letter.is_ascii_digit());
+        let (number, letters) = text.split_at(at.unwrap_or(text.len()));
+        let number = number.parse().ok()?;
+        let mut modes = if letters.is_empty() { Modes::default() } else { Modes::NONE };
+        for letter in letters.chars().filter(|letter| *letter != '-') {
+            match letter {
+                'v' => modes.values = true,
+                'u' => modes.updates = true,
+                't' => modes.messages_tuple = true,
+                'm' => modes.messages = true,
+                'c' => modes.custom = true,
+                _ => return None,
+            }
+        }
+        let id = Self { number, modes };
+        (id.to_string() == text).then_some(id)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.number, self.modes.letters())
     }
 }
 
