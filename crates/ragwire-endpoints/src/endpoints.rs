@@ -129,6 +129,11 @@ impl Endpoints {
         Self::new(orchestrator).protocols([Protocol::SessionChat])
     }
 
+    /// Creates the endpoints of LangGraph alone.
+    pub fn langgraph(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::LangGraph])
+    }
+
     /// Creates the endpoints of TrustGraph alone.
     pub fn trustgraph(orchestrator: impl Orchestrator) -> Self {
         Self::new(orchestrator).protocols([Protocol::TrustGraph])

@@ -31,6 +31,7 @@
 //! | Forge | `POST /api/query/stream` | [`forge`] |
 //! | session chat | `/v1/sessions…`, `GET /v1/generation/status` | [`session_chat`] |
 //! | Eve | `/eve/v1/…` | [`eve`] |
+//! | LangGraph | `/threads…`, `/runs…`, `/assistants…`, `GET /info` | [`langgraph`] |
 //! | TrustGraph | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | [`trustgraph`] |
 //!
 //! [`owner_header`] and [`Endpoints::owner`] determine the owner of a request, [`Refusal`] is every
@@ -77,6 +78,7 @@ mod endpoints;
 pub mod eve;
 pub mod forge;
 mod lane;
+pub mod langgraph;
 mod limits;
 mod messages;
 pub mod openai;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::shared::Shared;
-use crate::{ag_ui, ai_sdk, eve, forge, openai, rag, session_chat, trustgraph, turns};
+use crate::{ag_ui, ai_sdk, eve, forge, langgraph, openai, rag, session_chat, trustgraph, turns};
 
 /// A protocol, to select with [`Endpoints::protocols`](crate::Endpoints::protocols).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,13 +28,15 @@ pub enum Protocol {
     SessionChat,
     /// Eve: `/eve/v1/…`.
     Eve,
+    /// LangGraph Server: `/threads…`, `/runs…`, `/assistants…` and `GET /info`.
+    LangGraph,
     /// TrustGraph: `GET /api/v1/socket` and `POST /api/v1/flow/{flow}/service/{service}`.
     TrustGraph,
 }
 
 impl Protocol {
     /// All protocols.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Rag,
         Self::Turns,
         Self::AiSdk,
@@ -43,6 +45,7 @@ impl Protocol {
         Self::Forge,
         Self::SessionChat,
         Self::Eve,
+        Self::LangGraph,
         Self::TrustGraph,
     ];
 
@@ -57,7 +60,8 @@ impl Protocol {
             | Self::OpenAi
             | Self::Forge
             | Self::SessionChat
-            | Self::Eve => true,
+            | Self::Eve
+            | Self::LangGraph => true,
             Self::TrustGraph => false,
         }
     }
@@ -73,6 +77,7 @@ impl Protocol {
             Self::Forge => forge::routes(),
             Self::SessionChat => session_chat::routes(),
             Self::Eve => eve::routes(),
+            Self::LangGraph => langgraph::routes(),
             Self::TrustGraph => trustgraph::routes(),
         }
     }

@@ -1,0 +1,258 @@
+//! The request of a run, and how it starts.
+
+use ragwire::session::{Message, Role, Session};
+use ragwire::wire::langgraph::Modes;
+use ragwire::{LangGraph, Question, Turn};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+use utoipa::ToSchema;
+
+use super::state::{self, RunState};
+use super::{conflict, no_question};
+use crate::lane::Lane;
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::invalid;
+use crate::shared::Shared;
+use crate::start::{self, Conversation, Reader, TurnRequest};
+use crate::turns::answers::{self, HumanAnswer, Verdict};
+
+/// The body of a run. Other members, such as `config`, `checkpoint` and `interrupt_before`, are
+/// ignored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = LangGraphRunRequest)]
+#[non_exhaustive]
+pub struct RunRequest {
+    /// Any name: there is one assistant.
+    pub assistant_id: Option<String>,
+    /// `messages`, of which the last human one is the question; or `question`, `prompt`, `query` or
+    /// `input` as a string.
+    #[serde(default)]
+    pub input: Value,
+    /// `resume`: the answer to the question that the newest run of the thread waits for.
+    #[serde(default)]
+    pub command: Value,
+    /// A name or a list of names. Default: `values`.
+    #[serde(default)]
+    pub stream_mode: Value,
+    /// `cancel` ends the run with its connection. Default: `continue`.
+    pub on_disconnect: Option<String>,
+    /// What happens to a run of the thread that is still running: `reject` refuses this one,
+    /// `interrupt` and `rollback` stop it. Default: `enqueue`, this one waits.
+    pub multitask_strategy: Option<String>,
+    /// `create` creates the thread if it does not exist. Default: `reject`.
+    pub if_not_exists: Option<String>,
+}
+
+impl RunRequest {
+    /// Returns what a disconnect means.
+    pub(crate) fn reader(&self) -> Reader {
+        match self.on_disconnect.as_deref() {
+            Some("cancel") => Reader::Leaving,
+            _ => Reader::Absent,
+        }
+    }
+
+    fn modes(&self) -> Modes {
+        let listed = match &self.stream_mode {
+            Value::String(name) => vec![name.clone()],
+            Value::Array(names) => names
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
+            _ => Vec::new(),
+        };
+        modes_of(listed).unwrap_or_else(|| Modes::of(["values"]))
+    }
+
+    /// Returns the question and the messages before it.
+    fn question(&self) -> Result<(Question, Vec<Message>), Refusal> {
+        let text = |name: &str| self.input[name].as_str().or_else(|| self.input.as_str());
+        if let Some(text) = ["question", "prompt", "query", "input"]
+            .into_iter()
+            .find_map(text)
+        {
+            return Ok((Question::new(text), Vec::new()));
+        }
+        let messages = match &self.input["messages"] {
+            Value::Array(messages) => messages.iter().filter_map(message).collect(),
+            message @ Value::String(_) => Vec::from_iter(super::run::message(message)),
+            _ => Vec::new(),
+        };
+        let mut messages: Vec<Message> = messages;
+        let at = messages.iter().rposition(|message| message.role == Role::User);
+        messages.truncate(at.map_or(0, |at| at + 1));
+        let question = messages.pop().ok_or_else(no_question)?;
+        let mut question = Question::new(question.text);
+        if let Value::Object(members) = &self.input {
+            let others = members.iter().filter(|(name, _)| *name != "messages");
+            let others: Map<String, Value> = others
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect();
+            question.options.extra = others;
+        }
+        Ok((question, messages))
+    }
+}
+
+/// Reads the names in a query parameter: one, or a JSON array as the JavaScript client writes it.
+pub(super) fn names(value: String) -> Vec<String> {
+    serde_json::from_str(&value).unwrap_or_else(|_| vec![value])
+}
+
+/// The modes of these names; `None` without any.
+pub(super) fn modes_of(names: impl IntoIterator<Item = String>) -> Option<Modes> {
+    let names: Vec<String> = names.into_iter().collect();
+    (!names.is_empty()).then(|| Modes::of(names.iter().map(String::as_str)))
+}
+
+/// A message of LangChain: a string, `{type, content}`, `{role, content}` or `[role, content]`.
+fn message(message: &Value) -> Option<Message> {
+    let (role, content) = match message {
+        Value::String(_) => ("human", message),
+        Value::Array(pair) => (pair.first()?.as_str()?, pair.get(1)?),
+        message => {
+            let role = message["type"].as_str().or_else(|| message["role"].as_str())?;
+            (role, &message["content"])
+        }
+    };
+    let role = match role {
+        "human" | "user" => Role::User,
+        "ai" | "assistant" => Role::Assistant,
+        _ => return None,
+    };
+    let text = match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts = blocks
+                .iter()
+                .filter_map(|block| block["text"].as_str().or_else(|| block.as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    (!text.is_empty()).then(|| Message::new(role, text))
+}
+
+/// A turn and the wire of its reader.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) turn: Turn,
+    pub(super) wire: LangGraph,
+}
+
+/// Starts a run, or continues the one that waits for the answer in `command`.
+pub(super) async fn start(
+    shared: &Shared,
+    owner: &Owner,
+    thread: Option<&str>,
+    run: RunRequest,
+    reader: Reader,
+) -> Result<Started, Refusal> {
+    let modes = run.modes();
+    let resume = run.command.get("resume").filter(|answer| !answer.is_null());
+    if let (Some(answer), Some(thread)) = (resume, thread) {
+        return answer_question(shared, owner, thread, answer, modes).await;
+    }
+    let (mut question, earlier) = run.question()?;
+    let Some(thread) = thread else {
+        let before = state::messages("run", earlier.iter().chain([&asked(&question)]));
+        question.history = earlier;
+        let turn_request = TurnRequest::new(question);
+        let turn = start::start(shared, owner, reader, turn_request).await?;
+        let wire = LangGraph::new(turn.id().to_string())
+            .modes(modes)
+            .messages(before);
+        return Ok(Started { turn, wire });
+    };
+    let lane = Lane::session(owner, thread);
+    match run.multitask_strategy.as_deref() {
+        Some("interrupt" | "rollback") => {
+            start::stop_newest(shared, owner, &lane).await?;
+        }
+        Some("reject") if state::is_running(shared, owner, &lane).await? => {
+            return Err(conflict("thread_busy", "A run of this thread is still running."));
+        }
+        _ => {}
+    }
+    let id = thread.to_owned();
+    let conversation = match run.if_not_exists.as_deref() {
+        Some("create") => Conversation::Session(id),
+        _ => Conversation::ExistingSession(id),
+    };
+    let asked = asked(&question);
+    let (sender, mut receiver) = oneshot::channel::<Session>();
+    let turn = start::start_in_session(
+        shared,
+        owner,
+        reader,
+        TurnRequest::new(question).conversation(conversation),
+        move |session| drop(sender.send(session)),
+    )
+    .await?;
+    let before = match receiver.try_recv() {
+        Ok(session) => state::messages(thread, &session.messages),
+        // The turn waits for another one of the thread.
+        Err(_) => {
+            let session = shared.sessions.get(owner.as_str(), thread).await?;
+            state::messages(thread, session.messages.iter().chain([&asked]))
+        }
+    };
+    let wire = LangGraph::new(turn.id().to_string())
+        .thread(thread)
+        .modes(modes)
+        .messages(before)
+        .parks();
+    Ok(Started { turn, wire })
+}
+
+fn asked(question: &Question) -> Message {
+    Message::new(Role::User, question.prompt.clone())
+}
+
+/// Passes an answer to the run that waits for it and continues its stream.
+async fn answer_question(
+    shared: &Shared,
+    owner: &Owner,
+    thread: &str,
+    answer: &Value,
+    modes: Modes,
+) -> Result<Started, Refusal> {
+    let lane = Lane::session(owner, thread);
+    let nothing = || conflict("no_question", "No run of this thread waits for an answer.");
+    let id = state::newest(shared, owner, &lane).await?.ok_or_else(nothing)?;
+    let before = state::messages_before(shared, owner, thread).await;
+    let wire = LangGraph::new(id.to_string())
+        .thread(thread)
+        .modes(modes)
+        .messages(before)
+        .parks();
+    let waiting = RunState::read(shared, owner, id, wire.clone()).await?;
+    let request_id = waiting.question().ok_or_else(nothing)?.to_owned();
+    // Either the answer itself, or answers by the IDs of their interrupts.
+    let answer = answer.get(&request_id).unwrap_or(answer);
+    let verdict = match answer {
+        Value::Bool(approved) => Verdict::Approval(*approved),
+        answer => match decision(answer) {
+            Some(approved) => Verdict::Approval(approved),
+            None => Verdict::Response(answer.clone()),
+        },
+    };
+    if request_id.is_empty() {
+        return Err(invalid("The question has no id."));
+    }
+    let answers = vec![HumanAnswer { request_id, verdict }];
+    let turn = answers::answer_and_resume(shared, owner, id, answers, &wire).await?;
+    Ok(Started { turn, wire })
+}
+
+/// The verdict in an answer of LangChain's human in the loop: `{decisions: [{type}]}`.
+fn decision(answer: &Value) -> Option<bool> {
+    match answer["decisions"][0]["type"].as_str()? {
+        "approve" => Some(true),
+        "reject" => Some(false),
+        _ => None,
+    }
+}
