@@ -71,6 +71,7 @@ pub use wire::eve::Eve;
 pub use wire::forge::Forge;
 pub use wire::framed::Framed;
 pub use wire::langgraph::LangGraph;
+pub use wire::mcp::Mcp;
 pub use wire::ndjson::Ndjson;
 pub use wire::ollama::Ollama;
 pub use wire::openai::OpenAi;

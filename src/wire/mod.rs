@@ -51,6 +51,7 @@ mod indexed;
 mod kind;
 pub mod langgraph;
 mod lines;
+pub mod mcp;
 mod messages;
 pub mod ndjson;
 mod object;

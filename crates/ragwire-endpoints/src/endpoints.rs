@@ -134,6 +134,11 @@ impl Endpoints {
         Self::new(orchestrator).protocols([Protocol::LangGraph])
     }
 
+    /// Creates the endpoint of the Model Context Protocol alone.
+    pub fn mcp(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::Mcp])
+    }
+
     /// Creates the endpoints of TrustGraph alone.
     pub fn trustgraph(orchestrator: impl Orchestrator) -> Self {
         Self::new(orchestrator).protocols([Protocol::TrustGraph])

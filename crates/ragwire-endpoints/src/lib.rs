@@ -32,6 +32,7 @@
 //! | session chat | `/v1/sessions…`, `GET /v1/generation/status` | [`session_chat`] |
 //! | Eve | `/eve/v1/…` | [`eve`] |
 //! | LangGraph | `/threads…`, `/runs…`, `/assistants…`, `GET /info` | [`langgraph`] |
+//! | MCP | `POST /mcp` | [`mcp`] |
 //! | TrustGraph | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | [`trustgraph`] |
 //!
 //! [`owner_header`] and [`Endpoints::owner`] determine the owner of a request, [`Refusal`] is every
@@ -80,6 +81,7 @@ pub mod forge;
 mod lane;
 pub mod langgraph;
 mod limits;
+pub mod mcp;
 mod messages;
 pub mod openai;
 pub mod openapi;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::shared::Shared;
-use crate::{ag_ui, ai_sdk, eve, forge, langgraph, openai, rag, session_chat, trustgraph, turns};
+use crate::{ag_ui, ai_sdk, eve, forge, langgraph, mcp, openai, rag, session_chat, trustgraph, turns};
 
 /// A protocol, to select with [`Endpoints::protocols`](crate::Endpoints::protocols).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,13 +30,15 @@ pub enum Protocol {
     Eve,
     /// LangGraph Server: `/threads…`, `/runs…`, `/assistants…` and `GET /info`.
     LangGraph,
+    /// The Model Context Protocol: `POST /mcp`.
+    Mcp,
     /// TrustGraph: `GET /api/v1/socket` and `POST /api/v1/flow/{flow}/service/{service}`.
     TrustGraph,
 }
 
 impl Protocol {
     /// All protocols.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Rag,
         Self::Turns,
         Self::AiSdk,
@@ -46,6 +48,7 @@ impl Protocol {
         Self::SessionChat,
         Self::Eve,
         Self::LangGraph,
+        Self::Mcp,
         Self::TrustGraph,
     ];
 
@@ -61,7 +64,8 @@ impl Protocol {
             | Self::Forge
             | Self::SessionChat
             | Self::Eve
-            | Self::LangGraph => true,
+            | Self::LangGraph
+            | Self::Mcp => true,
             Self::TrustGraph => false,
         }
     }
@@ -78,6 +82,7 @@ impl Protocol {
             Self::SessionChat => session_chat::routes(),
             Self::Eve => eve::routes(),
             Self::LangGraph => langgraph::routes(),
+            Self::Mcp => mcp::routes(),
             Self::TrustGraph => trustgraph::routes(),
         }
     }

@@ -273,7 +273,11 @@ impl EventId {
         let at = text.find(|letter: char| !letter.is_ascii_digit());
         let (number, letters) = text.split_at(at.unwrap_or(text.len()));
         let number = number.parse().ok()?;
-        let mut modes = if letters.is_empty() { Modes::default() } else { Modes::NONE };
+        let mut modes = if letters.is_empty() {
+            Modes::default()
+        } else {
+            Modes::NONE
+        };
         for letter in letters.chars().filter(|letter| *letter != '-') {
             match letter {
                 'v' => modes.values = true,
