@@ -397,3 +397,16 @@ fn eve_in_both_vocabularies() {
 fn langgraph() {
     check("langgraph", |wire| encoder(&crate::langgraph::wire(wire)));
 }
+
+#[test]
+fn mcp() {
+    use ragwire::Mcp;
+    use ragwire::wire::Wire;
+    check("mcp", |wire| {
+        let mcp = Mcp::new(1.into());
+        match wire["token"].as_str() {
+            Some(token) => mcp.progress(token.into()).encoder(),
+            None => mcp.encoder(),
+        }
+    });
+}

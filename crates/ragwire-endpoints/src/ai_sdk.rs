@@ -31,6 +31,7 @@ use utoipa_axum::routes;
 use crate::lane::Lane;
 use crate::messages;
 pub use crate::messages::{ChatRole, UiMessage};
+use crate::ollama::{self, Answered};
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
 use crate::owner::Owner;
@@ -157,6 +158,10 @@ pub(crate) async fn chat(
     owner: Owner,
     request: Request,
 ) -> Result<Response, Refusal> {
+    let request = match ollama::answer_or_return(&shared, &owner, request).await? {
+        Answered::Yes(response) => return Ok(response),
+        Answered::No(request) => request,
+    };
     let has_approvals = has_approvals(request.headers());
     let ui = AiSdk::default();
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];

@@ -22,7 +22,7 @@ use crate::owner::OwnerOf;
 use crate::protocol::Protocol;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
-use crate::{trustgraph, turns};
+use crate::{ollama, trustgraph, turns};
 
 /// As many questions as are answered concurrently, so that the last one waits for one answer. Each
 /// holds a connection and its question in memory.
@@ -112,6 +112,16 @@ impl Endpoints {
     /// Creates the endpoints for the SDKs of OpenAI alone.
     pub fn openai(orchestrator: impl Orchestrator) -> Self {
         Self::new(orchestrator).protocols([Protocol::OpenAi])
+    }
+
+    /// Creates the endpoints of OpenAI's Responses API alone.
+    pub fn responses(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::Responses])
+    }
+
+    /// Creates the endpoints of Ollama alone.
+    pub fn ollama(orchestrator: impl Orchestrator) -> Self {
+        Self::new(orchestrator).protocols([Protocol::Ollama])
     }
 
     /// Creates the endpoints of Eve alone.
@@ -361,6 +371,7 @@ impl Endpoints {
                 .build()
         });
         let shared = Arc::new(Shared {
+            answers_ollama: protocols.contains(&Protocol::Ollama),
             orchestrator,
             turns,
             eve: EveSessions::new(sessions.clone(), journal.clone()),
@@ -433,6 +444,10 @@ impl Service {
         }
         for protocol in &self.protocols {
             table = table.merge(protocol.routes());
+        }
+        let has = |protocol| self.protocols.contains(&protocol);
+        if has(Protocol::Ollama) && !has(Protocol::AiSdk) {
+            table = table.merge(ollama::chat_route());
         }
         match &*self.shared.prefix {
             "" => table,

@@ -28,6 +28,8 @@
 //! | AI SDK (`useChat`) | `POST /api/chat`, with the routes to resume and to stop | [`ai_sdk`] |
 //! | AG-UI | `POST /ag-ui` | [`ag_ui`] |
 //! | OpenAI | `POST /v1/chat/completions`, `GET /v1/models…` | [`openai`] |
+//! | OpenAI Responses | `/v1/responses…` | [`responses`] |
+//! | Ollama | `POST /api/chat`, `GET /api/tags`, … | [`ollama`] |
 //! | Forge | `POST /api/query/stream` | [`forge`] |
 //! | session chat | `/v1/sessions…`, `GET /v1/generation/status` | [`session_chat`] |
 //! | Eve | `/eve/v1/…` | [`eve`] |
@@ -83,6 +85,7 @@ pub mod langgraph;
 mod limits;
 pub mod mcp;
 mod messages;
+pub mod ollama;
 pub mod openai;
 pub mod openapi;
 mod owner;
@@ -90,6 +93,7 @@ mod protocol;
 pub mod rag;
 mod refusal;
 mod request;
+pub mod responses;
 pub mod session_chat;
 mod shared;
 mod start;

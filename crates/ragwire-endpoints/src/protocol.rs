@@ -5,7 +5,10 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::shared::Shared;
-use crate::{ag_ui, ai_sdk, eve, forge, langgraph, mcp, openai, rag, session_chat, trustgraph, turns};
+use crate::{
+    ag_ui, ai_sdk, eve, forge, langgraph, mcp, ollama, openai, rag, responses, session_chat, trustgraph,
+    turns,
+};
 
 /// A protocol, to select with [`Endpoints::protocols`](crate::Endpoints::protocols).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +25,10 @@ pub enum Protocol {
     AgUi,
     /// The SDKs of OpenAI: `POST /v1/chat/completions` and `GET /v1/models`.
     OpenAi,
+    /// The Responses API of OpenAI: `/v1/responses…`.
+    Responses,
+    /// Ollama: `POST /api/chat`, `GET /api/tags` and what else its clients call.
+    Ollama,
     /// Forge: `POST /api/query/stream`.
     Forge,
     /// The session chat: `/v1/sessions…` and `GET /v1/generation/status`.
@@ -38,12 +45,14 @@ pub enum Protocol {
 
 impl Protocol {
     /// All protocols.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Rag,
         Self::Turns,
         Self::AiSdk,
         Self::AgUi,
         Self::OpenAi,
+        Self::Responses,
+        Self::Ollama,
         Self::Forge,
         Self::SessionChat,
         Self::Eve,
@@ -61,6 +70,8 @@ impl Protocol {
             | Self::AiSdk
             | Self::AgUi
             | Self::OpenAi
+            | Self::Responses
+            | Self::Ollama
             | Self::Forge
             | Self::SessionChat
             | Self::Eve
@@ -78,6 +89,8 @@ impl Protocol {
             Self::AiSdk => ai_sdk::routes(),
             Self::AgUi => ag_ui::routes(),
             Self::OpenAi => openai::routes(),
+            Self::Responses => responses::routes(),
+            Self::Ollama => ollama::routes(),
             Self::Forge => forge::routes(),
             Self::SessionChat => session_chat::routes(),
             Self::Eve => eve::routes(),

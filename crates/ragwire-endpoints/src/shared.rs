@@ -36,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) has_structured_results: bool,
     /// The parameters of OpenAI's requests that the orchestrator honours.
     pub(crate) parameters: Vec<String>,
+    /// Whether `POST /api/chat` also answers the clients of Ollama.
+    pub(crate) answers_ollama: bool,
     pub(crate) limits: EndpointLimits,
     pub(crate) timeouts: Timeouts,
     /// How long a turn continues without readers if its client can reconnect.

@@ -265,6 +265,14 @@ impl LangGraphSpelling {
         for activity in activities {
             match activity {
                 Activity::Call { id, tool, input } => {
+                    // A step after text of the answer is not a part of that message.
+                    if self
+                        .open
+                        .as_ref()
+                        .is_some_and(|open| !open.text.text().is_empty())
+                    {
+                        self.close_message(None, out);
+                    }
                     let id = format!("{}-{id}", self.prefix);
                     self.call(&id, tool, &input, out);
                 }

@@ -4,7 +4,7 @@
 //! The answer is an AI message that arrives in pieces, retrieval is tool calls and tool messages,
 //! and our events are `custom` in addition. The decoder reads such streams and those of any
 //! LangGraph service. This module has no clock and makes no random IDs: every ID is the run's ID
-//! with a number. The rules are in `PROTOCOL.md`, section "LangGraph" (`[L-nn]`), the vectors in
+//! with a number. The rules are in `PROTOCOL.md`, section "LangGraph" (`[LG-nn]`), the vectors in
 //! `tests/vectors/langgraph` and `tests/vectors/langgraph_streams`.
 //!
 //! ```

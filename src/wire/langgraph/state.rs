@@ -29,15 +29,16 @@ impl State {
         }
     }
 
-    /// Completes the last message with text, and returns its ID.
+    /// Completes the last message with text and moves it to the end, because programs take the last
+    /// message for the answer. Returns its ID.
     pub(super) fn complete(&mut self, last: &Last) -> Option<String> {
-        let message = self
-            .messages
-            .iter_mut()
-            .rev()
-            .find(|message| message["type"] == "ai" && message["content"] != "")?;
-        last.complete(message);
-        message["id"].as_str().map(str::to_owned)
+        let has_text = |message: &Value| message["type"] == "ai" && message["content"] != "";
+        let at = self.messages.iter().rposition(has_text)?;
+        let mut message = self.messages.remove(at);
+        last.complete(&mut message);
+        let id = message["id"].as_str().map(str::to_owned);
+        self.messages.push(message);
+        id
     }
 
     /// Keeps the first `kept` characters of the answer and withdraws the rest. Returns how many of

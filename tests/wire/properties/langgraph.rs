@@ -33,7 +33,7 @@ fn decode<'a>(wire: &LangGraph, chunks: impl IntoIterator<Item = &'a [u8]>) -> D
     }
 }
 
-/// What [L-12] says is left of a turn: everything but the end's time, and the evidence of a failure.
+/// What [LG-12] says is left of a turn: everything but the end's time, and the evidence of a failure.
 fn expected(frames: &[Frame]) -> Vec<Frame> {
     let mut frames = expected_lossless(frames);
     if let Some(Frame::End(end)) = frames.last_mut() {

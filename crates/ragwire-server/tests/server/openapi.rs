@@ -10,11 +10,15 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 3] = ["get", "post", "delete"];
 
 /// Every route of the server. A route that is added here is also listed in `README.md`.
-const ROUTES: [&str; 41] = [
+const ROUTES: [&str; 68] = [
+    "delete /threads/{thread_id}",
     "delete /v1/documents/{document_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
+    "get /api/tags",
     "get /api/v1/socket",
+    "get /api/version",
+    "get /assistants/{assistant_id}",
     "get /client/framed.js",
     "get /client/indexed.js",
     "get /client/ndjson.js",
@@ -24,28 +28,51 @@ const ROUTES: [&str; 41] = [
     "get /eve/v1/session/{session_id}/stream",
     "get /healthz",
     "get /icon.svg",
+    "get /info",
     "get /openapi.json",
     "get /page.css",
     "get /page.js",
+    "get /runs/{run_id}/stream",
+    "get /threads/{thread_id}",
+    "get /threads/{thread_id}/runs",
+    "get /threads/{thread_id}/runs/{run_id}",
+    "get /threads/{thread_id}/runs/{run_id}/join",
+    "get /threads/{thread_id}/runs/{run_id}/stream",
+    "get /threads/{thread_id}/state",
     "get /v1/documents",
     "get /v1/documents/{document_id}/chunks/{chunk_id}",
     "get /v1/generation/status",
     "get /v1/models",
     "get /v1/models/{model}",
+    "get /v1/responses/{response_id}",
     "get /v1/sessions/{session_id}",
     "get /v1/turns/{turn_id}/stream",
     "post /ag-ui",
     "post /api/chat",
     "post /api/chat/{chat_id}/stop",
     "post /api/query/stream",
+    "post /api/show",
     "post /api/v1/flow/{flow}/service/{service}",
+    "post /assistants/search",
     "post /eve/v1/session",
     "post /eve/v1/session/{session_id}",
     "post /eve/v1/session/{session_id}/cancel",
+    "post /mcp",
+    "post /runs/stream",
+    "post /runs/wait",
+    "post /threads",
+    "post /threads/search",
+    "post /threads/{thread_id}/history",
+    "post /threads/{thread_id}/runs",
+    "post /threads/{thread_id}/runs/stream",
+    "post /threads/{thread_id}/runs/wait",
+    "post /threads/{thread_id}/runs/{run_id}/cancel",
     "post /v1/chat/completions",
     "post /v1/documents",
     "post /v1/rag/sessions/{session_id}/messages",
     "post /v1/rag/sessions/{session_id}/messages/stream",
+    "post /v1/responses",
+    "post /v1/responses/{response_id}/cancel",
     "post /v1/sessions",
     "post /v1/sessions/{session_id}/chat",
     "post /v1/sessions/{session_id}/chat/stream",
@@ -163,6 +190,7 @@ async fn its_examples_work() {
         }
         let path = path
             .replace("{session_id}", &session)
+            .replace("{thread_id}", &session)
             .replace("{flow}", "default")
             .replace("{service}", "graph-rag");
         let method: Method = method.to_uppercase().parse().unwrap();
@@ -175,7 +203,7 @@ async fn its_examples_work() {
         tried += 1;
     }
     assert_eq!(
-        tried, 12,
+        tried, 16,
         "every route that takes JSON and nothing that an answer said first"
     );
 }

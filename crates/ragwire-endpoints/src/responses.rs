@@ -1,0 +1,363 @@
+//! `/v1/responses`: the Responses API of OpenAI.
+//!
+//! A response is a turn, and the responses that follow one another are a session. The ID of a
+//! response contains both, so that `previous_response_id` also works after the journal has dropped
+//! the turn.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use ragwire::session::{Message as Stored, Sessions};
+use ragwire::turn::TurnId;
+use ragwire::{Question, Responses};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::messages::{self, Message};
+use crate::openai::{OpenAiRefusal, UnsupportedParameter};
+use crate::openapi::{self, OpenAiRefusals, example};
+use crate::owner::Owner;
+use crate::refusal::Refusal;
+use crate::request::{self, BodyKind, PathParam, invalid};
+use crate::shared::Shared;
+use crate::start::{self, Conversation, Reader, TurnRequest};
+
+/// Returns the routes of the Responses API.
+pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
+    let description = "The Responses API of OpenAI.";
+    OpenApiRouter::with_openapi(openapi::openai("responses", description))
+        .routes(routes!(create))
+        .routes(routes!(retrieve))
+        .routes(routes!(cancel))
+}
+
+/// The body of `POST /v1/responses`. Parameters that only tune a model, such as `temperature`, are
+/// ignored: their values are `null` in the response.
+#[derive(Debug, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct ResponseRequest {
+    /// The name of the only model.
+    pub model: String,
+    /// The question as a string, or a list of messages with the question as the user's last one.
+    #[schema(value_type = Object)]
+    pub input: Value,
+    /// Whether the response is streamed.
+    pub stream: Option<bool>,
+    /// The response that this one follows.
+    pub previous_response_id: Option<String>,
+    /// Whether the response continues without its reader. Default: `false`.
+    pub background: Option<bool>,
+    /// `false` stores nothing, so that no response can follow this one. Default: `true`.
+    pub store: Option<bool>,
+    /// The form of the answer: `{"format": {"type": "json_schema", "schema": …}}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub text: Value,
+    /// Only `file_search` and `mcp`: what the orchestrator does anyway.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub tools: Value,
+}
+
+impl ResponseRequest {
+    /// Returns the question, with the earlier messages of `input` as its history.
+    fn question(&self, attachments: bool) -> Result<Question, Refusal> {
+        let tools = self.tools.as_array().into_iter().flatten();
+        for tool in tools {
+            if !matches!(tool["type"].as_str(), Some("file_search" | "mcp")) {
+                let name = "tools".to_owned();
+                return Err(UnsupportedParameter { name }.into());
+            }
+        }
+        let mut question = match &self.input {
+            Value::String(text) => Question::new(text.as_str()),
+            Value::Array(items) => {
+                let messages: Vec<Value> = items.iter().filter_map(message).collect();
+                let messages: Vec<Message> =
+                    serde_json::from_value(messages.into()).map_err(|_| unreadable())?;
+                messages::question(messages, attachments)?
+            }
+            _ => return Err(unreadable()),
+        };
+        let format = &self.text["format"];
+        if format["type"] == "json_schema" {
+            question.options.output_schema = Some(format["schema"].clone());
+        }
+        Ok(question)
+    }
+}
+
+fn unreadable() -> Refusal {
+    invalid("`input` must be a string or a list of messages.")
+}
+
+/// An item of the input as a message of chat completions; `None` for items that are not messages.
+fn message(item: &Value) -> Option<Value> {
+    let role = item.get("role")?;
+    let content = match &item["content"] {
+        Value::Array(parts) => parts
+            .iter()
+            .map(|part| match part["type"].as_str() {
+                Some("input_text" | "output_text") => json!({"type": "text", "text": part["text"]}),
+                Some("input_image") => json!({"type": "image_url", "image_url": {"url": part["image_url"]}}),
+                Some("input_file") => json!({"type": "file", "file": part}),
+                _ => part.clone(),
+            })
+            .collect(),
+        other => other.clone(),
+    };
+    Some(json!({"role": role, "content": content}))
+}
+
+/// The ID of a response: when it was created, its turn, and its session, if it has one.
+#[derive(Clone, Debug, PartialEq)]
+struct ResponseId {
+    created: u64,
+    turn: TurnId,
+    session: Option<String>,
+}
+
+/// The length of the time and of the turn in an ID, in hexadecimal digits.
+const TIME: usize = 10;
+const TURN: usize = 32;
+
+impl ResponseId {
+    fn parse(text: &str) -> Option<Self> {
+        let rest = text.strip_prefix("resp_")?;
+        let (created, rest) = rest.split_at_checked(TIME)?;
+        let (turn, session) = rest.split_at_checked(TURN)?;
+        let session = (!session.is_empty()).then(|| session.to_owned());
+        Some(Self {
+            created: u64::from_str_radix(created, 16).ok()?,
+            turn: TurnId::parse(turn)?,
+            session: session.filter(|session| Sessions::is_id(session)),
+        })
+    }
+
+    fn wire(&self, shared: &Shared) -> Responses {
+        Responses::new(self.to_string(), self.created, shared.name.as_str())
+    }
+}
+
+impl std::fmt::Display for ResponseId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let session = self.session.as_deref().unwrap_or_default();
+        write!(f, "resp_{:0TIME$x}{}{session}", self.created, self.turn)
+    }
+}
+
+fn unknown_response() -> Refusal {
+    Refusal::permanent(
+        StatusCode::NOT_FOUND,
+        "previous_response_not_found",
+        "There is no such response; it may have been forgotten.",
+    )
+}
+
+/// Answers a question, streamed or in one piece. With `background` the response continues without
+/// its reader, and `GET /v1/responses/{response_id}` reads it.
+#[utoipa::path(
+    post,
+    path = "/v1/responses",
+    tag = "responses",
+    operation_id = "createResponse",
+    request_body(content = ResponseRequest, example = json!({ "model": "ragwire", "input": "What is the commit rule?", "stream": true })),
+    responses(
+        (status = 200, description = "Events if `stream` is true, otherwise one object",
+            content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
+        (status = 404, description = "The model or the previous response does not exist"),
+        OpenAiRefusals,
+    ),
+)]
+pub(crate) async fn create(
+    State(shared): State<Arc<Shared>>,
+    owner: Result<Owner, Refusal>,
+    request: Request,
+) -> Result<Response, OpenAiRefusal> {
+    let owner = owner?;
+    let body: ResponseRequest = request::read_question(&shared, BodyKind::Conversation, request).await?;
+    if body.model != shared.name {
+        let message = format!("Unknown model. The only one is `{}`.", shared.name);
+        return Err(Refusal::permanent(StatusCode::NOT_FOUND, "model_not_found", message).into());
+    }
+    let mut question = body.question(shared.accepts_attachments)?;
+    let previous = match &body.previous_response_id {
+        Some(id) => Some(ResponseId::parse(id).ok_or_else(unknown_response)?),
+        None => None,
+    };
+    let session = match previous {
+        Some(previous) => Some(previous.session.ok_or_else(unknown_response)?),
+        None if body.store == Some(false) => None,
+        None => Some(begin(&shared, &owner, std::mem::take(&mut question.history)).await?),
+    };
+    let streams = body.stream == Some(true);
+    let is_background = body.background == Some(true);
+    let reader = match (is_background, streams) {
+        (true, _) => Reader::Absent,
+        (false, true) => Reader::Leaving,
+        (false, false) => Reader::Whole,
+    };
+    let mut turn_request = TurnRequest::new(question);
+    if let Some(session) = &session {
+        turn_request = turn_request.conversation(Conversation::ExistingSession(session.clone()));
+    }
+    let turn = start::start(&shared, &owner, reader, turn_request).await?;
+    let id = ResponseId {
+        created: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs(),
+        turn: turn.id(),
+        session,
+    };
+    let mut wire = id.wire(&shared);
+    if let Some(previous) = body.previous_response_id {
+        wire = wire.previous_response_id(previous);
+    }
+    if is_background {
+        wire = wire.background();
+    }
+    if streams {
+        return Ok(turn.respond(wire).map(Body::new));
+    }
+    if is_background {
+        return Ok(Json(wire.in_progress()).into_response());
+    }
+    let whole = start::collect(turn).await?;
+    Ok(Json(wire.response(&whole.events, &whole.text, &whole.end)).into_response())
+}
+
+/// Begins the session of a first response, with the messages that came with it.
+async fn begin(shared: &Shared, owner: &Owner, history: Vec<Stored>) -> Result<String, Refusal> {
+    let id = Sessions::random_id().map_err(Refusal::from)?;
+    let prepare = |session: &mut ragwire::session::Session| {
+        for message in &history {
+            session.push(message.role, message.text.as_str());
+        }
+    };
+    let begun = shared.sessions.begin_with(owner.as_str(), &id, prepare).await;
+    begun.map_err(Refusal::from)?;
+    Ok(id)
+}
+
+/// Returns a response, or streams it after an event.
+#[utoipa::path(
+    get,
+    path = "/v1/responses/{response_id}",
+    tag = "responses",
+    operation_id = "retrieveResponse",
+    params(
+        ("response_id" = String, Path, description = "The response"),
+        ("stream" = Option<bool>, Query, description = "Whether to stream it"),
+        ("starting_after" = Option<u64>, Query, description = "The last sequence number that the reader has"),
+    ),
+    responses(
+        (status = 200, description = "Events if `stream` is true, otherwise one object",
+            content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
+        (status = 404, description = "The response is unknown or has expired"),
+        (status = 410, description = "The journal has dropped events that the reader needs"),
+        OpenAiRefusals,
+    ),
+)]
+pub(crate) async fn retrieve(
+    State(shared): State<Arc<Shared>>,
+    owner: Result<Owner, Refusal>,
+    response: PathParam,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Response, OpenAiRefusal> {
+    let (owner, id) = (owner?, response_id(response)?);
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let parameter = |name: &str| {
+        let mut found = query.iter().filter(|(other, _)| other == name);
+        found.next().map(|(_, value)| value.as_str())
+    };
+    let mut wire = id.wire(&shared).background();
+    let turn = shared.journal.resume(id.turn, owner.as_str(), 0).await;
+    let turn = turn.map_err(|error| Refusal::of_turn(id.turn, error))?;
+    if parameter("stream").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+        if let Some(after) = parameter("starting_after") {
+            let after = after
+                .parse()
+                .map_err(|_| invalid("`starting_after` must be a sequence number."))?;
+            wire = wire.starting_after(after);
+        }
+        turn.supports(&wire)
+            .map_err(|error| Refusal::of_turn(id.turn, error))?;
+        return Ok(turn.respond(wire).map(Body::new));
+    }
+    if !turn.is_finished() {
+        return Ok(Json(wire.in_progress()).into_response());
+    }
+    whole(turn, &wire).await
+}
+
+async fn whole(turn: ragwire::Turn, wire: &Responses) -> Result<Response, OpenAiRefusal> {
+    let whole = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
+    Ok(Json(wire.response(&whole.events, &whole.text, &whole.end)).into_response())
+}
+
+fn response_id(param: PathParam) -> Result<ResponseId, Refusal> {
+    let id = param.ok().and_then(|Path(id)| ResponseId::parse(&id));
+    id.ok_or_else(unknown_response)
+}
+
+/// Stops a response and returns it.
+#[utoipa::path(
+    post,
+    path = "/v1/responses/{response_id}/cancel",
+    tag = "responses",
+    operation_id = "cancelResponse",
+    params(("response_id" = String, Path, description = "The response")),
+    responses(
+        (status = 200, description = "The response, which has ended", body = Object),
+        (status = 404, description = "The response is unknown or has expired"),
+        OpenAiRefusals,
+    ),
+)]
+pub(crate) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    owner: Result<Owner, Refusal>,
+    response: PathParam,
+) -> Result<Response, OpenAiRefusal> {
+    let (owner, id) = (owner?, response_id(response)?);
+    let stopped = shared.journal.stop(id.turn, owner.as_str()).await;
+    stopped.map_err(|error| Refusal::of_turn(id.turn, error))?;
+    let turn = shared.journal.resume(id.turn, owner.as_str(), 0).await;
+    let turn = turn.map_err(|error| Refusal::of_turn(id.turn, error))?;
+    whole(turn, &id.wire(&shared).background()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_contains_its_turn_and_its_session() {
+        for session in [None, Some("s-1".to_owned())] {
+            let id = ResponseId {
+                created: 1_767_323_045,
+                turn: TurnId::random(),
+                session,
+            };
+            assert_eq!(ResponseId::parse(&id.to_string()), Some(id));
+        }
+        for text in [
+            "",
+            "resp_",
+            "resp_1",
+            "chatcmpl-1",
+            "resp_\u{20ac}\u{20ac}\u{20ac}\u{20ac}",
+        ] {
+            assert_eq!(ResponseId::parse(text), None, "{text}");
+        }
+    }
+}
