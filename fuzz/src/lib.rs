@@ -3,6 +3,7 @@
 mod langgraph;
 mod lossless;
 mod seeds;
+mod trustgraph;
 
 use bytes::BytesMut;
 use ragwire::event::{Custom, Reasoning, Search, ToolResult};
@@ -14,6 +15,7 @@ use serde_json::Value;
 pub use langgraph::langgraph_decode;
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
 pub use seeds::{eve_decode, forge_decode, session_chat_decode};
+pub use trustgraph::trustgraph_decode;
 
 /// The result of decoding, with adjacent texts merged on the framed wire.
 #[derive(Debug, PartialEq)]

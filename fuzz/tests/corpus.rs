@@ -59,3 +59,8 @@ fn session_chat_decode() {
 fn eve_decode() {
     check(ragwire_fuzz::eve_decode, "eve_decode");
 }
+
+#[test]
+fn trustgraph_decode() {
+    check(ragwire_fuzz::trustgraph_decode, "trustgraph_decode");
+}

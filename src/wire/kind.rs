@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::plain::PlainDecoder;
 use super::{
     Decode, ag_ui, ai_sdk, eve, forge, framed, langgraph, ndjson, ollama, openai, responses, session_chat,
-    sse,
+    sse, trustgraph,
 };
 
 /// Defines [`WireKind`] from one row per wire: its variant, its name and its decoder.
@@ -75,6 +75,8 @@ wire_kinds! {
     SessionChat = "session_chat", session_chat::SessionChat::default().decoder();
     /// One turn of Eve, in either vocabulary.
     Eve = "eve", eve::Eve::new("").decoder();
+    /// TrustGraph's messages, one on each line.
+    TrustGraph = "trustgraph", trustgraph::TrustGraphDecoder::default();
     /// Plain text.
     Plain = "plain", PlainDecoder::default();
 }

@@ -14,5 +14,6 @@ mod langgraph;
 mod openai;
 mod properties;
 mod seeds;
+mod trustgraph;
 mod vectors;
 mod written;

@@ -12,6 +12,7 @@ import itertools
 import json
 import sys
 import threading
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from trustgraph.api import Api, ProvenanceEvent
@@ -54,7 +55,7 @@ def figures(chunk):
 
 def shown(item):
     if isinstance(item, ProvenanceEvent):
-        return {"explain": [item.explain_id, item.explain_graph, item.triples]}
+        return {"explain": [item.explain_id, item.explain_graph, item.triples], "entity": asdict(item.entity) if item.entity else None}
     return {"text": item.content, "end_of_stream": item.end_of_stream, **figures(item)}
 
 

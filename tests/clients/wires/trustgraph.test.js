@@ -69,6 +69,9 @@ function failure(vector, client) {
   return { name, message: error.message, type };
 }
 
+const explanations = (messages) =>
+  messages.split("\n").slice(0, -1).map((text) => JSON.parse(text).response).filter(({ message_type: type }) => type === "explain");
+
 const chunk = (text, end_of_stream, more = NO_FIGURES) => ({ text, end_of_stream, ...more });
 const whole = ({ frames }) => frames.map(({ text = "" }) => text).join("");
 
@@ -76,12 +79,20 @@ const whole = ({ frames }) => frames.map(({ text = "" }) => text).join("");
 function streamed(vector, client) {
   const specified = vector.wire?.specified;
   const seen = [];
-  for (const { text, event } of vector.frames) {
+  for (const [index, { text, event, end }] of vector.frames.entries()) {
+    if (event?.event === "retract" && !specified && vector.chunks[index].includes('"\\n\\n"')) seen.push(chunk("\n\n", false));
     if (text) seen.push(chunk(text, false));
-    if (!event) continue;
-    if (event.event !== "graph_explanation" || specified) seen.push(chunk("", false));
-    else if (client === "explain") seen.push({ explain: [event.explain_id, event.graph, event.triples.map(triple)] });
-    else if (client === "async") seen.push(chunk("", false));
+    if (event && (event.event !== "graph_explanation" || specified)) seen.push(chunk("", false));
+    if (specified || !(event || end)) continue;
+    for (const response of explanations(vector.chunks[index])) {
+      if (client === "explain") seen.push({ explain: [response.explain_id, response.explain_graph, response.explain_triples] });
+      else if (client === "async") seen.push(chunk("", false));
+    }
+    // The edges that an orchestrator reports are among them as PROTOCOL.md specifies terms.
+    if (event?.event === "graph_explanation" && client === "explain") {
+      const [, , triples] = seen.at(-1).explain;
+      assert.deepEqual(triples.slice(triples.length - event.triples.length), event.triples.map(triple));
+    }
   }
   const error = failure(vector, client);
   if (error) return { seen, error };
@@ -114,8 +125,34 @@ test("every vector, in every client of its service", async () => {
   assert.ok(plays.length >= 150, `${plays.length} plays`);
   const results = await read(plays.map(({ one }) => one));
   for (const [index, { vector, client }] of plays.entries()) {
-    const { seen, error } = results[index];
+    const { error } = results[index];
+    // The entities are another test's.
+    const seen = results[index].seen.map((item) => (item?.explain ? { explain: item.explain } : item));
     assert.deepEqual({ seen, error }, expected(vector, client), `${vector.id} with ${client}`);
+  }
+});
+
+test("what --explainable shows", async () => {
+  const entities = async (name) => {
+    const [{ seen }] = await read([play(VECTORS.get(name), "explain")]);
+    return seen.filter(({ explain }) => explain).map(({ entity: { uri, ...entity } }) => entity);
+  };
+  assert.deepEqual(await entities("document_retrieval"), [
+    { entity_type: "question", query: "http://x?", timestamp: "2026-01-02T03:04:05Z", question_type: "document-rag" },
+    { entity_type: "exploration", edge_count: 0, chunk_count: 8, entities: [] },
+    { entity_type: "synthesis", document: "" },
+  ]);
+  assert.deepEqual(await entities("triples"), [
+    { entity_type: "exploration", edge_count: 8, chunk_count: 0, entities: ["a", "Ann", "s"] },
+    { entity_type: "exploration", edge_count: 0, chunk_count: 0, entities: [] },
+  ]);
+});
+
+test("clients up to version 1.7 read the pieces of the answer from `chunk`", () => {
+  for (const vector of VECTORS.values()) {
+    if (!vector.wire?.streaming || vector.wire.specified || vector.id === "retracted") continue;
+    const pieces = messages(vector).map((text) => JSON.parse(text).response.chunk ?? "");
+    assert.equal(pieces.join(""), whole(vector), vector.id);
   }
 });
 

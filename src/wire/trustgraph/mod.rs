@@ -1,5 +1,5 @@
 //! The WebSocket messages of [TrustGraph](https://github.com/trustgraph-ai/trustgraph): one JSON
-//! object each, with the request's ID. Encoder only.
+//! object each, with the request's ID.
 //!
 //! The table of messages is in `PROTOCOL.md`, section "TrustGraph" (`[T-nn]`), the vectors in
 //! `tests/vectors/trustgraph`; `docs/protocols.md` introduces TrustGraph. This module writes each
@@ -29,10 +29,15 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+mod decode;
+mod explain;
+
+pub use self::decode::TrustGraphDecoder;
+use self::explain::{Explained, Explanations};
 use super::answer::Answer;
 use super::object::{self, Late, Line};
 use super::{EncodeError, Limits, Spelling, Wire};
-use crate::event::{Event, Triple};
+use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{End, Status};
 use crate::json;
@@ -153,6 +158,8 @@ impl TrustGraph {
             late: Late::default(),
             model: None,
             documents: Documents::default(),
+            explanations: Explanations::new(self.kind == Kind::GraphRag),
+            written_chars: 0,
         }
     }
 }
@@ -203,6 +210,9 @@ struct Request {
     model: Option<String>,
     /// The documents of the `sources` events.
     documents: Documents,
+    explanations: Explanations,
+    /// The number of characters of the streamed answer so far.
+    written_chars: u64,
 }
 
 /// A list of documents without duplicates.
@@ -246,6 +256,9 @@ struct Shipped<'a> {
     message_type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<&'a str>,
+    /// The piece again, for the clients up to version 1.7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chunk: Option<&'a str>,
     #[serde(flatten)]
     body: Option<Body<'a>>,
     end_of_stream: bool,
@@ -258,8 +271,7 @@ enum Body<'a> {
     Explain {
         explain_id: &'a str,
         explain_graph: &'a str,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
-        explain_triples: Vec<Value>,
+        explain_triples: &'a [Value],
     },
     Event {
         event: Line<'a>,
@@ -285,7 +297,21 @@ impl Spelling for Request {
         if !self.wire.streaming {
             return self.keep_event(event, timestamp);
         }
+        if let Event::Retract(retract) = event
+            && self.wire.envelope == Envelope::Shipped
+            && retract.kept < self.written_chars
+        {
+            // The clients cannot take a piece back: they show what follows as a paragraph. Before
+            // the event, so that a reader that applies it also removes this.
+            self.write_all(None, &chunk("\n\n", false), false, out);
+        }
         self.write_event(event, timestamp, out)?;
+        if let Some(explained) = self.explained(event, timestamp) {
+            let from = out.len();
+            if self.write_explained(&explained, out).is_err() {
+                out.truncate(from);
+            }
+        }
         self.note(event);
         Ok(())
     }
@@ -294,6 +320,7 @@ impl Spelling for Request {
         if !self.wire.streaming {
             return self.answer.push(text);
         }
+        self.written_chars += text.chars().count() as u64;
         match self.wire.envelope {
             Envelope::Shipped => self.write_all(None, &chunk(text, false), false, out),
             Envelope::Specified => {
@@ -306,6 +333,14 @@ impl Spelling for Request {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let streamed = self.wire.streaming && self.wire.envelope == Envelope::Shipped;
         if streamed && !matches!(end.status, Status::Failed(_)) {
+            if end.status == Status::Completed
+                && let Some(explained) = self.explanations.synthesis()
+            {
+                let from = out.len();
+                if self.write_explained(&explained, out).is_err() {
+                    out.truncate(from);
+                }
+            }
             // Whether a piece of text is the last is unknown when it is sent; waiting would delay
             // every piece.
             self.write_all(None, &chunk("", true), false, out);
@@ -332,7 +367,10 @@ impl Spelling for Request {
 impl Request {
     /// Keeps an event for the only message.
     fn keep_event(&mut self, event: &Event, timestamp: Option<Timestamp>) -> Result<(), EncodeError> {
-        self.late.push(event, timestamp, self.wire.limits)?;
+        // A retraction is applied to the answer; in a list it would have no position.
+        if !matches!(event, Event::Retract(_)) {
+            self.late.push(event, timestamp, self.wire.limits)?;
+        }
         self.note(event);
         Ok(())
     }
@@ -341,6 +379,10 @@ impl Request {
     fn note(&mut self, event: &Event) {
         match event {
             Event::GenerationStart(start) => self.model = Some(start.model.clone()),
+            Event::Retract(retract) => {
+                self.answer.retract(retract.kept);
+                self.written_chars = self.written_chars.min(retract.kept);
+            }
             Event::Sources(sources) if self.has_sources() => {
                 for source in &sources.sources {
                     let title = source.title.as_deref().unwrap_or_default();
@@ -366,25 +408,46 @@ impl Request {
         if self.wire.envelope == Envelope::Specified {
             return self.write(None, &Specified::Event(line), false, max_bytes, out);
         }
-        let (message_type, body) = match event {
-            Event::GraphExplanation(explanation) => {
-                let explain = Body::Explain {
-                    explain_id: &explanation.explain_id,
-                    explain_graph: &explanation.graph,
-                    explain_triples: explanation.triples.iter().map(triple).collect(),
-                };
-                ("explain", explain)
-            }
-            _ => ("event", Body::Event { event: line }),
-        };
+        if let Event::GraphExplanation(explanation) = event {
+            return self.write_explained(&self.explanations.graph(explanation), out);
+        }
         let response = Shipped {
-            message_type,
+            message_type: "event",
+            ..self.progress(Body::Event { event: line })
+        };
+        self.write(None, &response, false, max_bytes, out)
+    }
+
+    /// What TrustGraph's clients show for an event, in addition to the event itself.
+    fn explained(&mut self, event: &Event, timestamp: Option<Timestamp>) -> Option<Explained> {
+        match self.wire.envelope {
+            Envelope::Shipped => self.explanations.of(event, timestamp),
+            Envelope::Specified => None,
+        }
+    }
+
+    fn write_explained(&self, explained: &Explained, out: &mut BytesMut) -> Result<(), EncodeError> {
+        let response = Shipped {
+            message_type: "explain",
+            ..self.progress(Body::Explain {
+                explain_id: &explained.id,
+                explain_graph: &explained.graph,
+                explain_triples: &explained.triples,
+            })
+        };
+        self.write(None, &response, false, self.wire.limits.max_line_bytes, out)
+    }
+
+    /// A message without text.
+    fn progress<'a>(&self, body: Body<'a>) -> Shipped<'a> {
+        Shipped {
+            message_type: "",
             response: (self.wire.kind == Kind::GraphRag).then_some(""),
+            chunk: None,
             body: Some(body),
             end_of_stream: false,
             end_of_session: false,
-        };
-        self.write(None, &response, false, max_bytes, out)
+        }
     }
 
     /// The `response` of the last message.
@@ -430,6 +493,7 @@ impl Request {
                 "response",
                 (graph || !streaming).then(|| self.answer.text().into()),
             ),
+            ("chunk", (graph && streaming).then(|| "".into())),
             ("sources", self.sources(end)),
             // A streamed answer already had its marker.
             ("end_of_stream", Some((!streaming).into())),
@@ -565,6 +629,7 @@ fn chunk(text: &str, end_of_stream: bool) -> Shipped<'_> {
     Shipped {
         message_type: "chunk",
         response: Some(text),
+        chunk: Some(text),
         body: None,
         end_of_stream,
         end_of_session: false,
@@ -577,30 +642,4 @@ fn members<const N: usize>(members: [(&str, Option<Value>); N]) -> Map<String, V
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .collect()
-}
-
-/// A triple as terms of TrustGraph. Subject and predicate are always IRIs; the type of the object
-/// follows from its spelling, by the rules of TrustGraph's clients.
-fn triple(triple: &Triple) -> Value {
-    let quoted = |term: &str| term.starts_with('<') && term.ends_with('>') && !term.starts_with("<<");
-    let iri = |term: &str| {
-        let inner = if quoted(term) {
-            &term[1..term.len() - 1]
-        } else {
-            term
-        };
-        json!({ "t": "i", "i": inner })
-    };
-    let is_iri = |term: &str| {
-        quoted(term)
-            || ["http://", "https://", "urn:"]
-                .iter()
-                .any(|scheme| term.starts_with(scheme))
-    };
-    let object = if is_iri(&triple.o) {
-        iri(&triple.o)
-    } else {
-        json!({ "t": "l", "v": triple.o })
-    };
-    json!({ "s": iri(&triple.s), "p": iri(&triple.p), "o": object })
 }
