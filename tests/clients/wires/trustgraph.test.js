@@ -186,7 +186,7 @@ test("two requests on one socket, message by message", async () => {
   const document = messages(VECTORS.get("document_full_turn")).map((text) => text.replace('"id":"req-1"', '"id":"req-2"'));
   const both = graph.flatMap((text, index) => [text, document[index]]);
   const [{ seen, error }] = await read([{ id: "", kind: "graph-rag", messages: both, with: "two" }]);
-  const texts = ["", "", "", "", "Headers wait", " [1].", "", ""];
+  const texts = ["", "", "", "", "", "Headers wait", " [1].", "", "", ""];
   assert.deepEqual({ seen, error }, { seen: [texts, texts], error: null });
 });
 
