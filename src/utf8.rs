@@ -80,6 +80,18 @@ fn could_begin(bytes: &[u8]) -> bool {
     !bytes.is_empty() && std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
+/// Cuts `text` into pieces of at most `max_bytes`, between characters. An empty text has no pieces.
+pub(crate) fn pieces(mut text: &str, max_bytes: usize) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        if text.is_empty() {
+            return None;
+        }
+        let (piece, rest) = text.split_at(text.floor_char_boundary(max_bytes));
+        text = rest;
+        Some(piece)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +133,16 @@ mod tests {
             keep_chars(&mut whole, kept);
             assert_eq!(whole, text, "{kept}");
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let text = format!("a{}", "\u{20ac}".repeat(4));
+        assert_eq!(
+            pieces(&text, 6).collect::<Vec<_>>(),
+            ["a\u{20ac}", "\u{20ac}\u{20ac}", "\u{20ac}"]
+        );
+        assert_eq!(pieces("abc", 6).collect::<Vec<_>>(), ["abc"]);
+        assert_eq!(pieces("", 6).count(), 0);
     }
 }

@@ -76,7 +76,7 @@ impl<O: Orchestrator + ?Sized> Orchestrator for Arc<O> {
 /// question.effort = Effort::High;
 /// assert_eq!(question.history, []);
 /// ```
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Question {
@@ -107,20 +107,6 @@ impl Question {
         Self {
             prompt: prompt.into(),
             ..Self::default()
-        }
-    }
-}
-
-impl Default for Question {
-    fn default() -> Self {
-        Self {
-            prompt: String::new(),
-            history: Vec::new(),
-            owner: String::new(),
-            mode: None,
-            effort: Effort::default(),
-            attachments: Vec::new(),
-            options: QuestionOptions::default(),
         }
     }
 }

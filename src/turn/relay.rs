@@ -96,7 +96,10 @@ impl Sink {
     /// # Errors
     ///
     /// Returns the first error of the stream, or the [`SendError`] of [`send`](Self::send).
-    // Not `async fn`: a caller's future with an item that borrows would then not be `Send`.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "a caller's future with an item that borrows would not be `Send` with `async fn`"
+    )]
     pub fn send_all<Kind, S>(&self, items: S) -> impl Future<Output = Result<(), BoxError>> + Send
     where
         S: Stream + Send,

@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::frame::End;
 use crate::metadata::Metadata;
 use crate::time::Timestamp;
+use crate::utf8::pieces;
 use crate::wire::EncodeError;
 
 /// The maximum length of a piece of text in the queue. Longer ones are cut between characters, so
@@ -255,18 +256,6 @@ fn wait_or_fail(refused: Refused) -> Result<(), SendError> {
         Refused::Closed(closed) => Err(closed.into()),
         Refused::Invalid(error) => Err(SendError::Invalid(error)),
     }
-}
-
-/// Cuts `text` into pieces of at most `max_bytes`, between characters.
-pub(super) fn pieces(mut text: &str, max_bytes: usize) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        if text.is_empty() {
-            return None;
-        }
-        let (piece, rest) = text.split_at(text.floor_char_boundary(max_bytes));
-        text = rest;
-        Some(piece)
-    })
 }
 
 /// Drives a future on a thread outside of any runtime.

@@ -57,7 +57,6 @@ pub mod ndjson;
 mod object;
 pub mod ollama;
 pub mod openai;
-mod pieces;
 pub mod plain;
 mod reasoning;
 pub mod responses;
@@ -411,6 +410,10 @@ impl<D: Decode + ?Sized> Decode for Box<D> {
         (**self).shows_failures()
     }
 }
+
+/// The longest text in one JSON object on the wires of OpenAI and Ollama, in bytes. As JSON it has at
+/// most six times as many, which is within the limits of our decoders and of the published clients.
+const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 /// Size limits for the parts of a stream, for encoders and decoders alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

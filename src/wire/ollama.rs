@@ -33,11 +33,11 @@ use bytes::{Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::MAX_PIECE_BYTES;
 use super::decoded::{Decoded, is_blank};
 use super::foreign::{self, Thoughts, word};
 use super::lines::{LineEnd, Lines, TooLong};
 use super::object::{self, Late};
-use super::pieces::pieces;
 use super::reasoning::Reasoning;
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
 use crate::event::{Event, ToolCall};
@@ -47,6 +47,7 @@ use crate::json;
 use crate::metadata::{Metadata, Usage};
 use crate::order::Phase;
 use crate::time::Timestamp;
+use crate::utf8::pieces;
 
 /// Nanoseconds in a millisecond: Ollama's unit and ours.
 const NANOS_PER_MS: f64 = 1e6;
@@ -212,7 +213,7 @@ impl Spelling for OllamaSpelling {
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
-        for piece in pieces(text) {
+        for piece in pieces(text, MAX_PIECE_BYTES) {
             out.extend_from_slice(&self.head);
             write(out, &piece);
             out.extend_from_slice(b"},\"done\":false}\n");
@@ -361,8 +362,10 @@ fn take_line(decoded: &mut Decoded, thoughts: &mut Thoughts, line: &[u8]) -> Res
         }
     }
     if members.get("done") == Some(&Value::Bool(true)) {
-        let mut metadata = Metadata::default();
-        metadata.usage = usage(&members);
+        let metadata = Metadata {
+            usage: usage(&members),
+            ..Metadata::default()
+        };
         push(Frame::End(foreign::end_of(
             word(&members, "done_reason"),
             metadata,

@@ -15,7 +15,7 @@ use super::server::Writer;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::turn::reader::Reader;
-use crate::turn::sink::pieces;
+use crate::utf8::pieces;
 
 /// The longest text of one frame. Even if every byte is escaped, it fits into a line of
 /// [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has to split it.

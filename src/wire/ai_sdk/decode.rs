@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use crate::event::{Retract, Source, Sources};
+use crate::event::{Event, Retract, Source, Sources};
 use crate::failure::Failure;
 use crate::frame::{End, Frame, Status};
 use crate::metadata::Citation;
@@ -446,7 +446,7 @@ impl Parts {
                 push_event(decoded, name, members)?;
                 let retracted = match decoded.last_mut() {
                     Some(Frame::Event {
-                        event: crate::Event::Retract(retract),
+                        event: Event::Retract(retract),
                         ..
                     }) => Some(retract.kept),
                     _ => None,

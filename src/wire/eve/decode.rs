@@ -362,11 +362,12 @@ impl Turn {
         };
         for request in requests {
             let request = members(Some(request));
-            let kind = word(&kind, "kind").unwrap_or(match word(&request, "display") {
+            let by_display = || match word(&request, "display") {
                 Some("confirmation") => "approval",
                 Some("select") => "choice",
                 _ => "text",
-            });
+            };
+            let kind = word(&kind, "kind").unwrap_or_else(by_display);
             let question = question(&request, "requestId", kind, read_options(&request));
             self.push(question, at)?;
         }

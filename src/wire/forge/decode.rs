@@ -97,7 +97,7 @@ impl ReadMessage for Reader {
                 frames.push(Frame::Text(content))
             }
             "error" => {
-                self.failure.get_or_insert(read_failure(&members));
+                self.failure.get_or_insert_with(|| read_failure(&members));
                 Ok(())
             }
             "done" => {

@@ -823,7 +823,7 @@ fn request(interrupt: &Value) -> InputRequested {
         .map_or_else(|| value.to_string(), str::to_owned);
     let kind = value["kind"]
         .as_str()
-        .unwrap_or(if action.is_some() { "approval" } else { "text" });
+        .unwrap_or_else(|| if action.is_some() { "approval" } else { "text" });
     let options = value.get("options").or_else(|| {
         value["review_configs"]
             .get(0)

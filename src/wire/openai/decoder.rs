@@ -174,9 +174,8 @@ impl Chunks {
             is_end_exact = true;
         }
         self.take_figures(&chunk);
-        let choices = match chunk.shift_remove("choices") {
-            Some(Value::Array(choices)) => choices,
-            _ => return Ok(()),
+        let Some(Value::Array(choices)) = chunk.shift_remove("choices") else {
+            return Ok(());
         };
         // One answer was requested.
         let is_first = |choice: &&Value| choice.get("index").is_none_or(|index| index.as_u64() == Some(0));

@@ -25,9 +25,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use self::decoder::Decoder;
+use super::MAX_PIECE_BYTES;
 use super::annotations::{self, Markers};
 use super::object::{self, Late};
-use super::pieces::pieces;
 use super::reasoning::Reasoning;
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
@@ -37,6 +37,7 @@ use crate::json;
 use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::time::Timestamp;
+use crate::utf8::pieces;
 
 /// How events are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -284,7 +285,7 @@ impl Spelling for OpenAiSpelling {
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         self.begin(out);
         self.markers.push(text);
-        for piece in pieces(text) {
+        for piece in pieces(text, MAX_PIECE_BYTES) {
             out.extend_from_slice(&self.head);
             out.extend_from_slice(CHOICE);
             out.extend_from_slice(br#"{"content":"#);

@@ -12,12 +12,13 @@ use crate::frame::{End, Status};
 use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::time::Timestamp;
+use crate::utf8::pieces;
+use crate::wire::MAX_PIECE_BYTES;
 use crate::wire::activity::{Activities, Activity};
 use crate::wire::annotations::{self, Markers};
 use crate::wire::answer::Answer;
 use crate::wire::calls::{Call, Calls};
 use crate::wire::object::{self, Late};
-use crate::wire::pieces::pieces;
 use crate::wire::reasoning::Reasoning;
 use crate::wire::{EncodeError, Spelling};
 
@@ -292,7 +293,7 @@ impl ResponsesSpelling {
             unnamed: id.is_none(),
         });
         while let Some(excess) = self.calls.take_excess() {
-            self.finish_call(&excess.id, Outcome::None, out);
+            self.finish_call(&excess.id, &Outcome::None, out);
         }
         call_id
     }
@@ -323,20 +324,20 @@ impl ResponsesSpelling {
         } else {
             Outcome::Output(text)
         };
-        self.close_call(&id, outcome, out);
+        self.close_call(&id, &outcome, out);
     }
 
-    fn close_call(&mut self, id: &str, outcome: Outcome, out: &mut BytesMut) {
+    fn close_call(&mut self, id: &str, outcome: &Outcome, out: &mut BytesMut) {
         self.calls.close(id);
         self.finish_call(id, outcome, out);
     }
 
-    fn finish_call(&mut self, id: &str, outcome: Outcome, out: &mut BytesMut) {
+    fn finish_call(&mut self, id: &str, outcome: &Outcome, out: &mut BytesMut) {
         let Some(at) = self.open_calls.iter().position(|(open, _)| open == id) else {
             return;
         };
         let (_, call) = self.open_calls.remove(at);
-        let (status, output, error) = match &outcome {
+        let (status, output, error) = match outcome {
             Outcome::Output(output) => ("completed", Some(output.as_str()), None),
             Outcome::Error(error) => ("failed", None, Some(error.as_str())),
             Outcome::None => ("incomplete", None, None),
@@ -423,7 +424,7 @@ impl ResponsesSpelling {
             Some(message) if !message.is_passed => return message,
             Some(message) => {
                 let chars = message.first_char + message.text.text().chars().count() as u64;
-                self.close_message(message, "completed", &[], out);
+                self.close_message(&message, "completed", &[], out);
                 chars
             }
             None => 0,
@@ -447,7 +448,7 @@ impl ResponsesSpelling {
         message
     }
 
-    fn close_message(&mut self, message: Message, status: &str, annotations: &[Value], out: &mut BytesMut) {
+    fn close_message(&mut self, message: &Message, status: &str, annotations: &[Value], out: &mut BytesMut) {
         self.max_answer_bytes -= message.text.text().len();
         self.is_cut |= message.text.is_cut();
         let members = |more| of_item(&message.id, message.index, more);
@@ -491,7 +492,7 @@ impl ResponsesSpelling {
             }
         }
         for call in self.calls.take_all() {
-            self.finish_call(&call.id, Outcome::None, out);
+            self.finish_call(&call.id, &Outcome::None, out);
         }
         // A failed answer has no evidence.
         let citations = match end.status {
@@ -505,7 +506,7 @@ impl ResponsesSpelling {
             };
             let max_bytes = self.wire.limits.max_trailer_bytes;
             let annotations = annotations::annotations(citations, &message.markers, max_bytes);
-            self.close_message(message, of_items, &annotations, out);
+            self.close_message(&message, of_items, &annotations, out);
         }
         self.response(status, end)
     }
@@ -626,7 +627,7 @@ impl Spelling for ResponsesSpelling {
         let closed = self.activities.close();
         self.show(closed, out);
         let mut message = self.open_message(out);
-        for piece in pieces(text) {
+        for piece in pieces(text, MAX_PIECE_BYTES) {
             let delta = TextDelta {
                 item_id: &message.id,
                 output_index: message.index,
