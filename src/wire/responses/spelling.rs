@@ -259,7 +259,7 @@ impl ResponsesSpelling {
             str::to_owned,
         );
         // A call with the ID of an open one replaces it.
-        self.close_call(&call_id, Outcome::None, out);
+        self.close_call(&call_id, &Outcome::None, out);
         let arguments = if input.is_null() {
             "{}".to_owned()
         } else {
