@@ -171,7 +171,9 @@ async fn the_documented_vocabulary_is_chosen_for_a_session() {
             "session.waiting",
             "message.appended",
             "agent.start",
+            "agent.tool_call",
             "search",
+            "agent.tool_result",
             "agent.content.delta",
             "message.appended",
             "session.failed",
@@ -191,28 +193,26 @@ async fn the_documented_vocabulary_is_chosen_for_a_session() {
 }
 
 #[tokio::test]
-async fn failures_and_stops_end_the_turn_but_not_the_session() {
+async fn stops_end_the_turn_and_failures_also_the_session() {
     let server = start(|_| {}).await;
-    let session = create(&server, CREATE, "fault:text").await;
-    let mut seen = 0;
-    for (fault, ends) in [
-        ("", ["step.failed", "turn.failed", "session.waiting"]),
-        ("fault:panic", ["step.failed", "turn.failed", "session.waiting"]),
-        (
-            "fault:stop",
-            ["step.completed", "turn.completed", "session.waiting"],
-        ),
-        (
-            "fault:empty",
-            ["step.completed", "turn.completed", "session.waiting"],
-        ),
-    ] {
-        if !fault.is_empty() {
-            assert_eq!(go_on(&server, &session, fault).await.status, 200, "{fault}");
+    let completed = ["step.completed", "turn.completed", "session.waiting"];
+    let failed = ["step.failed", "turn.failed", "session.failed"];
+    for fault in ["fault:text", "fault:panic"] {
+        let session = create(&server, CREATE, "fault:stop").await;
+        let mut seen = 0;
+        for (next, ends) in [("", completed), ("fault:empty", completed), (fault, failed)] {
+            if !next.is_empty() {
+                assert_eq!(go_on(&server, &session, next).await.status, 200, "{next}");
+            }
+            let turn = read(&server, &session, seen).await;
+            assert_eq!(types(&turn)[turn.len() - 3..], ends, "{next}");
+            seen += turn.len();
         }
-        let turn = read(&server, &session, seen).await;
-        assert_eq!(types(&turn)[turn.len() - 3..], ends, "{fault}");
-        seen += turn.len();
+        refused(
+            &go_on(&server, &session, "more").await,
+            410,
+            "Session is terminal.",
+        );
     }
 }
 
@@ -262,7 +262,7 @@ async fn shutdown_ends_the_turns_and_their_readers() {
     let all = lines(&bytes);
     let failed = all.iter().find(|line| line["type"] == "turn.failed").unwrap();
     assert_eq!(failed["data"]["code"], "shutting_down");
-    assert_eq!(types(&all).last(), Some(&"session.waiting"));
+    assert_eq!(types(&all).last(), Some(&"session.failed"));
     let reply = server.get("/eve/v1/health").await;
     assert_eq!((reply.status.as_u16(), &reply.json()["ok"]), (503, &json!(false)));
     server.stop().await;

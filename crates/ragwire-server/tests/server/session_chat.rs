@@ -134,6 +134,47 @@ async fn a_turn_ends_with_the_whole_session() {
     }
 }
 
+/// What a chat shows of a search of `fault` for this: the events until its result, and the result.
+fn searched(query: &str, result: &Value) -> Vec<Value> {
+    let place = json!({ "round": 1, "max_rounds": 1, "call_id": "retrieval-1", "timestamp": 0 });
+    let with = |members: Value| {
+        let (mut event, place) = (members, place.as_object().unwrap().clone());
+        event.as_object_mut().unwrap().extend(place);
+        event
+    };
+    let mut end = with(json!({
+        "type": "tool_end", "tool_name": "search_documents", "tool_result": result.to_string(),
+    }));
+    if result.get("code").is_some() {
+        end["is_error"] = true.into();
+    }
+    vec![
+        json!({ "type": "round_start", "round": 1, "max_rounds": 1, "timestamp": 0 }),
+        with(json!({
+            "type": "tool_start", "tool_name": "search_documents",
+            "tool_args": { "query": query, "tool": "fault" },
+        })),
+        json!({ "type": "search", "tool": "fault", "query": query, "timestamp": 0 }),
+        end,
+    ]
+}
+
+/// A whole stream that ends in `end`, which has the tools of the events before it.
+fn chat(events: Vec<Value>, mut end: Value) -> Vec<Value> {
+    for (list, kind) in [("tool_calls", "tool_start"), ("tool_results", "tool_end")] {
+        let of_kind = events.iter().filter(|event| event["type"] == kind);
+        let tools = of_kind.map(|event| {
+            let mut tool = event.as_object().unwrap().clone();
+            for name in ["type", "max_rounds", "timestamp"] {
+                tool.remove(name);
+            }
+            Value::Object(tool)
+        });
+        end["response"][list] = tools.collect();
+    }
+    events.into_iter().chain([end]).collect()
+}
+
 /// The end of a chat that failed after this much of an answer.
 fn failed(code: &str, message: &str, content: &str) -> Value {
     json!({
@@ -157,10 +198,10 @@ async fn faults_have_the_form_that_the_client_reads() {
     let reply = server.post(&stream(&id), &body("fault:text")).await;
     assert_eq!(
         steady(&reply.body, TEXT),
-        [
-            json!({ "type": "search", "tool": "fault", "query": "text", "timestamp": 0 }),
+        chat(
+            searched("text", &json!({})),
             failed("chat_failed", FAILED, "The first half of an answer that breaks "),
-        ]
+        )
     );
     let partial = format!("The first half of an answer that breaks \n\n{FAILED}");
     let mut said = vec![
@@ -320,10 +361,10 @@ async fn waiting_requests_do_not_delay_shutdown() {
     let message = "The server is restarting. Please retry in a moment.";
     assert_eq!(
         steady(&ended, TEXT),
-        [
-            json!({ "type": "search", "tool": "fault", "query": "silent", "timestamp": 0 }),
+        chat(
+            searched("silent", &json!({ "code": "shutting_down", "message": message })),
             failed("shutting_down", message, ""),
-        ]
+        )
     );
     let roles: Vec<_> = server.said(&id).await.into_iter().map(|(role, _)| role).collect();
     assert_eq!(

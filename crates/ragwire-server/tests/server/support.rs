@@ -293,6 +293,12 @@ pub(crate) fn steady(bytes: &[u8], text: &str) -> Vec<Value> {
     steady
 }
 
+/// The result of a tool, which the session chat has as a string of JSON.
+fn result_of_a_tool(name: &str, value: &Value) -> Option<Value> {
+    let json = value.as_str().filter(|_| name == "tool_result")?;
+    serde_json::from_str(json).ok()
+}
+
 /// Sets all times and durations to 0.
 pub(crate) fn stop_clocks(value: &mut Value) {
     const CLOCKS: [&str; 9] = [
@@ -310,6 +316,9 @@ pub(crate) fn stop_clocks(value: &mut Value) {
         Value::Object(members) => members.iter_mut().for_each(|(name, value)| {
             if CLOCKS.contains(&&**name) {
                 *value = 0.into();
+            } else if let Some(mut result) = result_of_a_tool(name, value) {
+                stop_clocks(&mut result);
+                *value = result.to_string().into();
             } else {
                 stop_clocks(value);
             }
