@@ -40,6 +40,13 @@ const byLine = { [CLEAN_END]: "truncated or unreported" };
 
 /** The client reads any response as a stream, and finds nothing in a JSON body. */
 const takesAnyStatus = { outcome: "unreported", error: null, status: null, why: "it does not check the status" };
+/** The response has begun, so the failure is in the stream. */
+const hasBegun = {
+  outcome: "failed",
+  status: null,
+  error: { code: "LLM_ERROR", message: FALLBACK },
+  why: "its route begins the response at once, because the page does not check the status",
+};
 const throwsBody = { status: null, why: "it throws the body without the status" };
 
 export const CLIENTS = [
@@ -63,7 +70,7 @@ export const CLIENTS = [
     ask: documented.forge,
     cut: unreported,
     differs: {
-      "before commit": takesAnyStatus,
+      "before commit": hasBegun,
       "one byte per write": {
         text: "",
         events: [],
@@ -78,7 +85,7 @@ export const CLIENTS = [
     wire: "forge",
     ask: python("forge"),
     cut: byLine,
-    differs: { "before commit": takesAnyStatus },
+    differs: { "before commit": hasBegun },
   },
   {
     name: "session chat's JavaScript reader",

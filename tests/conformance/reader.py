@@ -165,6 +165,8 @@ async def session_chat(seen, url, prompt, session):
                 seen["citations"] = len(event.get("metadata", {}).get("citations", []))
             case "error":
                 seen.update(outcome="failed", error={"message": event["error"]})
+            case "round_start" | "generating" | "tool_start" | "tool_end":
+                pass  # Derived from other events, which the stream has too.
             case name:
                 seen["events"].append(name)
 

@@ -28,6 +28,9 @@ export async function forge(url, prompt) {
   return seen;
 }
 
+/** What the wire derives from other events, which the stream has too. */
+const DERIVED = ["round_start", "generating", "tool_start", "tool_end"];
+
 /** Records an event of the session chat's reader. */
 function sessionEvent(seen, { type, ...data }) {
   if (type === "complete") {
@@ -38,7 +41,7 @@ function sessionEvent(seen, { type, ...data }) {
   } else if (type === "error") {
     seen.outcome = "failed";
     seen.error = { message: data.error };
-  } else {
+  } else if (!DERIVED.includes(type)) {
     seen.events.push(type);
   }
 }

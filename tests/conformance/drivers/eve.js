@@ -3,14 +3,14 @@
 // the last event.
 import { broke, nothing } from "../record.js";
 
-/** The prefixes of the lines that do not represent an event of ours. */
-const OF_EVE = /^(session|turn|step|message|reasoning)\./;
+/** The prefixes of the lines that do not represent an event of ours, or one in Eve's form besides. */
+const OF_EVE = /^(session|turn|step|message|reasoning|actions?)\./;
 
 function take(seen, { type, data }) {
   if (type === "reasoning.completed") seen.events.push("reasoning");
   else if (!OF_EVE.test(type)) seen.events.push(type);
   if (type === "turn.failed") seen.error = { code: data.code, message: data.message };
-  if (type === "session.waiting") {
+  if (type === "session.waiting" || type === "session.failed") {
     seen.outcome = data.metadata?.status ?? "completed";
     seen.citations = data.metadata?.citations.length ?? 0;
   }
