@@ -419,6 +419,11 @@ async function loadPassage(citation, passage) {
 async function listDocuments() {
   try {
     const response = await fetch("/v1/documents");
+    if (response.status === 404) {
+      // An orchestrator outside of the server answers, and there are no documents to manage.
+      documents.closest("section").hidden = true;
+      return;
+    }
     if (!response.ok) throw new Error(await errorOf(response));
     documents.replaceChildren(...(await response.json()).documents.map(documentItem));
     if (documents.childElementCount === 0) documents.append(make("li", "No documents yet.", { class: "none" }));

@@ -57,7 +57,7 @@ pub struct Gateway(Target);
 
 #[derive(Clone, Debug)]
 enum Target {
-    Http(HttpOrchestrator),
+    Http(Box<HttpOrchestrator>),
     Process(ProcessPool),
 }
 
@@ -77,7 +77,7 @@ impl Gateway {
                 let authorities = options.authorities.as_ref().map(std::fs::read).transpose();
                 let authorities = authorities.map_err(GatewayError::Authorities)?;
                 let client = HttpClient::new(CONNECT, authorities.as_deref())?;
-                Target::Http(HttpOrchestrator::new(client, options))
+                Target::Http(Box::new(HttpOrchestrator::new(client, options)))
             }
             GatewayOptions::Process(options) => Target::Process(ProcessPool::start(options)?),
         }))

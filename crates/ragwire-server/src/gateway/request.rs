@@ -35,6 +35,8 @@ pub(super) fn body(wire: Option<WireKind>, question: &Question, context: Request
         Some("ag_ui") => ag_ui(question, context),
         Some("ai_sdk") => ai_sdk(question, context),
         Some("langgraph") => langgraph(question, context),
+        Some("responses") => responses(question, context),
+        Some("ollama") => ollama(question, context),
         _ => plain(question),
     }
 }
@@ -134,17 +136,40 @@ fn ai_sdk(question: &Question, context: RequestContext<'_>) -> Value {
 
 /// A run of LangGraph's server, for `/runs/stream` or `/threads/{id}/runs/stream`.
 fn langgraph(question: &Question, context: RequestContext<'_>) -> Value {
-    let mut messages: Vec<Value> = earlier(question)
-        .map(|(role, text)| json!({"role": role, "content": text}))
-        .collect();
-    messages.push(json!({"role": "user", "content": question.prompt}));
     json!({
         "assistant_id": context.model(),
-        "input": {"messages": messages},
+        "input": {"messages": messages(question)},
         "stream_mode": ["messages-tuple", "updates", "custom"],
         "config": {"configurable": question.options.extra},
         "on_disconnect": "cancel",
     })
+}
+
+/// OpenAI's Responses, streamed and not stored: the conversation is this server's.
+fn responses(question: &Question, context: RequestContext<'_>) -> Value {
+    json!({
+        "model": context.model(),
+        "input": messages(question),
+        "stream": true,
+        "store": false,
+    })
+}
+
+/// Ollama's chat.
+fn ollama(question: &Question, context: RequestContext<'_>) -> Value {
+    json!({
+        "model": context.model(),
+        "messages": messages(question),
+        "stream": true,
+    })
+}
+
+/// The conversation and the question, in the form that most protocols share.
+fn messages(question: &Question) -> Vec<Value> {
+    earlier(question)
+        .chain([("user", question.prompt.as_str())])
+        .map(|(role, text)| json!({"role": role, "content": text}))
+        .collect()
 }
 
 fn earlier(question: &Question) -> impl Iterator<Item = (&'static str, &str)> {
@@ -235,6 +260,31 @@ mod tests {
                         {"id": "t", "role": "user", "parts": [{"type": "text", "text": "And why?"}]},
                     ],
                     "trigger": "submit-message",
+                }),
+            ),
+            (
+                responses(&question(), CONTEXT),
+                json!({
+                    "model": "agent",
+                    "input": [
+                        {"role": "user", "content": "What?"},
+                        {"role": "assistant", "content": "This."},
+                        {"role": "user", "content": "And why?"},
+                    ],
+                    "stream": true,
+                    "store": false,
+                }),
+            ),
+            (
+                ollama(&question(), CONTEXT),
+                json!({
+                    "model": "agent",
+                    "messages": [
+                        {"role": "user", "content": "What?"},
+                        {"role": "assistant", "content": "This."},
+                        {"role": "user", "content": "And why?"},
+                    ],
+                    "stream": true,
                 }),
             ),
             (

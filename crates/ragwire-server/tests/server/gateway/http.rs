@@ -344,34 +344,89 @@ async fn a_stop_and_a_disconnect_close_the_connection() {
 }
 
 #[tokio::test]
-async fn the_wire_can_be_named() {
-    for (wire, content_type, body) in [
+async fn a_named_wire_is_that_of_the_request_and_of_the_answer() {
+    let events =
+        |lines: &[&str]| -> String { lines.iter().map(|line| format!("data: {line}\n\n")).collect() };
+    let sse = "text/event-stream";
+    for (wire, content_type, body, asked) in [
         (
             "sse",
-            "text/event-stream",
-            "id: 0\nevent: text\ndata: {\"text\":\"Yes.\"}\n\nid: 1\nevent: end\ndata: {\"end\":\"completed\"}\n\n",
+            sse,
+            "id: 0\nevent: text\ndata: {\"text\":\"Yes.\"}\n\nid: 1\nevent: end\ndata: {\"end\":\"completed\"}\n\n".to_owned(),
+            "/prompt",
         ),
         (
             "framed",
             "text/plain",
-            "\u{1d}Yes.\u{1e}{\"citations\":[],\"tools_used\":[]}",
+            "\u{1d}Yes.\u{1e}{\"citations\":[],\"tools_used\":[]}".to_owned(),
+            "/prompt",
         ),
-        ("plain", "text/plain", "Yes."),
+        ("plain", "text/plain", "Yes.".to_owned(), "/prompt"),
         (
             "ndjson",
             "text/plain",
-            "{\"text\":\"Yes.\"}\n{\"end\":\"completed\"}\n",
+            "{\"text\":\"Yes.\"}\n{\"end\":\"completed\"}\n".to_owned(),
+            "/prompt",
+        ),
+        (
+            "openai",
+            sse,
+            events(&[
+                r#"{"choices":[{"index":0,"delta":{"content":"Yes."},"finish_reason":null}]}"#,
+                r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
+                "[DONE]",
+            ]),
+            "/messages/0/content",
+        ),
+        (
+            "ag-ui",
+            sse,
+            events(&[
+                r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+                r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+                r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"Yes."}"#,
+                r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+                r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#,
+            ]),
+            "/messages/0/content",
+        ),
+        (
+            "ai_sdk",
+            sse,
+            events(&[
+                r#"{"type":"start"}"#,
+                r#"{"type":"text-start","id":"1"}"#,
+                r#"{"type":"text-delta","id":"1","delta":"Yes."}"#,
+                r#"{"type":"text-end","id":"1"}"#,
+                r#"{"type":"finish"}"#,
+                "[DONE]",
+            ]),
+            "/messages/0/parts/0/text",
+        ),
+        (
+            "ollama",
+            "application/x-ndjson",
+            concat!(
+                r#"{"model":"m","message":{"role":"assistant","content":"Yes."},"done":false}"#,
+                "\n",
+                r#"{"model":"m","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop"}"#,
+                "\n"
+            )
+            .to_owned(),
+            "/messages/0/content",
         ),
     ] {
-        let double = Double::start(vec![vec![head(content_type), chunk(body), last()]]).await;
+        let double = Double::start(vec![vec![head(content_type), chunk(&body), last()]]).await;
         let server = gateway(&double.url, |settings| {
             settings.orchestrator_wire = Label(Some(wire.to_owned()));
         });
-        assert_eq!(
-            told(&server.frames("Why?").await),
-            ("Yes.".into(), None),
-            "{wire}"
-        );
+        let body = json!({"prompt": "Why?"}).to_string();
+        let headers = [JSON, ("accept", "application/x-ndjson")];
+        let reply = server.call(Method::POST, "/v1/turns", &headers, body).await;
+        assert_eq!(reply.status, 200, "{wire}: {:?}", reply.body);
+        assert_eq!(told(&crate::support::in_lines(&reply.body)), ("Yes.".into(), None), "{wire}");
+        let seen = &double.seen()[0];
+        assert_eq!(seen.body.pointer(asked), Some(&json!("Why?")), "{wire}: {}", seen.body);
     }
 }
 

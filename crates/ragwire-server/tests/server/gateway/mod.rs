@@ -26,11 +26,13 @@ const SHORT: Duration = Duration::from_millis(300);
 /// Starts a server in front of an orchestrator: a URL, or `exec:` and a command. Requests are not
 /// repeated, and silence is short.
 fn gateway(target: &str, change: impl FnOnce(&mut Settings)) -> Running {
-    let mut settings = Settings::default();
-    settings.orchestrator = Address(Some(target.to_owned()));
-    settings.orchestrator_timeout = Span(SHORT);
-    settings.orchestrator_idle_timeout = Span(SHORT);
-    settings.orchestrator_attempts = Count(1);
+    let mut settings = Settings {
+        orchestrator: Address(Some(target.to_owned())),
+        orchestrator_timeout: Span(SHORT),
+        orchestrator_idle_timeout: Span(SHORT),
+        orchestrator_attempts: Count(1),
+        ..Settings::default()
+    };
     settings.listen.set_port(0);
     change(&mut settings);
     settings.check().unwrap();
