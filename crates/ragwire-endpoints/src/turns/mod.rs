@@ -83,8 +83,8 @@ pub struct QuestionRequest {
     #[serde(default)]
     #[schema(value_type = Vec<Object>, required = false)]
     pub history: Vec<Message>,
-    /// `review`, `verify`, `sources_last`, `service` and `extra`, as in the JSON of a question. An
-    /// `output_schema` is ignored.
+    /// `review`, `verify`, `sources_last`, `service`, `instructions`, `extra` and `output_schema`, as
+    /// in the JSON of a question. A schema is refused if the endpoint has no structured results.
     #[serde(default)]
     #[schema(value_type = Object, required = false)]
     pub options: QuestionOptions,
@@ -103,7 +103,6 @@ impl QuestionRequest {
         question.mode = self.mode;
         question.history = self.history;
         question.options = self.options;
-        question.options.output_schema = None;
         question.options.review |= self.review_enabled;
         question
     }
@@ -164,6 +163,11 @@ pub(crate) async fn stream(
     if body.session_id.is_some() && !body.history.is_empty() {
         return Err(request::invalid(
             "A question has a session_id or a history, not both.",
+        ));
+    }
+    if body.options.output_schema.is_some() && !shared.has_structured_results {
+        return Err(request::invalid(
+            "This server has no structured results; do not send output_schema.",
         ));
     }
     let turn_request = TurnRequest::new(body.question()).conversation(conversation);
