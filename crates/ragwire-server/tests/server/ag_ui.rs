@@ -55,13 +55,20 @@ async fn faults_have_the_form_that_the_client_reads() {
     let message = "I hit an internal error while gathering evidence. Please retry.";
     let error = json!({ "code": "chat_failed", "message": message, "recoverable": true });
     let (seen, turn) = events(&server, &user("fault:text")).await;
-    let message_id = format!("{turn}-message");
+    let (message_id, call) = (format!("{turn}-message"), format!("{turn}-retrieval-1"));
     assert_eq!(
         seen,
         [
             json!({ "type": "RUN_STARTED", "threadId": "t", "runId": "r", "timestamp": 0 }),
             json!({ "type": "STEP_STARTED", "stepName": "retrieval", "timestamp": 0 }),
+            json!({ "type": "TOOL_CALL_START", "toolCallId": call, "toolCallName": "search_documents",
+                "metadata": { "event": "search" }, "timestamp": 0 }),
+            json!({ "type": "TOOL_CALL_ARGS", "toolCallId": call,
+                "delta": json!({ "query": "text", "tool": "fault" }).to_string(), "timestamp": 0 }),
+            json!({ "type": "TOOL_CALL_END", "toolCallId": call, "timestamp": 0 }),
             json!({ "type": "CUSTOM", "name": "search", "value": { "tool": "fault", "query": "text" }, "timestamp": 0 }),
+            json!({ "type": "TOOL_CALL_RESULT", "messageId": format!("{call}-result"), "toolCallId": call,
+                "content": "{}", "metadata": { "event": "search" } }),
             json!({ "type": "STEP_FINISHED", "stepName": "retrieval" }),
             json!({ "type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "assistant" }),
             json!({ "type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": "The first half of an answer that breaks " }),

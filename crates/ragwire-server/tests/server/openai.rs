@@ -126,7 +126,10 @@ async fn faults_have_the_form_that_the_client_reads() {
         steady(&reply.body, TEXT),
         [
             chunk(json!({ "role": "assistant" }), json!({})),
-            chunk(json!({}), json!({ "ragwire": { "event": search } })),
+            chunk(
+                json!({ "reasoning_content": "Searching with fault: text\n" }),
+                json!({ "ragwire": { "event": search } }),
+            ),
             chunk(
                 json!({ "content": "The first half of an answer that breaks " }),
                 json!({})

@@ -73,6 +73,11 @@ async fn an_approval_continues_the_chat() {
         let turn = turn(&reply);
         let expected = [
             json!({ "type": "start", "messageId": turn }),
+            json!({ "type": "tool-input-start", "toolCallId": "retrieval-1", "toolName": "search_documents",
+                "dynamic": true, "providerExecuted": true }),
+            json!({ "type": "tool-input-available", "toolCallId": "retrieval-1", "toolName": "search_documents",
+                "input": { "query": "ask", "tool": "fault" }, "dynamic": true, "providerExecuted": true,
+                "providerMetadata": { "ragwire": { "event": "search" } } }),
             json!({ "type": "data-search", "data": { "event": "search", "tool": "fault", "query": "ask", "timestamp": 0 } }),
             json!({ "type": "tool-input-start", "toolCallId": "delete", "toolName": "ask_question", "dynamic": true, "providerExecuted": true }),
             json!({ "type": "tool-input-available", "toolCallId": "delete", "toolName": "ask_question",
@@ -95,21 +100,23 @@ async fn an_approval_continues_the_chat() {
         assert_eq!(self::turn(&reply), turn);
         let rest = parts(&reply);
         assert_eq!(
-            rest[..6],
+            rest[..7],
             [
                 json!({ "type": "start", "messageId": turn }),
                 json!({ "type": "start-step" }),
                 outcome,
+                json!({ "type": "tool-output-available", "toolCallId": "retrieval-1", "output": {}, "dynamic": true,
+                    "providerMetadata": { "ragwire": { "event": "search" } } }),
                 json!({ "type": "text-start", "id": "text-1" }),
                 json!({ "type": "text-delta", "id": "text-1", "delta": says }),
                 json!({ "type": "text-end", "id": "text-1" }),
             ]
         );
         assert_eq!(
-            (&rest[6]["type"], &rest[6]["finishReason"]),
+            (&rest[7]["type"], &rest[7]["finishReason"]),
             (&json!("finish"), &json!("stop"))
         );
-        assert_eq!((rest.len(), &rest[7]), (8, &json!("[DONE]")));
+        assert_eq!((rest.len(), &rest[8]), (9, &json!("[DONE]")));
 
         // If the response was lost, the same request gets it again, even after the turn has
         // finished.
@@ -144,8 +151,12 @@ async fn a_chat_accepts_text_but_no_approval_for_it() {
     let reply = ask_in(&server, "c", "fault:ask-text").await;
     let turn = turn(&reply);
     let asked = parts(&reply);
-    let request_id = asked[2]["toolCallId"].as_str().unwrap();
-    assert_eq!(asked[2].get("providerExecuted"), None, "the page answers it");
+    let question = asked
+        .iter()
+        .find(|part| part["toolName"] == "ask_question")
+        .unwrap();
+    let request_id = question["toolCallId"].as_str().unwrap();
+    assert_eq!(question.get("providerExecuted"), None, "the page answers it");
     let body = answered("c", "fault:ask-text", &turn, &[approval(request_id, true)]);
     let refused = chat(&server, &[APPROVALS], &body).await;
     assert_eq!(refusal(&refused), (422, "answer_invalid".into()));
@@ -230,9 +241,12 @@ async fn a_chat_without_approvals_continues_to_read() {
             json!(types),
             json!([
                 "start",
+                "tool-input-start",
+                "tool-input-available",
                 "data-search",
                 "data-input_requested",
                 "data-input_resolved",
+                "tool-output-available",
                 "text-start",
                 "text-delta",
                 "text-end",
