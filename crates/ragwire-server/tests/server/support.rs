@@ -293,9 +293,12 @@ pub(crate) fn steady(bytes: &[u8], text: &str) -> Vec<Value> {
     steady
 }
 
-/// The result of a tool, which the session chat has as a string of JSON.
+/// The result of a tool, which the session chat and AG-UI have as a string of JSON.
 fn result_of_a_tool(name: &str, value: &Value) -> Option<Value> {
-    let json = value.as_str().filter(|_| name == "tool_result")?;
+    let json = value
+        .as_str()
+        .filter(|_| ["tool_result", "content"].contains(&name))?;
+    let json = json.starts_with('{').then_some(json)?;
     serde_json::from_str(json).ok()
 }
 
