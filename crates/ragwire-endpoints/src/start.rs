@@ -202,7 +202,7 @@ where
     let mut builder = builder(shared, owner, reader).commit_on(commit);
     let mode = adr.then(|| shared.mode.clone());
     // A turn that fails before the orchestrator can report its mode has the one that was asked for.
-    if let Some(mode) = mode.as_deref().or(question.mode.map(Mode::as_str)) {
+    if let Some(mode) = mode.as_deref().or_else(|| question.mode.map(Mode::as_str)) {
         builder = builder.mode(mode);
     }
     if let Some(chat) = &chat {

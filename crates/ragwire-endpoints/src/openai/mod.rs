@@ -145,7 +145,7 @@ fn unknown_model(shared: &Shared) -> Refusal {
 pub(crate) struct OpenAiRefusal {
     refusal: Refusal,
     /// The parameter that is the reason.
-    param: Option<String>,
+    param: Option<Box<str>>,
 }
 
 impl From<Refusal> for OpenAiRefusal {
@@ -159,7 +159,7 @@ impl From<UnsupportedParameter> for OpenAiRefusal {
         let param = error.name.clone();
         Self {
             refusal: error.into(),
-            param: Some(param),
+            param: Some(param.into()),
         }
     }
 }
