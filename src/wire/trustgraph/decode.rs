@@ -264,7 +264,7 @@ fn read_failure(error: &Value) -> Failure {
     match word("type") {
         // Both are the service's general failure.
         None | Some("graph-rag-error" | "document-rag-error") => Failure::new(failure.kind, message),
-        Some(kind) if kind.is_empty() => Failure::new(GATEWAY_ERROR, message),
+        Some("") => Failure::new(GATEWAY_ERROR, message),
         Some(kind) => Failure::new(kind.to_owned(), message),
     }
 }
