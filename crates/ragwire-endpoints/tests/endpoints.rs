@@ -117,6 +117,25 @@ fn questions() -> Vec<(Protocol, &'static str, Value)> {
         (Protocol::OpenAi, "/v1/chat/completions", completion()),
         (Protocol::Forge, "/api/query/stream", json!({ "query": "Why?" })),
         (
+            Protocol::Responses,
+            "/v1/responses",
+            json!({ "model": "ragwire", "input": "Why?" }),
+        ),
+        (Protocol::Ollama, "/api/chat", completion()),
+        (
+            Protocol::LangGraph,
+            "/runs/wait",
+            json!({ "input": { "messages": [{ "type": "human", "content": "Why?" }] } }),
+        ),
+        (
+            Protocol::Mcp,
+            "/mcp",
+            json!({
+                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": { "name": "ask", "arguments": { "question": "Why?" } },
+            }),
+        ),
+        (
             Protocol::TrustGraph,
             "/api/v1/flow/default/service/graph-rag",
             json!({ "query": "Why?", "entity-limit": 7 }),
@@ -160,6 +179,10 @@ async fn only_selected_protocols_have_routes() {
         let endpoints = asked.endpoints().protocols([selected, selected]).build();
         let app = endpoints.router();
         for (protocol, path, body) in questions() {
+            let share_path = [Protocol::AiSdk, Protocol::Ollama];
+            if share_path.contains(&protocol) && share_path.contains(&selected) && protocol != selected {
+                continue;
+            }
             let expected = if protocol == selected { 200 } else { 404 };
             assert_eq!(
                 post(&app, path, &body).await.status,
@@ -521,4 +544,69 @@ async fn instructions_are_bounded() {
         (reply.status, &reply.json()["error"]["code"]),
         (422, &"invalid_request".into())
     );
+}
+
+#[tokio::test]
+async fn langgraph_refuses_what_it_cannot_continue() {
+    let app = Asked::default().endpoints().router();
+    let human = json!({ "input": { "messages": [["user", "Why?"]] } });
+    let unknown = post(&app, "/threads/t-1/runs/wait", &human).await;
+    assert_eq!(
+        (unknown.status, unknown.json()["error"]["code"].as_str()),
+        (404, Some("not_found"))
+    );
+    let thread = post(&app, "/threads", &json!({ "thread_id": "t-1" }))
+        .await
+        .json();
+    assert_eq!(thread["thread_id"], "t-1");
+    assert_eq!(
+        post(&app, "/threads", &json!({ "thread_id": "t-1" }))
+            .await
+            .status,
+        409
+    );
+    let same = json!({ "thread_id": "t-1", "if_exists": "do_nothing" });
+    assert_eq!(post(&app, "/threads", &same).await.status, 200);
+    assert_eq!(
+        get(&app, "/threads/t-1/state").await.json()["checkpoint"],
+        Value::Null
+    );
+    assert_eq!(
+        post(&app, "/threads/t-1/history", &json!({})).await.json(),
+        json!([])
+    );
+
+    let resume = json!({ "command": { "resume": true } });
+    let nothing = post(&app, "/threads/t-1/runs/stream", &resume).await;
+    assert_eq!(
+        (nothing.status, nothing.json()["error"]["code"].as_str()),
+        (409, Some("no_question"))
+    );
+    let empty = post(&app, "/threads/t-1/runs/stream", &json!({ "input": {} })).await;
+    assert_eq!(empty.status, 422, "{}", empty.text);
+
+    let run = post(&app, "/threads/t-1/runs/stream", &human).await;
+    let location = run.headers["location"].to_str().unwrap();
+    assert!(
+        run.text.ends_with("\n\n") && run.text.contains("event: end"),
+        "{}",
+        run.text
+    );
+    for (last, status) in [("-1", 200), ("1v", 200), ("x", 400), ("1vv", 400)] {
+        let rest = call(&app, Method::GET, location, &[("last-event-id", last)], "").await;
+        assert_eq!(rest.status, status, "{last}: {}", rest.text);
+        if status == 200 {
+            let from = if last == "1v" {
+                run.text.find("id: 2v").unwrap()
+            } else {
+                0
+            };
+            let modes = if last == "1v" { &run.text[from..] } else { "" };
+            assert!(rest.text.ends_with(modes), "{last}: {}", rest.text);
+        }
+    }
+    let state = get(&app, "/threads/t-1/state").await.json();
+    assert_eq!(state["values"]["messages"][0]["content"], "Why?");
+    let answer = state["values"]["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(answer["content"], TEXT);
 }

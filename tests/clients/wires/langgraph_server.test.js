@@ -79,6 +79,32 @@ for (const version of VERSIONS) {
     }
   });
 
+  test(`useStream of ${version} shows a question, also after a reload, and the answer to it`, async () => {
+    const client = connect(Client2);
+    const { thread_id: threadId } = await client.threads.create();
+    const page = open(version, { threadId });
+    try {
+      await page.until(() => true);
+      page.hook().submit(human("fault:ask"));
+      const { interrupt } = await page.ended();
+      assert.equal(interrupt.value.prompt, "Delete 3 files?");
+      assert.equal((await client.threads.get(threadId)).status, "interrupted");
+      const next = open(version, { threadId, fetchStateHistory: true });
+      try {
+        const loaded = await next.until((state) => state.interrupt);
+        assert.deepEqual(loaded.interrupt, interrupt);
+        next.hook().submit(undefined, { command: { resume: "Approve" } });
+        const { messages, interrupt: open } = await next.ended();
+        assert.equal(shown(messages).at(-1), "text: They are deleted.");
+        assert.equal(open, undefined);
+      } finally {
+        next.unmount();
+      }
+    } finally {
+      page.unmount();
+    }
+  });
+
   test(`useStream of ${version} reconnects on mount and shows the whole answer once`, async () => {
     const client = connect(Client2);
     const { thread_id: threadId } = await client.threads.create();
