@@ -109,6 +109,8 @@ pub(super) struct Run {
     has_state: bool,
     /// The answer in the state, for a run that sends its text in no message.
     fallback: Option<String>,
+    /// Whether our encoder wrote the stream, which then has an `end`.
+    is_ours: bool,
     /// Whether the last message is a finished answer.
     is_answered: bool,
     /// Whether the run waits for a human.
@@ -132,6 +134,7 @@ impl Run {
             characters: 0,
             has_state: false,
             fallback: None,
+            is_ours: false,
             is_answered: false,
             waits: false,
             citations: Vec::new(),
@@ -239,6 +242,7 @@ impl Run {
         let Some(kind) = message.get("type").and_then(Value::as_str) else {
             return Err(DecodeError::BadEvent);
         };
+        self.is_ours |= sender.mark.is_some();
         match kind {
             "AIMessageChunk" if form == Form::Piece => self.take_piece(&message, sender),
             "ai" | "assistant" | "AIMessage" | "AIMessageChunk" => {
@@ -691,7 +695,7 @@ impl Run {
     /// Returns `true` if the run needs no `end`, because it is answered or waits for a human.
     pub(super) fn is_finished(&self) -> bool {
         let has_calls = !self.pieces.is_empty();
-        (self.is_answered && !has_calls) || self.waits || self.fallback.is_some()
+        !self.is_ours && ((self.is_answered && !has_calls) || self.waits || self.fallback.is_some())
     }
 
     /// The end of a run that does not describe it.
