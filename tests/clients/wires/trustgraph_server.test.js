@@ -52,7 +52,10 @@ test("every kind of request gets the same answer", async () => {
   // Graph RAG returns its documents and the triples that it followed.
   const [streamed, explained, , whole] = results;
   const triples = explained.seen.filter(({ explain }) => explain);
-  assert.deepEqual([triples[0].explain[0], triples.at(-1).explain[0]], ["urn:ragwire:exploration:1", "urn:ragwire:focus:1"]);
+  const ids = triples.map(({ explain }) => explain[0]);
+  const edges = ids.filter((id) => /:(exploration|focus):/.test(id));
+  assert.deepEqual([ids[0], edges[0], edges.at(-1), ids.at(-1)], ["urn:ragwire:question:1", "urn:ragwire:exploration:1", "urn:ragwire:focus:1", "urn:ragwire:synthesis:1"]);
+  assert.ok(triples.every(({ entity }) => ["question", "exploration", "synthesis"].includes(entity.entity_type)));
   assert.ok(triples.every(({ explain }) => explain[1] === "urn:graph:retrieval" && explain[2].length > 0));
   const { sources } = streamed.seen.at(-1);
   assert.ok(sources.length > 0 && sources.every(({ uri }) => uri));

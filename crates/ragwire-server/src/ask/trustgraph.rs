@@ -1,11 +1,13 @@
 //! Questions to TrustGraph's services: streamed over the WebSocket, or in one piece over HTTP.
 //!
-//! The messages are TrustGraph's, so this module parses them without a decoder of the crate. The
-//! output is the same as for other questions.
+//! The messages are TrustGraph's, so this module parses them without a decoder of the crate, except
+//! for explanations. The output is the same as for other questions.
 
 use futures_util::{SinkExt, StreamExt};
-use ragwire::event::{Event, GraphExplanation, Triple};
-use ragwire::{Citation, Failure, Status};
+use ragwire::event::Event;
+use ragwire::wire::Decode;
+use ragwire::wire::trustgraph::TrustGraphDecoder;
+use ragwire::{Citation, Failure, Frame, Status};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
@@ -97,7 +99,7 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
         }
         match response["message_type"].as_str() {
             Some("chunk") => printer.text(response["response"].as_str().unwrap_or_default())?,
-            Some("explain") => printer.event(&explanation(response).into()),
+            Some("explain") => print_explanation(&mut printer, &text),
             Some("event") => print_event(&mut printer, &response["event"]),
             // Later servers may send other types.
             _ => {}
@@ -131,18 +133,17 @@ fn print_event(printer: &mut Printer, event: &Value) {
     }
 }
 
-/// Returns the event of an explanation.
-fn explanation(response: &Value) -> GraphExplanation {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let term = |term: &Value| text(term.get("i").or_else(|| term.get("v")).unwrap_or(&Value::Null));
-    let triples = response["explain_triples"].as_array().into_iter().flatten();
-    let triples =
-        triples.map(|triple| Triple::new(term(&triple["s"]), term(&triple["p"]), term(&triple["o"])));
-    GraphExplanation::new(
-        text(&response["explain_id"]),
-        text(&response["explain_graph"]),
-        triples.collect(),
-    )
+/// Prints the edges of an explanation. The decoder removes what only describes the events for
+/// TrustGraph's own clients.
+fn print_explanation(printer: &mut Printer, message: &str) {
+    let mut decoder = TrustGraphDecoder::default();
+    decoder.feed(message.as_bytes());
+    decoder.feed(b"\n");
+    for frame in decoder {
+        if let Ok(Frame::Event { event, .. }) = frame {
+            printer.event(&event);
+        }
+    }
 }
 
 /// Prints the last message, which has the rest of the text and the citations, and returns the
