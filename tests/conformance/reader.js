@@ -18,8 +18,9 @@ async function ask({ url, prompt }) {
   const seen = nothing();
   const { events, failed, error, outcome, messages } = await read(`${url}/ag-ui`, prompt);
   seen.events = events.flatMap(eventOf);
-  const answer = messages.find(({ role, id }) => role === "assistant" && id.endsWith("-message"));
-  seen.text = answer?.content ?? "";
+  // A tool or a thought within the answer divides it into several messages.
+  const answers = messages.filter(({ role, id }) => role === "assistant" && /-message(-\d+)?$/.test(id));
+  seen.text = answers.map(({ content }) => content).join("");
   if (outcome) {
     seen.outcome = outcome === "cancelled" ? "stopped" : "completed";
     seen.citations = events.at(-1).result.citations.length;

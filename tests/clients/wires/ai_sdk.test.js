@@ -37,7 +37,14 @@ async function read(ai, chunks, options) {
 const text = (text, state = "done") => ({ type: "text", text, state });
 const data = (name, data, id) => ({ type: `data-${name}`, ...(id && { id }), data });
 const event = (event, members, id) => data(event, { event, ...members }, id);
-const document = (sourceId, mediaType, title) => ({ type: "source-document", sourceId, mediaType, title });
+const document = (sourceId, mediaType, title, ragwire, filename = title) => ({
+  type: "source-document",
+  sourceId,
+  mediaType,
+  title,
+  filename,
+  providerMetadata: { ragwire },
+});
 const thought = (number, text, ragwire) => ({
   type: "reasoning",
   id: `reasoning-${number}`,
@@ -57,6 +64,9 @@ const tool = (toolName, toolCallId, input, outcome, asides = {}) => ({
   ...aside("callProviderMetadata", asides.call),
   ...aside("resultProviderMetadata", asides.result),
 });
+/** A step of retrieval. One without an output by an event of its own was closed. */
+const step = (number, name, input, output, call, result = "search") =>
+  tool(name, `retrieval-${number}`, input, output, { call: { event: call }, result: { event: result } });
 const CALL = { event: "tool_call" };
 const RESULT = { event: "tool_result" };
 const BOTH = { call: CALL, result: RESULT };
@@ -73,33 +83,56 @@ const failed = (code, message, recoverable, more) => ({
 });
 const FAILED = failed("chat_failed", FALLBACK, true);
 const SEARCH = event("search", { tool: "bm25" });
+/** The tool of that search, which never returned. */
+const searched = (outcome) => step(1, "search_documents", { query: "", tool: "bm25" }, outcome, "search");
+const VERIFIED = {
+  claims_checked: 1,
+  claims_supported: 1,
+  claims_partially_supported: 0,
+  claims_unsupported: 0,
+  details: [],
+};
 const passage = (chunk_id, document_id, text, more) => ({ chunk_id, document_id, text, page_numbers: [], ...more });
+
+const CITATION = {
+  document_id: "doc-1",
+  chunk_id: "c-7",
+  supporting_quote: "Headers wait for the first event.",
+  source_tool: "bm25",
+  page_number: 3,
+  score: 0.87,
+};
+const CITED = [
+  { document_id: "d1", chunk_id: "d1-2", supporting_quote: "It waits.", source_tool: "bm25", heading: "The rule" },
+  { document_id: "https://x.test/a.html", chunk_id: "w-1", supporting_quote: "So it is.", source_tool: "web" },
+  {
+    document_id: "d1",
+    chunk_id: "d1-2",
+    supporting_quote: "And ends.",
+    source_tool: "bm25",
+    page_number: 4,
+    heading: "The rule",
+  },
+];
 
 /** For each vector: the parts, the metadata, the errors passed to `onError`, and the message's ID. */
 const SHOWN = {
   full_turn: [
     [
       event("queued", { position: 1, ahead: 1, waited_ms: 20, timestamp: T }, "queued"),
+      step(1, "search_documents", { query: "commit rule", tool: "bm25", page: 2 }, { output: {} }, "search"),
       event("search", { tool: "bm25", query: "commit rule", page: 2, timestamp: "2026-01-02T03:04:05.678Z" }),
+      step(2, "review_answer", { iteration: 1 }, { output: { iteration: 1, verdict: "approved" } }, "review", "review"),
       event("review", { iteration: 1, verdict: "approved", timestamp: T }),
-      document("doc-1", "application/pdf", "ADR.pdf"),
       event("sources", {
         sources: [passage("c-7", "doc-1", "Headers wait.", { page_numbers: [3], title: "ADR.pdf" })],
         timestamp: T,
       }),
       text("Headers wait for the first event [1]."),
+      document("citation-1", "application/pdf", "ADR.pdf, page 3", CITATION, "ADR.pdf"),
     ],
     {
-      citations: [
-        {
-          document_id: "doc-1",
-          chunk_id: "c-7",
-          supporting_quote: "Headers wait for the first event.",
-          source_tool: "bm25",
-          page_number: 3,
-          score: 0.87,
-        },
-      ],
+      citations: [CITATION],
       mode: "hybrid",
       tools_used: ["bm25"],
       usage: { input_tokens: 812, output_tokens: 9, model: "m" },
@@ -111,7 +144,7 @@ const SHOWN = {
   zero_events: [[text("Yes.")], DONE],
   zero_text: [[event("cache_miss")], DONE],
   failure_first: [[], FAILED, [FALLBACK]],
-  failure_before_text: [[SEARCH], FAILED, [FALLBACK]],
+  failure_before_text: [[searched({ errorText: FALLBACK }), SEARCH], FAILED, [FALLBACK]],
   failure_between_tokens: [[text("Half an ")], FAILED, [FALLBACK]],
   failure_of_its_own: [[text("a")], failed("timeout", 'Too "slow".', false, { trace: "t-1" }), ['Too "slow".']],
   failure_with_open_call: [
@@ -120,7 +153,7 @@ const SHOWN = {
     [FALLBACK],
   ],
   stop_first: [[], STOPPED],
-  stop_before_text: [[SEARCH], STOPPED],
+  stop_before_text: [[searched({ errorText: "The turn was stopped." }), SEARCH], STOPPED],
   stop_between_tokens: [[text("Half an ")], STOPPED],
   stop_with_open_calls: [
     [
@@ -141,16 +174,67 @@ const SHOWN = {
   open_call_completed: [[tool("sql", "ragwire-call-1", "all", { output: {} }, { call: CALL })], DONE],
   late_events: [
     [
-      text("One two."),
-      event("verification", {
-        claims_checked: 1,
-        claims_supported: 1,
-        claims_partially_supported: 0,
-        claims_unsupported: 0,
-        details: [],
-      }),
+      text("One "),
+      step(1, "verify_answer", { claims: 1 }, { output: VERIFIED }, "verification", "verification"),
+      event("verification", VERIFIED),
+      text("two."),
     ],
     DONE,
+  ],
+  retrieval: [
+    [
+      step(
+        1,
+        "search_documents",
+        { query: "commit", tool: "bm25", page: 1 },
+        { output: { tool: "bm25", chunks_found: 3, duration_ms: 7 } },
+        "search",
+        "retrieval_result",
+      ),
+      event("search", { tool: "bm25", query: "commit", page: 1 }),
+      event("retrieval_start", { tool: "bm25", query: "commit", iteration: 1 }),
+      event("retrieval_result", { tool: "bm25", chunks_found: 3, duration_ms: 7 }),
+      ...[
+        [2, "grade_documents", { passages: 3 }, "crag_evaluation", { correct: 2, ambiguous: 0, incorrect: 1, action: "proceed", expanded: 0, details: [] }],
+        [3, "rerank_documents", { method: "rrf", passages: 2 }, "rerank_result", { method: "rrf", input_count: 2, output_count: 1, duration_ms: 0 }],
+      ].flatMap(([number, name, input, kind, output]) => [step(number, name, input, { output }, kind, kind), event(kind, output)]),
+      event("generation_start", { context_chunks: 1, total_context_tokens: 20, model: "m" }),
+      text("Yes."),
+      step(4, "verify_answer", { claims: 1 }, { output: VERIFIED }, "verification", "verification"),
+      event("verification", VERIFIED),
+    ],
+    DONE,
+  ],
+  thought_in_pieces: [
+    [
+      thought(1, "First the index.", { event: "thinking", id: "a", round: 1 }),
+      thought(2, "Then", { event: "thinking", id: "b" }),
+      event("cache_miss"),
+      thought(3, " more", { event: "thinking", id: "b" }),
+      thought(4, "Whole.", { event: "thinking" }),
+      thought(5, "Last", { event: "thinking", id: "b" }),
+      text("Here."),
+    ],
+    DONE,
+  ],
+  retract: [[text("Half a wrong"), event("retract", { kept: 7 }), text("right one.")], DONE],
+  citations: [
+    [
+      event("sources", {
+        sources: [passage("d1-2", "d1", "It waits. And ends.", { title: "rule.md" }), passage("d2-0", "d2", "Not cited.")],
+      }),
+      text("Yes [1][2][3]."),
+      document("citation-1", "text/markdown", "rule.md: The rule", CITED[0], "rule.md"),
+      {
+        type: "source-url",
+        sourceId: "citation-2",
+        url: "https://x.test/a.html",
+        title: "https://x.test/a.html",
+        providerMetadata: { ragwire: CITED[1] },
+      },
+      document("citation-3", "text/markdown", "rule.md, page 4", CITED[2], "rule.md"),
+    ],
+    { citations: CITED, tools_used: ["bm25"] },
   ],
   tools_with_ids: [
     [
@@ -211,14 +295,14 @@ const SHOWN = {
   reasoning_amid_text: [[text("A"), thought(1, "", { event: "thinking" }), text("B")], DONE],
   sources: [
     [
-      document("a", "text/plain", "a"),
-      document("b.MD", "text/markdown", "b.MD"),
       event("sources", { sources: [passage("1", "a", "x"), passage("2", "a", "y"), passage("3", "b.MD", "z")] }),
       text("A B"),
-      document("c", "text/html", "Page.html"),
       event("sources", {
         sources: [passage("4", "a", "w"), passage("5", "c", "v", { page_numbers: [1, 2], title: "Page.html" })],
       }),
+      document("document-1", "text/plain", "a", { document_id: "a" }),
+      document("document-2", "text/markdown", "b.MD", { document_id: "b.MD" }),
+      document("document-3", "text/html", "Page.html", { document_id: "c" }),
     ],
     DONE,
   ],
@@ -254,6 +338,7 @@ const SHOWN = {
   line_separators: [
     [
       text("a\u2028b\u2029c\u0085d\r\ne\n\nf"),
+      step(1, "search_documents", { query: "", tool: "x\u2028y\n\ndata: [DONE]" }, { output: {} }, "search"),
       event("search", { tool: "x\u2028y\n\ndata: [DONE]" }),
     ],
     DONE,

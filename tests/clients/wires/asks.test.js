@@ -56,7 +56,7 @@ async function settled(chat, server, requests) {
 /** A short form of the tools of the last message. */
 const tools = (chat) =>
   plain(chat.lastMessage.parts)
-    .filter(({ type }) => type === "dynamic-tool")
+    .filter(({ type, toolCallId }) => type === "dynamic-tool" && !toolCallId.startsWith("retrieval-"))
     .map(({ toolName, toolCallId, state, approval, output, errorText }) => [
       toolCallId,
       toolName,
@@ -96,7 +96,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
       await settled(chat, server, 2);
       // The answer is a request with the message that contains the question.
       const { messages, trigger } = server.requests[1];
-      const [part] = messages.at(-1).parts.filter(({ type }) => type === "dynamic-tool");
+      const [part] = messages.at(-1).parts.filter(({ toolName }) => toolName === "ask_question");
       assert.deepEqual([messages.length, messages.at(-1).id, trigger], [2, "m-1", "submit-message"]);
       assert.deepEqual(
         [part.toolCallId, part.toolName, part.state, part.approval],
