@@ -1,9 +1,9 @@
 //! The checks of the fuzz targets as functions, so that the corpus also runs as ordinary tests.
 
-mod langgraph;
 mod lossless;
 mod seeds;
 mod trustgraph;
+mod upstream;
 
 use bytes::BytesMut;
 use ragwire::event::{Custom, Reasoning, Search, ToolResult};
@@ -12,10 +12,10 @@ use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
-pub use langgraph::langgraph_decode;
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
 pub use seeds::{eve_decode, forge_decode, session_chat_decode};
 pub use trustgraph::trustgraph_decode;
+pub use upstream::{ag_ui_decode, ai_sdk_decode, langgraph_decode};
 
 /// The result of decoding, with adjacent texts merged on the framed wire.
 #[derive(Debug, PartialEq)]

@@ -64,3 +64,13 @@ fn eve_decode() {
 fn trustgraph_decode() {
     check(ragwire_fuzz::trustgraph_decode, "trustgraph_decode");
 }
+
+#[test]
+fn ai_sdk_decode() {
+    check(ragwire_fuzz::ai_sdk_decode, "ai_sdk_decode");
+}
+
+#[test]
+fn ag_ui_decode() {
+    check(ragwire_fuzz::ag_ui_decode, "ag_ui_decode");
+}
