@@ -135,7 +135,8 @@ test("an AG-UI agent runs, twice in one thread", async () => {
     const { result, newMessages } = await agent.runAgent({});
     if (question !== QUESTION) continue;
     assert.deepEqual(result.citations, framedTurn.citations);
-    assert.deepEqual(newMessages.map(({ role, content }) => [role, content]), [["assistant", framedTurn.text]]);
+    const answers = newMessages.filter(({ content }) => content !== undefined).filter(({ role }) => role !== "tool");
+    assert.deepEqual(answers.map(({ role, content }) => [role, content]), [["assistant", framedTurn.text]]);
   }
 });
 

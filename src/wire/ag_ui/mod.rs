@@ -223,6 +223,9 @@ impl Spelling for AgUiSpelling {
             .any(|activity| matches!(activity, Activity::Call { .. }));
         // The run may end at a question.
         let asks = self.parks && matches!(event, Event::InputRequested(_));
+        if asks {
+            self.write_activities(&activities.close(), "search", lines, out)?;
+        }
         if asks || (is_drawn && open == Open::Message) {
             self.write_close(open, lines, out)?;
             open = Open::Run;

@@ -46,6 +46,7 @@ pub use self::decode::AiSdkDecoder;
 use self::part::{CustomData, Data, DataType, Details, Json, Numbered, Part, ProviderMetadata};
 use self::question::Refusals;
 use self::sources::Documents;
+use self::steps::SEARCH;
 use super::activity::{Activities, Activity};
 use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
@@ -170,7 +171,11 @@ impl Spelling for AiSdkSpelling {
     ) -> Result<(), EncodeError> {
         let before = (self.state, self.thought.clone());
         let mut activities = self.activities.clone();
-        let shown = activities.of(event);
+        let mut shown = activities.of(event);
+        if self.parks && matches!(event, Event::InputRequested(_)) {
+            // The stream may end here, and a page that waits for a tool does not send the answer.
+            shown = activities.close();
+        }
         self.write_event(event, &shown, timestamp, out)
             .inspect(|()| self.activities = activities)
             .inspect_err(|_| (self.state, self.thought) = before)
@@ -332,7 +337,10 @@ impl AiSdkSpelling {
             Event::Reasoning(reasoning) => self.write_thought(None, &reasoning.content, &details, out),
             Event::ToolCall(call) => self.write_call(call, details, out),
             Event::ToolResult(result) => self.write_result(result, details, out),
-            Event::InputRequested(question) if self.parks => self.write_question(question, details, out),
+            Event::InputRequested(question) if self.parks => {
+                self.write_activities(shown, &SEARCH, out)?;
+                self.write_question(question, details, out)
+            }
             Event::InputResolved(resolved) if self.parks => self.write_answer(resolved, details, out),
             Event::Custom(custom) => self.write_data(event, &CustomData { custom, timestamp }, out),
             Event::Sources(sources) => {

@@ -9,6 +9,19 @@ use super::{AiSdkSpelling, write, write_close};
 use crate::wire::EncodeError;
 use crate::wire::activity::Activity;
 
+/// The mark of the result with which a search without one is closed.
+pub(super) const SEARCH: Details<'static> = Details {
+    event: "search",
+    id: None,
+    iteration: None,
+    description: None,
+    parameters: None,
+    duration_ms: None,
+    round: None,
+    max_rounds: None,
+    timestamp: None,
+};
+
 impl AiSdkSpelling {
     /// Writes the calls and results as which an event of retrieval is shown.
     pub(super) fn write_activities(
@@ -39,11 +52,7 @@ impl AiSdkSpelling {
 
     /// Closes the searches without a result, which would look busy beside the answer.
     pub(super) fn close_searches(&mut self, error_text: Option<&str>, out: &mut BytesMut) {
-        let details = Details {
-            event: "search",
-            ..Details::default()
-        };
-        let provider_metadata = Some(ProviderMetadata { ragwire: &details });
+        let provider_metadata = Some(ProviderMetadata { ragwire: &SEARCH });
         for activity in self.activities.close() {
             match activity {
                 Activity::Result { id, .. } => write_close(&id, error_text, provider_metadata, out),

@@ -85,6 +85,7 @@ for (const [name, ai] of Object.entries({ "ai 6.0.322": ai6, "ai 7.0.173": ai7 }
 
   for (const [id, approved, said, outcome] of [
     ["parks_approval", true, [["There are ", "done"], ["none left.", "done"]], ["output-available", { id: "r1", approved: true }, "Approve"]],
+    ["parks_search", true, [["Done.", "done"]], ["output-available", { id: "r1", approved: true }, "Approve"]],
     ["parks_refused", false, [["Left alone.", "done"]], ["output-denied", { id: "r1", approved: false }]],
   ]) {
     test(`${name}: ${id}`, async () => {

@@ -79,6 +79,8 @@ async fn an_approval_continues_the_chat() {
                 "input": { "query": "ask", "tool": "fault" }, "dynamic": true, "providerExecuted": true,
                 "providerMetadata": { "ragwire": { "event": "search" } } }),
             json!({ "type": "data-search", "data": { "event": "search", "tool": "fault", "query": "ask", "timestamp": 0 } }),
+            json!({ "type": "tool-output-available", "toolCallId": "retrieval-1", "output": {}, "dynamic": true,
+                "providerMetadata": { "ragwire": { "event": "search" } } }),
             json!({ "type": "tool-input-start", "toolCallId": "delete", "toolName": "ask_question", "dynamic": true, "providerExecuted": true }),
             json!({ "type": "tool-input-available", "toolCallId": "delete", "toolName": "ask_question",
                 "input": { "kind": "approval", "prompt": "Delete 3 files?", "options": ["Approve", "Reject"] },
@@ -100,23 +102,21 @@ async fn an_approval_continues_the_chat() {
         assert_eq!(self::turn(&reply), turn);
         let rest = parts(&reply);
         assert_eq!(
-            rest[..7],
+            rest[..6],
             [
                 json!({ "type": "start", "messageId": turn }),
                 json!({ "type": "start-step" }),
                 outcome,
-                json!({ "type": "tool-output-available", "toolCallId": "retrieval-1", "output": {}, "dynamic": true,
-                    "providerMetadata": { "ragwire": { "event": "search" } } }),
                 json!({ "type": "text-start", "id": "text-1" }),
                 json!({ "type": "text-delta", "id": "text-1", "delta": says }),
                 json!({ "type": "text-end", "id": "text-1" }),
             ]
         );
         assert_eq!(
-            (&rest[7]["type"], &rest[7]["finishReason"]),
+            (&rest[6]["type"], &rest[6]["finishReason"]),
             (&json!("finish"), &json!("stop"))
         );
-        assert_eq!((rest.len(), &rest[8]), (9, &json!("[DONE]")));
+        assert_eq!((rest.len(), &rest[7]), (8, &json!("[DONE]")));
 
         // If the response was lost, the same request gets it again, even after the turn has
         // finished.
