@@ -1,45 +1,8 @@
 //! The decoders of Forge, the session chat and Eve, which read what their own servers write too.
 
-use ragwire::wire::{Decode, Finish, Limits};
-use ragwire::{Eve, Forge, Frame, SessionChat};
+use ragwire::{Eve, Forge, SessionChat};
 
-use crate::Decoded;
-
-fn decode<'a>(mut decoder: impl Decode, chunks: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
-    let mut items = Vec::new();
-    for chunk in chunks {
-        decoder.feed(chunk);
-        items.extend(decoder.by_ref());
-    }
-    let finish = decoder.finish();
-    items.extend(decoder);
-    let error = items.iter().find_map(|item| item.as_ref().err().copied());
-    let frames = items.into_iter().flatten().collect();
-    Decoded {
-        frames,
-        error,
-        finish,
-    }
-}
-
-/// Any bytes, any split: no panic, the same outcome, at most one end, and no empty text.
-fn check<D: Decode>(data: &[u8], decoder: impl Fn(Limits) -> D) {
-    let Some((size, stream)) = data.split_first() else {
-        return;
-    };
-    let narrow = Limits::default().max_line_bytes(64).max_trailer_bytes(96);
-    for limits in [Limits::default(), narrow] {
-        let whole = decode(decoder(limits), [stream]);
-        let pieces = decode(decoder(limits), stream.chunks(usize::from(*size).max(1)));
-        assert_eq!(pieces, whole);
-        let ended = matches!(whole.frames.last(), Some(Frame::End(_)));
-        assert_eq!(whole.finish == Finish::Complete, ended && whole.error.is_none());
-        let ends = whole.frames.iter().filter(|frame| matches!(frame, Frame::End(_)));
-        assert_eq!(ends.count(), usize::from(ended), "the end is the last frame only");
-        let is_empty = |frame: &Frame| matches!(frame, Frame::Text(text) if text.is_empty());
-        assert!(!whole.frames.iter().any(is_empty));
-    }
-}
+use crate::upstream::check;
 
 /// Checks the decoder of Forge. The first byte is the size of the chunks, the rest is the stream.
 pub fn forge_decode(data: &[u8]) {

@@ -27,7 +27,7 @@ fn decode<'a>(mut decoder: impl Decode, chunks: impl IntoIterator<Item = &'a [u8
 /// Any bytes, any split: no panic, the same outcome, at most one end, and no empty text.
 ///
 /// The first byte is the size of the chunks, the rest is the stream.
-fn check<D: Decode>(data: &[u8], decoder: impl Fn(Limits) -> D) {
+pub(crate) fn check<D: Decode>(data: &[u8], decoder: impl Fn(Limits) -> D) {
     let Some((size, stream)) = data.split_first() else {
         return;
     };
