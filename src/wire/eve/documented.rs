@@ -298,6 +298,7 @@ impl Spelling for Documented {
         }
         match event {
             Event::InputRequested(_) if self.parks => {
+                self.close_activities(timestamp, out);
                 self.append("session.waiting", Some(&Map::new()), timestamp, out);
             }
             // The state at the end has the answer without the withdrawn text.

@@ -199,6 +199,8 @@ impl Shipped {
     /// Ends the open step after a question, with `session.waiting`. This line has no metadata,
     /// because the turn continues.
     fn end_at_question(&mut self, timestamp: Option<Timestamp>, out: &mut BytesMut) {
+        // The session may wait for long, and a search would seem to run all the time.
+        self.close_activities(None, timestamp, out);
         let reason = "tool-calls";
         if !self.so_far.is_empty() {
             let message = self.take_message();
