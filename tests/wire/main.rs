@@ -14,6 +14,7 @@ mod langgraph;
 mod openai;
 mod properties;
 mod seeds;
+mod streams;
 mod trustgraph;
 mod vectors;
 mod written;

@@ -24,7 +24,24 @@ const tokens = (usage) => [
   usage.total_tokens,
   usage.prompt_tokens_details?.cached_tokens ?? null,
 ];
-const nothing = () => ({ text: "", finish: [], usage: null, events: [], metadata: null, error: null });
+const nothing = () => ({ text: "", reasoning: "", annotations: [], finish: [], usage: null, events: [], metadata: null, error: null });
+
+/** What a chat shows as thoughts, for the vectors that have some. */
+const REASONING = {
+  failed_before_text: "Searching with bm25: commit rule\n",
+  failed_text_before_text: "Searching with bm25: commit rule\n",
+  full_turn: "Searching with bm25: commit rule\nReview: approved\n",
+  line_separators: "a\u2028b\n",
+  thoughts: "Let me see.\nSo.\n",
+  tools_and_reasoning: "Calling bm25\nbm25 returned\nhm\nso\n",
+  zero_text: "Searching with bm25: commit rule\n",
+};
+const FILE = { type: "file_citation", file_citation: { file_id: "doc-1", filename: "doc-1", index: 0 } };
+const PAGE = {
+  type: "url_citation",
+  url_citation: { end_index: 9, start_index: 6, title: "A page", url: "https://example.org/a" },
+};
+const ANNOTATIONS = { annotations: [FILE, PAGE, FILE], full_turn: [FILE] };
 
 function read(seen, chunk) {
   const extension = chunk.ragwire;
@@ -33,6 +50,8 @@ function read(seen, chunk) {
   if (chunk.usage) seen.usage = tokens(chunk.usage);
   for (const choice of chunk.choices) {
     seen.text += choice.delta.content ?? "";
+    seen.reasoning += choice.delta.reasoning_content ?? "";
+    seen.annotations.push(...(choice.delta.annotations ?? []));
     if (choice.finish_reason) seen.finish.push(choice.finish_reason);
   }
 }
@@ -57,13 +76,13 @@ const clients = {
 };
 
 /** What a client must show for a vector's frames, as PROTOCOL.md specifies. */
-function expected({ wire = {}, frames }) {
-  const seen = nothing();
+function expected({ id, wire = {}, frames }) {
+  const seen = { ...nothing(), reasoning: REASONING[id] ?? "", annotations: ANNOTATIONS[id] ?? [] };
   const { end } = frames.at(-1);
   const status = end.status === "completed" ? {} : { status: end.status };
   for (const { text, event } of frames) {
     if (text) seen.text += text;
-    if (event && !wire.progress) {
+    if (event && (!wire.progress || wire.progress === "extension")) {
       seen.events.push(Object.fromEntries(Object.entries(event).filter(([, value]) => value !== null)));
     }
   }
@@ -111,13 +130,16 @@ test("comments are skipped everywhere", async () => {
 });
 
 test("the stream helper of npm builds the same answer", async () => {
-  for (const id of ["full_turn", "usage", "late_events", "stopped_after_text", "failed_text_between_tokens"]) {
+  for (const id of ["full_turn", "annotations", "usage", "late_events", "stopped_after_text", "failed_text_between_tokens"]) {
     const vector = VECTORS.get(id);
     const server = await serve(vector.chunks, STREAM);
     try {
       const stream = client(server.url).chat.completions.stream({ model: "rag", messages });
       const completion = await stream.finalChatCompletion();
-      assert.equal(completion.choices[0].message.content, expected(vector).text, id);
+      const { message } = completion.choices[0];
+      assert.equal(message.content, expected(vector).text, id);
+      // It keeps the last delta of a member that it does not know, so the citations come in one.
+      assert.deepEqual(message.annotations ?? [], expected(vector).annotations, id);
       assert.equal(completion.choices[0].finish_reason, "stop", id);
     } finally {
       await server.stop();
@@ -159,7 +181,10 @@ test("whole completions, errors and models", async () => {
     npm: async (url) => {
       const seen = nothing();
       const completion = await client(url).chat.completions.create({ model: "rag", messages });
-      seen.text = completion.choices[0].message.content;
+      const { message } = completion.choices[0];
+      seen.text = message.content;
+      seen.reasoning = message.reasoning_content ?? "";
+      seen.annotations = message.annotations ?? [];
       seen.finish = [completion.choices[0].finish_reason];
       seen.metadata = completion.ragwire;
       const { usage } = completion;
@@ -168,16 +193,16 @@ test("whole completions, errors and models", async () => {
     },
     PyPI: async (url) => JSON.parse((await run(PYTHON, [SCRIPT, url, "whole"])).stdout),
   };
-  for (const [name, text, usage] of [
-    ["completed", "Yes [1].", [3, 4, 7, null]],
-    ["stopped", "Ye", null],
-    ["failed_text", "Ye\n\nPlease retry.", null],
+  for (const [name, text, usage, native] of [
+    ["completed", "Yes [1].", [3, 4, 7, null], { reasoning: "Searching with bm25: why?\nLet me see.", annotations: [FILE] }],
+    ["stopped", "Ye", null, {}],
+    ["failed_text", "Ye\n\nPlease retry.", null, {}],
   ]) {
     const server = await serve([twin(name)], JSON_BODY);
     try {
       for (const read of Object.values(whole)) {
         const metadata = JSON.parse(twin(name)).ragwire;
-        assert.deepEqual(await read(server.url), { ...nothing(), text, usage, finish: ["stop"], metadata });
+        assert.deepEqual(await read(server.url), { ...nothing(), text, usage, finish: ["stop"], metadata, ...native });
       }
     } finally {
       await server.stop();

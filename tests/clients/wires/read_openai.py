@@ -7,7 +7,7 @@ from openai import APIError, OpenAI
 
 client = OpenAI(api_key="x", base_url=f"{sys.argv[1]}/v1", max_retries=0)
 messages = [{"role": "user", "content": "?"}]
-seen = {"text": "", "finish": [], "usage": None, "events": [], "metadata": None, "error": None}
+seen = {"text": "", "reasoning": "", "annotations": [], "finish": [], "usage": None, "events": [], "metadata": None, "error": None}
 
 
 def tokens(usage):
@@ -26,6 +26,9 @@ def read(chunk):
         seen["usage"] = tokens(chunk.usage)
     for choice in chunk.choices:
         seen["text"] += choice.delta.content or ""
+        more = choice.delta.model_extra or {}
+        seen["reasoning"] += more.get("reasoning_content") or ""
+        seen["annotations"] += more.get("annotations") or []
         if choice.finish_reason:
             seen["finish"].append(choice.finish_reason)
 
@@ -38,7 +41,10 @@ try:
         seen = [model.id for model in client.models.list()]
     else:
         whole = client.chat.completions.create(model="rag", messages=messages)
-        seen["text"] = whole.choices[0].message.content
+        message = whole.choices[0].message
+        seen["text"] = message.content
+        seen["reasoning"] = (message.model_extra or {}).get("reasoning_content", "")
+        seen["annotations"] = [annotation.to_dict() for annotation in message.annotations or []]
         seen["finish"].append(whole.choices[0].finish_reason)
         seen["metadata"] = whole.model_extra["ragwire"]
         if whole.usage:
