@@ -13,7 +13,9 @@ use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
-pub use seeds::{eve_decode, forge_decode, session_chat_decode};
+pub use seeds::{
+    eve_decode, forge_decode, ollama_decode, openai_decode, responses_decode, session_chat_decode,
+};
 pub use trustgraph::trustgraph_decode;
 pub use upstream::{ag_ui_decode, ai_sdk_decode, langgraph_decode};
 

@@ -74,3 +74,18 @@ fn ai_sdk_decode() {
 fn ag_ui_decode() {
     check(ragwire_fuzz::ag_ui_decode, "ag_ui_decode");
 }
+
+#[test]
+fn openai_decode() {
+    check(ragwire_fuzz::openai_decode, "openai_decode");
+}
+
+#[test]
+fn responses_decode() {
+    check(ragwire_fuzz::responses_decode, "responses_decode");
+}
+
+#[test]
+fn ollama_decode() {
+    check(ragwire_fuzz::ollama_decode, "ollama_decode");
+}
