@@ -4,7 +4,7 @@
 //! Steps and thoughts are sent as `message.thinking`. The protocol has no members for events,
 //! citations or a stop: these are sent in one extension member, `ragwire`, which clients skip. This
 //! module has no clock: the caller provides the time. The rules are in `PROTOCOL.md`, section
-//! "Ollama" (`[L-nn]`).
+//! "Ollama" (`[OL-nn]`).
 //!
 //! ```
 //! use bytes::BytesMut;
