@@ -173,7 +173,7 @@ impl IntoResponse for OpenAiRefusal {
             error["error"]["type"] = "invalid_request_error".into();
         }
         if let Some(param) = param {
-            error["error"]["param"] = param.into();
+            error["error"]["param"] = String::from(param).into();
         }
         let mut response = refusal.respond_with(error);
         let headers = response.headers_mut();
