@@ -250,7 +250,7 @@ impl Call {
             body,
         };
         let relayed = relay(sink, decoder, source, channel, self.options.idle).await;
-        relayed.map_err(|(error, last)| Trouble::from(error).saying(self.shown(&last)))
+        relayed.map_err(|unfinished| Trouble::from(unfinished.error).saying(self.shown(&unfinished.last)))
     }
 
     /// An excerpt of what the orchestrator said, without the token and the passed headers.

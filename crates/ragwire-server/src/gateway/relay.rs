@@ -59,14 +59,23 @@ fn lock(shared: &SharedState) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Relays an answer into the turn. Returns the last chunk with an error, for the log.
+/// An answer that did not complete.
+pub(super) struct Unfinished {
+    pub(super) error: GatewayError,
+    /// The last chunk, for the log.
+    pub(super) last: Bytes,
+    /// The answer has its end: the orchestrator itself reports a failure or a stop.
+    pub(super) has_ended: bool,
+}
+
+/// Relays an answer into the turn.
 pub(super) async fn relay(
     sink: Sink,
     decoder: Box<dyn Decode>,
     source: impl Source + Unpin,
     channel: impl Channel + Unpin,
     idle: Duration,
-) -> Result<Metadata, (GatewayError, Bytes)> {
+) -> Result<Metadata, Unfinished> {
     let shared = SharedState::default();
     let filter = Filter {
         decoder,
@@ -83,8 +92,11 @@ pub(super) async fn relay(
     let relayed = sink.relay(filter, chunks).await;
     relayed.map_err(|error: RelayError| {
         let mut shared = lock(&shared);
-        let error = shared.error.take().unwrap_or(GatewayError::Relay(error));
-        (error, std::mem::take(&mut shared.last))
+        Unfinished {
+            error: shared.error.take().unwrap_or(GatewayError::Relay(error)),
+            last: std::mem::take(&mut shared.last),
+            has_ended: shared.has_ended,
+        }
     })
 }
 

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ragwire::orchestrator::Question;
-use ragwire::turn::RelayError;
 use ragwire::wire::ndjson::NdjsonDecoder;
 use ragwire::wire::{Decode, DecodeError, Finish};
 use ragwire::{Frame, Metadata, Ndjson, Sink};
@@ -239,6 +238,7 @@ impl Lease {
             .await
             .map_err(late("start"))??;
         let worker = self.worker.insert(worker);
+        let mut has_ended = false;
         let answered = match worker.write(line).await {
             Ok(()) => match timeout_at(begin, worker.next())
                 .await
@@ -247,19 +247,19 @@ impl Lease {
                 Ok(Ok(first)) => {
                     *has_begun = true;
                     let first = Some(Bytes::copy_from_slice(first));
-                    relay_from(worker, &self.turn, first, sink, options.idle).await
+                    relay_from(worker, &self.turn, first, sink, options.idle, &mut has_ended).await
                 }
                 Ok(Err(error)) | Err(error) => Err(error.into()),
             },
             Err(error) => Err(error.into()),
         };
         match answered {
-            // An answer that the process has ended, as completed or not.
-            Ok(_)
-            | Err(Trouble {
-                error: GatewayError::Relay(RelayError::Stopped),
-                ..
-            }) => {
+            Ok(_) => {
+                self.finish();
+                answered
+            }
+            // The process has ended its answer itself, as failed or stopped, and can be used again.
+            Err(_) if has_ended => {
                 self.finish();
                 answered
             }
@@ -286,13 +286,14 @@ impl Lease {
     }
 }
 
-/// Relays an answer whose first line was read.
+/// Relays an answer whose first line was read. `has_ended` becomes `true` with its last line.
 async fn relay_from(
     worker: &mut Worker,
     turn: &str,
     first: Option<Bytes>,
     sink: &Sink,
     idle: Duration,
+    has_ended: &mut bool,
 ) -> Result<Metadata, Trouble> {
     let decoder = LineDecoder {
         turn: turn.to_owned(),
@@ -301,7 +302,10 @@ async fn relay_from(
     let channel = worker.channel(turn);
     let source = LineSource { worker, first };
     let relayed = relay(sink.clone(), Box::new(decoder), source, channel, idle).await;
-    relayed.map_err(|(error, last)| Trouble::from(error).saying(excerpt(&last, [])))
+    relayed.map_err(|unfinished| {
+        *has_ended = unfinished.has_ended;
+        Trouble::from(unfinished.error).saying(excerpt(&unfinished.last, []))
+    })
 }
 
 /// The lines of a worker.

@@ -231,6 +231,26 @@ async fn a_human_answer_is_a_line_on_stdin() {
     assert_eq!(line, json!({"turn": turn, "answer": answer}));
 }
 
+/// A process that reports a failure has ended its turn: it is not cancelled, and is used again.
+#[tokio::test]
+async fn a_process_that_reports_a_failure_is_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = script(
+        &folder,
+        r#"
+  echo $$ >> "$0.pids"
+  say '"end":"failed","error":{"code":"quota","message":"No."}'"#,
+    );
+    let server = serve(&path, |_| ());
+    for _ in 0..2 {
+        let reply = server.post("/v1/turns", &json!({"prompt": "Why?"})).await;
+        assert_eq!(reply.code(), "quota");
+    }
+    let pids = lines_of(&format!("{path}.pids"));
+    assert_eq!((pids.len(), &pids[0]), (2, &pids[1]));
+    assert_eq!(lines_of(&format!("{path}.cancelled")).len(), 0);
+}
+
 /// Whether a process with this ID runs; a dead one that was not waited for does not count.
 fn is_alive(pid: &str) -> bool {
     let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
