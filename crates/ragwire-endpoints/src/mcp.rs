@@ -116,8 +116,8 @@ pub(crate) async fn call(
             start::stop_newest(&shared, &owner, &lane).await?;
         }
         "initialize" if is_request => return initialize(&shared, &id, &params),
-        "ping" if is_request => return Ok(result(&id, json!({}))),
-        "tools/list" if is_request => return Ok(result(&id, json!({"tools": [ask_tool()]}))),
+        "ping" if is_request => return Ok(result(&id, &json!({}))),
+        "tools/list" if is_request => return Ok(result(&id, &json!({"tools": [ask_tool()]}))),
         "tools/call" if is_request => return call_tool(&shared, &owner, &session, id, &params).await,
         _ if is_request => return Ok(error(&id, METHOD_NOT_FOUND, "unknown method").into_response()),
         // Other notifications, and responses.
@@ -158,7 +158,7 @@ fn chat(session: &str, id: &Value) -> String {
     format!("mcp/{session}/{id}")
 }
 
-fn result(id: &Value, result: Value) -> Response {
+fn result(id: &Value, result: &Value) -> Response {
     Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response()
 }
 
@@ -174,7 +174,7 @@ fn initialize(shared: &Shared, id: &Value, params: &Value) -> Result<Response, R
         .unwrap_or(&VERSIONS[0]);
     let mut response = result(
         id,
-        json!({
+        &json!({
             "protocolVersion": version,
             "capabilities": {"tools": {}},
             "serverInfo": {"name": shared.name, "version": env!("CARGO_PKG_VERSION")},
@@ -242,7 +242,7 @@ async fn call_tool(
         Err(refusal) => {
             refusal.log();
             let content = json!([{"type": "text", "text": refusal.failure.message}]);
-            Ok(result(&id, json!({"content": content, "isError": true})))
+            Ok(result(&id, &json!({"content": content, "isError": true})))
         }
     }
 }
