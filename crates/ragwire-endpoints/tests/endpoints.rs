@@ -1,5 +1,6 @@
 //! Endpoints around an orchestrator of the tests: their selection, their settings, and what the
 //! orchestrator gets.
+#![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
