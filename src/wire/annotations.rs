@@ -208,7 +208,7 @@ mod tests {
                 {"type": "url_citation", "end_index": 9, "start_index": 6, "title": "A", "url": "https://example.org/a"},
                 {"type": "file_citation", "file_id": "a.pdf", "filename": "a.pdf", "index": 0},
                 {"type": "file_citation", "file_id": "b.pdf", "filename": "b.pdf", "index": 1},
-                {"type": "url_citation", "end_index": 52, "start_index": 52, "title": "http://example.org/b", "url": "http://example.org/b"},
+                {"type": "url_citation", "end_index": 51, "start_index": 51, "title": "http://example.org/b", "url": "http://example.org/b"},
             ])
         );
         let first = annotations(&citations, &markers, all_bytes(&citations[..1]));

@@ -46,13 +46,23 @@ const INVALID_REQUEST: i32 = -32600;
 const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 
+/// The ID of a request.
+#[derive(ToSchema)]
+#[schema(as = McpRequestId)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum RequestId {
+    Number(i64),
+    Text(String),
+}
+
 /// A message of JSON-RPC.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = McpMessage)]
 struct Message {
-    /// Absent in a notification. A string or a number.
+    /// Absent in a notification.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<RequestId>)]
     id: Value,
     /// Absent in the response to a request of the server, which sends none.
     #[serde(default)]

@@ -172,9 +172,10 @@ fn sources_over_a_limit_are_left_out() {
 
 #[test]
 fn a_step_over_the_limit_changes_nothing() {
-    let long = "x".repeat(201);
+    let long = "x".repeat(301);
     let piece = |content: &str| Event::from(Thinking::new(content).id("a"));
-    let mut encoder = small();
+    let limits = Limits::default().max_line_bytes(300);
+    let mut encoder = AiSdk::default().limits(limits).encoder();
     let begun = encode(&mut encoder, &piece("b"));
     assert!(begun.contains("reasoning-start"), "{begun}");
     refuse(&mut encoder, &piece(&long));

@@ -282,20 +282,20 @@ fn request(id: &str, query: &str) -> Value {
 
 fn chunk(id: &str, text: &str) -> String {
     format!(
-        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"{text}","end_of_stream":false,"end_of_session":false}},"complete":false}}"#
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"{text}","chunk":"{text}","end_of_stream":false,"end_of_session":false}},"complete":false}}"#
     )
 }
 
 /// Returns the message after the last text, which is empty.
 fn marker(id: &str) -> String {
     format!(
-        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","end_of_stream":true,"end_of_session":false}},"complete":false}}"#
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","chunk":"","end_of_stream":true,"end_of_session":false}},"complete":false}}"#
     )
 }
 
 fn last(id: &str) -> String {
     format!(
-        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","end_of_stream":false,"end_of_session":true}},"complete":true}}"#
+        r#"{{"id":"{id}","response":{{"message_type":"chunk","response":"","chunk":"","end_of_stream":false,"end_of_session":true}},"complete":true}}"#
     )
 }
 

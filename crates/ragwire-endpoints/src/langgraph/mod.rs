@@ -30,7 +30,7 @@ use utoipa_axum::routes;
 use self::objects::{Assistant, Info, Run, Thread, ThreadCreation, ThreadState};
 pub use self::run::RunRequest;
 use self::state::{RunState, Snapshot};
-use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{self, LangGraphRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam, check_session_id, invalid, session_id};
@@ -39,7 +39,7 @@ use crate::start::Reader;
 
 /// Returns the routes of LangGraph.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
-    OpenApiRouter::with_openapi(openapi::protocol("langgraph", "The SDKs of LangGraph."))
+    OpenApiRouter::with_openapi(openapi::langgraph("langgraph", "The SDKs of LangGraph."))
         .routes(routes!(info))
         .routes(routes!(search_assistants))
         .routes(routes!(assistant))
@@ -109,7 +109,7 @@ pub(crate) async fn assistant(State(shared): State<Arc<Shared>>) -> Json<Assista
 /// Creates a thread.
 #[utoipa::path(post, path = "/threads", tag = "langgraph", operation_id = "langgraphCreateThread",
     request_body(content = ThreadCreation, example = json!({})),
-    responses((status = 200, description = "The thread", body = Thread), TurnRefusals))]
+    responses((status = 200, description = "The thread", body = Thread), LangGraphRefusals))]
 pub(crate) async fn create_thread(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -161,7 +161,7 @@ pub(crate) async fn search_threads() -> Json<Vec<Thread>> {
 #[utoipa::path(get, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphThread",
     params(("thread_id" = String, Path, description = "The thread")),
     responses((status = 200, description = "The thread", body = Thread),
-        (status = 404, description = "The thread does not exist"), TurnRefusals))]
+        (status = 404, description = "The thread does not exist"), LangGraphRefusals))]
 pub(crate) async fn thread(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -174,7 +174,7 @@ pub(crate) async fn thread(
 /// Deletes a thread.
 #[utoipa::path(delete, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphDeleteThread",
     params(("thread_id" = String, Path, description = "The thread")),
-    responses((status = 204, description = "The thread does not exist any more"), TurnRefusals))]
+    responses((status = 204, description = "The thread does not exist any more"), LangGraphRefusals))]
 pub(crate) async fn delete_thread(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -192,7 +192,7 @@ pub(crate) async fn delete_thread(
 #[utoipa::path(get, path = "/threads/{thread_id}/state", tag = "langgraph", operation_id = "langgraphState",
     params(("thread_id" = String, Path, description = "The thread")),
     responses((status = 200, description = "The state", body = ThreadState),
-        (status = 404, description = "The thread does not exist"), TurnRefusals))]
+        (status = 404, description = "The thread does not exist"), LangGraphRefusals))]
 pub(crate) async fn thread_state(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -206,7 +206,7 @@ pub(crate) async fn thread_state(
 #[utoipa::path(post, path = "/threads/{thread_id}/history", tag = "langgraph", operation_id = "langgraphHistory",
     params(("thread_id" = String, Path, description = "The thread")),
     responses((status = 200, description = "At most one state", body = Vec<ThreadState>),
-        (status = 404, description = "The thread does not exist"), TurnRefusals))]
+        (status = 404, description = "The thread does not exist"), LangGraphRefusals))]
 pub(crate) async fn thread_history(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -238,7 +238,7 @@ pub(crate) async fn thread_history(
         ), content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1").thread("thread-1")))))),
         (status = 404, description = "The thread does not exist"),
         (status = 409, description = "`multitask_strategy` is `reject`, and a run is running"),
-        TurnRefusals,
+        LangGraphRefusals,
     ))]
 pub(crate) async fn stream_run(
     State(shared): State<Arc<Shared>>,
@@ -273,7 +273,7 @@ fn respond(started: run::Started, run: &str) -> Response {
 #[utoipa::path(post, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRun",
     params(("thread_id" = String, Path, description = "The thread")),
     request_body = RunRequest,
-    responses((status = 200, description = "The run", body = Run), TurnRefusals))]
+    responses((status = 200, description = "The run", body = Run), LangGraphRefusals))]
 pub(crate) async fn create_run(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -296,7 +296,7 @@ pub(crate) async fn create_run(
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/wait", tag = "langgraph", operation_id = "langgraphWait",
     params(("thread_id" = String, Path, description = "The thread")),
     request_body = RunRequest,
-    responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), TurnRefusals))]
+    responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), LangGraphRefusals))]
 pub(crate) async fn wait_run(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -319,7 +319,7 @@ async fn wait(shared: &Shared, owner: &Owner, thread: Option<&str>, body: RunReq
 /// Lists the runs of a thread: the newest one, if the journal still has it.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRuns",
     params(("thread_id" = String, Path, description = "The thread")),
-    responses((status = 200, description = "At most one run", body = Vec<Run>), TurnRefusals))]
+    responses((status = 200, description = "At most one run", body = Vec<Run>), LangGraphRefusals))]
 pub(crate) async fn list_runs(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -333,7 +333,7 @@ pub(crate) async fn list_runs(
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}", tag = "langgraph", operation_id = "langgraphGetRun",
     params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
     responses((status = 200, description = "The run", body = Run),
-        (status = 404, description = "The run is unknown or has expired"), TurnRefusals))]
+        (status = 404, description = "The run is unknown or has expired"), LangGraphRefusals))]
 pub(crate) async fn run(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -359,7 +359,7 @@ fn run_path(path: RunPath) -> (String, TurnId) {
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1").thread("thread-1")))))),
         (status = 404, description = "The run is unknown or has expired"),
         (status = 410, description = "The journal has dropped events that the reader needs"),
-        TurnRefusals,
+        LangGraphRefusals,
     ))]
 pub(crate) async fn join_stream(
     State(shared): State<Arc<Shared>>,
@@ -422,7 +422,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}/join", tag = "langgraph", operation_id = "langgraphJoin",
     params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
     responses((status = 200, description = "The values", body = Object),
-        (status = 404, description = "The run is unknown or has expired"), TurnRefusals))]
+        (status = 404, description = "The run is unknown or has expired"), LangGraphRefusals))]
 pub(crate) async fn join(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -445,7 +445,7 @@ pub(crate) async fn join(
     params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
         ("wait" = Option<String>, Query, description = "`1` or `true`")),
     responses((status = 202, description = "The run has ended"), (status = 204, description = "The same, with `wait`"),
-        (status = 404, description = "The run is unknown or has expired"), TurnRefusals))]
+        (status = 404, description = "The run is unknown or has expired"), LangGraphRefusals))]
 pub(crate) async fn cancel(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -471,7 +471,7 @@ pub(crate) async fn cancel(
     request_body = RunRequest,
     responses(
         (status = 200, description = "The run stream", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1")))))),
-        TurnRefusals,
+        LangGraphRefusals,
     ))]
 pub(crate) async fn stream_stateless(
     State(shared): State<Arc<Shared>>,
@@ -489,7 +489,7 @@ pub(crate) async fn stream_stateless(
 /// Answers one question without a thread and returns the state.
 #[utoipa::path(post, path = "/runs/wait", tag = "langgraph", operation_id = "langgraphWaitStateless",
     request_body = RunRequest,
-    responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), TurnRefusals))]
+    responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), LangGraphRefusals))]
 pub(crate) async fn wait_stateless(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
@@ -508,7 +508,7 @@ pub(crate) async fn wait_stateless(
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1")))))),
         (status = 404, description = "The run is unknown or has expired"),
         (status = 410, description = "The journal has dropped events that the reader needs"),
-        TurnRefusals,
+        LangGraphRefusals,
     ))]
 pub(crate) async fn join_stateless(
     State(shared): State<Arc<Shared>>,

@@ -49,6 +49,11 @@ struct Base;
 #[openapi(components(schemas(schemas::OpenAiRefused)))]
 struct OpenAi;
 
+/// What the protocol of LangGraph adds.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(schemas::LangGraphRefused)))]
+struct LangGraph;
+
 /// What the protocol of Eve adds.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(EveRefusalBody)))]
@@ -67,6 +72,11 @@ pub(crate) fn protocol(tag: &str, description: &str) -> OpenApi {
 /// Returns the document of OpenAI's protocol, without routes.
 pub(crate) fn openai(tag: &str, description: &str) -> OpenApi {
     with_tag(OpenAi::openapi(), tag, description)
+}
+
+/// Returns the document of LangGraph's protocol, without routes.
+pub(crate) fn langgraph(tag: &str, description: &str) -> OpenApi {
+    with_tag(LangGraph::openapi(), tag, description)
 }
 
 /// Returns the document of Eve's protocol, without routes.
@@ -89,6 +99,7 @@ pub fn default_refusal(description: &str) -> RefOr<Answer> {
 /// The schemas of refusals.
 const REFUSAL: &str = "Refusal";
 const OPENAI_REFUSAL: &str = "OpenAiRefusal";
+const LANGGRAPH_REFUSAL: &str = "LangGraphRefusal";
 const EVE_REFUSAL: &str = "EveRefusal";
 
 /// The statuses with `retry-after`.
@@ -202,6 +213,15 @@ pub(crate) struct OpenAiRefusals;
 impl IntoResponses for OpenAiRefusals {
     fn responses() -> Refusals {
         refusals(OPENAI_REFUSAL, &[&BODY[..], &TURN].concat())
+    }
+}
+
+/// [`TurnRefusals`] in LangGraph's form.
+pub(crate) struct LangGraphRefusals;
+
+impl IntoResponses for LangGraphRefusals {
+    fn responses() -> Refusals {
+        refusals(LANGGRAPH_REFUSAL, &[&BODY[..], &TURN].concat())
     }
 }
 

@@ -80,6 +80,14 @@ documented! {
         error: OpenAiError,
     }
 
+    /// The reason why a request was refused, in LangGraph's form.
+    #[schema(as = LangGraphRefusal)]
+    LangGraphRefused {
+        /// The reason, for a person.
+        detail: String,
+        error: RefusalError,
+    }
+
     /// The reason, in OpenAI's members.
     OpenAiError {
         /// The reason, for a person.
