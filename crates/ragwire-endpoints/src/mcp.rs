@@ -47,7 +47,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 const INVALID_PARAMS: i32 = -32602;
 
 /// The ID of a request.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[schema(as = McpRequestId)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
