@@ -26,7 +26,7 @@ const MAX_QUOTED_BYTES: usize = 64;
 /// Separator between the texts of one message.
 const PART_SEPARATOR: &str = "\n";
 /// Separator between the instructions of several messages.
-const MESSAGE_SEPARATOR: &str = "\n\n";
+pub(crate) const MESSAGE_SEPARATOR: &str = "\n\n";
 /// The type of a file whose type is not given.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 

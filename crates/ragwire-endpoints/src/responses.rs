@@ -17,13 +17,13 @@ use ragwire::session::{Message as Stored, Sessions};
 use ragwire::turn::TurnId;
 use ragwire::{Question, Responses};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::messages::{self, Message};
-use crate::openai::{OpenAiRefusal, UnsupportedParameter};
+use crate::openai::{OpenAiRefusal, UnsupportedParameter, check_others, effort};
 use crate::openapi::{self, OpenAiRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
@@ -40,8 +40,8 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(cancel))
 }
 
-/// The body of `POST /v1/responses`. Parameters that only tune a model, such as `temperature`, are
-/// ignored: their values are `null` in the response.
+/// The body of `POST /v1/responses`. Parameters that would change the answer and are not honoured
+/// are refused.
 #[derive(Debug, Deserialize, ToSchema)]
 #[non_exhaustive]
 pub struct ResponseRequest {
@@ -66,16 +66,33 @@ pub struct ResponseRequest {
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]
     pub tools: Value,
+    /// The instructions for the model, before those of the messages.
+    pub instructions: Option<String>,
+    /// The effort: `{"effort": "low"}`. Steps are always summarised.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub reasoning: Value,
+    /// What a stream contains. Nothing in it changes the answer.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub stream_options: Value,
+    /// All other parameters.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    pub others: Map<String, Value>,
 }
 
 impl ResponseRequest {
     /// Returns the question, with the earlier messages of `input` as its history.
-    fn question(&self, attachments: bool) -> Result<Question, Refusal> {
+    fn question(&self, shared: &Shared) -> Result<Question, OpenAiRefusal> {
+        let attachments = shared.accepts_attachments;
+        check_others(&self.others, &shared.parameters)?;
+        let effort =
+            effort(&self.reasoning["effort"]).ok_or_else(|| UnsupportedParameter::new("reasoning"))?;
         let tools = self.tools.as_array().into_iter().flatten();
         for tool in tools {
             if !matches!(tool["type"].as_str(), Some("file_search" | "mcp")) {
-                let name = "tools".to_owned();
-                return Err(UnsupportedParameter { name }.into());
+                return Err(UnsupportedParameter::new("tools").into());
             }
         }
         let mut question = match &self.input {
@@ -86,12 +103,33 @@ impl ResponseRequest {
                     serde_json::from_value(messages.into()).map_err(|_| unreadable())?;
                 messages::question(messages, attachments)?
             }
-            _ => return Err(unreadable()),
+            _ => return Err(unreadable().into()),
         };
-        let format = &self.text["format"];
-        if format["type"] == "json_schema" {
-            question.options.output_schema = Some(format["schema"].clone());
+        question.effort = effort;
+        if let Some(instructions) = &self.instructions {
+            let of_messages = question.options.instructions.take();
+            let all = [Some(instructions.clone()), of_messages];
+            question.options.instructions = Some(
+                all.into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(messages::MESSAGE_SEPARATOR),
+            );
         }
+        let format = &self.text["format"];
+        match format["type"].as_str() {
+            None | Some("text") => {}
+            Some("json_schema") if shared.has_structured_results => {
+                question.options.output_schema = Some(format["schema"].clone());
+            }
+            Some(_) => return Err(UnsupportedParameter::new("text").into()),
+        }
+        let honoured = self
+            .others
+            .iter()
+            .filter(|(name, _)| shared.parameters.contains(name));
+        let honoured = honoured.map(|(name, value)| (name.clone(), value.clone()));
+        question.options.extra.extend(honoured);
         Ok(question)
     }
 }
@@ -189,7 +227,7 @@ pub(crate) async fn create(
         let message = format!("Unknown model. The only one is `{}`.", shared.name);
         return Err(Refusal::permanent(StatusCode::NOT_FOUND, "model_not_found", message).into());
     }
-    let mut question = body.question(shared.accepts_attachments)?;
+    let mut question = body.question(&shared)?;
     let previous = match &body.previous_response_id {
         Some(id) => Some(ResponseId::parse(id).ok_or_else(unknown_response)?),
         None => None,

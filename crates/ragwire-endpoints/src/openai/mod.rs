@@ -8,6 +8,7 @@
 mod request;
 
 pub use request::{ChatCompletionRequest, StreamOptions, UnsupportedParameter};
+pub(crate) use request::{check_others, effort};
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -17,7 +17,8 @@ const MAX_QUOTED_BYTES: usize = 64;
 
 /// Parameters that do not change the answer: names for accounting, hints for speed, and what the
 /// tools of the client would need.
-const HARMLESS: [&str; 9] = [
+const HARMLESS: [&str; 10] = [
+    "include",
     "metadata",
     "parallel_tool_calls",
     "prediction",
@@ -85,6 +86,15 @@ pub struct UnsupportedParameter {
     pub name: String,
 }
 
+impl UnsupportedParameter {
+    /// Quotes at most 64 bytes of the name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name[..name.floor_char_boundary(MAX_QUOTED_BYTES)].to_owned(),
+        }
+    }
+}
+
 impl From<UnsupportedParameter> for Refusal {
     fn from(error: UnsupportedParameter) -> Self {
         let name = error.name;
@@ -114,26 +124,13 @@ impl ChatCompletionRequest {
     ///
     /// The first parameter that would change the answer.
     pub fn check(&self, honoured: &[String]) -> Result<(), UnsupportedParameter> {
-        let unsupported = |name: &str| UnsupportedParameter {
-            name: name[..name.floor_char_boundary(MAX_QUOTED_BYTES)].to_owned(),
-        };
         if effort(&self.reasoning_effort).is_none() {
-            return Err(unsupported("reasoning_effort"));
+            return Err(UnsupportedParameter::new("reasoning_effort"));
         }
         if matches!(ResponseFormat::of(&self.response_format), ResponseFormat::Unknown) {
-            return Err(unsupported("response_format"));
+            return Err(UnsupportedParameter::new("response_format"));
         }
-        let is_supported = |name: &str, value: &Value| {
-            HARMLESS.contains(&name) || is_default(name, value) || honoured.iter().any(|other| other == name)
-        };
-        match self
-            .others
-            .iter()
-            .find(|(name, value)| !is_supported(name, value))
-        {
-            Some((name, _)) => Err(unsupported(name)),
-            None => Ok(()),
-        }
+        check_others(&self.others, honoured)
     }
 
     /// Returns the question, with the files of the user as attachments, and `metadata` in
@@ -152,8 +149,7 @@ impl ChatCompletionRequest {
         self.check(&shared.parameters)?;
         let format = ResponseFormat::of(&self.response_format);
         if matches!(format, ResponseFormat::Schema(_)) && !shared.has_structured_results {
-            let name = "response_format".to_owned();
-            return Err(UnsupportedParameter { name }.into());
+            return Err(UnsupportedParameter::new("response_format").into());
         }
         let others = self.others.iter();
         let honoured: Vec<(String, Value)> = others
@@ -201,8 +197,23 @@ impl<'a> ResponseFormat<'a> {
     }
 }
 
+/// Checks the parameters that no route of OpenAI's protocols reads: those in `honoured`, those that
+/// change nothing, and those with their default value are accepted.
+pub(crate) fn check_others(
+    others: &Map<String, Value>,
+    honoured: &[String],
+) -> Result<(), UnsupportedParameter> {
+    let is_supported = |name: &str, value: &Value| {
+        HARMLESS.contains(&name) || is_default(name, value) || honoured.iter().any(|other| other == name)
+    };
+    match others.iter().find(|(name, value)| !is_supported(name, value)) {
+        Some((name, _)) => Err(UnsupportedParameter::new(name)),
+        None => Ok(()),
+    }
+}
+
 /// Returns the effort, or `None` for an unknown one.
-fn effort(value: &Value) -> Option<Effort> {
+pub(crate) fn effort(value: &Value) -> Option<Effort> {
     match value {
         Value::Null => Some(Effort::default()),
         Value::String(effort) => match &**effort {
@@ -233,6 +244,7 @@ fn is_default(name: &str, value: &Value) -> bool {
         "logit_bias" => *value == json!({}),
         "modalities" => *value == json!(["text"]),
         "verbosity" => *value == json!("medium"),
+        "truncation" => *value == json!("disabled"),
         _ => false,
     }
 }

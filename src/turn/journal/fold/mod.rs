@@ -242,6 +242,8 @@ impl From<Snapshot> for Fold {
         let mut fold = Self::default();
         for (event, timestamp) in snapshot.events {
             let record = Record::frame(Frame::Event { event, timestamp });
+            // An event between two thoughts with the same ID may have been replaced since.
+            fold.thought = None;
             fold.add(&record, record.bytes());
         }
         if !snapshot.text.is_empty() {
