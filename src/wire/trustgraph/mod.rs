@@ -16,7 +16,7 @@
 //! encoder.text("Yes.", &mut bytes).unwrap();
 //! assert_eq!(
 //!     &bytes[..],
-//!     br#"{"id":"req-1","response":{"message_type":"chunk","response":"Yes.","end_of_stream":false,"end_of_session":false},"complete":false}
+//!     br#"{"id":"req-1","response":{"message_type":"chunk","response":"Yes.","chunk":"Yes.","end_of_stream":false,"end_of_session":false},"complete":false}
 //! "#
 //! );
 //! encoder.end(&End::default(), &mut bytes).unwrap();

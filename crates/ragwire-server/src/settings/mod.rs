@@ -365,8 +365,9 @@ impl Settings {
         if let Err(error) = self.redis_options() {
             return Err(Contradiction(format!("redis: {error}")));
         }
-        engines::check(self)?;
+        // First, because an orchestrator takes the place of all models.
         orchestrator::check(self)?;
+        engines::check(self)?;
         self.check_hosts()
     }
 

@@ -61,6 +61,7 @@ impl Socket {
             match messages.last_mut() {
                 Some(last) if is_text(last) && is_text(&message) => {
                     let text = format!("{}{}", piece(last), piece(&message));
+                    last["response"]["chunk"] = text.as_str().into();
                     last["response"]["response"] = text.into();
                 }
                 _ => messages.push(message),
@@ -83,7 +84,7 @@ fn piece(message: &Value) -> &str {
 fn chunk(id: &str, text: &str, end_of_stream: bool) -> Value {
     json!({
         "id": id,
-        "response": {"message_type": "chunk", "response": text, "end_of_stream": end_of_stream, "end_of_session": false},
+        "response": {"message_type": "chunk", "response": text, "chunk": text, "end_of_stream": end_of_stream, "end_of_session": false},
         "complete": false,
     })
 }
@@ -108,7 +109,7 @@ async fn both_services_answer_on_the_socket() {
     for (service, last) in [
         (
             "graph-rag",
-            json!({"message_type": "chunk", "response": "", "end_of_stream": false, "end_of_session": true, "metadata": metadata()}),
+            json!({"message_type": "chunk", "response": "", "chunk": "", "end_of_stream": false, "end_of_session": true, "metadata": metadata()}),
         ),
         (
             "document-rag",
@@ -289,7 +290,11 @@ async fn a_socket_is_closed_when_the_server_shuts_down() {
     let event: Value = serde_json::from_str(&socket.text().await).unwrap();
     assert_eq!(event["response"]["message_type"], "event");
     server.stop.take().unwrap().send(()).unwrap();
-    let last: Value = serde_json::from_str(&socket.text().await).unwrap();
+    // The explanation of the search, then the end.
+    let mut last: Value = serde_json::from_str(&socket.text().await).unwrap();
+    if last["response"]["message_type"] == "explain" {
+        last = serde_json::from_str(&socket.text().await).unwrap();
+    }
     let error =
         json!({"message": "The server is restarting. Please retry in a moment.", "type": "gateway-error"});
     assert_eq!((&last["error"], &last["complete"]), (&error, &json!(true)));

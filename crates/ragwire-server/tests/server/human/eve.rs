@@ -160,8 +160,10 @@ async fn wrong_answers_to_a_session_have_distinct_errors() {
     let server = start(|_| {}).await;
     let session = begin(&server, "", "fault:ask-text").await;
     let read = session.read(&server, 0).await;
-    let requests = &read[read.len() - 3]["data"]["requests"];
-    let id = requests[0]["requestId"].as_str().unwrap();
+    let asked = read.iter().find(|event| event["type"] == "input.requested");
+    let id = asked.unwrap()["data"]["requests"][0]["requestId"]
+        .as_str()
+        .unwrap();
     let answer = |id: &str, text: &str| json!({ "inputResponses": [{ "requestId": id, "text": text }] });
     for (body, expected) in [
         (answer("other", "Ada"), refused(404, "There is no such question.")),
