@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::object::{self, Late};
+use super::reasoning::Reasoning;
 use super::typed::KEEP_ALIVE;
 use super::{EncodeError, Limits, Spelling, Wire};
 use crate::event::Event;
@@ -155,6 +156,7 @@ impl Wire for Mcp {
         Box::new(McpSpelling {
             wire: self.clone(),
             steps: 0,
+            reasoning: Reasoning::default(),
             answer: Answer::default(),
         })
     }
@@ -165,6 +167,7 @@ struct McpSpelling {
     wire: Mcp,
     /// Number of notifications so far: progress has to increase.
     steps: u64,
+    reasoning: Reasoning,
     answer: Answer,
 }
 
@@ -187,7 +190,7 @@ impl Spelling for McpSpelling {
         if let Event::Retract(retract) = event {
             self.answer.retract(retract.kept);
         }
-        let (Some(token), Some(message)) = (&self.wire.progress, event.summary()) else {
+        let (Some(token), Some(message)) = (&self.wire.progress, self.reasoning.line(event)) else {
             return Ok(());
         };
         let progress = self.steps + 1;
@@ -197,6 +200,7 @@ impl Spelling for McpSpelling {
         write(&notification, out)?;
         object::check_line(out.len() - from, self.wire.limits)?;
         self.steps = progress;
+        self.reasoning.advance(event);
         Ok(())
     }
 

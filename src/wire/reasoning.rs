@@ -11,13 +11,16 @@ pub(super) struct Reasoning {
     thought: Option<String>,
     /// Whether the text so far ends within a line.
     in_line: bool,
+    /// The last step. A search is announced by `search` and begun by `retrieval_start`, whose lines
+    /// are equal.
+    last_step: String,
 }
 
 impl Reasoning {
     /// Returns what `event` adds to the text, or `None` if it adds nothing. Changes nothing, so that
     /// a caller can still refuse the event.
     pub(super) fn text(&self, event: &Event) -> Option<String> {
-        let content = event.summary().filter(|content| !content.is_empty())?;
+        let content = self.line(event)?;
         let gap = if self.in_line && !self.continues(event) {
             "\n"
         } else {
@@ -25,6 +28,13 @@ impl Reasoning {
         };
         let end = if ends_line(event, &content) { "" } else { "\n" };
         Some(format!("{gap}{content}{end}"))
+    }
+
+    /// Returns the summary of `event`, or `None` if it has none or repeats the last step.
+    pub(super) fn line(&self, event: &Event) -> Option<String> {
+        let content = event.summary().filter(|content| !content.is_empty())?;
+        let repeats = matches!(event, Event::RetrievalStart(_)) && content == self.last_step;
+        (!repeats).then_some(content)
     }
 
     /// Returns `true` if `event` is the next piece of the thought that arrives.
@@ -39,6 +49,11 @@ impl Reasoning {
         if let Some(content) = event.summary().filter(|content| !content.is_empty()) {
             self.thought = thought_of(event).map(str::to_owned);
             self.in_line = self.thought.is_some() && !content.ends_with('\n');
+            self.last_step = if self.thought.is_some() {
+                String::new()
+            } else {
+                content
+            };
         }
     }
 
@@ -69,13 +84,15 @@ fn ends_line(event: &Event, content: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CacheMiss, Search};
+    use crate::event::{CacheMiss, RetrievalStart, Search};
 
     #[test]
     fn steps_are_lines_and_pieces_of_a_thought_stay_together() {
         let piece = |content: &str, id: &str| Event::from(Thinking::new(content).id(id));
         let events = [
             Search::new("bm25").query("a").into(),
+            RetrievalStart::new("bm25", "a", 1_u32).into(),
+            RetrievalStart::new("bm25", "b", 1_u32).into(),
             piece("Let me", "1"),
             CacheMiss::new().into(),
             piece(" see.", "1"),
@@ -87,7 +104,7 @@ mod tests {
         ];
         assert_eq!(
             Reasoning::whole(&events),
-            "Searching with bm25: a\nLet me see.\nNext\nWhole.\nEnds\nlast"
+            "Searching with bm25: a\nSearching with bm25: b\nLet me see.\nNext\nWhole.\nEnds\nlast"
         );
     }
 }

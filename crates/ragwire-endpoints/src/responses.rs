@@ -48,7 +48,6 @@ pub struct ResponseRequest {
     /// The name of the only model.
     pub model: String,
     /// The question as a string, or a list of messages with the question as the user's last one.
-    #[schema(value_type = Object)]
     pub input: Value,
     /// Whether the response is streamed.
     pub stream: Option<bool>,

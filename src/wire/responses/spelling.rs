@@ -354,7 +354,7 @@ impl ResponsesSpelling {
     // ---- steps and thoughts ----
 
     fn show_step(&mut self, event: &Event, out: &mut BytesMut) {
-        let Some(content) = event.summary().filter(|content| !content.is_empty()) else {
+        let Some(content) = self.reasoning.line(event) else {
             return;
         };
         let continues = self.thought.is_some() && self.reasoning.continues(event);

@@ -52,12 +52,12 @@ async fn without_streaming_there_is_one_message() {
         (
             "g",
             "graph-rag",
-            r#"{"id":"g","response":{"message_type":"chunk","response":"Hello","chunk":"Hello","end_of_stream":true,"end_of_session":true},"complete":true}"#,
+            r#"{"id":"g","response":{"message_type":"chunk","response":"Hello","end_of_stream":true,"end_of_session":true},"complete":true}"#,
         ),
         (
             "d",
             "document-rag",
-            r#"{"id":"d","response":{"response":"Hello","chunk":"Hello","end_of_stream":true,"end_of_session":true},"complete":true}"#,
+            r#"{"id":"d","response":{"response":"Hello","end_of_stream":true,"end_of_session":true},"complete":true}"#,
         ),
     ] {
         let part = stage.part(id);
@@ -290,7 +290,7 @@ async fn a_handler_that_panics_ends_its_own_id() {
         .await;
     client.send(json!({"type": "cancel", "id": "d"})).await;
     client
-        .expect([r#"{"id":"d","response":{"message_type":"chunk","response":"","chunk":"","end_of_stream":true,"end_of_session":true,"metadata":{"citations":[],"tools_used":[],"status":"stopped"}},"complete":true}"#.into()])
+        .expect([r#"{"id":"d","response":{"message_type":"chunk","response":"","end_of_stream":true,"end_of_session":true,"metadata":{"citations":[],"tools_used":[],"status":"stopped"}},"complete":true}"#.into()])
         .await;
     a.send_text("y").await;
     drop(a);

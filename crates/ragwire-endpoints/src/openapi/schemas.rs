@@ -4,13 +4,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use ragwire::event::{Event, Source, Sources, ToolCall, ToolResult};
+use ragwire::event::{Event, Search, Source, Sources, ToolCall, ToolResult};
 use ragwire::orchestrator::{DocumentLimits, GraphLimits};
 use ragwire::wire::Limits;
 use ragwire::wire::openai::OpenAi;
 use ragwire::wire::session_chat::SessionChat;
 use ragwire::wire::trustgraph::TrustGraph;
-use ragwire::{End, Failure, Metadata, Timing, Usage};
+use ragwire::{Citation, End, Failure, Metadata, Timing, Usage};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
@@ -128,6 +128,8 @@ crate::sampled_schemas! {
         component("/choices/*", "Choice", "The only choice."),
         component("/choices/*/message", "ChoiceMessage", "The answer."),
         note("/choices/*/message/role", "`assistant`."),
+        note("/choices/*/message/reasoning_content", "Steps and thoughts, one line each."),
+        note("/choices/*/message/annotations", "The citations: `url_citation` or `file_citation`."),
         note("/choices/*/finish_reason", "`stop`."),
         component("/usage", "CompletionUsage", "The token counts of the model."),
         component("/usage/prompt_tokens_details", "PromptTokens", "Details of the prompt."),
@@ -195,8 +197,13 @@ fn completions() -> Vec<Value> {
         Metadata::default().usage(partial),
         Metadata::default().usage(usage()),
     ];
-    ends.map(|metadata| wire.completion(&[], "Text.", &End::completed(metadata)))
-        .into()
+    let plain = ends.map(|metadata| wire.completion(&[], "Text.", &End::completed(metadata)));
+    let events = [(Event::from(Search::new("bm25")), None)];
+    let citations =
+        ["a.pdf", "https://example.org/a"].map(|document| Citation::new(document, "c", "Text.", "bm25"));
+    let cited = Metadata::default().citations(citations.into());
+    let whole = wire.completion(&events, "Text. [1][2]", &End::completed(cited));
+    plain.into_iter().chain([whole]).collect()
 }
 
 fn session_ends() -> Vec<Value> {
