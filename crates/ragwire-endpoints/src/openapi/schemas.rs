@@ -10,7 +10,7 @@ use ragwire::wire::Limits;
 use ragwire::wire::openai::OpenAi;
 use ragwire::wire::session_chat::SessionChat;
 use ragwire::wire::trustgraph::TrustGraph;
-use ragwire::{Citation, End, Failure, Metadata, Timing, Usage};
+use ragwire::{End, Failure, Metadata, Timing, Usage};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type};
@@ -199,8 +199,8 @@ fn completions() -> Vec<Value> {
     ];
     let plain = ends.map(|metadata| wire.completion(&[], "Text.", &End::completed(metadata)));
     let events = [(Event::from(Search::new("bm25")), None)];
-    let citations =
-        ["a.pdf", "https://example.org/a"].map(|document| Citation::new(document, "c", "Text.", "bm25"));
+    let citations = ["a.pdf", "https://example.org/a"]
+        .map(|document| ragwire::Citation::new(document, "c", "Text.", "bm25"));
     let cited = Metadata::default().citations(citations.into());
     let whole = wire.completion(&events, "Text. [1][2]", &End::completed(cited));
     plain.into_iter().chain([whole]).collect()
