@@ -1,5 +1,5 @@
 //! The interface between a protocol and the code that answers: a [`Question`] goes in, events and
-//! text go into the sink, and metadata comes back.
+//! text go into the sink, and the orchestrator returns metadata.
 //!
 //! ```
 //! use ragwire::event::Search;

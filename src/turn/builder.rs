@@ -201,8 +201,8 @@ impl TurnBuilder {
 
     /// Sets a name by which the group's limit per owner counts instead of the
     /// [`owner`](Self::owner), for example a conversation that answers one question at a time,
-    /// whoever asks it. A lane does not grant access to the turn; a [`Journal`] finds the owner's
-    /// newest turn by it.
+    /// whichever client asks it. A lane does not grant access to the turn; a [`Journal`] finds the
+    /// owner's newest turn by it.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lane = Lane::Named(lane.into());

@@ -118,7 +118,7 @@ fn values(frames: &[Frame]) -> Vec<Value> {
     values
 }
 
-/// The frames of a turn as they come back, by the table "What comes back" of `PROTOCOL.md`.
+/// The frames of a turn as they are decoded, by the tables "What decoding loses" of `PROTOCOL.md`.
 fn expected(kind: Kind, frames: &[Frame]) -> Vec<Value> {
     let mut values = values(frames);
     // The first piece of the last thought.
@@ -183,7 +183,7 @@ fn expected(kind: Kind, frames: &[Frame]) -> Vec<Value> {
     values
 }
 
-/// The result of a tool as it comes back.
+/// The result of a tool as it is decoded.
 fn came_back(kind: Kind, event: &mut Map<String, Value>) {
     let result = event.get("result").cloned().unwrap_or_default();
     let is_error = event.get("is_error") == Some(&Value::Bool(true));
@@ -385,7 +385,7 @@ fn every_vector_comes_back() {
                 .collect();
             let frames = vector["frames"].as_array().unwrap();
             if let Some(park) = frames.iter().position(|frame| frame.get("park").is_some()) {
-                // The turn goes on in another stream: the question is read, and no end.
+                // The turn continues in another stream: the question is read, and no end.
                 let (decoded, finish) = decode(kind, chunks[..=park].iter().map(|chunk| chunk.as_bytes()));
                 let asked = crate::written::frame(&frames[park - 1]);
                 assert_eq!(

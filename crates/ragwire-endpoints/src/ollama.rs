@@ -1,7 +1,7 @@
 //! `POST /api/chat` and the routes beside it that the clients of Ollama call.
 //!
 //! The AI SDK has the same path. Its messages have `parts`, those of Ollama have `content` and a
-//! `model` beside them, so the body tells the two apart.
+//! `model` beside them, so the body distinguishes the two.
 
 use std::sync::Arc;
 use std::time::SystemTime;

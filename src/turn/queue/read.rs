@@ -28,7 +28,7 @@ impl Queue {
     pub(crate) fn poll_commit(&self, cx: &Context<'_>, on: CommitOn, overdue: bool) -> Poll<Result<(), End>> {
         let is_asking = self.questions.is_waiting();
         let mut state = self.lock();
-        // A question begins the response once its event is queued: nobody can answer before they
+        // A question begins the response once its event is queued: no one can answer before they
         // see it.
         let is_asking = is_asking && state.figures.frames > 0;
         let begun = match on {

@@ -113,7 +113,7 @@ struct Parts {
     is_ours: bool,
     /// Tool calls without a result.
     calls: Calls,
-    /// Our open questions, with the answer that `tool-output-denied` stands for.
+    /// Our open questions, with the answer that `tool-output-denied` means.
     questions: VecDeque<(String, Option<Value>)>,
     /// Thoughts that have begun and not ended, oldest first. At most [`MAX_OPEN_CALLS`].
     thoughts: VecDeque<Thought>,

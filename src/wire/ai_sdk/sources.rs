@@ -70,7 +70,7 @@ impl Documents {
         documents.into_iter().map(|(id, _)| id.as_str()).collect()
     }
 
-    /// Writes a part for each citation; if there is none, a part for each document. Parts beyond
+    /// Writes a part for each citation; without citations, a part for each document. Parts beyond
     /// the limits of a line and of the metadata are left out: the metadata has the citations too.
     pub(super) fn write(&self, citations: &[Citation], limits: Limits, out: &mut BytesMut) {
         let from = out.len();
@@ -175,7 +175,7 @@ fn is_url(word: &str) -> bool {
     word.starts_with("https://") || word.starts_with("http://")
 }
 
-/// The title that clients show, which tells the citations of one document apart by page or heading.
+/// The title that clients show, which distinguishes the citations of one document by page or heading.
 fn title(name: &str, citation: &Citation) -> String {
     match (citation.page_number, citation.heading.as_deref()) {
         (Some(page), _) => format!("{name}, page {page}"),

@@ -62,13 +62,13 @@ impl Explanations {
         }
     }
 
-    /// Returns the entity that an event stands for besides itself.
+    /// Returns the entity that an event describes besides itself.
     pub(super) fn of(&mut self, event: &Event, timestamp: Option<Timestamp>) -> Option<Explained> {
         match event {
             Event::QueryAnalysis(analysis) => self.question(&analysis.query, timestamp),
             Event::RetrievalStart(start) => self.question(&start.query, timestamp),
             Event::Search(search) => self.question(search.query.as_ref()?, timestamp),
-            // A graph's own explanations tell more.
+            // A graph's own explanations have more detail.
             Event::RetrievalResult(result) if !self.is_graph => {
                 self.retrievals += 1;
                 let id = format!("{RETRIEVAL}{}", self.retrievals);

@@ -56,7 +56,7 @@ fn text(frames: &[Frame]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A turn comes back as it was, however its stream is cut.
+    /// A turn is decoded as it was, however its stream is cut.
     #[test]
     fn langgraph_round_trip(frames in turn(), at in cuts()) {
         let all = Modes::of(["values", "updates", "messages", "messages-tuple", "custom"]);

@@ -290,11 +290,9 @@ async fn a_socket_is_closed_when_the_server_shuts_down() {
     let event: Value = serde_json::from_str(&socket.text().await).unwrap();
     assert_eq!(event["response"]["message_type"], "event");
     server.stop.take().unwrap().send(()).unwrap();
-    // The explanation of the search, then the end.
-    let mut last: Value = serde_json::from_str(&socket.text().await).unwrap();
-    if last["response"]["message_type"] == "explain" {
-        last = serde_json::from_str(&socket.text().await).unwrap();
-    }
+    let explanation: Value = serde_json::from_str(&socket.text().await).unwrap();
+    assert_eq!(explanation["response"]["message_type"], "explain");
+    let last: Value = serde_json::from_str(&socket.text().await).unwrap();
     let error =
         json!({"message": "The server is restarting. Please retry in a moment.", "type": "gateway-error"});
     assert_eq!((&last["error"], &last["complete"]), (&error, &json!(true)));

@@ -225,6 +225,29 @@ proptest! {
 }
 
 #[test]
+fn thoughts_that_became_neighbours_stay_apart_in_a_fold_from_a_snapshot() {
+    let frame = |event: Thinking| Frame::Event {
+        event: event.into(),
+        timestamp: None,
+    };
+    let piece = |content: &str| frame(Thinking::new(content).id("1"));
+    let whole = || frame(Thinking::new("t"));
+    // The second whole thought replaces the first, which separated the pieces.
+    let first = [piece("a"), whole(), piece("b"), whole()];
+    let begun = snapshot(&folded(DroppedHead::Empty, &first), first.len());
+    assert_eq!(begun.events.len(), 3);
+    let head = DroppedHead::Folded(Box::new(Fold::from(begun.clone())));
+    assert_eq!(snapshot(&head, first.len()), begun);
+    // A piece directly after the snapshot's last event still continues that thought.
+    let open = [whole(), piece("a")];
+    let begun = Fold::from(snapshot(&folded(DroppedHead::Empty, &open), open.len()));
+    let continued = folded(DroppedHead::Folded(Box::new(begun)), &[piece("b")]);
+    let all = [whole(), piece("a"), piece("b")];
+    let expected = snapshot(&folded(DroppedHead::Empty, &all), all.len());
+    assert_eq!(snapshot(&continued, all.len()), expected);
+}
+
+#[test]
 fn a_fold_that_becomes_too_large_is_discarded_for_good() {
     let text = Record::text(&"a".repeat(100));
     let mut head = DroppedHead::Empty;

@@ -88,7 +88,7 @@ impl From<ThreadPanicked> for ModelError {
 
 impl<J: Send + 'static> Worker<J> {
     /// Starts the thread `name` with a queue of `waiting` jobs, and waits until `body` has
-    /// [reported](Opening::tell) that it serves. Returns the error of `body` if it fails before
+    /// [reported](Opening::report_started) that it serves. Returns the error of `body` if it fails before
     /// that. `body` must end when the channel of jobs closes, which happens when the worker is
     /// dropped or shut down.
     ///

@@ -352,7 +352,7 @@ impl Decode for LineDecoder {
             Some(turn) if turn == self.turn.as_str() => self.frames.feed_object(object),
             // The rest of a turn that was cancelled.
             Some(_) => {}
-            // Not a line of this protocol: an object without members is no frame.
+            // Not a line of this protocol: an object without members is not a frame.
             None => self.frames.feed_object(Map::new()),
         }
     }

@@ -2,6 +2,8 @@
 //! orchestrator gets.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
+mod openai;
+
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -386,74 +388,6 @@ async fn files_are_refused_unless_the_orchestrator_reads_them() {
         post(&asked.endpoints().router(), "/api/chat", &chat).await.status,
         413
     );
-}
-
-#[tokio::test]
-async fn parameters_of_openai_are_honoured_or_refused() {
-    let asked = Asked::default();
-    let app = asked.endpoints().router();
-    let with = |name: &str, value: Value| {
-        let mut body = completion();
-        body[name] = value;
-        body
-    };
-    for (name, value) in [
-        ("n", json!(2)),
-        ("temperature", json!(0.2)),
-        ("max_tokens", json!(100)),
-        (
-            "tools",
-            json!([{ "type": "function", "function": { "name": "f" } }]),
-        ),
-        (
-            "response_format",
-            json!({ "type": "json_schema", "json_schema": { "name": "a", "schema": {} } }),
-        ),
-    ] {
-        let reply = post(&app, "/v1/chat/completions", &with(name, value)).await;
-        let error = &reply.json()["error"];
-        assert_eq!(reply.status, 400, "{name}");
-        assert_eq!(
-            [&error["type"], &error["code"], &error["param"]],
-            [
-                &json!("invalid_request_error"),
-                &json!("unsupported_parameter"),
-                &json!(name)
-            ]
-        );
-    }
-    for (name, value) in [
-        ("n", json!(1)),
-        ("user", json!("u")),
-        ("stream_options", json!(null)),
-    ] {
-        let reply = post(&app, "/v1/chat/completions", &with(name, value)).await;
-        assert_eq!(reply.status, 200, "{name}: {}", reply.text);
-    }
-
-    let app = asked
-        .endpoints()
-        .openai_parameters(["temperature"])
-        .structured_results()
-        .name("acme")
-        .router();
-    let mut body = with("temperature", json!(0.2));
-    let schema = json!({ "type": "object" });
-    body["response_format"] =
-        json!({ "type": "json_schema", "json_schema": { "name": "a", "schema": schema } });
-    let unknown = post(&app, "/v1/chat/completions", &body).await;
-    assert_eq!(
-        (unknown.status, &unknown.json()["error"]["code"]),
-        (404, &"model_not_found".into())
-    );
-    body["model"] = "acme".into();
-    assert_eq!(post(&app, "/v1/chat/completions", &body).await.status, 200);
-    let options = asked.last().options;
-    assert_eq!(
-        (options.output_schema, &options.extra["temperature"]),
-        (Some(schema), &json!(0.2))
-    );
-    assert_eq!(get(&app, "/v1/models").await.json()["data"][0]["id"], "acme");
 }
 
 #[tokio::test]
