@@ -1,5 +1,6 @@
 //! Events that the application defines, and unknown events of decoded streams.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -108,6 +109,42 @@ pub enum EventError {
     /// The data does not serialize.
     #[error("event data does not serialize")]
     Data(#[source] serde_json::Error),
+    /// A member of a typed event is missing, unknown or has the wrong type.
+    #[error("event `{name}`: {problem}")]
+    Members {
+        /// The event's name.
+        name: String,
+        /// What is wrong, with the name of the member.
+        problem: String,
+    },
+}
+
+/// Reads a typed event and refuses unknown members, which are mostly misspelled. `null` counts as
+/// absent.
+pub(super) fn strict<T: DeserializeOwned + Serialize>(
+    name: &str,
+    members: Map<String, Value>,
+) -> Result<T, EventError> {
+    let wrong = |problem| EventError::Members {
+        name: name.to_owned(),
+        problem,
+    };
+    let given: Vec<String> = members
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(member, _)| member.clone())
+        .collect();
+    let present = members
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .collect();
+    let event: T =
+        serde_json::from_value(Value::Object(present)).map_err(|error| wrong(error.to_string()))?;
+    let written = serde_json::to_value(&event).map_err(EventError::Data)?;
+    match given.into_iter().find(|member| written.get(member).is_none()) {
+        Some(member) => Err(wrong(format!("unknown member `{member}`"))),
+        None => Ok(event),
+    }
 }
 
 impl EventError {
@@ -116,6 +153,7 @@ impl EventError {
         match self {
             Self::Name => "event_name",
             Self::Data(_) => "event_data",
+            Self::Members { .. } => "event_members",
         }
     }
 }

@@ -23,7 +23,7 @@ mod step;
 mod summary;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use custom::{Custom, EventError, MAX_NAME_BYTES};
 pub use parts::{
@@ -65,6 +65,35 @@ macro_rules! vocabulary {
                 match self {
                     $(Self::$Name(_) => $name,)*
                     Self::Custom(custom) => &custom.name,
+                }
+            }
+        }
+
+        impl Event {
+            /// Creates an event from its name and the members of its JSON, strictly: unlike
+            /// deserializing, a mistake in a typed event is an error, not a [`Custom`] event. A
+            /// custom event has the members as its data.
+            ///
+            /// ```
+            /// use ragwire::Event;
+            /// use serde_json::json;
+            ///
+            /// let members = json!({"tool": "bm25"}).as_object().cloned().unwrap_or_default();
+            /// assert_eq!(Event::from_members("search", members)?.name(), "search");
+            /// let misspelled = json!({"tol": "bm25"}).as_object().cloned().unwrap_or_default();
+            /// let error = Event::from_members("search", misspelled).unwrap_err();
+            /// assert_eq!(error.to_string(), "event `search`: missing field `tool`");
+            /// # Ok::<_, ragwire::event::EventError>(())
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// Returns [`EventError::Members`] if a member is missing, unknown or has the wrong
+            /// type, and the errors of [`Custom::new`].
+            pub fn from_members(name: &str, members: Map<String, Value>) -> Result<Self, EventError> {
+                match name {
+                    $($name => custom::strict::<$Name>(name, members).map(Self::$Name),)*
+                    _ => Ok(Self::Custom(Custom::new(name, &members)?)),
                 }
             }
         }

@@ -16,6 +16,7 @@
 //! ```
 
 mod limits;
+mod search;
 
 use std::fmt;
 use std::pin::Pin;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::limits::{DocumentLimits, GraphLimits, Limit, LimitError};
+pub use self::search::{Passages, SearchRequest, Searcher, Searching};
 use crate::event::Mode;
 use crate::metadata::Metadata;
 use crate::session::Message;
@@ -44,6 +46,12 @@ pub type Answering = Pin<Box<dyn Future<Output = Result<Metadata, BoxError>> + S
 pub trait Orchestrator: Send + Sync + 'static {
     /// Answers `question` into `sink`.
     fn answer(&self, question: Question, sink: Sink) -> Answering;
+
+    /// Returns the search for clients that want passages without an answer, such as the tool
+    /// `search` of MCP. Default: `None`, the endpoints offer no search.
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        None
+    }
 }
 
 impl<F, A, E> Orchestrator for F
@@ -61,6 +69,10 @@ where
 impl<O: Orchestrator + ?Sized> Orchestrator for Arc<O> {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         (**self).answer(question, sink)
+    }
+
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        (**self).searcher()
     }
 }
 

@@ -55,6 +55,7 @@ pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use rejected::Rejected;
 pub use relay::{OfItem, OfResult, RelayError, StreamItem};
 pub use sink::{SendError, Sink, TrySendError};
+pub use spawn::{Executor, Task, with_executor};
 pub use stream::TurnStream;
 pub use timeouts::Timeouts;
 

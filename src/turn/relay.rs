@@ -378,7 +378,31 @@ impl<'a, D: Decode> Relayed<'a, D> {
         match &event {
             Event::Retract(retract) => return self.retract(retract.kept).await,
             Event::Thinking(piece) => self.thought = self.continued(piece),
-            _ => self.thought = None,
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::ToolCall(_)
+            | Event::ToolResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => self.thought = None,
         }
         match self.sink.send(event).await {
             Err(SendError::Invalid(error)) => {

@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 
-use super::{DecodeError, Finish};
+use serde_json::{Map, Value};
+
+use super::{DecodeError, Finish, object};
+use crate::event::{Custom, Event};
 use crate::frame::Frame;
-use crate::order::{Order, OutOfOrder, Phase};
+use crate::order::{Order, Phase};
+use crate::time::Timestamp;
 
 /// Frames that were decoded and not taken yet, and the error that ended the stream, if any.
 #[derive(Debug, Default)]
@@ -40,14 +44,58 @@ impl Decoded {
         self.order.begin_trailer();
     }
 
-    /// Adds a frame if the order allows it.
-    pub(super) fn push(&mut self, frame: Frame) -> Result<(), OutOfOrder> {
-        self.order.accept(frame.kind())?;
+    /// Adds a frame. Only an order that a wire does not allow is refused: nothing may follow the end.
+    pub(super) fn push(&mut self, frame: Frame) -> Result<(), DecodeError> {
+        let accepted = self.order.accept(frame.kind());
+        accepted.map_err(|_| DecodeError::TrailingBytes)?;
         if matches!(&frame, Frame::Snapshot(snapshot) if !snapshot.text.is_empty()) {
             self.order.begin_text();
         }
         self.frames.push_back(frame);
         Ok(())
+    }
+
+    /// Adds a piece of the answer. An empty one is not a frame.
+    pub(super) fn push_text(&mut self, text: impl Into<String>) -> Result<(), DecodeError> {
+        let text = text.into();
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.push(Frame::Text(text))
+    }
+
+    /// Adds an event.
+    pub(super) fn push_event(
+        &mut self,
+        event: impl Into<Event>,
+        timestamp: Option<Timestamp>,
+    ) -> Result<(), DecodeError> {
+        let event = event.into();
+        self.push(Frame::Event { event, timestamp })
+    }
+
+    /// Adds an application event. Its name may be any.
+    pub(super) fn push_custom(
+        &mut self,
+        name: &str,
+        data: Value,
+        timestamp: Option<Timestamp>,
+    ) -> Result<(), DecodeError> {
+        let name = name.to_owned();
+        self.push_event(Event::Custom(Custom { name, data }), timestamp)
+    }
+
+    /// Adds the event `name` with these members. `timestamp` is its time if it is in our form.
+    /// Members that do not fit the event's shape make it an application event.
+    pub(super) fn push_named(
+        &mut self,
+        name: &str,
+        members: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<(), DecodeError> {
+        let mut event = Map::new();
+        event.insert("event".to_owned(), name.into());
+        event.extend(members.into_iter().filter(|(name, _)| name != "event"));
+        self.push(object::read_event(event).ok_or(DecodeError::BadEvent)?)
     }
 
     /// The last frame that was not taken yet.

@@ -19,6 +19,25 @@ pub struct Message {
     pub id: String,
 }
 
+/// A [`Message`] in the buffers of its parser, so that a reader that only looks at it copies
+/// nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MessageRef<'a> {
+    pub(super) event: &'a str,
+    pub(super) data: &'a str,
+    pub(super) id: &'a str,
+}
+
+impl MessageRef<'_> {
+    fn to_owned(self) -> Message {
+        Message {
+            event: self.event.to_owned(),
+            data: self.data.to_owned(),
+            id: self.id.to_owned(),
+        }
+    }
+}
+
 /// Parses any event stream, however its bytes were split.
 ///
 /// Feed it bytes, then take messages until `next` returns `None`, which means that more bytes are
@@ -65,7 +84,7 @@ impl EventStream {
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.error.is_none() {
             match self.parser.next(&mut bytes) {
-                Ok(message) => self.messages.extend(message),
+                Ok(message) => self.messages.extend(message.map(MessageRef::to_owned)),
                 Err(TooLong) => {
                     self.error = Some(EventTooLarge {
                         max_bytes: self.parser.event.max_bytes,
@@ -145,8 +164,9 @@ impl Parser {
     }
 
     /// Takes bytes from the front of `bytes` up to the end of the next message, or all of them if
-    /// no message is complete.
-    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<Message>, TooLong> {
+    /// no message is complete. After an error the parser is unusable.
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<MessageRef<'_>>, TooLong> {
+        self.event.clear_returned();
         while !bytes.is_empty() {
             let Some(line) = self.lines.next(bytes)? else {
                 break;
@@ -156,8 +176,8 @@ impl Parser {
             let line = marked.unwrap_or(line);
             if !line.is_empty() {
                 self.event.take_line(line)?;
-            } else if let Some(message) = self.event.dispatch() {
-                return Ok(Some(message));
+            } else if self.event.dispatch() {
+                return Ok(Some(self.event.message()));
             }
         }
         Ok(None)
@@ -174,7 +194,13 @@ struct Unfinished {
     /// The ID when the last event was finished.
     last_id: String,
     retry: Option<Duration>,
+    /// Whether the event was finished and returned, and must be cleared.
+    is_returned: bool,
 }
+
+/// The largest buffer that is kept for the next event. Only whole answers and large results need
+/// more, and few of those arrive in one stream.
+const MAX_KEPT_BYTES: usize = 64 * 1024;
 
 impl Unfinished {
     fn take_line(&mut self, line: &[u8]) -> Result<(), TooLong> {
@@ -186,7 +212,7 @@ impl Unfinished {
         // Line ends are ASCII and never part of another character, so each line can be repaired by
         // itself.
         match name {
-            b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+            b"event" => replace(&mut self.name, value),
             b"data" => {
                 self.data.push_str(&String::from_utf8_lossy(value));
                 if self.data.len() > self.max_bytes {
@@ -194,7 +220,7 @@ impl Unfinished {
                 }
                 self.data.push('\n');
             }
-            b"id" if !value.contains(&0) => self.id = String::from_utf8_lossy(value).into_owned(),
+            b"id" if !value.contains(&0) => replace(&mut self.id, value),
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 // A number that does not fit is as good as forever.
                 let millis = std::str::from_utf8(value)
@@ -208,17 +234,41 @@ impl Unfinished {
         Ok(())
     }
 
-    fn dispatch(&mut self) -> Option<Message> {
+    /// Finishes the event. Returns `true` if it is a message: a block without a line of data is not;
+    /// one with an empty line of data is.
+    fn dispatch(&mut self) -> bool {
         self.last_id.clone_from(&self.id);
-        let (name, mut data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
-        // A block without a line of data is not an event; one with an empty line of data is.
-        data.pop()?;
-        Some(Message {
-            event: if name.is_empty() { "message".into() } else { name },
-            data,
-            id: self.id.clone(),
-        })
+        self.is_returned = self.data.pop().is_some();
+        if !self.is_returned {
+            self.name.clear();
+        }
+        self.is_returned
     }
+
+    fn message(&self) -> MessageRef<'_> {
+        MessageRef {
+            event: if self.name.is_empty() {
+                "message"
+            } else {
+                &self.name
+            },
+            data: &self.data,
+            id: &self.id,
+        }
+    }
+
+    fn clear_returned(&mut self) {
+        if std::mem::take(&mut self.is_returned) {
+            self.name.clear();
+            self.data.clear();
+            self.data.shrink_to(MAX_KEPT_BYTES);
+        }
+    }
+}
+
+fn replace(field: &mut String, value: &[u8]) {
+    field.clear();
+    field.push_str(&String::from_utf8_lossy(value));
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! What the decoders of other systems' streams share: thoughts and tool calls that arrive in pieces,
-//! reported errors, numbers. The memory is bounded, whatever a stream contains.
+//! reported errors, ends, numbers. The memory is bounded, whatever a stream contains.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::calls::MAX_OPEN_CALLS;
+use super::members::Members;
 use super::{DecodeError, object};
 use crate::event::{Event, Thinking, ToolCall};
 use crate::failure::Failure;
@@ -14,14 +15,6 @@ use crate::metadata::Metadata;
 pub(super) const UPSTREAM_FAILED: &str = "upstream_failed";
 /// The longest code of a foreign error; anything longer is not a code.
 const MAX_CODE_BYTES: usize = 64;
-
-/// Returns a frame for an event of a stream that gives no times.
-pub(super) fn untimed(event: impl Into<Event>) -> Frame {
-    Frame::Event {
-        event: event.into(),
-        timestamp: None,
-    }
-}
 
 /// Numbers the thoughts of a stream, so that the pieces of one have the same ID.
 #[derive(Debug, Default)]
@@ -34,13 +27,13 @@ pub(super) struct Thoughts {
 
 impl Thoughts {
     /// Returns the next piece of the thought of `source`.
-    pub(super) fn piece(&mut self, source: &str, content: &str) -> Frame {
+    pub(super) fn piece(&mut self, source: &str, content: &str) -> Thinking {
         if !self.is_open || self.source != source {
             self.count += 1;
             source.clone_into(&mut self.source);
         }
         self.is_open = true;
-        untimed(Thinking::new(content).id(format!("thought-{}", self.count)))
+        Thinking::new(content).id(format!("thought-{}", self.count))
     }
 
     /// Ends the thought, because something else arrived.
@@ -138,7 +131,7 @@ fn arguments_of(text: &str) -> Value {
 }
 
 /// The event of our own extension member, if there is one.
-pub(super) fn own_event(extension: &mut Map<String, Value>) -> Result<Option<Frame>, DecodeError> {
+pub(super) fn own_event(extension: &mut Members) -> Result<Option<Frame>, DecodeError> {
     match extension.shift_remove("event") {
         Some(Value::Object(event)) => object::read_event(event).map(Some).ok_or(DecodeError::BadEvent),
         Some(_) => Err(DecodeError::BadEvent),
@@ -147,8 +140,31 @@ pub(super) fn own_event(extension: &mut Map<String, Value>) -> Result<Option<Fra
 }
 
 /// The metadata of our own extension member, with the end of the turn.
-pub(super) fn own_end(extension: Map<String, Value>) -> Result<(Vec<Frame>, End), DecodeError> {
+pub(super) fn own_end(extension: Members) -> Result<(Vec<Frame>, End), DecodeError> {
     object::read_end(extension).ok_or(DecodeError::BadTrailer)
+}
+
+/// Returns `true` for our trailer: our encoders always write both lists.
+pub(super) fn is_trailer(members: &Members) -> bool {
+    let is_list = |name: &str| members.get(name).is_some_and(Value::is_array);
+    is_list("citations") && is_list("tools_used")
+}
+
+/// The end from the metadata of a stream: our trailer, or else members of another server, for a turn
+/// with this `status`. Only our trailer says how the turn ended.
+pub(super) fn end(members: Members, status: Status) -> Result<End, DecodeError> {
+    if is_trailer(&members) {
+        return Ok(own_end(members)?.1);
+    }
+    let metadata = Metadata {
+        extra: members,
+        ..Metadata::default()
+    };
+    Ok(End {
+        status,
+        metadata,
+        timing: None,
+    })
 }
 
 /// Reads the error that a model server reports: an object with a message and a code or type, or a
@@ -205,11 +221,6 @@ pub(super) fn end_of(reason: &str, mut metadata: Metadata) -> End {
             "The model server ended the answer early.".to_owned(),
         ),
     }
-}
-
-/// A string member; empty if it is absent, `null` or something else.
-pub(super) fn word<'a>(members: &'a Map<String, Value>, name: &str) -> &'a str {
-    members.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// A count at `path`; a negative or broken number is ignored rather than losing the answer.

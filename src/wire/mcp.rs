@@ -2,7 +2,7 @@
 //! event stream of its streamable HTTP transport: progress notifications, then the response to
 //! `tools/call`. Encoder only.
 //!
-//! The answer is one result, so the text is collected; only the steps before it are live. The rules
+//! The answer, or the passages of a search, is one result, so the text is collected; only the steps before it are live. The rules
 //! are in `PROTOCOL.md`, section "MCP" (`[M-nn]`).
 //!
 //! ```
@@ -32,7 +32,7 @@ use super::object::{self, Late};
 use super::reasoning::Reasoning;
 use super::typed::KEEP_ALIVE;
 use super::{EncodeError, Limits, Spelling, Wire};
-use crate::event::Event;
+use crate::event::{Event, Source};
 use crate::frame::{End, Status};
 use crate::json;
 use crate::metadata::Citation;
@@ -45,8 +45,18 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub struct Mcp {
     id: Value,
+    form: Form,
     progress: Option<Value>,
     limits: Limits,
+}
+
+/// What the result contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The answer with its citations.
+    Answer,
+    /// The passages of the last `sources`.
+    Passages,
 }
 
 impl Mcp {
@@ -57,9 +67,18 @@ impl Mcp {
     pub fn new(id: Value) -> Self {
         Self {
             id,
+            form: Form::Answer,
             progress: None,
             limits: Limits::default(),
         }
+    }
+
+    /// Sends the passages of the turn's last `sources` event as the result, for a tool that
+    /// searches. Default: the answer with its citations.
+    #[must_use]
+    pub fn passages(mut self) -> Self {
+        self.form = Form::Passages;
+        self
     }
 
     /// Sends a notification for each step that means something to a person, under the token of the
@@ -77,7 +96,38 @@ impl Mcp {
         self
     }
 
-    /// Returns the JSON schema of `structuredContent`.
+    /// Returns the JSON schema of `structuredContent` for passages.
+    pub fn passages_schema() -> Value {
+        let text = json!({"type": "string"});
+        json!({
+            "type": "object",
+            "properties": {
+                "passages": {
+                    "type": "array",
+                    "description": "The passages, best first",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "chunk_id": text,
+                            "document_id": text,
+                            "text": text,
+                            "page_numbers": {"type": "array", "items": {"type": "integer"}},
+                            "title": text,
+                            "level": text,
+                            "score": {"type": "number"},
+                            "heading": text,
+                        },
+                        "required": ["chunk_id", "document_id", "text", "page_numbers"],
+                    },
+                },
+                "tools_used": {"type": "array", "items": text},
+                "truncated": {"type": "boolean", "description": "Whether the worst passages were left out"},
+            },
+            "required": ["passages", "tools_used"],
+        })
+    }
+
+    /// Returns the JSON schema of `structuredContent` for an answer.
     pub fn output_schema() -> Value {
         let text = json!({"type": "string"});
         json!({
@@ -109,13 +159,9 @@ impl Mcp {
 
     /// Returns the result of a call for this answer.
     pub fn result(&self, text: &str, end: &End) -> Value {
-        let mut trailer = BytesMut::new();
-        object::write_end(end, &Late::default(), self.limits.max_trailer_bytes, &mut trailer);
-        let trailer: Value = serde_json::from_slice(&trailer).unwrap_or_default();
+        let trailer = self.trailer(end);
         if let Status::Failed(failure) = &end.status {
-            // Without structured content, which would have to match the schema.
-            let content = json!([{"type": "text", "text": failure.message}]);
-            return json!({"content": content, "isError": true, "_meta": {"ragwire": trailer}});
+            return failed(&failure.message, &trailer);
         }
         let mut structured = json!({"answer": text});
         if let (Some(members), Value::Object(trailer)) = (structured.as_object_mut(), trailer) {
@@ -125,6 +171,44 @@ impl Mcp {
         content.extend(sources(&end.metadata.citations).map(|text| json!({"type": "text", "text": text})));
         json!({"content": content, "structuredContent": structured, "isError": false})
     }
+
+    /// Returns the result of a call for these passages. The worst are left out if all together are
+    /// longer than the limit of the metadata.
+    fn found(&self, passages: &[Source], end: &End) -> Value {
+        if let Status::Failed(failure) = &end.status {
+            return failed(&failure.message, &self.trailer(end));
+        }
+        let mut left = self.limits.max_trailer_bytes;
+        let fits = |passage: &&Source| {
+            let bytes = passage.text.len() + passage.title.as_ref().map_or(0, String::len);
+            left = left.saturating_sub(bytes);
+            left > 0
+        };
+        let fitting: Vec<&Source> = passages.iter().take_while(fits).collect();
+        let lines = fitting.iter().enumerate().map(|(number, passage)| {
+            let name = passage.title.as_ref().unwrap_or(&passage.document_id);
+            let page = passage.page_numbers.first().map(|page| format!(", page {page}"));
+            let page = page.unwrap_or_default();
+            json!({"type": "text", "text": format!("[{}] {name}{page}: {}", number + 1, passage.text)})
+        });
+        let mut structured = json!({"passages": fitting, "tools_used": end.metadata.tools_used});
+        if fitting.len() < passages.len() {
+            structured["truncated"] = true.into();
+        }
+        json!({"content": lines.collect::<Vec<_>>(), "structuredContent": structured, "isError": false})
+    }
+
+    fn trailer(&self, end: &End) -> Value {
+        let mut trailer = BytesMut::new();
+        object::write_end(end, &Late::default(), self.limits.max_trailer_bytes, &mut trailer);
+        serde_json::from_slice(&trailer).unwrap_or_default()
+    }
+}
+
+/// The result of a failed call, without structured content, which would have to match the schema.
+fn failed(message: &str, trailer: &Value) -> Value {
+    let content = json!([{"type": "text", "text": message}]);
+    json!({"content": content, "isError": true, "_meta": {"ragwire": trailer}})
 }
 
 /// The citations as text, for a model that gets no structured content.
@@ -158,6 +242,7 @@ impl Wire for Mcp {
             steps: 0,
             reasoning: Reasoning::default(),
             answer: Answer::default(),
+            passages: Vec::new(),
         })
     }
 }
@@ -169,6 +254,8 @@ struct McpSpelling {
     steps: u64,
     reasoning: Reasoning,
     answer: Answer,
+    /// Those of the last `sources`, if the result has them.
+    passages: Vec<Source>,
 }
 
 /// Appends one message as an event of the transport.
@@ -189,6 +276,9 @@ impl Spelling for McpSpelling {
     ) -> Result<(), EncodeError> {
         if let Event::Retract(retract) = event {
             self.answer.retract(retract.kept);
+        }
+        if let (Event::Sources(sources), Form::Passages) = (event, self.wire.form) {
+            self.passages.clone_from(&sources.sources);
         }
         let (Some(token), Some(message)) = (&self.wire.progress, self.reasoning.line(event)) else {
             return Ok(());
@@ -211,14 +301,17 @@ impl Spelling for McpSpelling {
     fn end(&mut self, _: Phase, end: &End, out: &mut BytesMut) {
         let mut end = end.clone();
         end.metadata.truncated |= self.answer.is_cut();
-        let result = self.wire.result(self.answer.text(), &end);
+        let result = match self.wire.form {
+            Form::Answer => self.wire.result(self.answer.text(), &end),
+            Form::Passages => self.wire.found(&self.passages, &end),
+        };
         let response = json!({"jsonrpc": "2.0", "id": self.wire.id, "result": result});
         let written = write(&response, out);
         debug_assert!(written.is_ok(), "{written:?}");
     }
 
     fn shows_events(&self, _: Phase) -> bool {
-        self.wire.progress.is_some()
+        self.wire.progress.is_some() || self.wire.form == Form::Passages
     }
 
     fn expands_snapshots(&self) -> bool {

@@ -52,6 +52,7 @@ mod kind;
 pub mod langgraph;
 mod lines;
 pub mod mcp;
+mod members;
 mod messages;
 pub mod ndjson;
 mod object;
@@ -64,7 +65,6 @@ pub mod session_chat;
 pub mod sse;
 pub mod trustgraph;
 mod typed;
-mod upstream;
 
 pub use kind::{UnknownWire, WireKind};
 

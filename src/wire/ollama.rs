@@ -1,5 +1,6 @@
 //! The stream of [Ollama](https://github.com/ollama/ollama/blob/main/docs/api.md)'s `POST /api/chat`:
-//! one JSON object per line, and `done: true` in the last one.
+//! one JSON object per line, and `done: true` in the last one. Also that of `POST /api/generate`,
+//! which has the members of the message in the object itself; it is only written.
 //!
 //! Steps and thoughts are sent as `message.thinking`. The protocol has no members for events,
 //! citations or a stop: these are sent in one extension member, `ragwire`, which clients skip. This
@@ -31,15 +32,17 @@
 
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::MAX_PIECE_BYTES;
-use super::decoded::{Decoded, is_blank};
-use super::foreign::{self, Thoughts, word};
-use super::lines::{LineEnd, Lines, TooLong};
+use super::decoded::Decoded;
+use super::event_stream::MessageRef;
+use super::foreign::{self, Thoughts};
+use super::members::{self, Members, filled, list, word};
+use super::messages::{Messages, ReadMessage, decoded, decoder};
 use super::object::{self, Late};
 use super::reasoning::Reasoning;
-use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
+use super::{DecodeError, EncodeError, Limits, Spelling, Wire};
 use crate::event::{Event, ToolCall};
 use crate::failure::Failure;
 use crate::frame::{End, Frame, Status};
@@ -61,8 +64,18 @@ const HEAD_BYTES: usize = 16 * 1024;
 pub struct Ollama {
     model: String,
     created_at: Timestamp,
+    form: Form,
     thinking: bool,
     limits: Limits,
+}
+
+/// The route whose response is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `message: {role, content, thinking}`.
+    Chat,
+    /// `response` and `thinking`.
+    Generate,
 }
 
 impl Ollama {
@@ -74,9 +87,17 @@ impl Ollama {
         Self {
             model: model.into(),
             created_at,
+            form: Form::Chat,
             thinking: true,
             limits: Limits::default(),
         }
+    }
+
+    /// Writes the response of `POST /api/generate` instead of `POST /api/chat`.
+    #[must_use]
+    pub fn generate(mut self) -> Self {
+        self.form = Form::Generate;
+        self
     }
 
     /// Sends steps and thoughts as `message.thinking` (default), or only in `ragwire`. Set it to the
@@ -100,19 +121,24 @@ impl Ollama {
         if let Status::Failed(failure) = &end.status {
             return Self::error(failure);
         }
-        let mut chat = json!({
-            "model": self.model,
-            "created_at": self.created_at,
-            "message": {"role": "assistant", "content": text},
-            "done": true,
-            "done_reason": "stop",
-        });
-        if self.thinking {
-            let thinking = Reasoning::whole(events.iter().map(|(event, _)| event));
-            if !thinking.is_empty() {
-                chat["message"]["thinking"] = thinking.into();
+        let mut chat = json!({"model": self.model, "created_at": self.created_at});
+        let thinking = Some(Reasoning::whole(events.iter().map(|(event, _)| event)));
+        let thinking = thinking.filter(|text| self.thinking && !text.is_empty());
+        let message = match self.form {
+            Form::Chat => {
+                chat["message"] = json!({"role": "assistant", "content": text});
+                &mut chat["message"]
             }
+            Form::Generate => {
+                chat["response"] = text.into();
+                &mut chat
+            }
+        };
+        if let Some(thinking) = thinking {
+            message["thinking"] = thinking.into();
         }
+        chat["done"] = true.into();
+        chat["done_reason"] = "stop".into();
         for (name, figure) in figures(end) {
             chat[name] = figure.into();
         }
@@ -169,9 +195,14 @@ impl Wire for Ollama {
         write(&mut head, &self.model);
         head.extend_from_slice(br#","created_at":"#);
         write(&mut head, &self.created_at);
-        head.extend_from_slice(br#","message":{"role":"assistant","content":"#);
+        let (text, close) = match self.form {
+            Form::Chat => (r#","message":{"role":"assistant","content":"#, "}"),
+            Form::Generate => (r#","response":"#, ""),
+        };
+        head.extend_from_slice(text.as_bytes());
         Box::new(OllamaSpelling {
             head: head.freeze(),
+            close,
             wire: self.clone(),
             reasoning: Reasoning::default(),
         })
@@ -182,6 +213,8 @@ impl Wire for Ollama {
 struct OllamaSpelling {
     /// The beginning of every line, up to the content.
     head: Bytes,
+    /// What closes the message after the content.
+    close: &'static str,
     wire: Ollama,
     reasoning: Reasoning,
 }
@@ -203,7 +236,8 @@ impl Spelling for OllamaSpelling {
             out.extend_from_slice(br#","thinking":"#);
             write(out, &text);
         }
-        out.extend_from_slice(br#"},"done":false,"ragwire":{"event":"#);
+        out.extend_from_slice(self.close.as_bytes());
+        out.extend_from_slice(br#","done":false,"ragwire":{"event":"#);
         object::write_event(event, timestamp, out)?;
         out.extend_from_slice(b"}}");
         object::check_line(out.len() - from, self.wire.limits)?;
@@ -216,7 +250,8 @@ impl Spelling for OllamaSpelling {
         for piece in pieces(text, MAX_PIECE_BYTES) {
             out.extend_from_slice(&self.head);
             write(out, &piece);
-            out.extend_from_slice(b"},\"done\":false}\n");
+            out.extend_from_slice(self.close.as_bytes());
+            out.extend_from_slice(b",\"done\":false}\n");
         }
     }
 
@@ -226,7 +261,9 @@ impl Spelling for OllamaSpelling {
             write(out, &failure.message);
         } else {
             out.extend_from_slice(&self.head);
-            out.extend_from_slice(br#"""},"done":true,"done_reason":"stop""#);
+            out.extend_from_slice(br#""""#);
+            out.extend_from_slice(self.close.as_bytes());
+            out.extend_from_slice(br#","done":true,"done_reason":"stop""#);
             for (name, figure) in figures(end) {
                 out.extend_from_slice(format!(",\"{name}\":{figure}").as_bytes());
             }
@@ -243,7 +280,9 @@ impl Spelling for OllamaSpelling {
     /// Readers parse every line, so an empty one would fail some of them.
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(&self.head);
-        out.extend_from_slice(b"\"\"},\"done\":false}\n");
+        out.extend_from_slice(br#""""#);
+        out.extend_from_slice(self.close.as_bytes());
+        out.extend_from_slice(b",\"done\":false}\n");
     }
 }
 
@@ -293,9 +332,7 @@ fn write(out: &mut BytesMut, value: &impl Serialize) {
 /// The [module](self) has an example.
 #[derive(Debug)]
 pub struct Decoder {
-    lines: Lines,
-    decoded: Decoded,
-    thoughts: Thoughts,
+    messages: Messages<Chat>,
 }
 
 impl Decoder {
@@ -303,17 +340,12 @@ impl Decoder {
     pub fn new(limits: Limits) -> Self {
         let max_bytes = limits.larger().saturating_mul(2).saturating_add(HEAD_BYTES);
         Self {
-            lines: Lines::new(LineEnd::Lf, max_bytes),
-            decoded: Decoded::default(),
-            thoughts: Thoughts::default(),
+            messages: Messages::lines(Chat::default(), max_bytes),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.decoded.phase()
-    }
 }
+
+decoder!(Decoder);
 
 impl Default for Decoder {
     fn default() -> Self {
@@ -321,57 +353,63 @@ impl Default for Decoder {
     }
 }
 
-fn take_line(decoded: &mut Decoded, thoughts: &mut Thoughts, line: &[u8]) -> Result<(), DecodeError> {
-    if is_blank(line) {
-        return Ok(());
-    }
-    if decoded.phase() == Phase::Ended {
-        return Err(DecodeError::TrailingBytes);
-    }
-    let mut members: Map<String, Value> = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
-    let mut push = |frame| decoded.push(frame).map_err(|_| DecodeError::BadEvent);
-    if let Some(Value::Object(mut extension)) = members.shift_remove("ragwire") {
-        if let Some(event) = foreign::own_event(&mut extension)? {
-            return push(event);
+/// What was read of a stream.
+#[derive(Debug, Default)]
+struct Chat {
+    decoded: Decoded,
+    thoughts: Thoughts,
+}
+
+impl ReadMessage for Chat {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let mut line = members::parse(message.data)?;
+        if let Some(Value::Object(mut extension)) = line.shift_remove("ragwire") {
+            if let Some(event) = foreign::own_event(&mut extension)? {
+                return self.decoded.push(event);
+            }
+            let (late, end) = foreign::own_end(extension)?;
+            for event in late {
+                self.decoded.push(event)?;
+            }
+            return self.decoded.push(Frame::End(end));
         }
-        let (late, end) = foreign::own_end(extension)?;
-        late.into_iter().try_for_each(&mut push)?;
-        return push(Frame::End(end));
-    }
-    if let Some(error) = members.get("error").filter(|error| !error.is_null()) {
-        return push(Frame::End(End::failed(foreign::failure(error))));
-    }
-    if let Some(Value::Object(message)) = members.get("message") {
-        let thought = word(message, "thinking");
-        if !thought.is_empty() {
-            push(thoughts.piece("", thought))?;
+        if let Some(error) = line.get("error").filter(|error| !error.is_null()) {
+            return self
+                .decoded
+                .push(Frame::End(End::failed(foreign::failure(error))));
         }
-        let text = word(message, "content");
-        if !text.is_empty() {
-            thoughts.close();
-            push(Frame::Text(text.to_owned()))?;
+        if let Some(Value::Object(message)) = line.get("message") {
+            self.take_message(message)?;
         }
-        for call in message
-            .get("tool_calls")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-        {
-            thoughts.close();
-            push(foreign::untimed(tool_call(call)))?;
+        if line.get("done") == Some(&Value::Bool(true)) {
+            let metadata = Metadata {
+                usage: usage(&line),
+                ..Metadata::default()
+            };
+            let end = foreign::end_of(word(&line, "done_reason").unwrap_or_default(), metadata);
+            return self.decoded.push(Frame::End(end));
         }
+        Ok(())
     }
-    if members.get("done") == Some(&Value::Bool(true)) {
-        let metadata = Metadata {
-            usage: usage(&members),
-            ..Metadata::default()
-        };
-        push(Frame::End(foreign::end_of(
-            word(&members, "done_reason"),
-            metadata,
-        )))?;
+}
+
+impl Chat {
+    fn take_message(&mut self, message: &Members) -> Result<(), DecodeError> {
+        if let Some(thought) = filled(message, "thinking") {
+            self.decoded.push_event(self.thoughts.piece("", thought), None)?;
+        }
+        if let Some(text) = filled(message, "content") {
+            self.thoughts.close();
+            self.decoded.push_text(text)?;
+        }
+        for call in list(message, "tool_calls") {
+            self.thoughts.close();
+            self.decoded.push_event(tool_call(call), None)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn tool_call(call: &Value) -> Event {
@@ -384,7 +422,7 @@ fn tool_call(call: &Value) -> Event {
     }
 }
 
-fn usage(members: &Map<String, Value>) -> Option<Usage> {
+fn usage(members: &Members) -> Option<Usage> {
     let figure = |name| members.get(name).and_then(Value::as_u64);
     let millis = |name| foreign::millis(members.get(name)?, "", NANOS_PER_MS);
     let mut usage = Usage::new();
@@ -395,36 +433,8 @@ fn usage(members: &Map<String, Value>) -> Option<Usage> {
     if usage == Usage::new() {
         return None;
     }
-    Some(match word(members, "model") {
-        "" => usage,
-        model => usage.model(model),
+    Some(match filled(members, "model") {
+        Some(model) => usage.model(model),
+        None => usage,
     })
-}
-
-impl Decode for Decoder {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && !self.decoded.has_failed() {
-            let taken = match self.lines.next(&mut bytes) {
-                Ok(Some(line)) => take_line(&mut self.decoded, &mut self.thoughts, line),
-                Ok(None) => Ok(()),
-                Err(TooLong) => Err(DecodeError::LineTooLong),
-            };
-            if let Err(error) = taken {
-                self.decoded.fail(error);
-                self.lines.clear();
-            }
-        }
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.decoded.finish()
-    }
-}
-
-impl Iterator for Decoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.decoded.next()
-    }
 }

@@ -46,8 +46,8 @@ impl PlainDecoder {
     }
 
     fn push(&mut self, frame: Frame) {
-        if self.decoded.push(frame).is_err() {
-            self.decoded.fail(DecodeError::TrailingBytes);
+        if let Err(error) = self.decoded.push(frame) {
+            self.decoded.fail(error);
         }
     }
 }

@@ -69,10 +69,35 @@ impl Reasoning {
 }
 
 /// The ID of the thought that `event` is a piece of.
-fn thought_of(event: &Event) -> Option<&str> {
+pub(super) fn thought_of(event: &Event) -> Option<&str> {
     match event {
         Event::Thinking(Thinking { id, .. }) => id.as_deref(),
-        _ => None,
+        Event::Search(_)
+        | Event::Reasoning(_)
+        | Event::Review(_)
+        | Event::QueryAnalysis(_)
+        | Event::CacheHit(_)
+        | Event::CacheMiss(_)
+        | Event::RetrievalStart(_)
+        | Event::RetrievalResult(_)
+        | Event::ToolCall(_)
+        | Event::ToolResult(_)
+        | Event::CragEvaluation(_)
+        | Event::RerankResult(_)
+        | Event::GenerationStart(_)
+        | Event::RoundStart(_)
+        | Event::Generating(_)
+        | Event::Retract(_)
+        | Event::Verification(_)
+        | Event::Sources(_)
+        | Event::Queued(_)
+        | Event::InputRequested(_)
+        | Event::InputResolved(_)
+        | Event::AuthorizationRequired(_)
+        | Event::AuthorizationCompleted(_)
+        | Event::StructuredResult(_)
+        | Event::GraphExplanation(_)
+        | Event::Custom(_) => None,
     }
 }
 

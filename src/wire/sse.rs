@@ -48,8 +48,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
-use super::event_stream::Parser;
 pub use super::event_stream::{EventStream, EventTooLarge, Message};
+use super::event_stream::{MessageRef, Parser};
 use super::indexed::{self, Received};
 use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
 use crate::event::Event;
@@ -60,9 +60,11 @@ use crate::time::Timestamp;
 
 /// Names that an event cannot have as its type: those of this wire, and those that an `EventSource`
 /// treats specially.
-const RESERVED_TYPES: [&str; 6] = ["text", "end", SNAPSHOT, "message", "open", "error"];
+const RESERVED_TYPES: [&str; 6] = [TEXT, "end", SNAPSHOT, "message", "open", "error"];
 /// The type of a snapshot.
 const SNAPSHOT: &str = "snapshot";
+/// The type of a text.
+const TEXT: &str = "text";
 /// The type of an event that cannot have its name as its type.
 const CUSTOM_TYPE: &str = "custom";
 
@@ -148,7 +150,7 @@ fn type_of(name: &str) -> &str {
 fn type_of_frame(frame: &Frame) -> &str {
     match frame {
         Frame::Event { event, .. } => type_of(event.name()),
-        Frame::Text(_) => "text",
+        Frame::Text(_) => TEXT,
         Frame::End(_) => "end",
         Frame::Snapshot(_) => SNAPSHOT,
     }
@@ -208,7 +210,7 @@ impl Spelling for SseSpelling {
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
         let (from, max_bytes) = (out.len(), self.limits.max_line_bytes);
         if text.len() <= max_bytes {
-            let line = self.begin("text", out);
+            let line = self.begin(TEXT, out);
             indexed::write_text(text, out);
             if out.len() - line <= max_bytes {
                 return self.close(out);
@@ -222,7 +224,7 @@ impl Spelling for SseSpelling {
             }
             // Text cannot meet a limit below one character.
             None => {
-                self.begin("text", out);
+                self.begin(TEXT, out);
                 indexed::write_text(text, out);
                 self.close(out);
             }
@@ -296,20 +298,6 @@ impl SseDecoder {
         self.received.next_index()
     }
 
-    fn take_message(&mut self, message: &Message) -> Result<(), DecodeError> {
-        let index = read_index(&message.id).ok_or(DecodeError::BadEvent)?;
-        self.received.push(index, message.event == SNAPSHOT, || {
-            let members = serde_json::from_str(&message.data).map_err(|_| DecodeError::BadEvent)?;
-            let frame = indexed::read(index, members)?;
-            // Readers that use the type and readers that use the object must get the same frame.
-            if type_of_frame(&frame) == message.event {
-                Ok(frame)
-            } else {
-                Err(DecodeError::BadEvent)
-            }
-        })
-    }
-
     /// Accepts the lines that may follow the end: empty lines and comments. The first byte of a
     /// line decides.
     fn take_trailing(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
@@ -325,6 +313,26 @@ impl SseDecoder {
     }
 }
 
+/// Adds the frame of a message.
+fn take_message(received: &mut Received, message: MessageRef<'_>) -> Result<(), DecodeError> {
+    let index = read_index(message.id).ok_or(DecodeError::BadEvent)?;
+    received.push(index, message.event == SNAPSHOT, || {
+        if message.event == TEXT
+            && let Some((_, text)) = indexed::read_text(message.data.as_bytes())
+        {
+            return Ok(Frame::Text(text));
+        }
+        let members = serde_json::from_str(message.data).map_err(|_| DecodeError::BadEvent)?;
+        let frame = indexed::read(index, members)?;
+        // Readers that use the type and readers that use the object must get the same frame.
+        if type_of_frame(&frame) == message.event {
+            Ok(frame)
+        } else {
+            Err(DecodeError::BadEvent)
+        }
+    })
+}
+
 /// Reads an index in the form that the encoder writes: no sign, no leading zero.
 fn read_index(id: &str) -> Option<u64> {
     let canonical = id == "0" || (!id.starts_with('0') && id.bytes().all(|byte| byte.is_ascii_digit()));
@@ -338,7 +346,7 @@ impl Decode for SseDecoder {
                 self.take_trailing(std::mem::take(&mut bytes))
             } else {
                 match self.parser.next(&mut bytes) {
-                    Ok(Some(message)) => self.take_message(&message),
+                    Ok(Some(message)) => take_message(&mut self.received, message),
                     Ok(None) => Ok(()),
                     Err(_) => Err(DecodeError::LineTooLong),
                 }

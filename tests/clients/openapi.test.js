@@ -73,7 +73,7 @@ test("examples match their schemas", () => {
       examples += 1;
     }
   }
-  assert.equal(examples, 16);
+  assert.equal(examples, 17);
 });
 
 test("answers match the document", async () => {
@@ -97,6 +97,24 @@ test("answers match the document", async () => {
   const completion = { model: "ragwire", messages: [{ role: "user", content: "What is the commit rule?" }] };
   await call("POST", "/v1/chat/completions", { body: JSON.stringify(completion) });
   await call("POST", "/v1/chat/completions", { body: JSON.stringify({ ...completion, model: "gpt-4o" }) });
+  const { id: completionId } = await call("POST", "/v1/chat/completions", { body: JSON.stringify({ ...completion, store: true }) });
+  const stored = "/v1/chat/completions/{completion_id}";
+  for (const tail of [completionId, `${completionId}?stream=true&starting_after=2`, `${completionId}?stream=true&starting_after=x`, "unknown"]) {
+    await call("GET", stored, { at: `/v1/chat/completions/${tail}` });
+  }
+  const { thread_id: thread } = await call("POST", "/threads", { body: '{"metadata":{"topic":"birds"}}' });
+  const of = (path) => path.replace("{thread_id}", thread).replace("{checkpoint_id}", "unknown");
+  for (const body of ['{"values":{"messages":[{"type":"human","content":"Why?"}]}}', '{"values":{"topic":1}}', '{"checkpoint_id":"0"}']) {
+    await call("POST", "/threads/{thread_id}/state", { body, at: of("/threads/{thread_id}/state") });
+  }
+  await call("PATCH", "/threads/{thread_id}", { body: '{"metadata":{"seen":true}}', at: of("/threads/{thread_id}") });
+  for (const path of ["/threads/search", "/threads/count"]) await call("POST", path, { body: "{}" });
+  for (const path of ["/threads/{thread_id}", "/threads/{thread_id}/state", "/threads/{thread_id}/state/{checkpoint_id}", "/threads/{thread_id}/runs"]) {
+    await call("GET", path, { at: of(path) });
+  }
+  for (const body of ["{}", '{"limit":1}']) {
+    await call("POST", "/threads/{thread_id}/history", { body, at: of("/threads/{thread_id}/history") });
+  }
   const whole = "/v1/rag/sessions/{session_id}/messages";
   const { citations } = await call("POST", whole, { body: '{"prompt":"What is the commit rule?"}', at: placed(whole) });
   await call("POST", whole, { body: '{"prompt":"Why?"}', at: whole.replace("{session_id}", "a%2Fb") });
@@ -147,5 +165,5 @@ test("answers match the document", async () => {
   for (const [path, item] of Object.entries(document.paths)) {
     if (item.get && !path.includes("{")) await call("GET", path);
   }
-  assert.equal(answered.size, 16);
+  assert.equal(answered.size, 17);
 });

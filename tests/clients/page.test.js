@@ -25,7 +25,8 @@ after(async () => {
   await server?.stop();
 });
 beforeEach(async () => {
-  page = await browser.newPage();
+  // Each test has a storage of its own.
+  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   problems = [];
   page.on("pageerror", (error) => problems.push(String(error)));
   await page.goto(server.url);
@@ -35,65 +36,131 @@ afterEach(async () => {
   await page.close();
 });
 
-const state = (name) => page.waitForSelector(`#status[data-state=${name}]`, { timeout: 30_000 });
+/** The last turn of the thread. */
+const LAST = "#thread > .turn:last-child";
+const last = (selector) => page.locator(`${LAST} ${selector}`);
+const answer = () => last(".answer").textContent();
+
+/** Waits until the last turn, and the announcement of it, are in this state. */
+async function state(name) {
+  await page.waitForSelector(`${LAST}[data-state=${name}]`, { timeout: 30_000 });
+  await page.waitForSelector(`#status[data-state=${name}]`, { state: "attached" });
+}
 
 async function askOnPage(question) {
+  const before = await page.locator(".turn").count();
   await page.fill("#prompt", question);
   await page.click("#ask");
+  await page.waitForFunction((count) => document.querySelectorAll(".turn").length > count, before);
 }
+
+/** What the browser has stored of the last turn: the text before it was rendered. */
+const stored = () =>
+  page.evaluate(() => JSON.parse(localStorage.getItem(`ragwire.chat.${sessionStorage.getItem("ragwire.current")}`)).turns.at(-1));
 
 test("a question is answered with steps, text and citations that open", async () => {
   await askOnPage("When does the response begin?");
   await state("completed");
-  assert.ok((await page.locator("#steps li").count()) >= 3);
-  assert.match(await page.textContent("#answer"), /\[1\]/);
-  await page.locator("#answer button.cite").first().click();
-  const open = page.locator("#citations details[open]");
-  const quote = await open.locator("blockquote").textContent();
-  // The quote is in the passage, and the passage is from the library.
-  await open.locator(".chunk").waitFor();
-  const chunk = (await open.locator(".chunk").textContent()).replace(/\s+/g, " ");
-  assert.ok(chunk.includes(quote.replace(/\s+/g, " ")), `${quote} is not in ${chunk}`);
-  assert.match(await open.locator("summary").innerText(), /sample\//);
+  assert.equal(await page.inputValue("#prompt"), "", "the field is empty for the next question");
+  assert.equal(await last(".asked").textContent(), "When does the response begin?");
+  assert.ok((await last(".steps li").count()) >= 3);
+  assert.equal(await last(".work").getAttribute("open"), null, "the steps are folded");
+  assert.match(await last(".live").textContent(), /^Searched .* · \d+ passages? · \d+ used · /);
+  assert.match(await answer(), /\[1\]/);
+  await last(".answer button.cite").first().hover();
+  const quote = await page.locator("#card blockquote").textContent();
+  assert.match(await page.locator("#card .name").textContent(), /sample\//);
+  // The pointer can move onto the card, and Esc hides it.
+  await page.locator("#card").hover();
+  assert.equal(await page.locator("#card:visible").count(), 1);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#card:visible").count(), 0);
+  await last(".answer button.cite").first().click();
+  // The quote is marked in the passage, and the passage is from the library.
+  await page.locator("#passage mark").waitFor();
+  const squeeze = (text) => text.replace(/\s+/g, " ").trim();
+  assert.equal(squeeze(await page.locator("#passage mark").textContent()), squeeze(quote));
+  assert.match(await page.locator("#passage-heading").textContent(), /sample\//);
   await page.screenshot({ path: `${SHOTS}answered.png`, fullPage: true });
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#passage[open]").count(), 0);
+  assert.match(await page.evaluate(() => document.activeElement.className), /cite/, "the focus is back on the number");
+});
+
+test("citations of one passage share one number and one source", async () => {
+  await askOnPage("What is the commit rule?");
+  await state("completed");
+  const numbers = await last(".answer button.cite").allTextContents();
+  assert.ok(new Set(numbers).size < numbers.length, `no passage is cited twice: ${numbers}`);
+  assert.equal(await last(".citations > li").count(), new Set(numbers).size);
+  // Focus shows the quote of each number, not only the first of its passage.
+  const quotes = [];
+  for (const number of await last(".answer button.cite").all()) {
+    await page.keyboard.press("Tab");
+    await number.focus();
+    quotes.push(await page.locator("#card blockquote").textContent());
+  }
+  assert.equal(new Set(quotes).size, numbers.length, "each number has its own quote");
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#card:visible").count(), 0);
 });
 
 test("each step is shown while retrieval runs, and text while it is written", async () => {
   await askOnPage("fault:slow");
-  await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
-  assert.equal(await page.textContent("#answer").then((text) => text.trim()), "", "the answer came before the steps were over");
+  await page.waitForFunction(() => document.querySelectorAll(".steps li").length >= 3);
+  assert.equal((await answer()).trim(), "", "the answer came before the steps were over");
+  assert.match(await last(".live").textContent(), /^Step \d+ of 10\.$/);
   await state("running");
   await page.screenshot({ path: `${SHOTS}running.png`, fullPage: true });
-  await page.waitForFunction(() => document.querySelector("#answer").innerText.includes("word3"));
-  assert.doesNotMatch(await page.textContent("#answer"), /word40/, "the text came at once");
+  await page.waitForFunction(() => document.querySelector(".answer").innerText.includes("word3"));
+  assert.doesNotMatch(await answer(), /word40/, "the text came at once");
   await state("completed");
-  assert.match(await page.textContent("#answer"), /word40/);
+  assert.match(await answer(), /word40/);
 });
 
 test("a failed turn shows the failure and keeps the text so far", async () => {
   await askOnPage("fault:text");
   await state("failed");
-  assert.match(await page.textContent("#answer"), /The first half of an answer/);
+  assert.match(await answer(), /The first half of an answer/);
+  assert.notEqual(await last(".notice").textContent(), "");
   await page.screenshot({ path: `${SHOTS}failed.png`, fullPage: true });
   await askOnPage("fault:reject");
   await state("failed");
+  assert.notEqual(await last(".notice").textContent(), "");
+  await last(".retry").click();
+  await state("failed");
+  assert.equal(await page.locator(".turn").count(), 2, "a retry replaces its turn");
+});
+
+test("a refusal does not look like an answer", async () => {
+  await askOnPage("Who won the football world cup in 1954?");
+  await state("refused");
+  assert.equal(await last(".answer button.cite").count(), 0);
+  assert.equal(await page.textContent("#status"), "No direct answer in the documents.");
 });
 
 const words = (count) => Array.from({ length: count }, (_, at) => `word${at + 1} `).join("");
-const waitForAnswer = (text) => page.waitForFunction((text) => document.querySelector("#answer").textContent.includes(text), text);
+const waitForAnswer = (text) =>
+  page.waitForFunction(([last, text]) => document.querySelector(`${last} .answer`)?.textContent.includes(text), [LAST, text]);
+
+/** Checks that exactly these words are shown, and that exactly this text was received. */
+async function assertWords(count) {
+  assert.equal(await answer(), words(count).trim());
+  assert.equal((await stored()).answer, words(count));
+}
 
 test("a broken connection is resumed, and nothing is lost or shown twice", async () => {
   const proxy = await startProxy(server.url);
   try {
     await page.goto(proxy.url);
     await askOnPage("fault:slow");
-    await page.waitForFunction(() => document.querySelectorAll("#steps li").length >= 3);
+    await page.waitForFunction(() => document.querySelectorAll(".steps li").length >= 3);
     proxy.cut();
     await waitForAnswer("word3");
     proxy.cut();
     await state("completed");
-    assert.equal(await page.textContent("#answer"), words(40));
-    const steps = await page.locator("#steps li").allTextContents();
+    await assertWords(40);
+    const steps = await last(".steps li").allTextContents();
     assert.deepEqual(steps, ["Searching for “slow”", ...Array.from({ length: 10 }, (_, at) => `Step ${at + 1} of 10.`)]);
   } finally {
     await proxy.stop();
@@ -106,10 +173,12 @@ test("a server that stays away is reported, and the text so far is kept", async 
   await askOnPage("fault:slow");
   await waitForAnswer("word3");
   await proxy.stop();
-  await page.waitForFunction(() => document.querySelector("#status").textContent.startsWith("The connection was lost."));
+  await page.waitForFunction(() => document.querySelector(".live").textContent.startsWith("The connection was lost."));
   await page.screenshot({ path: `${SHOTS}reconnecting.png`, fullPage: true });
   await state("truncated");
-  assert.match(await page.textContent("#answer"), /^word1 word2 word3 /, "what there was is kept");
+  assert.match(await last(".notice").textContent(), /^The connection was lost/);
+  assert.match((await stored()).answer, /^word1 word2 word3 /, "what there was is kept");
+  assert.equal(await answer(), (await stored()).answer.trim());
   await page.screenshot({ path: `${SHOTS}truncated.png`, fullPage: true });
 });
 
@@ -118,48 +187,173 @@ test("a reload in mid-answer shows it again and continues live", async () => {
   await waitForAnswer("word5");
   await page.reload();
   await waitForAnswer("word5");
-  assert.equal(await page.textContent("#asked"), "fault:slow");
-  assert.equal(await page.inputValue("#prompt"), "fault:slow");
-  assert.doesNotMatch(await page.textContent("#answer"), /word40/, "it still runs");
+  assert.equal(await last(".asked").textContent(), "fault:slow");
+  assert.doesNotMatch(await answer(), /word40/, "it still runs");
   await state("running");
   await page.screenshot({ path: `${SHOTS}reloaded.png`, fullPage: true });
   await state("completed");
-  assert.equal(await page.textContent("#answer"), words(40));
-  assert.equal(await page.locator("#steps li").count(), 11);
-  // While the server stores the turn, another reload shows the whole of it.
+  await assertWords(40);
+  assert.equal(await last(".steps li").count(), 11);
+  // Another reload shows the whole of it.
   await page.reload();
   await state("completed");
-  assert.equal(await page.textContent("#answer"), words(40));
+  await assertWords(40);
 });
 
-test("a turn that is no longer stored is forgotten", async () => {
-  await page.evaluate(() => sessionStorage.setItem("turn", JSON.stringify({ id: "0".repeat(32), question: "Why?" })));
-  await page.reload();
-  await page.waitForFunction(() => sessionStorage.getItem("turn") === "null");
-  await state("idle");
+test("a turn continues while another chat is shown", async () => {
+  await askOnPage("fault:slow");
+  await waitForAnswer("word1");
+  await page.click("#new-chat");
+  await page.locator("#welcome").waitFor();
   await askOnPage("When does the response begin?");
   await state("completed");
+  await page.getByRole("button", { name: "fault:slow", exact: true }).click();
+  await state("completed");
+  await assertWords(40);
 });
 
-test("documents are uploaded, asked about, and deleted", async () => {
+test("a turn that is no longer stored is reported, and the chat continues", async () => {
+  await askOnPage("fault:no-events");
+  await state("completed");
+  await page.evaluate(() => {
+    const key = `ragwire.chat.${sessionStorage.getItem("ragwire.current")}`;
+    const chat = JSON.parse(localStorage.getItem(key));
+    Object.assign(chat.turns[0], { id: "0".repeat(32), state: "running", answer: "" });
+    localStorage.setItem(key, JSON.stringify(chat));
+  });
+  await page.reload();
+  await state("unknown");
+  assert.equal(await last(".notice").textContent(), "The server no longer has this answer.");
+  await askOnPage("When does the response begin?");
+  await state("completed");
+  assert.equal(await page.locator(".turn").count(), 2);
+});
+
+test("a chat has several turns, and chats are listed, renamed and deleted", async () => {
+  await askOnPage("What is the commit rule?");
+  await state("completed");
+  await askOnPage("fault:no-events");
+  await state("completed");
+  assert.deepEqual(await page.locator(".asked").allTextContents(), ["What is the commit rule?", "fault:no-events"]);
+  await page.reload();
+  assert.deepEqual(await page.locator(".asked").allTextContents(), ["What is the commit rule?", "fault:no-events"]);
+  assert.ok((await page.locator(".turn .citations > li").count()) > 0, "the citations are back");
+  await page.click("#new-chat");
+  assert.equal(await page.locator(".turn").count(), 0);
+  await page.locator("#welcome").waitFor();
+  await page.locator("#chats li").hover();
+  await page.getByRole("button", { name: "Rename What is the commit rule?" }).click();
+  await page.getByRole("textbox", { name: "Title" }).fill("Rules");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Rules", exact: true }).click();
+  assert.equal(await page.locator(".turn").count(), 2);
+  await page.getByRole("button", { name: "Delete Rules" }).click();
+  await page.getByRole("group", { name: "Delete Rules?" }).getByRole("button", { name: "Delete" }).click();
+  assert.equal(await page.locator(".turn").count(), 0);
+  assert.equal(await page.locator("#chats li").count(), 0);
+});
+
+test("a chat that is deleted while its turn runs stops the turn and stays deleted", async () => {
+  await askOnPage("fault:long");
+  await waitForAnswer("word2");
+  const turn = (await stored()).id;
+  await page.locator("#chats li").hover();
+  await page.getByRole("button", { name: "Delete fault:long" }).click();
+  const stopped = page.waitForResponse((response) => response.url().endsWith("/stop"));
+  await page.getByRole("group", { name: "Delete fault:long?" }).getByRole("button", { name: "Delete" }).click();
+  await stopped;
+  const again = await fetch(`${server.url}/v1/turns/${turn}/stop`, { method: "POST" });
+  assert.deepEqual(await again.json(), { stopped: false });
+  await page.reload();
+  assert.equal(await page.locator("#chats li").count(), 0);
+});
+
+test("a question is edited, and the turns after it are asked again with the history before it", async () => {
+  const bodies = [];
+  page.on("request", (request) => request.url().endsWith("/v1/turns") && bodies.push(request.postDataJSON()));
+  for (const question of ["What is the commit rule?", "fault:no-events", "fault:text"]) {
+    await askOnPage(question);
+    await page.waitForSelector("#stop", { state: "hidden" });
+  }
+  await page.locator(".turn").nth(1).getByRole("button", { name: "Edit question" }).click();
+  await page.getByRole("textbox", { name: "Question", exact: true }).fill("When does the response begin?");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".turn").length === 2);
+  await state("completed");
+  assert.deepEqual(await page.locator(".asked").allTextContents(), ["What is the commit rule?", "When does the response begin?"]);
+  assert.equal(bodies[0].session_id, bodies[2].session_id, "one chat is one session");
+  const { history, session_id } = bodies[3];
+  assert.equal(session_id, undefined);
+  assert.deepEqual(history.map(({ role }) => role), ["user", "assistant"]);
+  assert.equal(history[0].text, "What is the commit rule?");
+});
+
+test("documents are uploaded, asked about, found, and deleted after a confirmation", async () => {
   const note = "# Kites\n\nThe red kite turns its tail to steer in thermals.\n";
-  await page.setInputFiles("#upload", { name: "kites.md", mimeType: "text/markdown", buffer: Buffer.from(note) });
+  await page.click("#open-library");
+  await page.setInputFiles("#upload", [
+    { name: "kites.md", mimeType: "text/markdown", buffer: Buffer.from(note) },
+    { name: "broken.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7 broken") },
+  ]);
   const item = page.locator("#documents li", { hasText: "kites.md" });
   await item.waitFor();
+  const refused = page.locator("#uploads .refused", { hasText: "broken.pdf" });
+  await refused.waitFor();
+  assert.match(await refused.locator(".note").textContent(), /damaged/, "a refusal has its reason");
+  await page.fill("#filter", "KITES");
+  assert.equal(await page.locator("#documents li").count(), 1);
+  await page.keyboard.press("Escape");
+  await page.locator("#library .close").click();
   await askOnPage("What does the red kite turn to steer?");
   await state("completed");
-  assert.match(await page.textContent("#answer"), /turns its tail to steer in thermals/);
-  await item.getByRole("button").click();
+  assert.match(await answer(), /turns its tail to steer in thermals/);
+  await page.click("#open-library");
+  await item.getByRole("button", { name: "Delete kites.md" }).click();
+  assert.equal(await item.count(), 1, "one click does not delete");
+  await item.getByRole("button", { name: "Keep" }).click();
+  await item.getByRole("button", { name: "Delete kites.md" }).click();
+  await item.getByRole("button", { name: "Delete", exact: true }).click();
   await item.waitFor({ state: "detached" });
+});
+
+test("a library of thousands of documents is shown page by page", async () => {
+  const documents = Array.from({ length: 3000 }, (_, at) => (
+    { id: String(at), name: `${String(at).padStart(4, "0")}.md`, kind: "markdown", title: `Title ${at}`, chunks: 1, text_bytes: 3000 - at, added_ms: at }));
+  await page.route("**/v1/documents", (route) => route.fulfill({ json: { documents } }));
+  await page.reload();
+  await page.click("#open-library");
+  await page.locator("#documents li").first().waitFor();
+  assert.equal(await page.locator("#documents li").count(), 50);
+  assert.equal(await page.textContent("#range"), "1–50 of 3,000");
+  await page.click("#next");
+  assert.match(await page.locator("#documents li").first().textContent(), /0050\.md/);
+  await page.selectOption("#sort", "added");
+  assert.match(await page.locator("#documents li").first().textContent(), /2999\.md/);
+  await page.fill("#filter", "title 2998");
+  assert.equal(await page.textContent("#count"), "1 of 3,000 documents");
+});
+
+test("an empty chat says what is in the library and suggests questions that it answers", async () => {
+  await page.locator(".suggestion").first().waitFor();
+  assert.match(await page.textContent("#holdings"), /^The library has \d+ documents with \d+ passages/);
+  const questions = await page.locator(".suggestion").allTextContents();
+  assert.equal(questions.length, 3);
+  for (const question of questions) {
+    await page.click("#new-chat");
+    await page.getByRole("button", { name: question, exact: true }).last().click();
+    await page.waitForSelector(`${LAST}[data-state=completed]`);
+    assert.ok((await last(".answer button.cite").count()) > 0, question);
+  }
 });
 
 test("the button stops the turn itself, and the text so far is kept", async () => {
   await askOnPage("fault:slow");
   await waitForAnswer("word3");
-  const turn = await page.evaluate(() => JSON.parse(sessionStorage.getItem("turn")).id);
+  const turn = (await stored()).id;
   await page.click("#stop");
   await state("stopped");
-  const shown = await page.textContent("#answer");
+  const shown = (await stored()).answer;
+  assert.equal(await answer(), shown.trim());
   assert.ok(words(40).startsWith(shown) && shown.length < words(40).length, shown);
   await page.screenshot({ path: `${SHOTS}stopped.png`, fullPage: true });
   // The turn has ended on the server, for every other reader too.
@@ -167,7 +361,38 @@ test("the button stops the turn itself, and the text so far is kept", async () =
   assert.deepEqual(await again.json(), { stopped: false });
   await page.reload();
   await state("stopped");
-  assert.equal(await page.textContent("#answer"), shown);
+  assert.equal(await answer(), shown.trim());
+});
+
+test("the keyboard asks, breaks lines, stops and recalls", async () => {
+  await page.locator("#prompt").focus();
+  await page.keyboard.type("fault:slow");
+  await page.keyboard.press("Shift+Enter");
+  assert.equal(await page.inputValue("#prompt"), "fault:slow\n");
+  await page.keyboard.press("Enter");
+  await waitForAnswer("word2");
+  await page.keyboard.press("Escape");
+  await state("stopped");
+  await page.keyboard.press("ArrowUp");
+  assert.equal(await page.inputValue("#prompt"), "fault:slow");
+});
+
+test("a long answer is followed until the reader scrolls up, and a button returns", async () => {
+  await page.setViewportSize({ width: 360, height: 400 });
+  await askOnPage("fault:long");
+  await waitForAnswer("word120");
+  const distance = () => page.evaluate(() => document.documentElement.scrollHeight - innerHeight - scrollY);
+  assert.ok((await distance()) <= 120, "the page follows");
+  await page.mouse.move(180, 150);
+  await page.mouse.wheel(0, -600);
+  await page.locator("#latest").waitFor();
+  const at = await page.evaluate(() => scrollY);
+  await waitForAnswer("word140");
+  assert.equal(await page.evaluate(() => scrollY), at, "the page stays where the reader is");
+  await page.click("#latest");
+  assert.ok((await distance()) <= 120);
+  await page.click("#stop");
+  await state("stopped");
 });
 
 test("a turn that asks is answered with a button, also after a reload", async () => {
@@ -177,12 +402,13 @@ test("a turn that asks is answered with a button, also after a reload", async ()
   const question = page.getByRole("group", { name: "Delete 3 files?" });
   await question.waitFor();
   assert.deepEqual(await question.getByRole("button").allTextContents(), ["Approve", "Reject"]);
+  assert.equal(await last(".live").textContent(), "Waiting for your reply.");
   await page.screenshot({ path: `${SHOTS}asked.png`, fullPage: true });
   await question.getByRole("button", { name: "Reject" }).click();
   await state("completed");
-  assert.equal(await page.textContent("#answer"), "They are left alone.");
-  assert.equal(await page.locator("#questions form").count(), 0);
-  assert.deepEqual((await page.locator("#steps li").allTextContents()).slice(-1), ["Answered: Reject"]);
+  assert.equal(await answer(), "They are left alone.");
+  assert.equal(await last(".questions form").count(), 0);
+  assert.deepEqual((await last(".steps li").allTextContents()).slice(-1), ["Answered: Reject"]);
 });
 
 test("a turn that asks for text gets it from a field, by keyboard", async () => {
@@ -195,7 +421,7 @@ test("a turn that asks for text gets it from a field, by keyboard", async () => 
   assert.ok(width <= 360, `${width} px wide`);
   await field.press("Enter");
   await state("completed");
-  assert.equal(await page.textContent("#answer"), "Hello, <b>Ada</b>.");
+  assert.equal(await answer(), "Hello, <b>Ada</b>.");
 });
 
 test("a waiting user sees how many turns are ahead", async () => {
@@ -205,11 +431,11 @@ test("a waiting user sees how many turns are ahead", async () => {
     await fetch(`${full.url}/v1/turns`, { ...ask("fault:silent"), signal: first.signal });
     await page.goto(full.url);
     await askOnPage("fault:no-events");
-    await page.waitForFunction(() => document.querySelector("#status").textContent === "Waiting. One question is ahead of this one.");
+    await page.waitForFunction(() => document.querySelector(".live").textContent === "Waiting. One question is ahead of this one.");
     await page.screenshot({ path: `${SHOTS}waiting.png`, fullPage: true });
     await page.click("#stop");
     await state("stopped");
-    assert.equal(await page.textContent("#answer"), "");
+    assert.equal(await answer(), "");
     first.abort();
   } finally {
     await full.stop();
@@ -219,9 +445,33 @@ test("a waiting user sees how many turns are ahead", async () => {
 test("nothing in an answer or a document becomes markup", async () => {
   await askOnPage("fault:hostile");
   await state("completed");
-  assert.match(await page.textContent("#answer"), /<img src=x/);
-  assert.equal(await page.locator("#answer img, #steps img, #citations script").count(), 0);
+  assert.match(await answer(), /<img src=x/);
+  await last(".answer button.cite").first().click();
+  await page.locator("#passage .problem").waitFor();
+  assert.equal(await page.locator(".turn img, .turn script, #passage img, #passage script").count(), 0);
   assert.notEqual(await page.title(), "owned");
+});
+
+test("the page takes less than 80 kB of the network", async () => {
+  const sizes = await page.evaluate(() =>
+    [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")].map(({ name, encodedBodySize }) => [name, encodedBodySize]));
+  const files = sizes.filter(([name]) => !name.includes("/v1/"));
+  assert.ok(files.length >= 20, `${files.length} files`);
+  const total = files.reduce((sum, [, size]) => sum + size, 0);
+  assert.ok(total > 0 && total < 80_000, `${total} bytes: ${JSON.stringify(files)}`);
+});
+
+test("the theme is chosen, survives a reload, and follows the system otherwise", async () => {
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  await page.emulateMedia({ colorScheme: "light" });
+  const light = await background();
+  await page.selectOption("#theme", "dark");
+  const dark = await background();
+  assert.notEqual(dark, light);
+  await page.reload();
+  assert.equal(await background(), dark);
+  await page.selectOption("#theme", "system");
+  assert.equal(await background(), light);
 });
 
 // ---- the wire of server-sent events, as a browser's own EventSource reads it ------------------------------------------------

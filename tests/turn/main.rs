@@ -7,6 +7,7 @@ mod around;
 mod crowd;
 mod delays;
 mod ends;
+mod executor;
 #[cfg(all(feature = "axum", feature = "ws"))]
 mod gateway;
 mod human;

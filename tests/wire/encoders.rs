@@ -5,9 +5,11 @@ use std::path::Path;
 
 use bytes::BytesMut;
 use ragwire::event::{GenerationStart, GraphExplanation, RoundStart, ToolCall, Triple};
+use ragwire::wire::openai::{OnFailure, Progress};
 use ragwire::wire::{Encoder, Limits, Wire};
 use ragwire::{
-    AiSdk, End, Eve, Event, Failure, Forge, Frame, Metadata, SessionChat, Status, Timestamp, TrustGraph,
+    AiSdk, End, Eve, Event, Failure, Forge, Frame, Metadata, OpenAi, SessionChat, Status, Timestamp,
+    TrustGraph,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,14 +30,18 @@ struct Vector {
     chunks: Vec<String>,
 }
 
-/// Encodes each frame of each vector of `wire`; fails if there is no vector.
-fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
+fn vectors(wire: &str) -> impl Iterator<Item = Vector> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/vectors")
         .join(wire);
+    let entries = std::fs::read_dir(folder).unwrap();
+    entries.map(|entry| serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap())
+}
+
+/// Encodes each frame of each vector of `wire`; fails if there is no vector.
+fn check(wire: &str, encoder: impl Fn(&Value) -> Encoder) {
     let mut run = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let vector: Vector = serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap();
+    for vector in vectors(wire) {
         let mut encoder = encoder(&vector.wire);
         let mut chunks = Vec::new();
         let mut question = None;
@@ -182,29 +188,60 @@ fn ai_sdk() {
 
 #[test]
 fn openai() {
-    use ragwire::OpenAi;
-    use ragwire::wire::Wire;
-    use ragwire::wire::openai::{OnFailure, Progress};
-    check("openai", |wire| {
-        let mut openai = OpenAi::new(
-            "chatcmpl-1",
-            1_767_323_045,
-            wire["model"].as_str().unwrap_or("rag"),
-        );
-        if wire["usage"] == true {
-            openai = openai.with_usage();
-        }
-        openai = match wire["progress"].as_str() {
-            Some("extension") => openai.progress(Progress::Extension),
-            Some("comment") => openai.progress(Progress::Comment),
-            Some("none") => openai.progress(Progress::None),
-            _ => openai,
+    check("openai", |wire| openai_wire(wire).encoder());
+}
+
+fn openai_wire(wire: &Value) -> OpenAi {
+    let mut openai = OpenAi::new(
+        "chatcmpl-1",
+        1_767_323_045,
+        wire["model"].as_str().unwrap_or("rag"),
+    );
+    if wire["usage"] == true {
+        openai = openai.with_usage();
+    }
+    openai = match wire["progress"].as_str() {
+        Some("extension") => openai.progress(Progress::Extension),
+        Some("comment") => openai.progress(Progress::Comment),
+        Some("none") => openai.progress(Progress::None),
+        _ => openai,
+    };
+    if wire["on_failure"] == "text" {
+        openai = openai.on_failure(OnFailure::Text);
+    }
+    openai
+}
+
+/// A reader that has the first chunks gets exactly the others, wherever the frames end.
+#[test]
+fn openai_after_any_chunk() {
+    for vector in vectors("openai") {
+        let whole = vector.chunks.concat();
+        // Every record of these streams ends with a blank line.
+        let records: Vec<&str> = whole.split_inclusive("\n\n").collect();
+        let chunks = |records: &[&str]| {
+            records
+                .iter()
+                .filter(|record| record.starts_with("data: "))
+                .count()
         };
-        if wire["on_failure"] == "text" {
-            openai = openai.on_failure(OnFailure::Text);
+        // All but `[DONE]`, which is sent to every reader.
+        let positions = (0..records.len()).filter(|&at| at == 0 || records[at - 1].starts_with("data: "));
+        for at in positions {
+            let wire = openai_wire(&vector.wire).starting_after(chunks(&records[..at]) as u64);
+            let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+            for frame in &vector.frames {
+                encoder.encode(&crate::written::frame(frame), &mut out).unwrap();
+            }
+            let rest = records[at..].concat();
+            assert_eq!(
+                String::from_utf8(out.to_vec()).unwrap(),
+                rest,
+                "{} after {at}",
+                vector.id
+            );
         }
-        openai.encoder()
-    });
+    }
 }
 
 #[test]
@@ -232,14 +269,13 @@ fn responses() {
 #[test]
 fn ollama() {
     use ragwire::Ollama;
-    check("ollama", |wire| {
+    let ollama = |wire: &Value| {
         let created_at = Timestamp::parse("2026-01-02T03:04:05Z").unwrap();
         let ollama = Ollama::new(wire["model"].as_str().unwrap_or("rag"), created_at);
-        ollama
-            .thinking(wire["thinking"] != false)
-            .limits(limits(wire))
-            .encoder()
-    });
+        ollama.thinking(wire["thinking"] != false).limits(limits(wire))
+    };
+    check("ollama", |wire| ollama(wire).encoder());
+    check("ollama_generate", |wire| ollama(wire).generate().encoder());
 }
 
 #[test]
@@ -403,7 +439,10 @@ fn mcp() {
     use ragwire::Mcp;
     use ragwire::wire::Wire;
     check("mcp", |wire| {
-        let mcp = Mcp::new(1.into());
+        let mut mcp = Mcp::new(1.into());
+        if wire["passages"] == true {
+            mcp = mcp.passages();
+        }
         match wire["token"].as_str() {
             Some(token) => mcp.progress(token.into()).encoder(),
             None => mcp.encoder(),

@@ -1,3 +1,5 @@
+import type { TurnEvent } from "./events.js";
+
 /** The phase that a stream has reached. */
 export type Phase = "events" | "text" | "trailer" | "ended";
 
@@ -10,101 +12,6 @@ export type FramedErrorCode =
   | "stray_separator"
   | "gap"
   | "trailing_bytes";
-
-/**
- * A progress record. An event of the vocabulary has its members beside `event`; an application
- * event is `{event, data, timestamp?}`.
- */
-export interface FramedEvent {
-  event: string;
-  /** RFC 3339, UTC. */
-  timestamp?: string;
-  data?: unknown;
-  [member: string]: unknown;
-}
-
-/** The agent calls a search tool. */
-export interface SearchEvent extends FramedEvent {
-  event: "search";
-  tool: string;
-  query?: string;
-  page?: number;
-}
-
-/** A step of reasoning in words. */
-export interface ReasoningEvent extends FramedEvent {
-  event: "reasoning";
-  content: string;
-}
-
-/** A judge has examined the evidence or a draft. */
-export interface ReviewEvent extends FramedEvent {
-  event: "review";
-  iteration: number;
-  verdict: "approved" | "rejected";
-  feedback?: string;
-}
-
-/** A thought of the model, or one piece of it. */
-export interface ThinkingEvent extends FramedEvent {
-  event: "thinking";
-  content: string;
-  /** Consecutive events with the same ID are pieces of one thought. */
-  id?: string;
-  round?: number;
-  max_rounds?: number;
-}
-
-/** The model takes back text that was already sent; `withdraw` in `stream` applies it. */
-export interface RetractEvent extends FramedEvent {
-  event: "retract";
-  /** How many characters of the answer stay, counted in code points from its beginning. */
-  kept: number;
-}
-
-/** The classification of the question. */
-export interface QueryAnalysisEvent extends FramedEvent {
-  event: "query_analysis";
-  query: string;
-  complexity: "simple" | "moderate" | "complex";
-  decomposed: boolean;
-  estimated_mode: "agentic" | "direct";
-  /** Who judged: `lexical`, or the model's name. */
-  judge?: string;
-}
-
-/** The quality gate has judged the retrieved chunks. */
-export interface CragEvaluationEvent extends FramedEvent {
-  event: "crag_evaluation";
-  correct: number;
-  ambiguous: number;
-  incorrect: number;
-  action: "proceed" | "re-retrieve" | "expand";
-  expanded: number;
-  details: {
-    chunk_id: string;
-    classification: "CORRECT" | "AMBIGUOUS" | "INCORRECT";
-    score: number;
-    expanded?: boolean;
-    new_score?: number;
-  }[];
-  /** Who judged: `lexical`, or the model's name. */
-  judge?: string;
-}
-
-/** The answer was verified claim by claim. */
-export interface VerificationEvent extends FramedEvent {
-  event: "verification";
-  claims_checked: number;
-  claims_supported: number;
-  claims_partially_supported: number;
-  claims_unsupported: number;
-  details: { claim: string; verdict: "SUPPORTED" | "PARTIALLY_SUPPORTED" | "UNSUPPORTED" }[];
-  /** Share of support, 0 to 1. */
-  confidence?: number;
-  /** Who judged: `lexical`, or the model's name. */
-  judge?: string;
-}
 
 /** One piece of evidence for the answer. */
 export interface Citation {
@@ -155,7 +62,7 @@ export interface Failure {
   recoverable: boolean;
 }
 
-export type EventItem = { type: "event"; event: FramedEvent };
+export type EventItem = { type: "event"; event: TurnEvent };
 export type TextItem = { type: "text"; text: string };
 /** The time at which the turn ended, if the wire sends it. */
 export interface Timing {
@@ -212,9 +119,11 @@ export class ByteBuffer {
   clear(): void;
 }
 /** @internal */
-export function toEvent(value: unknown): FramedEvent | null;
+export function toEvent(value: unknown): TurnEvent | null;
 /** @internal */
-export function toFailure(error: unknown): Failure;
+export function isStatus(status: unknown): status is EndItem["status"];
+/** @internal */
+export function toEnd(status: EndItem["status"], metadata: Metadata, error: unknown): EndItem;
 /** @internal */
 export function decodeJson(bytes: Uint8Array, code: FramedErrorCode): string;
 /** @internal */

@@ -15,7 +15,8 @@
  * limits, however the input is cut.
  */
 
-/** @typedef {import("./framed.js").FramedEvent} FramedEvent */
+/** @typedef {import("./events.js").TurnEvent} TurnEvent */
+/** @typedef {import("./framed.js").EndItem} EndItem */
 /** @typedef {import("./framed.js").Item} Item */
 /** @typedef {import("./framed.js").Finish} Finish */
 /** @typedef {import("./framed.js").Phase} Phase */
@@ -38,34 +39,15 @@ const BRACE_OPEN = 0x7b;
 const BRACE_CLOSE = 0x7d;
 
 /** The names with their own shape (PROTOCOL.md, "Event names"). Any other name is an application event. */
-const TYPED_EVENTS = new Set([
-  "search",
-  "reasoning",
-  "review",
-  "query_analysis",
-  "cache_hit",
-  "cache_miss",
-  "retrieval_start",
-  "retrieval_result",
-  "tool_call",
-  "tool_result",
-  "crag_evaluation",
-  "rerank_result",
-  "generation_start",
-  "round_start",
-  "generating",
-  "thinking",
-  "retract",
-  "verification",
-  "sources",
-  "queued",
-  "input_requested",
-  "input_resolved",
-  "authorization_required",
-  "authorization_completed",
-  "structured_result",
-  "graph_explanation",
-]);
+const TYPED_EVENTS = new Set(
+  (
+    "search reasoning review query_analysis cache_hit cache_miss retrieval_start " +
+    "retrieval_result tool_call tool_result crag_evaluation rerank_result generation_start " +
+    "round_start generating thinking retract verification sources queued input_requested " +
+    "input_resolved authorization_required authorization_completed structured_result " +
+    "graph_explanation"
+  ).split(" "),
+);
 
 /** The defaults for missing members of a failure (F-08). */
 const DEFAULT_FAILURE = {
@@ -74,22 +56,11 @@ const DEFAULT_FAILURE = {
   recoverable: true,
 };
 
-/** @type {Record<FramedErrorCode, string>} */
-const MESSAGES = {
-  line_too_long: "an event line is longer than the limit",
-  trailer_too_long: "the trailer is longer than the limit",
-  bad_event: "an event line is not a JSON object with a string member `event`",
-  bad_trailer: "the trailer is not a JSON object of the expected shape",
-  stray_separator: "a separator is in the wrong position",
-  gap: "a frame is missing or repeated",
-  trailing_bytes: "bytes follow the trailer",
-};
-
 /** The stream broke a rule of the wire. The error is permanent: the decoder accepts nothing after it. */
 export class FramedError extends Error {
   /** @param {FramedErrorCode} code */
   constructor(code) {
-    super(MESSAGES[code]);
+    super(`invalid stream: ${code}`);
     this.name = "FramedError";
     this.code = code;
   }
@@ -116,7 +87,7 @@ export class FramedDecoder {
   /** @param {DecoderOptions} [options] */
   constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES } = {}) {
     for (const limit of [maxLineBytes, maxTrailerBytes]) {
-      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a whole number of bytes, at least 1");
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a positive integer");
     }
     this.#maxLineBytes = maxLineBytes;
     this.#maxTrailerBytes = maxTrailerBytes;
@@ -144,10 +115,8 @@ export class FramedDecoder {
     // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test
     // runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
-      throw new TypeError(
-        "feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a" +
-          " character or at the separators",
-      );
+      // Text that was decoded elsewhere may be cut within a character.
+      throw new TypeError("feed takes a Uint8Array: the wire is bytes");
     }
     if (this.#error) throw this.#error;
     if (this.#finished) throw new Error("feed after finish");
@@ -157,19 +126,10 @@ export class FramedDecoder {
     try {
       let at = 0;
       while (at < chunk.length) {
-        switch (this.#phase) {
-          case "events":
-            at = this.#feedEvents(chunk, at, items);
-            break;
-          case "text":
-            at = this.#feedText(chunk, at, items);
-            break;
-          case "trailer":
-            at = this.#feedTrailer(chunk, at, items);
-            break;
-          case "ended":
-            throw new FramedError("trailing_bytes");
-        }
+        if (this.#phase === "events") at = this.#feedEvents(chunk, at, items);
+        else if (this.#phase === "text") at = this.#feedText(chunk, at, items);
+        else if (this.#phase === "trailer") at = this.#feedTrailer(chunk, at, items);
+        else throw new FramedError("trailing_bytes");
       }
     } catch (error) {
       if (!(error instanceof FramedError)) throw error;
@@ -336,7 +296,7 @@ export class ByteBuffer {
 
 /**
  * @param {Uint8Array} line
- * @returns {FramedEvent | null} null for a keep-alive
+ * @returns {TurnEvent | null} null for a keep-alive
  */
 function parseLine(line) {
   const text = decodeJson(line, "bad_event");
@@ -358,7 +318,7 @@ function parseTrailer(bytes) {
     if (!Array.isArray(list)) throw new FramedError("bad_trailer");
   }
 
-  /** @type {FramedEvent[]} */
+  /** @type {TurnEvent[]} */
   const events = [];
   for (const value of /** @type {unknown[]} */ (late)) {
     const event = toEvent(value);
@@ -368,10 +328,8 @@ function parseTrailer(bytes) {
   }
 
   // An unknown status must not pass for a complete answer.
-  if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
-  /** @type {Item} */
-  const end = status === "failed" ? { type: "end", status, metadata, error: toFailure(error) } : { type: "end", status, metadata };
-  return { events, end };
+  if (!isStatus(status)) throw new FramedError("bad_trailer");
+  return { events, end: toEnd(status, metadata, error) };
 }
 
 /**
@@ -379,23 +337,41 @@ function parseTrailer(bytes) {
  * event as `{event, data, timestamp?}` however another encoder wrote it (F-12).
  *
  * @param {unknown} value
- * @returns {FramedEvent | null}
+ * @returns {TurnEvent | null}
  */
 export function toEvent(value) {
   if (!isObject(value) || typeof value.event !== "string") return null;
   dropNulls(value);
   const { event, timestamp, ...members } = value;
-  if (TYPED_EVENTS.has(event)) return /** @type {FramedEvent} */ (value);
+  if (TYPED_EVENTS.has(event)) return /** @type {TurnEvent} */ (value);
   const names = Object.keys(members);
   const data = names.length === 1 && names[0] === "data" ? members.data : members;
-  return /** @type {FramedEvent} */ (timestamp === undefined ? { event, data } : { event, data, timestamp });
+  return /** @type {TurnEvent} */ (timestamp === undefined ? { event, data } : { event, data, timestamp });
+}
+
+/**
+ * @param {unknown} status
+ * @returns {status is EndItem["status"]}
+ */
+export function isStatus(status) {
+  return status === "completed" || status === "failed" || status === "stopped";
+}
+
+/**
+ * @param {EndItem["status"]} status
+ * @param {import("./framed.js").Metadata} metadata
+ * @param {unknown} error
+ * @returns {EndItem}
+ */
+export function toEnd(status, metadata, error) {
+  return status === "failed" ? { type: "end", status, metadata, error: toFailure(error) } : { type: "end", status, metadata };
 }
 
 /**
  * @param {unknown} error
  * @returns {Failure}
  */
-export function toFailure(error) {
+function toFailure(error) {
   const { code, message, recoverable } = isObject(error) ? error : {};
   return {
     code: typeof code === "string" ? code : DEFAULT_FAILURE.code,

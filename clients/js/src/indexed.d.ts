@@ -1,4 +1,5 @@
-import type { DecoderOptions, FramedError, FramedEvent, Item, Phase } from "./framed.js";
+import type { TurnEvent } from "./events.js";
+import type { DecoderOptions, FramedError, Item, Phase } from "./framed.js";
 
 /**
  * Represents all frames up to and including its index, some of which are no longer stored. It
@@ -7,10 +8,15 @@ import type { DecoderOptions, FramedError, FramedEvent, Item, Phase } from "./fr
  */
 export interface SnapshotItem {
   type: "snapshot";
-  events: FramedEvent[];
+  events: TurnEvent[];
   text: string;
   /** The number of events that it leaves out. */
   events_dropped?: number;
+}
+
+export interface IndexedOptions extends DecoderOptions {
+  /** The index that the first frame must have. Default: any. A snapshot may have a larger one. */
+  from?: number | null;
 }
 
 /** An item of a wire whose frames have an index. */
@@ -23,11 +29,11 @@ export type IndexedFinish =
 /** The base class of the decoders in `sse.js` and `ndjson.js`. */
 export class IndexedDecoder {
   /** @internal */
-  constructor(options: DecoderOptions, crEndsLine: boolean);
+  constructor(options: IndexedOptions, crEndsLine: boolean);
   get phase(): Phase;
   /** The error that ended the stream, or null; calls after the `feed` that found it throw it. */
   get error(): FramedError | null;
-  /** The index of the next frame, from which to resume; null before the first frame. */
+  /** The index of the next frame, from which to resume; before the first frame it is the option `from`, or null. */
   get nextIndex(): number | null;
   /** @internal */
   get maxBytes(): number;

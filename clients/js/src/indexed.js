@@ -11,11 +11,12 @@ import {
   ByteBuffer,
   dropNulls,
   isObject,
+  isStatus,
+  toEnd,
   toEvent,
-  toFailure,
 } from "./framed.js";
 
-/** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
+/** @typedef {import("./indexed.js").IndexedOptions} IndexedOptions */
 /** @typedef {import("./framed.js").EndItem} EndItem */
 /** @typedef {import("./framed.js").Item} Item */
 /** @typedef {import("./framed.js").Phase} Phase */
@@ -43,15 +44,16 @@ export class IndexedDecoder {
   #items = [];
 
   /**
-   * @param {DecoderOptions} options
+   * @param {IndexedOptions} options
    * @param {boolean} crEndsLine whether CR and CR LF end lines too
    */
-  constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES }, crEndsLine) {
+  constructor({ maxLineBytes = DEFAULT_MAX_LINE_BYTES, maxTrailerBytes = DEFAULT_MAX_TRAILER_BYTES, from = null }, crEndsLine) {
     for (const limit of [maxLineBytes, maxTrailerBytes]) {
-      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a whole number of bytes, at least 1");
+      if (!Number.isSafeInteger(limit) || limit < 1) throw new RangeError("a limit must be a positive integer");
     }
     this.#maxBytes = Math.max(maxLineBytes, maxTrailerBytes);
     this.#crEndsLine = crEndsLine;
+    this.#nextIndex = from;
   }
 
   /** The phase that the stream has reached. */
@@ -82,7 +84,7 @@ export class IndexedDecoder {
     // The tag instead of `instanceof`: it also accepts arrays of another realm (frames, test
     // runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
-      throw new TypeError("feed takes a Uint8Array: the wire is bytes, and text that was decoded elsewhere may be cut within a character");
+      throw new TypeError("feed takes a Uint8Array: the wire is bytes");
     }
     if (this.#error) throw this.#error;
     if (this.#finished) throw new Error("feed after finish");
@@ -233,7 +235,7 @@ function readSnapshot(members) {
  * @returns {EndItem}
  */
 function readEnd({ end: status, error, metadata: members = {}, timestamp, elapsed_ms }) {
-  if (status !== "completed" && status !== "failed" && status !== "stopped") throw new FramedError("bad_trailer");
+  if (!isStatus(status)) throw new FramedError("bad_trailer");
   if (!isObject(members)) throw new FramedError("bad_trailer");
   dropNulls(members);
   const metadata = { citations: [], tools_used: [], ...members };
@@ -242,7 +244,5 @@ function readEnd({ end: status, error, metadata: members = {}, timestamp, elapse
   }
   const hasTiming = typeof timestamp === "string" && typeof elapsed_ms === "number" && elapsed_ms >= 0;
   const timing = hasTiming ? { timing: { timestamp, elapsed_ms } } : {};
-  return status === "failed"
-    ? { type: "end", status, metadata, error: toFailure(error), ...timing }
-    : { type: "end", status, metadata, ...timing };
+  return { ...toEnd(status, metadata, error), ...timing };
 }

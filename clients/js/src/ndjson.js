@@ -5,7 +5,7 @@ import { FramedError, decodeJson, isObject, parseJson } from "./framed.js";
 import { IndexedDecoder, isSnapshot, readFrame } from "./indexed.js";
 
 export class NdjsonDecoder extends IndexedDecoder {
-  /** @param {import("./framed.js").DecoderOptions} [options] */
+  /** @param {import("./indexed.js").IndexedOptions} [options] */
   constructor(options = {}) {
     super(options, false);
   }

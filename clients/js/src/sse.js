@@ -23,7 +23,7 @@ export class SseDecoder extends IndexedDecoder {
   #id = "";
   #inComment = false;
 
-  /** @param {import("./framed.js").DecoderOptions} [options] */
+  /** @param {import("./indexed.js").IndexedOptions} [options] */
   constructor(options = {}) {
     super(options, true);
   }

@@ -2,49 +2,82 @@
 /**
  * Connects the decoders to web streams: an async iterable and a stream transformer.
  *
- *     for await (const item of decodeFramed(response.body)) show(item);
+ *     for await (const item of decodeFramed(await fetch(url))) show(item);
  */
 
+import { RequestError, refusalOf } from "./errors.js";
 import { FramedDecoder } from "./framed.js";
 
 /** @typedef {import("./framed.js").DecoderOptions} DecoderOptions */
-/** @typedef {import("./framed.js").Item} Item */
-/** @typedef {import("./indexed.js").SnapshotItem} SnapshotItem */
 /** @typedef {import("./stream.js").StreamItem} StreamItem */
 /** @typedef {import("./stream.js").TruncatedItem} TruncatedItem */
+/** @typedef {import("./stream.js").ByteSource} ByteSource */
 /**
- * @template {Item | SnapshotItem} T
+ * @template {{type: string}} T
  * @typedef {import("./stream.js").Decoder<T>} Decoder
  */
 
 /**
  * Yields the items of a stream as they arrive. A stream that ends without its trailer yields
  * `{type: "truncated", phase}` last, so that it cannot pass for a complete one. A stream that
- * breaks a rule throws a `FramedError` after the items before it. Leaving the loop early cancels
- * the stream.
+ * breaks a rule throws a `FramedError` after the items before it. A response that the server
+ * refused, or that has no body, throws a `RequestError`. Leaving the loop early cancels the stream.
  *
- * @param {ReadableStream<Uint8Array>} readable
+ * @param {Response | ByteSource | null} source
  * @param {DecoderOptions} [options]
  * @returns {AsyncGenerator<StreamItem, void, void>}
  */
-export function decodeFramed(readable, options) {
-  return decodeStream(readable, new FramedDecoder(options));
+export function decodeFramed(source, options) {
+  return decodeStream(source, new FramedDecoder(options));
 }
 
 /**
  * The same for a decoder of any wire. Create a new decoder for each stream.
  *
- * @template {Item | SnapshotItem} T
- * @param {ReadableStream<Uint8Array>} readable
+ * @template {{type: string}} T
+ * @param {Response | ByteSource | null} source
  * @param {Decoder<T>} decoder
  * @returns {AsyncGenerator<T | TruncatedItem, void, void>}
  */
-export async function* decodeStream(readable, decoder) {
-  const source = new ItemSource(readable, decoder);
+export async function* decodeStream(source, decoder) {
+  if (source && "ok" in source) {
+    if (!source.ok) throw await refusalOf(source);
+    source = source.body;
+  }
+  if (!source) throw new RequestError("no_body", "the response has no body");
+  yield* readItems(source.getReader(), decoder);
+}
+
+/**
+ * The same for a reader. Items that were decoded before an error are yielded before it is thrown.
+ *
+ * @template {{type: string}} T
+ * @param {import("./stream.js").ByteReader} reader
+ * @param {Decoder<T>} decoder
+ * @returns {AsyncGenerator<T | TruncatedItem, void, void>}
+ */
+export async function* readItems(reader, decoder) {
+  /** @type {unknown} */
+  let reason;
   try {
-    for (let item = await source.next(); item; item = await source.next()) yield item;
+    for (;;) {
+      // At once and not with the next chunk, which may never arrive.
+      if (decoder.error) throw decoder.error;
+      const { done, value } = await reader.read();
+      if (done) {
+        const finish = decoder.finish();
+        yield* finish.items;
+        if (finish.status === "truncated") yield { type: "truncated", phase: finish.phase };
+        return;
+      }
+      yield* decoder.feed(/** @type {Uint8Array} */ (value));
+    }
+  } catch (error) {
+    reason = error;
+    throw error;
   } finally {
-    await source.cancel();
+    // A stream that failed by itself cannot be cancelled, and `read` has reported its failure.
+    await reader.cancel(reason).catch(() => {});
   }
 }
 
@@ -59,89 +92,22 @@ export class FramedDecoderStream {
   constructor(options) {
     /** @type {TransformStream<Uint8Array, Uint8Array>} */
     const bytes = new TransformStream();
-    const source = new ItemSource(bytes.readable, new FramedDecoder(options));
+    const reader = bytes.readable.getReader();
+    const items = readItems(reader, new FramedDecoder(options));
     this.writable = bytes.writable;
     /** @type {ReadableStream<StreamItem>} */
     this.readable = new ReadableStream(
       {
         async pull(controller) {
-          const item = await source.next();
-          if (item) controller.enqueue(item);
-          else controller.close();
+          const { done, value } = await items.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
         },
-        cancel: (reason) => source.cancel(reason),
+        // At the reader: the generator may wait for bytes that never arrive.
+        cancel: (reason) => reader.cancel(reason),
       },
       { highWaterMark: 0 },
     );
-  }
-}
-
-/**
- * Pulls items one at a time from a stream of bytes.
- *
- * @template {Item | SnapshotItem} T
- */
-class ItemSource {
-  #reader;
-  #decoder;
-  /**
-   * Items that were decoded and not requested yet, the last one first.
-   *
-   * @type {(T | TruncatedItem)[]}
-   */
-  #ready = [];
-  #done = false;
-
-  /**
-   * @param {ReadableStream<Uint8Array>} readable
-   * @param {Decoder<T>} decoder
-   */
-  constructor(readable, decoder) {
-    if (typeof readable?.getReader !== "function") {
-      throw new TypeError("pass a readable stream of bytes, for example the body of a response");
-    }
-    this.#decoder = decoder;
-    this.#reader = readable.getReader();
-  }
-
-  /** @returns {Promise<T | TruncatedItem | undefined>} undefined at the end */
-  async next() {
-    while (this.#ready.length === 0 && !this.#done) {
-      try {
-        await this.#read();
-      } catch (error) {
-        await this.cancel(error);
-        throw error;
-      }
-    }
-    return this.#ready.pop();
-  }
-
-  async #read() {
-    // At once and not with the next chunk, which may never arrive.
-    if (this.#decoder.error) throw this.#decoder.error;
-    const { done, value } = await this.#reader.read();
-    if (done) {
-      const finish = this.#decoder.finish();
-      this.#ready = finish.items;
-      if (finish.status === "truncated") this.#ready.push({ type: "truncated", phase: finish.phase });
-      this.#done = true;
-    } else {
-      this.#ready = this.#decoder.feed(value);
-    }
-    this.#ready.reverse();
-  }
-
-  /** @param {unknown} [reason] */
-  async cancel(reason) {
-    if (this.#done) return;
-    this.#done = true;
-    this.#ready = [];
-    try {
-      await this.#reader.cancel(reason);
-    } catch {
-      // The stream has failed by itself, and `read` has reported that.
-    }
   }
 }
 

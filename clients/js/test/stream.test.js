@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { RequestError } from "../src/errors.js";
 import { FramedError } from "../src/framed.js";
 import { NdjsonDecoder } from "../src/ndjson.js";
 import { FramedDecoderStream, decodeFramed, decodeStream, withdraw } from "../src/stream.js";
@@ -169,9 +170,29 @@ test("limits are passed on", async () => {
   assert.equal((await collect(iterate(piped))).error.code, "line_too_long");
 });
 
-test("a response without a body is refused", async () => {
-  const { error } = await collect(decodeFramed(/** @type {any} */ (null)));
-  assert.equal(error.name, "TypeError");
+test("a response is taken as it is; without a body it is a typed error", async () => {
+  assert.deepEqual(await collect(decodeFramed(new Response(WHOLE))), { items: ITEMS });
+  for (const source of [null, new Response(null), new Response(null, { status: 204 })]) {
+    const { items, error } = await collect(decodeFramed(source));
+    assert.deepEqual(items, []);
+    assert.ok(error instanceof RequestError);
+    assert.equal(error.code, "no_body");
+  }
+});
+
+test("a refused response is the server's error and never a stream", async () => {
+  const refusal = { error: { code: "busy", message: "Try later.", recoverable: true, request_id: "r-1" } };
+  for (const [body, headers, expected] of /** @type {[string, Record<string, string>, object][]} */ ([
+    [JSON.stringify(refusal), { "retry-after": "7" }, { code: "busy", message: "Try later.", recoverable: true, requestId: "r-1", retryAfter: 7000 }],
+    ["<html>\x1dHi\x1e{}", {}, { code: "http", message: "the server answered 503", recoverable: true, requestId: undefined, retryAfter: undefined }],
+    ["null", { "retry-after": "soon" }, { code: "http", retryAfter: 0 }],
+    ["[]", { "retry-after": "Thu, 01 Jan 1970 00:00:00 GMT" }, { code: "http", retryAfter: 0 }],
+  ])) {
+    const { items, error } = await collect(decodeFramed(new Response(body, { status: 503, headers })));
+    assert.deepEqual(items, []);
+    assert.ok(error instanceof RequestError);
+    assert.deepEqual({ ...error, message: error.message }, { ...error, message: error.message, status: 503, ...expected });
+  }
 });
 
 test("decodeStream reads any wire and reports where to resume", async () => {

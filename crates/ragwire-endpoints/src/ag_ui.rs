@@ -6,8 +6,7 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::Response;
 use ragwire::turn::{AnswerError, TurnId};
 use ragwire::{AgUi, Question};
@@ -17,15 +16,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{Caller, stream};
 use crate::messages;
 pub use crate::messages::Message;
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, invalid};
 use crate::shared::Shared;
-use crate::start::{self, Reader};
+use crate::start::Reader;
 use crate::turns::answers;
 use crate::turns::{HumanAnswer, Verdict};
 
@@ -180,28 +179,24 @@ fn answers(resume: &[ResumeEntry]) -> Result<(TurnId, Vec<HumanAnswer>), Refusal
         TurnRefusals,
     ),
 )]
-pub(crate) async fn run(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let run: RunAgentInput = request::read_json(&shared, BodyKind::Conversation, request).await?;
+pub(crate) async fn run(caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let run: RunAgentInput = request::read_json(&caller.shared, BodyKind::Conversation, request).await?;
     run.check_ids()?;
     let wire = AgUi::new(&*run.thread_id, &*run.run_id).parks();
     let wire = |turn: TurnId| wire.id_prefix(turn.to_string());
     let (turn, wire) = match run.answers()? {
         None => {
             // `abortRun` only closes the connection, and the protocol cannot resume a run.
-            let question = run.read(shared.accepts_attachments)?;
-            let turn = start::start(&shared, &owner, Reader::Leaving, question).await?;
+            let question = run.read(caller.shared.accepts_attachments)?;
+            let turn = caller.start(Reader::Leaving, question).await?;
             let wire = wire(turn.id());
             (turn, wire)
         }
         Some((id, answers)) => {
             let wire = wire(id);
-            let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
+            let turn = answers::answer_and_resume(&caller, id, answers, &wire).await?;
             (turn, wire)
         }
     };
-    Ok(turn.respond(wire).map(Body::new))
+    Ok(stream(turn, wire))
 }

@@ -14,31 +14,30 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Request};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::http::{AnyWire, negotiate};
 use ragwire::turn::{AnswerError, ResumeError, TurnId};
 use ragwire::wire::Wire;
-use ragwire::{AiSdk, Framed, Question, Rejected};
+use ragwire::{AiSdk, Framed, Question};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{Caller, stream};
 use crate::lane::Lane;
 use crate::messages;
 pub use crate::messages::{ChatRole, UiMessage};
 use crate::ollama::{self, Answered};
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::Refusal;
-use crate::request::{self, BodyKind, PathParam, invalid};
+use crate::request::{self, BodyKind, Params, PathParam, invalid};
 use crate::shared::Shared;
-use crate::start::{self, Reader, TurnRequest};
+use crate::start::{Reader, TurnRequest};
 use crate::turns::HumanAnswer;
 use crate::turns::answers;
 use crate::turns::resume::StopOutcome;
@@ -153,12 +152,8 @@ const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
         TurnRefusals,
     ),
 )]
-pub(crate) async fn chat(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let request = match ollama::answer_or_return(&shared, &owner, request).await? {
+pub(crate) async fn chat(caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let request = match ollama::answer_or_return(&caller, request).await? {
         Answered::Yes(response) => return Ok(response),
         Answered::No(request) => request,
     };
@@ -167,9 +162,9 @@ pub(crate) async fn chat(
     let offered: [AnyWire; 2] = [Box::new(ui.clone()), Box::new(Framed::default())];
     let wire = negotiate(request.headers(), offered)?;
     let chat: ChatRequest = if has_approvals {
-        request::read_json(&shared, BodyKind::Conversation, request).await?
+        request::read_json(&caller.shared, BodyKind::Conversation, request).await?
     } else {
-        request::read_question(&shared, BodyKind::Conversation, request).await?
+        caller.read_question(BodyKind::Conversation, request).await?
     };
     let continued = chat.continued_message().map(str::to_owned);
     let is_id = |id: &String| (1..=MAX_ID_BYTES).contains(&id.len());
@@ -184,27 +179,26 @@ pub(crate) async fn chat(
                 "A turn that was answered continues on the UI message stream only.",
             ));
         }
-        let newest = newest(&shared, &owner, chat.id.as_deref().unwrap_or_default()).await?;
+        let newest = newest(&caller, chat.id.as_deref().unwrap_or_default()).await?;
         let id = newest.ok_or_else(|| Refusal::of_answer(TurnId::random(), AnswerError::Unknown))?;
         let wire = ui.parks().message_id(continued.unwrap_or_else(|| id.to_string()));
-        let turn = answers::answer_and_resume(&shared, &owner, id, answers, &wire).await?;
-        return Ok(turn.respond(wire).map(Body::new));
+        let turn = answers::answer_and_resume(&caller, id, answers, &wire).await?;
+        return Ok(stream(turn, wire));
     }
     let id = chat.id.clone();
     let turn_request = TurnRequest {
         chat: id,
-        ..TurnRequest::new(chat.read(shared.accepts_attachments)?)
+        ..TurnRequest::new(chat.read(caller.shared.accepts_attachments)?)
     };
     // A page with `resume` reconnects by the chat's id. `stop()` only closes the connection, so the
     // page has to call the stop route.
-    let turn = start::start(&shared, &owner, Reader::Returning, turn_request).await?;
-    let response = if is_ui {
+    let turn = caller.start(Reader::Returning, turn_request).await?;
+    Ok(if is_ui {
         let id = continued.unwrap_or_else(|| turn.id().to_string());
-        turn.respond(ui_stream(has_approvals).message_id(id))
+        stream(turn, ui_stream(has_approvals).message_id(id))
     } else {
-        turn.respond(wire)
-    };
-    Ok(response.map(Body::new))
+        stream(turn, wire)
+    })
 }
 
 fn has_approvals(headers: &HeaderMap) -> bool {
@@ -217,15 +211,15 @@ fn ui_stream(has_approvals: bool) -> AiSdk {
 }
 
 /// Returns the newest turn of a conversation.
-async fn newest(shared: &Shared, owner: &Owner, chat: &str) -> Result<Option<TurnId>, Refusal> {
-    let lane = Lane::chat(owner, chat);
-    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
-    Ok(newest.map_err(Rejected::from)?)
+async fn newest(caller: &Caller, chat: &str) -> Result<Option<TurnId>, Refusal> {
+    let lane = Lane::chat(&caller.owner, chat);
+    caller.newest(&lane).await
 }
 
 /// Streams the running answer of a conversation from its beginning.
 ///
-/// `useChat` calls this with `resume` and in `resumeStream()`. 204 if no turn is running.
+/// `useChat` calls this with `resume` and in `resumeStream()`. 204 if no turn is running. A client that
+/// lost a response names its turn in `turn`, and gets that turn also if it has ended meanwhile.
 #[utoipa::path(
     get,
     path = "/api/chat/{chat_id}/stream",
@@ -233,6 +227,7 @@ async fn newest(shared: &Shared, owner: &Owner, chat: &str) -> Result<Option<Tur
     operation_id = "aiSdkResume",
     params(
         ("chat_id" = String, Path, description = "The conversation"),
+        ("turn" = Option<String>, Query, description = "The turn's id, from `x-ragwire-turn`; default: the newest turn, if it is running"),
         ("x-ragwire-approvals" = Option<String>, Header, description = "`true` if the page supports approvals"),
     ),
     responses(
@@ -245,27 +240,30 @@ async fn newest(shared: &Shared, owner: &Owner, chat: &str) -> Result<Option<Tur
     ),
 )]
 pub(crate) async fn resume(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
+    caller: Caller,
     chat: PathParam,
+    params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let nothing = StatusCode::NO_CONTENT.into_response();
     let Ok(Path(chat)) = chat else { return Ok(nothing) };
-    let Some(id) = newest(&shared, &owner, &chat).await? else {
-        return Ok(nothing);
+    let named = params.get("turn");
+    let id = match named {
+        Some(turn) => TurnId::parse(turn),
+        None => newest(&caller, &chat).await?,
     };
-    let turn = match shared.journal.resume(id, owner.as_str(), 0).await {
+    let Some(id) = id else { return Ok(nothing) };
+    let turn = match caller.shared.journal.resume(id, caller.owner.as_str(), 0).await {
         Ok(turn) => turn,
         // The journal dropped it in between.
         Err(ResumeError::Unknown(_)) => return Ok(nothing),
         Err(error) => return Err(Refusal::of_turn(id, error)),
     };
-    if turn.is_finished() {
+    if named.is_none() && turn.is_finished() {
         return Ok(nothing);
     }
     let wire = ui_stream(has_approvals(&headers)).message_id(turn.id().to_string());
-    Ok(turn.respond(wire).map(Body::new))
+    Ok(stream(turn, wire))
 }
 
 /// Stops the running answer of a conversation.
@@ -281,13 +279,12 @@ pub(crate) async fn resume(
         (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
     ),
 )]
-pub(crate) async fn stop(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    chat: PathParam,
-) -> Result<Json<StopOutcome>, Refusal> {
+pub(crate) async fn stop(caller: Caller, chat: PathParam) -> Result<Json<StopOutcome>, Refusal> {
     let stopped = match chat {
-        Ok(Path(chat)) => start::stop_newest(&shared, &owner, &Lane::chat(&owner, &chat)).await?,
+        Ok(Path(chat)) => {
+            let lane = Lane::chat(&caller.owner, &chat);
+            caller.stop_newest(&lane).await?
+        }
         Err(_) => false,
     };
     Ok(Json(StopOutcome { stopped }))

@@ -18,6 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
 use crate::openapi;
+use crate::origin::Origins;
 use crate::owner::OwnerOf;
 use crate::protocol::Protocol;
 use crate::refusal::Refusal;
@@ -58,8 +59,7 @@ pub struct Endpoints {
     protocols: Vec<Protocol>,
     name: String,
     mode: String,
-    allow_any_origin: bool,
-    allowed_origins: Vec<String>,
+    origins: Origins,
     passed_headers: Vec<HeaderName>,
     accepts_attachments: bool,
     has_structured_results: bool,
@@ -90,8 +90,7 @@ impl Endpoints {
             protocols: Protocol::ALL.to_vec(),
             name: Self::NAME.to_owned(),
             mode: Self::MODE.to_owned(),
-            allow_any_origin: false,
-            allowed_origins: Vec::new(),
+            origins: Origins::default(),
             passed_headers: Vec::new(),
             accepts_attachments: false,
             has_structured_results: false,
@@ -305,17 +304,27 @@ impl Endpoints {
         self
     }
 
-    /// Allows pages of this origin to open the WebSocket of TrustGraph. By default only pages of
-    /// the server's own origin may.
+    /// Allows pages of this origin, such as `https://app.example`, to use MCP and to open the
+    /// WebSocket of TrustGraph. By default only the server's own pages may.
+    ///
+    /// For MCP these are the pages of an address, of `localhost`, and of the names that
+    /// [`allow_host`](Self::allow_host) declares: anyone can point another name at this server (DNS
+    /// rebinding).
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
-        self.allowed_origins.push(origin.into());
+        self.origins.allow(origin.into());
         self
     }
 
-    /// Allows pages of any origin to open the WebSocket of TrustGraph. Only use it if a middleware
-    /// checks the origin.
+    /// Declares a host name of this server, without a port, whose own pages may use MCP.
+    pub fn allow_host(mut self, host: impl Into<String>) -> Self {
+        self.origins.allow_host(host.into());
+        self
+    }
+
+    /// Allows pages of any origin to use MCP and to open the WebSocket of TrustGraph. Only use it if
+    /// a middleware checks the origin.
     pub fn allow_any_origin(mut self) -> Self {
-        self.allow_any_origin = true;
+        self.origins.allow_any();
         self
     }
 
@@ -352,8 +361,7 @@ impl Endpoints {
             protocols,
             name,
             mode,
-            allow_any_origin,
-            allowed_origins,
+            origins,
             passed_headers,
             accepts_attachments,
             has_structured_results,
@@ -372,12 +380,14 @@ impl Endpoints {
         });
         let shared = Arc::new(Shared {
             answers_ollama: protocols.contains(&Protocol::Ollama),
+            searcher: orchestrator.searcher(),
             orchestrator,
             turns,
             eve: EveSessions::new(sessions.clone(), journal.clone()),
             journal,
             sessions,
             owner,
+            origins,
             passed_headers,
             accepts_attachments,
             has_structured_results,
@@ -389,9 +399,8 @@ impl Endpoints {
             name,
             mode,
         });
-        let origins = (!allow_any_origin).then_some(allowed_origins);
         Service {
-            gateway: trustgraph::gateway(&shared, origins),
+            gateway: trustgraph::gateway(&shared),
             shared,
             protocols,
         }

@@ -7,8 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::BytesMut;
 use http::HeaderValue;
@@ -21,13 +20,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{self, CallerOr};
 use crate::openapi::schemas;
 use crate::openapi::{self, ForgeRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::{REQUEST_ID, Refusal};
-use crate::request::{self, BodyKind};
+use crate::request::BodyKind;
 use crate::shared::Shared;
-use crate::start::{self, Reader, TurnRequest};
+use crate::start::{Reader, TurnRequest};
 
 /// Returns the route of Forge.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -72,18 +71,17 @@ impl QueryRequest {
     ),
 )]
 pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    owner: Result<Owner, Refusal>,
+    caller: CallerOr<ForgeRefusal>,
     request: Request,
 ) -> Result<Response, ForgeRefusal> {
-    let body: QueryRequest = request::read_question(&shared, BodyKind::Question, request).await?;
+    let body: QueryRequest = caller.read_question(BodyKind::Question, request).await?;
     let turn_request = TurnRequest {
         commit: Commit::deadline(Duration::ZERO),
         ..TurnRequest::new(body.question())
     };
     // Forge's page reconnects by the turn's id.
-    let turn = start::start(&shared, &owner?, Reader::Returning, turn_request).await?;
-    Ok(turn.respond(Forge::default()).map(Body::new))
+    let turn = caller.start(Reader::Returning, turn_request).await?;
+    Ok(caller::stream(turn, Forge::default()))
 }
 
 /// A refusal as Forge writes failures: `error`, then `done`.

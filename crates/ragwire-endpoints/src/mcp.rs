@@ -1,5 +1,6 @@
 //! `POST /mcp`: the [Model Context Protocol](https://modelcontextprotocol.io) over streamable HTTP,
-//! with the tool `ask`, so that an agent can ask the orchestrator.
+//! with the tool `ask`, so that an agent can ask the orchestrator, and `search`, if the orchestrator
+//! [can search](ragwire::Orchestrator::searcher).
 //!
 //! The session of a client is only an ID: it separates the requests of one client from those of
 //! others, so that `notifications/cancelled` finds the turn of a request on any host. The server
@@ -8,12 +9,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ragwire::event::Mode;
+use ragwire::orchestrator::SearchRequest;
 use ragwire::session::Sessions;
 use ragwire::{Mcp, Question};
 use serde::Deserialize;
@@ -22,13 +22,15 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{Caller, stream};
 use crate::lane::Lane;
 use crate::openapi::{self, TurnRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
+use crate::search::SearchTurn;
 use crate::shared::Shared;
-use crate::start::{self, Reader, TurnRequest};
+use crate::start::{Reader, TurnRequest};
 
 /// Returns the route of MCP.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
@@ -38,8 +40,11 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 /// The versions of the protocol, newest first. What is used here is the same in all of them.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The only tool.
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+/// The names of the tools.
 const ASK: &str = "ask";
+const SEARCH: &str = "search";
 
 // The codes of JSON-RPC.
 const INVALID_REQUEST: i32 = -32600;
@@ -80,6 +85,14 @@ struct Ask {
     mode: Option<Mode>,
 }
 
+/// The arguments of `search`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    query: String,
+    limit: Option<usize>,
+}
+
 /// Answers one message of a client. The response to `tools/call` streams, with a notification for
 /// each step if the request has a progress token.
 #[utoipa::path(
@@ -99,18 +112,17 @@ struct Ask {
                 (String = "text/event-stream", example = json!(example(&Mcp::new(1.into()).progress("token".into())))),
             )),
         (status = 202, description = "The notification was accepted"),
-        (status = 403, description = "The page has another origin than the server"),
+        (status = 400, description = "The body is not one JSON-RPC message, or the version in `mcp-protocol-version` is unknown"),
+        (status = 403, description = "Pages of this origin may not use the route"),
         TurnRefusals,
     ),
 )]
-pub(crate) async fn call(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    request: Request,
-) -> Result<Response, Refusal> {
-    check_origin(request.headers())?;
+pub(crate) async fn call(caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let shared = &caller.shared;
+    shared.origins.check(&request)?;
+    check_version(request.headers())?;
     let session = session(request.headers());
-    let message: Value = request::read_json(&shared, BodyKind::Question, request).await?;
+    let message: Value = request::read_json(shared, BodyKind::Question, request).await?;
     let Ok(Message { id, method, params }) = Message::deserialize(&message) else {
         let refused = error(
             &Value::Null,
@@ -122,13 +134,13 @@ pub(crate) async fn call(
     let is_request = id.is_string() || id.is_number();
     match method.as_str() {
         "notifications/cancelled" => {
-            let lane = lane(&owner, &session, &params["requestId"]);
-            start::stop_newest(&shared, &owner, &lane).await?;
+            let lane = lane(&caller.owner, &session, &params["requestId"]);
+            caller.stop_newest(&lane).await?;
         }
-        "initialize" if is_request => return initialize(&shared, &id, &params),
+        "initialize" if is_request => return initialize(shared, &id, &params),
         "ping" if is_request => return Ok(result(&id, &json!({}))),
-        "tools/list" if is_request => return Ok(result(&id, &json!({"tools": [ask_tool()]}))),
-        "tools/call" if is_request => return call_tool(&shared, &owner, &session, id, &params).await,
+        "tools/list" if is_request => return Ok(result(&id, &json!({"tools": tools(shared)}))),
+        "tools/call" if is_request => return call_tool(&caller, &session, id, &params).await,
         _ if is_request => return Ok(error(&id, METHOD_NOT_FOUND, "unknown method").into_response()),
         // Other notifications, and responses.
         _ => {}
@@ -136,21 +148,15 @@ pub(crate) async fn call(
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// Refuses a page of another origin: by rebinding a name, it could reach a server on its reader's
-/// machine.
-fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(origin) = headers.get(ORIGIN) else {
-        return Ok(());
-    };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let of_page = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    match (of_page, host) {
-        (Some((_, page)), Some(host)) if page.eq_ignore_ascii_case(host) => Ok(()),
-        _ => Err(Refusal::permanent(
-            StatusCode::FORBIDDEN,
-            "foreign_origin",
-            "The page has another origin than the server.",
+/// Requires a version that is known, if the client names one.
+fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+    match headers.get(VERSION) {
+        Some(version) if !VERSIONS.iter().any(|known| version == known) => Err(Refusal::permanent(
+            StatusCode::BAD_REQUEST,
+            "unsupported_version",
+            format!("Unknown MCP version. The server knows {}.", VERSIONS.join(", ")),
         )),
+        _ => Ok(()),
     }
 }
 
@@ -198,6 +204,36 @@ fn initialize(shared: &Shared, id: &Value, params: &Value) -> Result<Response, R
     Ok(response)
 }
 
+fn tools(shared: &Shared) -> Vec<Value> {
+    let search = shared.searcher.is_some().then(search_tool);
+    std::iter::once(ask_tool()).chain(search).collect()
+}
+
+fn search_tool() -> Value {
+    json!({
+        "name": SEARCH,
+        "title": "Search",
+        "description": "Finds passages in the documents of this server, without an answer.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "A question or words"},
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": SearchRequest::MAX_LIMIT,
+                    "default": SearchRequest::LIMIT,
+                    "description": "The most passages to return",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": false,
+        },
+        "outputSchema": Mcp::passages_schema(),
+        "annotations": {"readOnlyHint": true, "openWorldHint": false},
+    })
+}
+
 fn ask_tool() -> Value {
     json!({
         "name": ASK,
@@ -221,33 +257,30 @@ fn ask_tool() -> Value {
     })
 }
 
-async fn call_tool(
-    shared: &Shared,
-    owner: &Owner,
-    session: &str,
-    id: Value,
-    params: &Value,
-) -> Result<Response, Refusal> {
-    if params["name"] != ASK {
-        return Ok(error(&id, INVALID_PARAMS, "unknown tool").into_response());
-    }
-    let Ok(ask) = Ask::deserialize(&params["arguments"]) else {
-        let message = "arguments: `question` must be a string, `mode` is `agentic` or `direct`";
-        return Ok(error(&id, INVALID_PARAMS, message).into_response());
+async fn call_tool(caller: &Caller, session: &str, id: Value, params: &Value) -> Result<Response, Refusal> {
+    let mut wire = Mcp::new(id.clone());
+    let arguments = &params["arguments"];
+    let called = match (params["name"].as_str(), &caller.shared.searcher) {
+        (Some(ASK), _) => ask(arguments),
+        (Some(SEARCH), Some(searcher)) => {
+            wire = wire.passages();
+            search(arguments, |limit| SearchTurn::new(Arc::clone(searcher), limit))
+        }
+        _ => Err("unknown tool".to_owned()),
     };
-    let mut question = Question::new(ask.question);
-    question.mode = ask.mode;
-    let mut turn_request = TurnRequest::new(question);
+    let mut turn_request = match called {
+        Ok(turn_request) => turn_request,
+        Err(message) => return Ok(error(&id, INVALID_PARAMS, &message).into_response()),
+    };
     if !session.is_empty() {
         turn_request.chat = Some(chat(session, &id));
     }
-    let mut wire = Mcp::new(id.clone());
     match &params["_meta"]["progressToken"] {
         Value::Null => {}
         token => wire = wire.progress(token.clone()),
     }
-    match start::start(shared, owner, Reader::Leaving, turn_request).await {
-        Ok(turn) => Ok(turn.respond(wire).map(Body::new)),
+    match caller.start(Reader::Leaving, turn_request).await {
+        Ok(turn) => Ok(stream(turn, wire)),
         // A model that called the tool reads a result, and nothing else.
         Err(refusal) => {
             refusal.log();
@@ -257,25 +290,30 @@ async fn call_tool(
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Returns the turn of a call of `ask`, or what is wrong with the arguments.
+fn ask(arguments: &Value) -> Result<TurnRequest, String> {
+    let Ok(ask) = Ask::deserialize(arguments) else {
+        return Err("arguments: `question` must be a string, `mode` is `agentic` or `direct`".to_owned());
+    };
+    let mut question = Question::new(ask.question);
+    question.mode = ask.mode;
+    Ok(TurnRequest::new(question))
+}
 
-    #[test]
-    fn a_page_of_another_origin_is_refused() {
-        for (origin, host, allowed) in [
-            (None, "server", true),
-            (Some("http://server"), "server", true),
-            (Some("http://SERVER:8080"), "server:8080", true),
-            (Some("http://evil"), "server", false),
-            (Some("null"), "server", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static(host));
-            if let Some(origin) = origin {
-                headers.insert(ORIGIN, HeaderValue::from_static(origin));
-            }
-            assert_eq!(check_origin(&headers).is_ok(), allowed, "{origin:?}");
-        }
-    }
+/// Returns the turn of a call of `search`, or what is wrong with the arguments.
+fn search(arguments: &Value, turn: impl Fn(usize) -> SearchTurn) -> Result<TurnRequest, String> {
+    let max = SearchRequest::MAX_LIMIT;
+    let call = Search::deserialize(arguments).ok().and_then(|call| {
+        let limit = call.limit.unwrap_or(SearchRequest::LIMIT);
+        (1..=max).contains(&limit).then_some((call.query, limit))
+    });
+    let Some((query, limit)) = call else {
+        return Err(format!(
+            "arguments: `query` must be a string, `limit` a whole number from 1 to {max}"
+        ));
+    };
+    Ok(TurnRequest {
+        orchestrator: Some(Arc::new(turn(limit))),
+        ..TurnRequest::new(Question::new(query))
+    })
 }

@@ -12,7 +12,7 @@ use ragwire::orchestrator::Attachment;
 use ragwire::{AiSdk, Question, session};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
@@ -65,6 +65,19 @@ pub struct Message {
     #[serde(default)]
     #[schema(schema_with = content)]
     content: Content,
+    /// Images in base 64, as Ollama's clients send them.
+    images: Option<Vec<String>>,
+}
+
+impl Message {
+    /// Creates a user's message.
+    pub(crate) fn user(text: String, images: Vec<String>) -> Self {
+        Self {
+            role: ChatRole::User,
+            content: Content::Text(text),
+            images: Some(images),
+        }
+    }
 }
 
 /// A message of the AI SDK.
@@ -143,6 +156,31 @@ struct Part {
 }
 
 impl Part {
+    fn text(text: String) -> Self {
+        Self {
+            r#type: "text".to_owned(),
+            text: Some(text),
+            others: Map::new(),
+        }
+    }
+
+    /// Creates the part of an image in base 64, whose first bytes say what it is.
+    fn image(data: &str) -> Self {
+        let media_type = match &data.as_bytes()[..data.len().min(4)] {
+            b"iVBO" => "image/png",
+            b"/9j/" => "image/jpeg",
+            b"R0lG" => "image/gif",
+            b"UklG" => "image/webp",
+            _ => UNKNOWN_TYPE,
+        };
+        let source = json!({"type": "data", "mimeType": media_type, "value": data});
+        Self {
+            r#type: "image".to_owned(),
+            text: None,
+            others: Map::from_iter([("source".to_owned(), source)]),
+        }
+    }
+
     /// Returns the file of a part that has one: `file` of the AI SDK and of OpenAI, `image_url` and
     /// `input_audio` of OpenAI, `binary`, `image`, `audio`, `video` and `document` of AG-UI.
     fn attachment(&self) -> Option<Attachment> {
@@ -265,7 +303,17 @@ impl<'de> Visitor<'de> for ContentVisitor {
 
 impl From<Message> for (ChatRole, Content) {
     fn from(message: Message) -> Self {
-        (message.role, message.content)
+        let images = message.images.unwrap_or_default();
+        if images.is_empty() {
+            return (message.role, message.content);
+        }
+        let mut parts = match message.content {
+            Content::Text(text) => vec![Part::text(text)],
+            Content::Parts(parts) => parts,
+            Content::Object => Vec::new(),
+        };
+        parts.extend(images.iter().map(|data| Part::image(data)));
+        (message.role, Content::Parts(parts))
     }
 }
 
@@ -367,8 +415,6 @@ fn plain_text(content: Content) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

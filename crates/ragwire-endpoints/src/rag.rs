@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::Response;
 use ragwire::orchestrator::Effort;
 use ragwire::{Citation, Framed, Metadata, Question, Turn};
@@ -15,13 +14,13 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{self, Caller};
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam};
 use crate::shared::Shared;
-use crate::start::{self, Conversation, Reader, TurnRequest};
+use crate::start::{Conversation, Reader, TurnRequest};
 use crate::turns;
 
 /// Returns the routes of ADR 0007.
@@ -92,15 +91,10 @@ pub(crate) struct RagAnswer {
         TurnRefusals,
     ),
 )]
-pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    id: PathParam,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> Result<Response, Refusal> {
     // The page reconnects and stops by the turn's id.
-    let (_, turn) = start(&shared, &owner, Reader::Returning, id, request).await?;
-    Ok(turn.respond(Framed::default()).map(Body::new))
+    let (_, turn) = start(&caller, Reader::Returning, id, request).await?;
+    Ok(caller::stream(turn, Framed::default()))
 }
 
 /// Answers a question in a session, in one piece.
@@ -114,12 +108,11 @@ pub(crate) async fn stream(
     responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
 )]
 pub(crate) async fn whole(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
+    caller: Caller,
     id: PathParam,
     request: Request,
 ) -> Result<Json<RagAnswer>, Refusal> {
-    let (session_id, turn) = start(&shared, &owner, Reader::Whole, id, request).await?;
+    let (session_id, turn) = start(&caller, Reader::Whole, id, request).await?;
     let collected = turn.collect().await.map_err(|error| Refusal::internal(&error))?;
     // No byte has been sent yet, so a failure becomes an HTTP status, however late it happens.
     let collected = collected.into_result()?;
@@ -137,7 +130,7 @@ pub(crate) async fn whole(
     });
     Ok(Json(RagAnswer {
         session_id,
-        mode: shared.mode.clone(),
+        mode: caller.shared.mode.clone(),
         answer: collected.text,
         tools_used: metadata.tools_used,
         citations: metadata.citations,
@@ -147,22 +140,18 @@ pub(crate) async fn whole(
 
 /// Starts the turn, up to the moment at which the response begins.
 async fn start(
-    shared: &Shared,
-    owner: &Owner,
+    caller: &Caller,
     reader: Reader,
     id: PathParam,
     request: Request,
 ) -> Result<(String, Turn), Refusal> {
-    let body: QuestionRequest = request::read_question(shared, BodyKind::Question, request).await?;
+    let body: QuestionRequest = caller.read_question(BodyKind::Question, request).await?;
     let session_id = request::session_id(id)?;
     let turn_request = TurnRequest {
         adr: true,
         ..TurnRequest::new(body.question()).conversation(Conversation::Session(session_id.clone()))
     };
-    Ok((
-        session_id,
-        start::start(shared, owner, reader, turn_request).await?,
-    ))
+    Ok((session_id, caller.start(reader, turn_request).await?))
 }
 
 /// Returns the metadata in the form of the two routes of ADR 0007: citations, mode and tools. Only

@@ -1,8 +1,11 @@
 //! Reads requests: bodies with a limit per kind, and ids in paths.
 
+use std::convert::Infallible;
+
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request};
+use axum::extract::{FromRequestParts, Path, Query, Request};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use ragwire::session::Sessions;
 use ragwire::turn::{Ask, TurnId};
@@ -95,6 +98,58 @@ pub(crate) async fn read_question<T: DeserializeOwned>(
         return Err(rejected.into());
     }
     read_json(shared, kind, request).await
+}
+
+/// The parameters of a query. A malformed query has none.
+#[derive(Debug, Default)]
+pub(crate) struct Params(Vec<(String, String)>);
+
+impl Params {
+    #[cfg(test)]
+    pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let pairs = pairs.into_iter();
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+
+    /// Returns the values of a parameter, in the order of the query.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let named = self.0.iter().filter(move |(other, _)| other == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the first value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.all(name).next()
+    }
+
+    /// Returns the number in a parameter, or `None` if it is absent.
+    ///
+    /// # Errors
+    ///
+    /// 422 if it is not a number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        let number = self.get(name).map(str::parse).transpose();
+        number.map_err(|_| invalid(format!("`{name}` must be a whole number.")))
+    }
+
+    /// Returns `true` if a parameter is `1` or `true`, in any case.
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        let value = self.get(name);
+        value.is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Params {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let query = Query::try_from_uri(&parts.uri);
+        Ok(Self(query.map(|Query(pairs)| pairs).unwrap_or_default()))
+    }
 }
 
 /// One parameter of a path.

@@ -5,16 +5,12 @@
 //! the turn.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::session::{Message as Stored, Sessions};
-use ragwire::turn::TurnId;
 use ragwire::{Question, Responses};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -22,12 +18,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::{Caller, CallerOr, stream};
 use crate::messages::{self, Message};
-use crate::openai::{OpenAiRefusal, UnsupportedParameter, check_others, effort};
-use crate::openapi::{self, OpenAiRefusals, example};
-use crate::owner::Owner;
+use crate::openai::{CreatedTurn, OpenAiRefusal, UnsupportedParameter, check_model, check_others, effort};
+use crate::openapi::{self, OpenAiRefusals, example, schemas};
 use crate::refusal::Refusal;
-use crate::request::{self, BodyKind, PathParam, invalid};
+use crate::request::{BodyKind, Params, PathParam, invalid};
 use crate::shared::Shared;
 use crate::start::{self, Conversation, Reader, TurnRequest};
 
@@ -155,40 +151,32 @@ fn message(item: &Value) -> Option<Value> {
     Some(json!({"role": role, "content": content}))
 }
 
-/// The ID of a response: when it was created, its turn, and its session, if it has one.
+/// The ID of a response: its turn, and its session, if it has one.
 #[derive(Clone, Debug, PartialEq)]
 struct ResponseId {
-    created: u64,
-    turn: TurnId,
+    turn: CreatedTurn,
     session: Option<String>,
 }
 
-/// The length of the time and of the turn in an ID, in hexadecimal digits.
-const TIME: usize = 10;
-const TURN: usize = 32;
-
 impl ResponseId {
     fn parse(text: &str) -> Option<Self> {
-        let rest = text.strip_prefix("resp_")?;
-        let (created, rest) = rest.split_at_checked(TIME)?;
-        let (turn, session) = rest.split_at_checked(TURN)?;
+        let (turn, session) = CreatedTurn::parse(text.strip_prefix("resp_")?)?;
         let session = (!session.is_empty()).then(|| session.to_owned());
         Some(Self {
-            created: u64::from_str_radix(created, 16).ok()?,
-            turn: TurnId::parse(turn)?,
+            turn,
             session: session.filter(|session| Sessions::is_id(session)),
         })
     }
 
     fn wire(&self, shared: &Shared) -> Responses {
-        Responses::new(self.to_string(), self.created, shared.name.as_str())
+        Responses::new(self.to_string(), self.turn.created, shared.name.as_str())
     }
 }
 
 impl std::fmt::Display for ResponseId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let session = self.session.as_deref().unwrap_or_default();
-        write!(f, "resp_{:0TIME$x}{}{session}", self.created, self.turn)
+        write!(f, "resp_{}{session}", self.turn)
     }
 }
 
@@ -211,22 +199,18 @@ fn unknown_response() -> Refusal {
     responses(
         (status = 200, description = "Events if `stream` is true, otherwise one object",
             content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
-        (status = 404, description = "The model or the previous response does not exist"),
+        (status = 404, description = "The model or the previous response does not exist", body = schemas::OpenAiRefused),
         OpenAiRefusals,
     ),
 )]
 pub(crate) async fn create(
-    State(shared): State<Arc<Shared>>,
-    owner: Result<Owner, Refusal>,
+    caller: CallerOr<OpenAiRefusal>,
     request: Request,
 ) -> Result<Response, OpenAiRefusal> {
-    let owner = owner?;
-    let body: ResponseRequest = request::read_question(&shared, BodyKind::Conversation, request).await?;
-    if body.model != shared.name {
-        let message = format!("Unknown model. The only one is `{}`.", shared.name);
-        return Err(Refusal::permanent(StatusCode::NOT_FOUND, "model_not_found", message).into());
-    }
-    let mut question = body.question(&shared)?;
+    let shared = &caller.shared;
+    let body: ResponseRequest = caller.read_question(BodyKind::Conversation, request).await?;
+    check_model(shared, &body.model)?;
+    let mut question = body.question(shared)?;
     let previous = match &body.previous_response_id {
         Some(id) => Some(ResponseId::parse(id).ok_or_else(unknown_response)?),
         None => None,
@@ -234,7 +218,7 @@ pub(crate) async fn create(
     let session = match previous {
         Some(previous) => Some(previous.session.ok_or_else(unknown_response)?),
         None if body.store == Some(false) => None,
-        None => Some(begin(&shared, &owner, std::mem::take(&mut question.history)).await?),
+        None => Some(begin(&caller, std::mem::take(&mut question.history)).await?),
     };
     let streams = body.stream == Some(true);
     let is_background = body.background == Some(true);
@@ -247,16 +231,12 @@ pub(crate) async fn create(
     if let Some(session) = &session {
         turn_request = turn_request.conversation(Conversation::ExistingSession(session.clone()));
     }
-    let turn = start::start(&shared, &owner, reader, turn_request).await?;
+    let turn = caller.start(reader, turn_request).await?;
     let id = ResponseId {
-        created: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs(),
-        turn: turn.id(),
+        turn: CreatedTurn::now(turn.id()),
         session,
     };
-    let mut wire = id.wire(&shared);
+    let mut wire = id.wire(shared);
     if let Some(previous) = body.previous_response_id {
         wire = wire.previous_response_id(previous);
     }
@@ -264,7 +244,7 @@ pub(crate) async fn create(
         wire = wire.background();
     }
     if streams {
-        return Ok(turn.respond(wire).map(Body::new));
+        return Ok(stream(turn, wire));
     }
     if is_background {
         return Ok(Json(wire.in_progress()).into_response());
@@ -274,14 +254,15 @@ pub(crate) async fn create(
 }
 
 /// Begins the session of a first response, with the messages that came with it.
-async fn begin(shared: &Shared, owner: &Owner, history: Vec<Stored>) -> Result<String, Refusal> {
+async fn begin(caller: &Caller, history: Vec<Stored>) -> Result<String, Refusal> {
     let id = Sessions::random_id().map_err(Refusal::from)?;
     let prepare = |session: &mut ragwire::session::Session| {
         for message in &history {
             session.push(message.role, message.text.as_str());
         }
     };
-    let begun = shared.sessions.begin_with(owner.as_str(), &id, prepare).await;
+    let sessions = &caller.shared.sessions;
+    let begun = sessions.begin_with(caller.owner.as_str(), &id, prepare).await;
     begun.map_err(Refusal::from)?;
     Ok(id)
 }
@@ -300,37 +281,26 @@ async fn begin(shared: &Shared, owner: &Owner, history: Vec<Stored>) -> Result<S
     responses(
         (status = 200, description = "Events if `stream` is true, otherwise one object",
             content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
-        (status = 404, description = "The response is unknown or has expired"),
-        (status = 410, description = "The journal has dropped events that the reader needs"),
+        (status = 404, description = "The response is unknown or has expired", body = schemas::OpenAiRefused),
+        (status = 410, description = "The journal has dropped events that the reader needs", body = schemas::OpenAiRefused),
         OpenAiRefusals,
     ),
 )]
 pub(crate) async fn retrieve(
-    State(shared): State<Arc<Shared>>,
-    owner: Result<Owner, Refusal>,
+    caller: CallerOr<OpenAiRefusal>,
     response: PathParam,
-    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+    params: Params,
 ) -> Result<Response, OpenAiRefusal> {
-    let (owner, id) = (owner?, response_id(response)?);
-    let query = query.map(|Query(query)| query).unwrap_or_default();
-    let parameter = |name: &str| {
-        let mut found = query.iter().filter(|(other, _)| other == name);
-        found.next().map(|(_, value)| value.as_str())
-    };
-    let mut wire = id.wire(&shared).background();
-    let turn = shared.journal.resume(id.turn, owner.as_str(), 0).await;
-    let turn = turn.map_err(|error| Refusal::of_turn(id.turn, error))?;
-    if parameter("stream").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-        if let Some(after) = parameter("starting_after") {
-            let after = after
-                .parse()
-                .map_err(|_| invalid("`starting_after` must be a sequence number."))?;
+    let id = response_id(response)?;
+    let mut wire = id.wire(&caller.shared).background();
+    if params.is_true("stream") {
+        if let Some(after) = params.number("starting_after")? {
             wire = wire.starting_after(after);
         }
-        turn.supports(&wire)
-            .map_err(|error| Refusal::of_turn(id.turn, error))?;
-        return Ok(turn.respond(wire).map(Body::new));
+        let turn = caller.resume_on(id.turn.turn, 0, &wire).await?;
+        return Ok(stream(turn, wire));
     }
+    let turn = caller.resume(id.turn.turn).await?;
     if !turn.is_finished() {
         return Ok(Json(wire.in_progress()).into_response());
     }
@@ -356,33 +326,31 @@ fn response_id(param: PathParam) -> Result<ResponseId, Refusal> {
     params(("response_id" = String, Path, description = "The response")),
     responses(
         (status = 200, description = "The response, which has ended", body = Object),
-        (status = 404, description = "The response is unknown or has expired"),
+        (status = 404, description = "The response is unknown or has expired", body = schemas::OpenAiRefused),
         OpenAiRefusals,
     ),
 )]
 pub(crate) async fn cancel(
-    State(shared): State<Arc<Shared>>,
-    owner: Result<Owner, Refusal>,
+    caller: CallerOr<OpenAiRefusal>,
     response: PathParam,
 ) -> Result<Response, OpenAiRefusal> {
-    let (owner, id) = (owner?, response_id(response)?);
-    let stopped = shared.journal.stop(id.turn, owner.as_str()).await;
-    stopped.map_err(|error| Refusal::of_turn(id.turn, error))?;
-    let turn = shared.journal.resume(id.turn, owner.as_str(), 0).await;
-    let turn = turn.map_err(|error| Refusal::of_turn(id.turn, error))?;
-    whole(turn, &id.wire(&shared).background()).await
+    let id = response_id(response)?;
+    caller.stop(id.turn.turn).await?;
+    let turn = caller.resume(id.turn.turn).await?;
+    whole(turn, &id.wire(&caller.shared).background()).await
 }
 
 #[cfg(test)]
 mod tests {
+    use ragwire::turn::TurnId;
+
     use super::*;
 
     #[test]
     fn an_id_contains_its_turn_and_its_session() {
         for session in [None, Some("s-1".to_owned())] {
             let id = ResponseId {
-                created: 1_767_323_045,
-                turn: TurnId::random(),
+                turn: CreatedTurn::now(TurnId::random()),
                 session,
             };
             assert_eq!(ResponseId::parse(&id.to_string()), Some(id));

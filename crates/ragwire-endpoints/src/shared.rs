@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use ragwire::orchestrator::Searcher;
 use ragwire::session::Sessions;
 use ragwire::turn::{Disconnect, Journal, TurnGroup};
 use ragwire::{FailureKind, Orchestrator, Timeouts};
 
 use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
+use crate::origin::Origins;
 use crate::owner::OwnerOf;
 
 /// The state of one set of endpoints.
 pub(crate) struct Shared {
     /// Answers questions.
     pub(crate) orchestrator: Arc<dyn Orchestrator>,
+    /// Searches without an answer, if the orchestrator can.
+    pub(crate) searcher: Option<Arc<dyn Searcher>>,
     /// The running and waiting turns. A turn's lane is its session or its chat, where one question
     /// is answered at a time.
     pub(crate) turns: TurnGroup,
@@ -28,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) eve: EveSessions,
     /// Determines the owner of a request; without it all requests are anonymous.
     pub(crate) owner: Option<OwnerOf>,
+    /// The pages that may use the routes that browsers reach without asking.
+    pub(crate) origins: Origins,
     /// The headers that the orchestrator gets.
     pub(crate) passed_headers: Vec<HeaderName>,
     /// Whether the orchestrator reads the files that clients send.

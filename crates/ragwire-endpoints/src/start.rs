@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ragwire::event::Mode;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
-use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder};
-use ragwire::{Commit, Question, Rejected, Status, Turn};
+use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder, TurnId};
+use ragwire::{Commit, Orchestrator, Question, Rejected, Status, Turn};
 
 use crate::lane::Lane;
 use crate::owner::Owner;
@@ -20,7 +20,6 @@ use crate::request::invalid;
 use crate::shared::Shared;
 
 /// A question with everything that its turn needs.
-#[derive(Debug)]
 pub(crate) struct TurnRequest {
     /// The question. [`start`] sets its owner, the headers and the messages of a stored conversation.
     pub(crate) question: Question,
@@ -34,7 +33,14 @@ pub(crate) struct TurnRequest {
     /// Whether the metadata has the form of ADR 0007, with its mode also if the turn fails before
     /// the orchestrator can report one.
     pub(crate) adr: bool,
+    /// Answers in place of the orchestrator of the endpoints.
+    pub(crate) orchestrator: Option<Arc<dyn Orchestrator>>,
+    /// Changes the session at the end of the turn, together with the answer.
+    pub(crate) on_end: Option<OnEnd>,
 }
+
+/// A change of a session at the end of a turn.
+pub(crate) type OnEnd = fn(&mut Session, &Ending);
 
 /// The client of a turn, and what its disconnect means.
 ///
@@ -82,6 +88,8 @@ impl TurnRequest {
             chat: None,
             commit: Commit::default(),
             adr: false,
+            orchestrator: None,
+            on_end: None,
         }
     }
 
@@ -145,15 +153,33 @@ impl TurnSession {
 
     /// Stores the answer, unless the turn never left the waiting list or was stopped before its
     /// first word.
-    async fn append_answer(&self, ending: Ending) {
-        let answer = ending.answer();
-        if !self.has_question.load(Ordering::Acquire) || answer.is_empty() {
+    async fn append_answer(&self, ending: Ending, on_end: Option<OnEnd>) {
+        let answer = if self.has_question.load(Ordering::Acquire) {
+            ending.answer()
+        } else {
+            String::new()
+        };
+        if answer.is_empty() && on_end.is_none() {
             return;
         }
-        let stored = self
-            .sessions
-            .append(&self.owner, &self.id, Role::Assistant, &answer)
-            .await;
+        let change = |session: &mut Session| {
+            if !answer.is_empty() {
+                session.push(Role::Assistant, answer.as_str());
+            }
+            if let Some(on_end) = on_end {
+                on_end(session, &ending);
+            }
+            Ok::<_, SessionError>(())
+        };
+        let mut stored = self.sessions.update(&self.owner, &self.id, change).await;
+        if matches!(stored, Err(SessionError::StateTooLarge { .. })) && !answer.is_empty() {
+            // The answer is worth more than what a route keeps beside it.
+            let only_answer = |session: &mut Session| {
+                session.push(Role::Assistant, answer.as_str());
+                Ok(())
+            };
+            stored = self.sessions.update(&self.owner, &self.id, only_answer).await;
+        }
         match stored {
             // An unknown session has expired in the meantime.
             Ok(_) | Err(SessionError::Unknown) => {}
@@ -193,6 +219,8 @@ where
         chat,
         commit,
         adr,
+        orchestrator,
+        on_end,
     } = request;
     check_prompt(shared, &question.prompt)?;
     check_instructions(shared, question.options.instructions.as_deref())?;
@@ -225,11 +253,11 @@ where
     };
     if let Some(session) = session.clone() {
         builder = builder.before_end(move |ending: Ending| async move {
-            session.append_answer(ending).await;
+            session.append_answer(ending, on_end).await;
         });
     }
 
-    let orchestrator = Arc::clone(&shared.orchestrator);
+    let orchestrator = orchestrator.unwrap_or_else(|| Arc::clone(&shared.orchestrator));
     let pending = builder.start(|sink| async move {
         // The turn has left the waiting list, so the answers that it waited for are in the session.
         if let Some(session) = session {
@@ -288,10 +316,15 @@ fn builder(shared: &Shared, owner: &Owner, reader: Reader) -> TurnBuilder {
     builder.journal(&shared.journal).on_disconnect(disconnect)
 }
 
+/// Returns the newest turn of a lane that the journal still has.
+pub(crate) async fn newest(shared: &Shared, owner: &Owner, lane: &Lane) -> Result<Option<TurnId>, Refusal> {
+    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
+    Ok(newest.map_err(Rejected::from)?)
+}
+
 /// Stops the newest turn of a lane. Returns `false` if none is running.
 pub(crate) async fn stop_newest(shared: &Shared, owner: &Owner, lane: &Lane) -> Result<bool, Refusal> {
-    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
-    let Some(id) = newest.map_err(Rejected::from)? else {
+    let Some(id) = newest(shared, owner, lane).await? else {
         return Ok(false);
     };
     match shared.journal.stop(id, owner.as_str()).await {

@@ -111,9 +111,8 @@ fn read_limits(
     Ok(())
 }
 
-/// Creates the gateway behind the socket. `origins` are the origins that may open it besides its
-/// own; `None` allows any.
-pub(crate) fn gateway(shared: &Arc<Shared>, origins: Option<Vec<String>>) -> Gateway {
+/// Creates the gateway behind the socket.
+pub(crate) fn gateway(shared: &Arc<Shared>) -> Gateway {
     let service = |kind| {
         let shared = Arc::clone(shared);
         move |call: Call| {
@@ -140,8 +139,8 @@ pub(crate) fn gateway(shared: &Arc<Shared>, origins: Option<Vec<String>>) -> Gat
                 .max_frame_bytes(max_message),
         )
         .timeouts(timeouts);
-    let builder = match origins {
-        Some(origins) => origins.into_iter().fold(builder, GatewayBuilder::allow_origin),
+    let builder = match shared.origins.allowed() {
+        Some(origins) => origins.iter().fold(builder, GatewayBuilder::allow_origin),
         None => builder.allow_any_origin(),
     };
     builder.build()

@@ -6,7 +6,7 @@
 //! measured, and a question that the documents do not answer gets a refusal in plain words.
 //!
 //! ```text
-//! bytes ─► parse ─► chunk ─► library (redb + BM25) ─► retrieve ─► judge ─► generate ─► sink
+//! bytes ─► parse ─► chunk ─► library (SQLite + BM25) ─► retrieve ─► judge ─► generate ─► sink
 //! ```
 //!
 //! From the bytes of a file to a streamed answer, without a model:
@@ -72,9 +72,10 @@ pub use answer::generate::{Extractive, Generate, GenerateError, GenerateRequest,
 pub use answer::judge::Judge;
 pub use answer::write::Writer;
 pub use documents::{
-    Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Document, DocumentKind, FollowError, FollowFailure,
-    FollowReport, Hit, IndexingProgress, Level, Library, LibraryError, LibraryFollower, LibraryLimits,
-    ParseError, ParseLimits, Parsed, SectionTree, follow, parse,
+    Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Document, DocumentFilter, DocumentKind,
+    FollowError, FollowFailure, FollowReport, FrontMatter, Hit, IndexingProgress, Level, Library,
+    LibraryError, LibraryFollower, LibraryLimits, ParseError, ParseLimits, Parsed, SectionTree, follow,
+    parse,
 };
 pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,

@@ -12,20 +12,31 @@
 //! # }
 //! ```
 
-use ragwire::orchestrator::{Answering, Effort, Service};
-use ragwire::session::{self, Message};
-use ragwire::{Metadata, Orchestrator, Question, Sink};
+use std::sync::Arc;
 
+use ragwire::orchestrator::{Answering, Effort, Passages, SearchRequest, Searcher, Searching, Service};
+use ragwire::session::{self, Message};
+use ragwire::turn::BoxError;
+use ragwire::{Metadata, Orchestrator, Question, Sink};
+use serde_json::{Map, Value};
+
+use crate::DocumentFilter;
 use crate::agent::{Agent, AgentQuestion};
 use crate::answer::document_rag::{DocumentQuestion, DocumentRag};
 use crate::answer::error::{AnswerError, AnswerErrorKind};
+use crate::answer::steps::source;
 use crate::graph::{GraphQuestion, GraphRag};
 use crate::models::{ChatMessage, Role};
+use crate::search::retrieve::{Retrieve, RetrieveRequest};
 
 /// An agent gives the same kind of answer for every service.
 impl Orchestrator for Agent {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         answering(Self::answer(self, question.into(), sink))
+    }
+
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        Some(Arc::new(self.clone()))
     }
 }
 
@@ -41,6 +52,35 @@ impl Orchestrator for DocumentRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         answering(Self::answer(self, question.into(), sink))
     }
+
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+/// Searches for the query itself with words and, with an embedder, vectors. Nothing is judged.
+impl Searcher for Agent {
+    fn search(&self, request: SearchRequest) -> Searching {
+        searching(self.retriever(), request)
+    }
+}
+
+/// Searches with the retriever for the query itself. Nothing is reranked.
+impl Searcher for DocumentRag {
+    fn search(&self, request: SearchRequest) -> Searching {
+        searching(self.retriever(), request)
+    }
+}
+
+fn searching(retriever: Arc<dyn Retrieve>, request: SearchRequest) -> Searching {
+    Box::pin(async move {
+        let limit = request.limit.min(SearchRequest::MAX_LIMIT);
+        let hits = retriever
+            .retrieve(RetrieveRequest::new(request.query, limit))
+            .await;
+        let hits = hits.map_err(|error| failure(&error.into()))?;
+        Ok(Passages::new(retriever.tool(), hits.iter().map(source).collect()))
+    })
 }
 
 impl From<Question> for AgentQuestion {
@@ -52,7 +92,8 @@ impl From<Question> for AgentQuestion {
             .review(options.review)
             .verify(options.verify)
             .sources_last(options.sources_last)
-            .scope(question.owner);
+            .scope(question.owner)
+            .filter(filter(&options.extra));
         if let Some(mode) = question.mode {
             agent = agent.mode(mode);
         }
@@ -83,6 +124,24 @@ impl From<Question> for DocumentQuestion {
     }
 }
 
+/// The member of a request's extra fields that selects documents.
+const FILTER: &str = "filter";
+
+/// Returns the filter of a request: an object, or its JSON as text for protocols that pass only
+/// texts. A filter that cannot be read selects nothing, because selecting everything would show
+/// documents that the client wanted to exclude.
+fn filter(extra: &Map<String, Value>) -> DocumentFilter {
+    let parsed = match extra.get(FILTER) {
+        None | Some(Value::Null) => return DocumentFilter::default(),
+        Some(Value::String(text)) => serde_json::from_str(text),
+        Some(value) => serde_json::from_value(value.clone()),
+    };
+    parsed.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the filter of a question cannot be read");
+        DocumentFilter::nothing()
+    })
+}
+
 /// Returns the number of searches an agent may make: three can compare two things, and more than
 /// twelve take longer than a patient user waits.
 fn searches(effort: Effort) -> Option<u32> {
@@ -104,17 +163,37 @@ fn chat_message(message: Message) -> ChatMessage {
     ChatMessage::new(role, message.text)
 }
 
-/// Logs the error of an answer and turns it into the failure for the client.
 fn answering(answer: impl Future<Output = Result<Metadata, AnswerError>> + Send + 'static) -> Answering {
-    Box::pin(async move {
-        answer.await.map_err(|error| {
-            // A turn that ended early, because the client disconnected or stopped it, is not an
-            // error.
-            if error.kind() != AnswerErrorKind::TurnEnded {
-                let (code, error) = (error.kind().as_str(), &error as &dyn std::error::Error);
-                tracing::warn!(code, error, "a question was not answered");
-            }
-            error.failure().into()
-        })
-    })
+    Box::pin(async move { answer.await.map_err(|error| failure(&error)) })
+}
+
+/// Logs the error of an answer or a search, and turns it into the failure for the client.
+fn failure(error: &AnswerError) -> BoxError {
+    // A turn that ended early, because the client disconnected or stopped it, is not an error.
+    if error.kind() != AnswerErrorKind::TurnEnded {
+        let (code, error) = (error.kind().as_str(), error as &dyn std::error::Error);
+        tracing::warn!(code, error, "a question was not answered");
+    }
+    error.failure().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_an_object_or_its_text_and_never_ignored() {
+        let read = |value: Value| filter(&Map::from_iter([(FILTER.to_owned(), value)]));
+        let tags = read(serde_json::json!({"tags": ["web"]}));
+        assert_eq!(tags.tags, ["web"]);
+        assert_eq!(read(Value::String(r#"{"tags":["web"]}"#.to_owned())), tags);
+        assert!(filter(&Map::new()).is_empty() && read(Value::Null).is_empty());
+        for bad in [
+            serde_json::json!({"tag": "web"}),
+            serde_json::json!("x"),
+            serde_json::json!(7),
+        ] {
+            assert_eq!(read(bad.clone()), DocumentFilter::nothing(), "{bad}");
+        }
+    }
 }

@@ -1,10 +1,20 @@
 //! The server's CPU time per turn through the gateway, beside the same turn of an orchestrator in the
-//! server's own process. The figures are printed, not asserted.
+//! server's own process, and beside a bare relay. The figures are printed, not asserted.
 //!
 //! `cargo bench -p ragwire-server --bench gateway -- [TURNS]`; the default is 2,000. The turn is the
 //! one of `cargo bench --bench turn`: 24 events, 312 texts and 1.6 KB of metadata, read as framed
 //! text. Each server runs in a process of its own, and so does the orchestrator behind the gateway,
 //! which writes JSON lines that were encoded before, one chunk per line.
+//!
+//! | server | does |
+//! |---|---|
+//! | `in-process` | runs the orchestrator itself |
+//! | `gateway` | asks the orchestrator over HTTP, decodes, records, encodes |
+//! | `relay` | hyper's server and hyper-util's client, which pass the bytes on and know nothing of them: the cost of two connections and of one chunk per line |
+//!
+//! Each runs twice: in a `burst`, with lines as fast as the orchestrator writes them, and `paced`, one
+//! line every few milliseconds as a model writes them, so that each line arrives alone and costs a
+//! read, a write and a wake-up. A tenth of the turns is paced.
 //!
 //! CPU time is read from `/proc`, so the bench needs Linux. Only compare figures of one run.
 
@@ -24,8 +34,10 @@ use futures_util::stream;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use ragwire::orchestrator::Answering;
 use ragwire::session::Sessions;
 use ragwire::wire::Wire;
@@ -37,8 +49,10 @@ use ragwire_server::journal;
 use ragwire_server::serve::Server;
 use ragwire_server::settings::Settings;
 use ragwire_server::settings::engines::Address;
+use ragwire_server::settings::values::Listen;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Interval;
 
 /// Makes a copy of this program the server, of the kind in its value.
 const SERVER: &str = "RAGWIRE_BENCH_SERVER";
@@ -49,6 +63,10 @@ const TURNS: usize = 2_000;
 const WARM_UP: usize = 100;
 /// Questions that are asked at a time.
 const AT_ONCE: usize = 32;
+/// The time between two lines of a paced answer: a fast model's.
+const PACE: Duration = Duration::from_millis(3);
+/// The prompt of a paced answer, up to its number.
+const PACED: &str = "Paced";
 /// The unit of the times in `/proc/PID/stat` on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -64,15 +82,20 @@ fn main() {
     let turns = turns.unwrap_or(TURNS);
     println!("{turns} turns, {AT_ONCE} at a time, in µs of server CPU per turn");
     let orchestrator = Running::start("orchestrator", None);
-    let mut direct = None;
-    for kind in ["in-process", "gateway"] {
-        let server = Running::start(kind, Some(orchestrator.address));
-        runtime.block_on(ask(server.address, WARM_UP));
-        let before = server.cpu();
-        runtime.block_on(ask(server.address, turns));
-        let per_turn = (server.cpu() - before).as_secs_f64() * 1e6 / turns as f64;
-        let baseline = *direct.get_or_insert(per_turn);
-        println!("{kind:>12}  {per_turn:>8.0}  {:>5.2}", per_turn / baseline);
+    for (pace, turns) in [("Burst", turns), (PACED, turns.div_ceil(10))] {
+        let mut direct = None;
+        for kind in ["in-process", "gateway", "relay"] {
+            let server = Running::start(kind, Some(orchestrator.address));
+            runtime.block_on(ask(server.address, "Burst", WARM_UP));
+            let before = server.cpu();
+            runtime.block_on(ask(server.address, pace, turns));
+            let per_turn = (server.cpu() - before).as_secs_f64() * 1e6 / turns as f64;
+            let baseline = *direct.get_or_insert(per_turn);
+            println!(
+                "{pace:>6} {kind:>12}  {per_turn:>8.0}  {:>5.2}",
+                per_turn / baseline
+            );
+        }
     }
 }
 
@@ -120,7 +143,7 @@ impl Drop for Running {
 }
 
 /// Asks questions and reads their whole answers.
-async fn ask(address: SocketAddr, turns: usize) {
+async fn ask(address: SocketAddr, pace: &'static str, turns: usize) {
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
     let mut asking = JoinSet::new();
     for turn in 0..turns {
@@ -129,7 +152,7 @@ async fn ask(address: SocketAddr, turns: usize) {
         }
         let client = client.clone();
         asking.spawn(async move {
-            let body = format!("{{\"prompt\":\"Question {turn}?\"}}");
+            let body = format!("{{\"prompt\":\"{pace} {turn}?\"}}");
             let request = Request::post(format!("http://{address}/v1/turns"))
                 .header(CONTENT_TYPE, "application/json")
                 .header(ACCEPT, "text/plain")
@@ -138,7 +161,7 @@ async fn ask(address: SocketAddr, turns: usize) {
             let response = client.request(request).await.expect("a response");
             assert_eq!(response.status(), 200);
             let body = response.into_body().collect().await.expect("a body").to_bytes();
-            assert!(body.ends_with(b"}"), "the answer is whole");
+            assert!(body.trim_ascii_end().ends_with(b"}"), "the answer is whole");
         });
     }
     while let Some(asked) = asking.join_next().await {
@@ -152,15 +175,20 @@ async fn serve(kind: &str) {
         let listener = TcpListener::bind(listen).await.expect("a port");
         println!("{}", listener.local_addr().expect("an address"));
         let lines = Arc::new(lines());
-        let answer = move || {
+        let answer = move |question: Bytes| {
             let lines = Arc::clone(&lines);
-            async move { answer(&lines) }
+            async move { answer(&lines, is_paced(&question)) }
         };
         let routes = axum::Router::new().route("/ask", axum::routing::post(answer));
         return axum::serve(listener, routes).await.expect("it serves");
     }
+    if kind == "relay" {
+        let listener = TcpListener::bind(listen).await.expect("a port");
+        println!("{}", listener.local_addr().expect("an address"));
+        return relay(listener).await;
+    }
     let mut settings = Settings {
-        listen,
+        listen: Listen(listen),
         ..Settings::default()
     };
     let orchestrator: Arc<dyn Orchestrator> = if kind == "gateway" {
@@ -197,24 +225,70 @@ fn lines() -> Vec<Bytes> {
     lines.collect()
 }
 
-fn answer(lines: &Arc<Vec<Bytes>>) -> Response<Body> {
-    let lines = lines.as_ref().clone().into_iter().map(Ok::<_, Infallible>);
+/// Whether the question in this JSON asks for a paced answer.
+fn is_paced(question: &[u8]) -> bool {
+    question
+        .windows(PACED.len())
+        .any(|window| window == PACED.as_bytes())
+}
+
+fn answer(lines: &Arc<Vec<Bytes>>, is_paced: bool) -> Response<Body> {
+    let lines = lines.as_ref().clone().into_iter();
+    let lines = stream::unfold((lines, pacing(is_paced)), |(mut lines, mut pacing)| async move {
+        let line = lines.next()?;
+        pace(&mut pacing).await;
+        Some((Ok::<_, Infallible>(line), (lines, pacing)))
+    });
     Response::builder()
         .header(CONTENT_TYPE, "application/x-ndjson")
-        .body(Body::from_stream(stream::iter(lines)))
+        .body(Body::from_stream(lines))
         .expect("a response")
+}
+
+fn pacing(is_paced: bool) -> Option<Interval> {
+    is_paced.then(|| tokio::time::interval(PACE))
+}
+
+async fn pace(pacing: &mut Option<Interval>) {
+    if let Some(interval) = pacing {
+        interval.tick().await;
+    }
+}
+
+/// Passes requests and answers on with hyper's server and hyper-util's client.
+async fn relay(listener: TcpListener) {
+    let target = std::env::var(ORCHESTRATOR).expect("an orchestrator");
+    let client: Client<_, Incoming> = Client::builder(TokioExecutor::new()).build_http();
+    loop {
+        let (socket, _) = listener.accept().await.expect("a connection");
+        socket.set_nodelay(true).expect("a socket");
+        let (client, target) = (client.clone(), target.clone());
+        let service = service_fn(move |request: Request<Incoming>| {
+            let question = Request::post(&target)
+                .body(request.into_body())
+                .expect("a request");
+            client.request(question)
+        });
+        let http = hyper::server::conn::http1::Builder::new();
+        let connection = http.serve_connection(TokioIo::new(socket), service);
+        #[expect(clippy::disallowed_methods, reason = "the process ends with the bench")]
+        tokio::spawn(connection);
+    }
 }
 
 /// The same turn without a network in between.
 struct InProcess;
 
 impl Orchestrator for InProcess {
-    fn answer(&self, _: Question, sink: Sink) -> Answering {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
         Box::pin(async move {
+            let mut pacing = pacing(is_paced(question.prompt.as_bytes()));
             for event in workload::events() {
+                pace(&mut pacing).await;
                 sink.send(event).await?;
             }
             for text in workload::texts() {
+                pace(&mut pacing).await;
                 sink.send(text).await?;
             }
             Ok(workload::metadata())

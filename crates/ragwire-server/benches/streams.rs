@@ -39,7 +39,7 @@ use ragwire_server::extract::Extractor;
 use ragwire_server::journal;
 use ragwire_server::serve::Server;
 use ragwire_server::settings::Settings;
-use ragwire_server::settings::values::Count;
+use ragwire_server::settings::values::{Count, Listen};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -112,7 +112,7 @@ async fn serve(kind: &str) {
         }
         _ => {
             let settings = Settings {
-                listen,
+                listen: Listen(listen),
                 max_turns: Count(1 << 20),
                 max_connections: Count(1 << 20),
                 journal_turns: Count(1 << 21),

@@ -71,9 +71,13 @@ impl App {
             .limits(limits)
             .timeouts(timeouts(&settings))
             .disconnect_grace(*settings.disconnect_grace)
-            .pass_headers(settings.passed_headers())
-            // The guard checks the origin against the settings.
-            .allow_any_origin();
+            .pass_headers(settings.passed_headers());
+        for origin in &settings.allow_origin {
+            endpoints = endpoints.allow_origin(origin);
+        }
+        for host in &settings.allow_host {
+            endpoints = endpoints.allow_host(host);
+        }
         if settings.orchestrator.is_some() {
             // Whether it reads them is the orchestrator's business.
             endpoints = endpoints.attachments().structured_results();

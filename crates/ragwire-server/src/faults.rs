@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ragwire::event::{Reasoning, Search};
-use ragwire::orchestrator::Answering;
+use ragwire::orchestrator::{Answering, Searcher};
 use ragwire::turn::{Ask, AskError, Authorize, BoxError};
 use ragwire::{Citation, Metadata, Orchestrator, Question, Sink};
 
@@ -63,6 +63,10 @@ impl Orchestrator for Faults {
             Some(fault) => Box::pin(play(fault.to_owned(), sink)),
             None => self.inner.answer(question, sink),
         }
+    }
+
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        self.inner.searcher()
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, UPGRADE};
+use http::header::{CONTENT_LOCATION, HOST, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, UPGRADE};
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
 use ragwire_endpoints::Refusal;
@@ -59,7 +59,7 @@ impl Guard {
         (!origins.is_empty()).then(|| {
             CorsLayer::new()
                 .allow_origin(AllowOrigin::list(origins))
-                .allow_methods([Method::GET, Method::POST, Method::DELETE])
+                .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
                 // The clients of each wire send different headers, so an allowed origin may send
                 // any.
                 .allow_headers(AllowHeaders::mirror_request())
@@ -135,10 +135,13 @@ fn host_of(address: SocketAddr) -> String {
 }
 
 /// Response headers that the clients of the wires read, besides the content type.
-const EXPOSED: [HeaderName; 9] = [
+const EXPOSED: [HeaderName; 11] = [
     ragwire::http::TURN_HEADER,
     RETRY_AFTER,
     LOCATION,
+    // LangGraph's client learns the ID of a run from it.
+    CONTENT_LOCATION,
+    HeaderName::from_static("mcp-session-id"),
     HeaderName::from_static("preference-applied"),
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("x-eve-session-id"),

@@ -21,11 +21,16 @@
 //! | what follows the library | `followers.rs` |
 //! | how connections are accepted, limited and closed | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
+//! | how `eval` measures answers | `eval/` |
+//! | what `health` and `documents` send and print | `manage.rs`; the HTTP client of all three: `client.rs` |
+//! | groups of flags in `--help`, settings files, completions | `cli/` |
 
 pub mod app;
 pub mod ask;
 pub mod cli;
+pub mod client;
 pub mod engines;
+pub mod eval;
 pub mod extract;
 pub mod faults;
 pub mod followers;
@@ -34,6 +39,7 @@ pub mod graph;
 pub mod guard;
 pub mod ingest;
 pub mod journal;
+pub mod manage;
 pub mod models;
 pub mod orchestrator;
 pub mod routes;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ragwire::orchestrator::{Answering, Service};
+use ragwire::orchestrator::{Answering, Searcher, Service};
 use ragwire::{Failure, Orchestrator, Question, Sink};
 use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
 use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
@@ -95,5 +95,9 @@ impl Orchestrator for Reference {
             // The agent also answers for services that later versions add.
             (_, _) => Orchestrator::answer(&self.agent, question, sink),
         }
+    }
+
+    fn searcher(&self) -> Option<Arc<dyn Searcher>> {
+        self.agent.searcher()
     }
 }

@@ -80,7 +80,7 @@ impl Server {
     ///
     /// Fails if the address cannot be used.
     pub fn bind(app: Arc<App>) -> io::Result<Self> {
-        let address = app.settings.listen;
+        let address = *app.settings.listen;
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4()?,
             SocketAddr::V6(_) => TcpSocket::new_v6()?,

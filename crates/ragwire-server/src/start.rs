@@ -93,6 +93,12 @@ pub enum StartError {
 fn hint(error: &LibraryError) -> &'static str {
     match error {
         LibraryError::InUse => "; stop it, or choose another folder with --data",
+        LibraryError::Damaged(_) => {
+            "; restore library.db from a backup, or move it away and index the documents again with --docs"
+        }
+        LibraryError::Import(_) => {
+            "; move library.redb away and index the documents again with --docs, or go back to the version that wrote it"
+        }
         _ => "",
     }
 }
@@ -354,7 +360,7 @@ async fn serve_gateway(
 }
 
 fn warn_about(settings: &Settings) {
-    let address = settings.listen;
+    let address = *settings.listen;
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "anyone who can reach this address can read and change the library");
     }
@@ -369,7 +375,7 @@ async fn run(
     followers: &Followers,
     welcome: impl FnOnce(SocketAddr),
 ) -> Result<(), StartError> {
-    let address = app.settings.listen;
+    let address = *app.settings.listen;
     let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;

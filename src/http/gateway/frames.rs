@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::Gateway;
 use crate::json;
@@ -108,10 +109,25 @@ pub(super) fn auth_failed() -> Bytes {
     Bytes::from_static(br#"{"type":"auth-failed","error":"auth failure"}"#)
 }
 
+/// The response of the service `triples`.
+pub(super) fn triples(id: &str, response: &Value) -> Bytes {
+    #[derive(Serialize)]
+    struct Found<'a> {
+        id: &'a str,
+        response: &'a Value,
+        complete: bool,
+    }
+    encode(&Found {
+        id,
+        response,
+        complete: true,
+    })
+}
+
 fn encode(frame: &impl Serialize) -> Bytes {
     let mut bytes = BytesMut::new();
     if let Err(error) = json::write(&mut bytes, frame) {
-        // Strings and a bool always serialise.
+        // JSON, strings and a bool always serialise.
         tracing::error!(%error, "a message cannot be serialised");
     }
     bytes.freeze()

@@ -26,6 +26,7 @@ use super::request::{self, Incoming, Request};
 use super::{Call, Shared};
 use crate::turn::Rejected;
 use crate::turn::admission::group;
+use crate::wire::trustgraph::Triples;
 
 /// The longest wait for hyper to send the 101 and hand over the connection. It does both at once,
 /// or never.
@@ -147,11 +148,16 @@ fn discard(connection: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> P
     }
 }
 
+/// The service that resolves what was explained on the socket.
+const TRIPLES: &str = "triples";
+
 /// The state of an open socket.
 struct Live {
     socket: WebSocket,
     gateway: Arc<Shared>,
     calls: Calls,
+    /// What was explained on this socket.
+    triples: Triples,
     /// A message of the gateway itself. There is room for one: nothing more is read before it is
     /// sent.
     answer: Option<Bytes>,
@@ -205,6 +211,7 @@ impl Live {
             socket,
             gateway,
             calls: Calls::default(),
+            triples: Triples::default(),
             answer: None,
             auth: None,
             identity: None,
@@ -400,6 +407,7 @@ impl Live {
                 ..call
             };
             let wire = gateway.wire(service.kind, &id, streaming);
+            let wire = wire.explain_into(self.triples.clone());
             let starting = if self.shutting_down {
                 Guarded::new(|| Box::pin(ready(Err(Rejected::new(group::shutting_down())))))
             } else {
@@ -408,6 +416,10 @@ impl Live {
             let start_by = Instant::now().checked_add(gateway.timeouts.start);
             self.calls.add(id, wire, start_by, starting);
             self.served += 1;
+            return;
+        } else if service == TRIPLES && !self.calls.contains(&id) {
+            let found = self.triples.query(&call.request);
+            self.answer = Some(frames::triples(&id, &found));
             return;
         } else {
             Refusal::UnknownService

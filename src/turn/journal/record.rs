@@ -46,7 +46,7 @@ impl Record {
         match self {
             Self::Frame(frame) => match &**frame {
                 Frame::End(end) => Some(end),
-                _ => None,
+                Frame::Event { .. } | Frame::Text(_) | Frame::Snapshot(_) => None,
             },
             Self::Text(_) => None,
         }

@@ -3,22 +3,22 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::AgUi;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
-use crate::frame::{End, Frame, Status};
+use crate::frame::{Frame, Status};
 use crate::metadata::Usage;
-use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::wire::activity::is_shown;
 use crate::wire::calls::{Call, Calls, MAX_OPEN_CALLS};
 use crate::wire::decoded::Decoded;
-use crate::wire::upstream::{
-    DONE, Objects, member, push, push_custom, push_event, read_end, read_object, required, take, word,
-};
-use crate::wire::{Decode, DecodeError, Finish, Limits};
+use crate::wire::event_stream::MessageRef;
+use crate::wire::foreign;
+use crate::wire::members::{self, DONE, Members, member, required, take, take_members, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits};
 
 /// Decodes an AG-UI stream of one run, however its bytes were split.
 ///
@@ -45,27 +45,23 @@ use crate::wire::{Decode, DecodeError, Finish, Limits};
 /// ```
 #[derive(Debug)]
 pub struct AgUiDecoder {
-    objects: Objects,
-    run: Run,
+    messages: Messages<Run>,
 }
 
 impl AgUiDecoder {
     /// Creates a decoder for one run, with these limits of each object.
     pub fn new(limits: Limits) -> Self {
+        let run = Run {
+            max_argument_bytes: limits.larger(),
+            ..Run::default()
+        };
         Self {
-            objects: Objects::new(limits),
-            run: Run {
-                max_argument_bytes: limits.larger(),
-                ..Run::default()
-            },
+            messages: Messages::events(run, limits.larger()),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.objects.decoded.phase()
-    }
 }
+
+decoder!(AgUiDecoder);
 
 impl Default for AgUiDecoder {
     fn default() -> Self {
@@ -73,28 +69,10 @@ impl Default for AgUiDecoder {
     }
 }
 
-impl Decode for AgUiDecoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.objects
-            .feed(bytes, |decoded, data| self.run.take(decoded, data));
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.objects.decoded.finish()
-    }
-}
-
-impl Iterator for AgUiDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.objects.decoded.next()
-    }
-}
-
 /// The state between two objects.
 #[derive(Debug, Default)]
 struct Run {
+    decoded: Decoded,
     max_argument_bytes: usize,
     /// Calls whose arguments are not complete, oldest first. At most [`MAX_OPEN_CALLS`].
     begun: VecDeque<BegunCall>,
@@ -105,7 +83,7 @@ struct Run {
     /// The message of another role than the assistant's, whose text is not the answer.
     skipped_message: Option<String>,
     /// The thought whose pieces are being read: the members of each besides the content.
-    thought: Option<Map<String, Value>>,
+    thought: Option<Members>,
     /// The message of the thought, if it has one.
     thought_message: Option<String>,
     thoughts: u64,
@@ -124,45 +102,40 @@ struct BegunCall {
     tool: String,
     arguments: String,
     /// Members of the event that the protocol has no member for.
-    metadata: Map<String, Value>,
+    metadata: Members,
 }
 
 /// The time of an object as a member of an event.
-fn time(object: &Map<String, Value>) -> Option<Timestamp> {
+fn time(object: &Members) -> Option<Timestamp> {
     let millis = object.get("timestamp")?.as_i64()?;
     Some(Timestamp::from_micros(millis.checked_mul(1_000)?))
 }
 
-fn timestamp(object: &Map<String, Value>) -> Option<(String, Value)> {
+fn timestamp(object: &Members) -> Option<(String, Value)> {
     Some(member("timestamp", time(object)?.to_string()))
 }
 
-fn metadata(object: &mut Map<String, Value>) -> Map<String, Value> {
-    match take(object, "metadata") {
-        Value::Object(metadata) => metadata,
-        _ => Map::new(),
-    }
-}
-
 /// Returns `true` for a call or a result as which an event of ours is shown.
-fn is_mark(metadata: &Map<String, Value>) -> bool {
+fn is_mark(metadata: &Members) -> bool {
     word(metadata, "event").is_some_and(is_shown)
 }
 
-impl Run {
-    fn take(&mut self, decoded: &mut Decoded, data: &str) -> Result<(), DecodeError> {
-        if data.trim() == DONE {
+impl ReadMessage for Run {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        if message.data.trim() == DONE {
             // Not of this protocol, but some servers write it.
             return Ok(());
         }
         if self.has_ended {
             return Err(DecodeError::TrailingBytes);
         }
-        let mut object = read_object(data)?;
+        let mut object = members::parse_filled(message.data)?;
         let kind = take(&mut object, "type");
         let kind = kind.as_str().ok_or(DecodeError::BadEvent)?;
         if kind != "TOOL_CALL_CHUNK" {
-            self.complete_chunks(decoded)?;
+            self.complete_chunks()?;
         }
         let asked = self.asked.take();
         match kind {
@@ -172,64 +145,68 @@ impl Run {
             }
             "TEXT_MESSAGE_CHUNK" => {
                 self.skip_others(&object);
-                self.text(decoded, &object)
+                self.text(&object)
             }
-            "TEXT_MESSAGE_CONTENT" => self.text(decoded, &object),
+            "TEXT_MESSAGE_CONTENT" => self.text(&object),
             "TOOL_CALL_START" => {
                 let (id, tool) = (
                     required(&object, "toolCallId")?,
                     required(&object, "toolCallName")?,
                 );
                 let (id, tool) = (id.to_owned(), tool.to_owned());
-                self.begin_call(decoded, id, tool, &mut object)
+                self.begin_call(id, tool, &mut object)
             }
             "TOOL_CALL_ARGS" => self.arguments(required(&object, "toolCallId")?, &object),
-            "TOOL_CALL_END" => self.complete_call(decoded, required(&object, "toolCallId")?),
-            "TOOL_CALL_CHUNK" => self.call_chunk(decoded, object),
-            "TOOL_CALL_RESULT" => self.result(decoded, object),
+            "TOOL_CALL_END" => self.complete_call(required(&object, "toolCallId")?),
+            "TOOL_CALL_CHUNK" => self.call_chunk(object),
+            "TOOL_CALL_RESULT" => self.result(object),
             "REASONING_MESSAGE_START" | "THINKING_TEXT_MESSAGE_START" => {
                 self.begin_thought(&mut object);
                 Ok(())
             }
             "REASONING_MESSAGE_CONTENT" | "REASONING_MESSAGE_CHUNK" | "THINKING_TEXT_MESSAGE_CONTENT" => {
-                self.think(decoded, &mut object)
+                self.think(&mut object)
             }
             "REASONING_MESSAGE_END" | "THINKING_TEXT_MESSAGE_END" | "THINKING_END" => {
                 self.thought = None;
                 Ok(())
             }
-            "STEP_STARTED" | "STEP_FINISHED" => step(decoded, kind, &object),
+            "STEP_STARTED" | "STEP_FINISHED" => step(&mut self.decoded, kind, &object),
             "CUSTOM" => {
-                self.asked = custom(decoded, object)?;
+                self.asked = custom(&mut self.decoded, object)?;
                 Ok(())
             }
-            "STATE_SNAPSHOT" => push_custom(
-                decoded,
+            "STATE_SNAPSHOT" => self.decoded.push_custom(
                 "ag_ui.state_snapshot",
                 take(&mut object, "snapshot"),
                 time(&object),
             ),
-            "STATE_DELTA" => push_custom(
-                decoded,
-                "ag_ui.state_delta",
-                take(&mut object, "delta"),
-                time(&object),
-            ),
-            "ACTIVITY_SNAPSHOT" => activity(decoded, "ag_ui.activity_snapshot", object),
-            "ACTIVITY_DELTA" => activity(decoded, "ag_ui.activity_delta", object),
+            "STATE_DELTA" => {
+                self.decoded
+                    .push_custom("ag_ui.state_delta", take(&mut object, "delta"), time(&object))
+            }
+            "ACTIVITY_SNAPSHOT" => activity(&mut self.decoded, "ag_ui.activity_snapshot", object),
+            "ACTIVITY_DELTA" => activity(&mut self.decoded, "ag_ui.activity_delta", object),
             "MESSAGES_SNAPSHOT" => {
                 self.snapshot_answer = last_answer(&object);
                 Ok(())
             }
-            "RUN_FINISHED" => self.finished(decoded, object, asked.as_deref()),
-            "RUN_ERROR" => self.failed(decoded, object),
+            "RUN_FINISHED" => self.finished(object, asked.as_deref()),
+            "RUN_ERROR" => self.failed(object),
             // The beginnings and ends of other objects, and objects of newer versions.
             _ => Ok(()),
         }
     }
 
+    fn read_after_end(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let may_follow = message.data.trim() == DONE;
+        may_follow.then_some(()).ok_or(DecodeError::TrailingBytes)
+    }
+}
+
+impl Run {
     /// Notes whose text follows.
-    fn skip_others(&mut self, object: &Map<String, Value>) {
+    fn skip_others(&mut self, object: &Members) {
         match word(object, "role") {
             Some("assistant") => self.skipped_message = None,
             Some(_) => self.skipped_message = word(object, "messageId").map(str::to_owned),
@@ -237,7 +214,7 @@ impl Run {
         }
     }
 
-    fn text(&mut self, decoded: &mut Decoded, object: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn text(&mut self, object: &Members) -> Result<(), DecodeError> {
         let delta = word(object, "delta").unwrap_or_default();
         let id = word(object, "messageId");
         let is_skipped =
@@ -246,25 +223,19 @@ impl Run {
             return Ok(());
         }
         self.has_text = true;
-        push(decoded, Frame::Text(delta.to_owned()))
+        self.decoded.push_text(delta)
     }
 
-    fn begin_call(
-        &mut self,
-        decoded: &mut Decoded,
-        id: String,
-        tool: String,
-        object: &mut Map<String, Value>,
-    ) -> Result<(), DecodeError> {
+    fn begin_call(&mut self, id: String, tool: String, object: &mut Members) -> Result<(), DecodeError> {
         // A call that begins again, or one too many, has all the arguments that it will get.
-        self.complete_call(decoded, &id)?;
+        self.complete_call(&id)?;
         if self.begun.len() >= MAX_OPEN_CALLS
             && let Some(oldest) = self.begun.pop_front()
         {
-            self.push_call(decoded, oldest)?;
+            self.push_call(oldest)?;
         }
         let time = timestamp(object);
-        let mut metadata = metadata(object);
+        let mut metadata = take_members(object, "metadata");
         metadata.extend(time);
         self.begun.push_back(BegunCall {
             id,
@@ -275,7 +246,7 @@ impl Run {
         Ok(())
     }
 
-    fn arguments(&mut self, id: &str, object: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn arguments(&mut self, id: &str, object: &Members) -> Result<(), DecodeError> {
         let delta = word(object, "delta").unwrap_or_default();
         if let Some(call) = self.begun.iter_mut().find(|call| call.id == id) {
             call.arguments.push_str(delta);
@@ -287,15 +258,15 @@ impl Run {
         Ok(())
     }
 
-    fn complete_call(&mut self, decoded: &mut Decoded, id: &str) -> Result<(), DecodeError> {
+    fn complete_call(&mut self, id: &str) -> Result<(), DecodeError> {
         let at = self.begun.iter().position(|call| call.id == id);
         match at.and_then(|at| self.begun.remove(at)) {
-            Some(call) => self.push_call(decoded, call),
+            Some(call) => self.push_call(call),
             None => Ok(()),
         }
     }
 
-    fn push_call(&mut self, decoded: &mut Decoded, call: BegunCall) -> Result<(), DecodeError> {
+    fn push_call(&mut self, call: BegunCall) -> Result<(), DecodeError> {
         if is_mark(&call.metadata) {
             return Ok(());
         }
@@ -309,7 +280,8 @@ impl Run {
             member("input", input),
             member("call_id", &*call.id),
         ];
-        push_event(decoded, "tool_call", call.metadata.into_iter().chain(ours))?;
+        self.decoded
+            .push_named("tool_call", call.metadata.into_iter().chain(ours))?;
         self.calls.open_bounded(Call {
             tool: call.tool,
             id: call.id,
@@ -319,17 +291,13 @@ impl Run {
     }
 
     /// A call that is sent in chunks without an end.
-    fn call_chunk(
-        &mut self,
-        decoded: &mut Decoded,
-        mut object: Map<String, Value>,
-    ) -> Result<(), DecodeError> {
+    fn call_chunk(&mut self, mut object: Members) -> Result<(), DecodeError> {
         let id = word(&object, "toolCallId").map(str::to_owned);
         let tool = word(&object, "toolCallName").map(str::to_owned);
         let is_next = id.is_some() && id != self.chunked_call;
         if let (Some(id), Some(tool), true) = (&id, tool, is_next) {
-            self.complete_chunks(decoded)?;
-            self.begin_call(decoded, id.clone(), tool, &mut object)?;
+            self.complete_chunks()?;
+            self.begin_call(id.clone(), tool, &mut object)?;
             self.chunked_call = Some(id.clone());
         }
         match id.or_else(|| self.chunked_call.clone()) {
@@ -338,17 +306,17 @@ impl Run {
         }
     }
 
-    fn complete_chunks(&mut self, decoded: &mut Decoded) -> Result<(), DecodeError> {
+    fn complete_chunks(&mut self) -> Result<(), DecodeError> {
         match self.chunked_call.take() {
-            Some(id) => self.complete_call(decoded, &id),
+            Some(id) => self.complete_call(&id),
             None => Ok(()),
         }
     }
 
-    fn result(&mut self, decoded: &mut Decoded, mut object: Map<String, Value>) -> Result<(), DecodeError> {
+    fn result(&mut self, mut object: Members) -> Result<(), DecodeError> {
         let id = required(&object, "toolCallId")?.to_owned();
-        self.complete_call(decoded, &id)?;
-        let (time, metadata) = (timestamp(&object), metadata(&mut object));
+        self.complete_call(&id)?;
+        let (time, metadata) = (timestamp(&object), take_members(&mut object, "metadata"));
         if is_mark(&metadata) {
             return Ok(());
         }
@@ -361,60 +329,52 @@ impl Run {
         };
         let ours = [member("result", result), member("call_id", id)];
         let members = [member("tool", tool)].into_iter().chain(metadata).chain(time);
-        push_event(decoded, "tool_result", members.chain(ours))
+        self.decoded.push_named("tool_result", members.chain(ours))
     }
 
-    fn begin_thought(&mut self, object: &mut Map<String, Value>) {
+    fn begin_thought(&mut self, object: &mut Members) {
         self.thoughts += 1;
-        let mut members = Map::new();
+        let mut members = Members::new();
         members.extend([member("id", format!("thought-{}", self.thoughts))]);
         // The ID of a thought of ours replaces the number.
-        members.extend(metadata(object));
+        members.extend(take_members(object, "metadata"));
         self.thought_message = word(object, "messageId").map(str::to_owned);
         self.thought = Some(members);
     }
 
-    fn think(&mut self, decoded: &mut Decoded, object: &mut Map<String, Value>) -> Result<(), DecodeError> {
+    fn think(&mut self, object: &mut Members) -> Result<(), DecodeError> {
         let id = word(object, "messageId").map(str::to_owned);
         if self.thought.is_none() || (id.is_some() && id != self.thought_message) {
             self.begin_thought(object);
         }
         let content = member("content", word(object, "delta").unwrap_or_default());
         let members = self.thought.clone().unwrap_or_default().into_iter();
-        push_event(
-            decoded,
-            "thinking",
-            members.chain([content]).chain(timestamp(object)),
-        )
+        self.decoded
+            .push_named("thinking", members.chain([content]).chain(timestamp(object)))
     }
 
-    fn finished(
-        &mut self,
-        decoded: &mut Decoded,
-        mut object: Map<String, Value>,
-        asked: Option<&str>,
-    ) -> Result<(), DecodeError> {
-        self.complete_calls(decoded)?;
+    fn finished(&mut self, mut object: Members, asked: Option<&str>) -> Result<(), DecodeError> {
+        self.complete_calls()?;
         self.has_ended = true;
         let outcome = take(&mut object, "outcome");
         let status = match outcome.get("type").and_then(Value::as_str) {
             Some("cancelled") => Status::Stopped,
-            Some("interrupt") => return interrupts(decoded, &outcome, asked),
+            Some("interrupt") => return interrupts(&mut self.decoded, &outcome, asked),
             _ => Status::Completed,
         };
         if let Some(answer) = self.snapshot_answer.take().filter(|_| !self.has_text) {
-            push(decoded, Frame::Text(answer))?;
+            self.decoded.push_text(answer)?;
         }
         let result = match take(&mut object, "result") {
             Value::Object(members) => members,
-            Value::Null => Map::new(),
-            result => Map::from_iter([member("result", result)]),
+            Value::Null => Members::new(),
+            result => Members::from_iter([member("result", result)]),
         };
-        end(decoded, result, status, &object)
+        end(&mut self.decoded, result, status, &object)
     }
 
-    fn failed(&mut self, decoded: &mut Decoded, mut object: Map<String, Value>) -> Result<(), DecodeError> {
-        self.complete_calls(decoded)?;
+    fn failed(&mut self, mut object: Members) -> Result<(), DecodeError> {
+        self.complete_calls()?;
         self.has_ended = true;
         let mut failure = Failure::default();
         if let Some(code) = word(&object, "code") {
@@ -423,13 +383,13 @@ impl Run {
         if let Some(message) = word(&object, "message") {
             failure.message = message.to_owned().into();
         }
-        let metadata = metadata(&mut object);
-        end(decoded, metadata, Status::Failed(failure), &object)
+        let metadata = take_members(&mut object, "metadata");
+        end(&mut self.decoded, metadata, Status::Failed(failure), &object)
     }
 
-    fn complete_calls(&mut self, decoded: &mut Decoded) -> Result<(), DecodeError> {
+    fn complete_calls(&mut self) -> Result<(), DecodeError> {
         while let Some(call) = self.begun.pop_front() {
-            self.push_call(decoded, call)?;
+            self.push_call(call)?;
         }
         Ok(())
     }
@@ -445,31 +405,31 @@ fn read_content(content: String) -> Value {
 }
 
 /// A step of another server, which names its own; ours only frames the retrieval.
-fn step(decoded: &mut Decoded, kind: &str, object: &Map<String, Value>) -> Result<(), DecodeError> {
+fn step(decoded: &mut Decoded, kind: &str, object: &Members) -> Result<(), DecodeError> {
     let event = match kind {
         "STEP_STARTED" => "ag_ui.step_started",
         _ => "ag_ui.step_finished",
     };
     match word(object, "stepName") {
         Some(AgUi::STEP) | None => Ok(()),
-        Some(name) => push_custom(decoded, event, json!({ "step": name }), time(object)),
+        Some(name) => decoded.push_custom(event, json!({ "step": name }), time(object)),
     }
 }
 
-fn activity(decoded: &mut Decoded, name: &str, mut object: Map<String, Value>) -> Result<(), DecodeError> {
+fn activity(decoded: &mut Decoded, name: &str, mut object: Members) -> Result<(), DecodeError> {
     let time = time(&object);
     object.shift_remove("timestamp");
-    push_custom(decoded, name, object.into(), time)
+    decoded.push_custom(name, object.into(), time)
 }
 
 /// Adds an event of ours or of the application. Returns the ID of the question that it asks.
-fn custom(decoded: &mut Decoded, mut object: Map<String, Value>) -> Result<Option<String>, DecodeError> {
+fn custom(decoded: &mut Decoded, mut object: Members) -> Result<Option<String>, DecodeError> {
     let name = required(&object, "name")?.to_owned();
     match take(&mut object, "value") {
         Value::Object(value) if Event::NAMES.contains(&name.as_str()) => {
-            push_event(decoded, &name, value.into_iter().chain(timestamp(&object)))?;
+            decoded.push_named(&name, value.into_iter().chain(timestamp(&object)))?;
         }
-        value => push_custom(decoded, &name, value, time(&object))?,
+        value => decoded.push_custom(&name, value, time(&object))?,
     }
     Ok(match decoded.last_mut() {
         Some(Frame::Event {
@@ -481,7 +441,7 @@ fn custom(decoded: &mut Decoded, mut object: Map<String, Value>) -> Result<Optio
 }
 
 /// The last text of the assistant after the last message of the user.
-fn last_answer(object: &Map<String, Value>) -> Option<String> {
+fn last_answer(object: &Members) -> Option<String> {
     let messages = object.get("messages")?.as_array()?;
     let role = |message: &&Value, role: &str| message["role"] == role;
     let this_run = messages.iter().rev().take_while(|message| !role(message, "user"));
@@ -509,7 +469,7 @@ fn interrupts(decoded: &mut Decoded, outcome: &Value, asked: Option<&str>) -> Re
             member("prompt", prompt),
         ];
         let options = options.map(|options| member("options", options.clone()));
-        push_event(decoded, "input_requested", members.into_iter().chain(options))?;
+        decoded.push_named("input_requested", members.into_iter().chain(options))?;
     }
     Ok(())
 }
@@ -517,18 +477,18 @@ fn interrupts(decoded: &mut Decoded, outcome: &Value, asked: Option<&str>) -> Re
 /// Adds the end. The numbers of tokens are those of `object` if the metadata has none.
 fn end(
     decoded: &mut Decoded,
-    metadata: Map<String, Value>,
+    metadata: Members,
     status: Status,
-    object: &Map<String, Value>,
+    object: &Members,
 ) -> Result<(), DecodeError> {
-    let mut end: End = read_end(metadata, status)?;
+    let mut end = foreign::end(metadata, status)?;
     if end.metadata.usage.is_none() {
         end.metadata.usage = usage(object);
     }
-    push(decoded, Frame::End(end))
+    decoded.push(Frame::End(end))
 }
 
-fn usage(object: &Map<String, Value>) -> Option<Usage> {
+fn usage(object: &Members) -> Option<Usage> {
     let models = object.get("usage")?.as_array()?;
     let usages = models.iter().map(|model| {
         let number = |name: &str| model[name].as_u64();

@@ -11,6 +11,7 @@ use super::{AgUiSpelling, members};
 use crate::event::{Event, ToolCall, ToolResult};
 use crate::wire::EncodeError;
 use crate::wire::activity::Activity;
+use crate::wire::reasoning::thought_of;
 
 /// A thought whose pieces are being written.
 #[derive(Clone, Debug)]
@@ -107,10 +108,8 @@ impl AgUiSpelling {
 
     /// Returns `true` if `event` is the next piece of the thought that is being written.
     pub(super) fn continues_thought(&self, event: &Event) -> bool {
-        match (event, &self.thought) {
-            (Event::Thinking(thinking), Some(thought)) => thinking.id.as_deref() == Some(&*thought.id),
-            _ => false,
-        }
+        let id = thought_of(event);
+        id.is_some() && id == self.thought.as_ref().map(|thought| &*thought.id)
     }
 
     /// Writes a thought, or a piece of the thought `id`. Returns that thought if it began: it stays

@@ -2,22 +2,21 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::event::{Event, Retract, Source, Sources};
 use crate::failure::Failure;
-use crate::frame::{End, Frame, Status};
+use crate::frame::{Frame, Status};
 use crate::metadata::Citation;
-use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::wire::activity::is_shown;
 use crate::wire::calls::{Call, Calls, MAX_OPEN_CALLS};
 use crate::wire::decoded::Decoded;
-use crate::wire::upstream::{
-    DONE, Objects, is_trailer, member, push, push_custom, push_event, read_end, read_object, required, take,
-    word,
-};
-use crate::wire::{Decode, DecodeError, Finish, Limits};
+use crate::wire::event_stream::MessageRef;
+use crate::wire::foreign;
+use crate::wire::members::{self, DONE, Members, member, required, take, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits};
 
 /// Decodes a UI message stream, however its bytes were split.
 ///
@@ -43,60 +42,28 @@ use crate::wire::{Decode, DecodeError, Finish, Limits};
 /// ```
 #[derive(Debug)]
 pub struct AiSdkDecoder {
-    objects: Objects,
-    parts: Parts,
+    messages: Messages<Parts>,
 }
 
 impl AiSdkDecoder {
     /// Creates a decoder for one stream: each part has at most the larger of the two limits, and
     /// the metadata the limit for trailers.
     pub fn new(limits: Limits) -> Self {
+        let parts = Parts {
+            max_metadata_bytes: limits.max_trailer_bytes,
+            ..Parts::default()
+        };
         Self {
-            objects: Objects::new(limits),
-            parts: Parts {
-                max_metadata_bytes: limits.max_trailer_bytes,
-                ..Parts::default()
-            },
+            messages: Messages::events(parts, limits.larger()),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.objects.decoded.phase()
-    }
 }
+
+decoder!(AiSdkDecoder);
 
 impl Default for AiSdkDecoder {
     fn default() -> Self {
         Self::new(Limits::default())
-    }
-}
-
-impl Decode for AiSdkDecoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.objects
-            .feed(bytes, |decoded, data| self.parts.take(decoded, data));
-    }
-
-    fn finish(&mut self) -> Finish {
-        let decoded = &mut self.objects.decoded;
-        let is_over = self.parts.outcome.is_some() || self.parts.failure.is_some();
-        if is_over
-            && !self.parts.has_ended
-            && !decoded.has_failed()
-            && let Err(error) = self.parts.end(decoded)
-        {
-            decoded.fail(error);
-        }
-        decoded.finish()
-    }
-}
-
-impl Iterator for AiSdkDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.objects.decoded.next()
     }
 }
 
@@ -107,6 +74,7 @@ const MAX_CITATIONS: usize = super::sources::MAX_DOCUMENTS;
 /// The state between two parts.
 #[derive(Debug, Default)]
 struct Parts {
+    decoded: Decoded,
     max_metadata_bytes: usize,
     /// Whether a part carried our mark. In our streams a call or an output without the mark only
     /// keeps clients from showing a tool as busy.
@@ -119,7 +87,7 @@ struct Parts {
     thoughts: VecDeque<Thought>,
     /// The number of thoughts so far, for their IDs.
     thoughts_begun: u64,
-    metadata: Map<String, Value>,
+    metadata: Members,
     /// An upper bound of the size of `metadata`.
     metadata_bytes: usize,
     /// The sources of another server, which names them nowhere else.
@@ -146,46 +114,47 @@ struct Thought {
     /// The event that each piece becomes.
     event: &'static str,
     /// Its members besides the content.
-    members: Map<String, Value>,
+    members: Members,
 }
 
 /// The members of the event in our mark, with the event's name.
-fn mark(part: &Map<String, Value>) -> Option<(&str, &Map<String, Value>)> {
+fn mark(part: &Members) -> Option<(&str, &Members)> {
     let ours = part.get("providerMetadata")?.get("ragwire")?.as_object()?;
     Some((word(ours, "event")?, ours))
 }
 
 /// The members of a mark as members of an event.
-fn members_of(mark: Option<&Map<String, Value>>) -> Map<String, Value> {
+fn members_of(mark: Option<&Members>) -> Members {
     mark.cloned().unwrap_or_default()
 }
 
-impl Parts {
-    fn take(&mut self, decoded: &mut Decoded, data: &str) -> Result<(), DecodeError> {
+impl ReadMessage for Parts {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
         if self.has_ended {
             return Err(DecodeError::TrailingBytes);
         }
+        let data = message.data;
         if data.trim() == DONE {
-            return self.end(decoded);
+            return self.end();
         }
-        let mut part = read_object(data)?;
+        let mut part = members::parse_filled(data)?;
         let kind = take(&mut part, "type");
         let kind = kind.as_str().ok_or(DecodeError::BadEvent)?;
         match kind {
-            "text-delta" => self.text(decoded, &part),
+            "text-delta" => self.text(&part),
             "reasoning-start" => self.begin_thought(&part),
-            "reasoning-delta" => self.think(decoded, &part),
+            "reasoning-delta" => self.think(&part),
             "reasoning-end" => {
                 self.thoughts
                     .retain(|thought| Some(&*thought.part) != word(&part, "id"));
                 Ok(())
             }
-            "tool-input-available" | "tool-input-error" => self.call(decoded, part),
-            "tool-output-available" | "tool-output-error" | "tool-output-denied" => {
-                self.result(decoded, kind, part)
-            }
-            "tool-approval-request" => self.approval(decoded, &part),
-            "source-url" | "source-document" => self.source(decoded, &part),
+            "tool-input-available" | "tool-input-error" => self.call(part),
+            "tool-output-available" | "tool-output-error" | "tool-output-denied" => self.result(kind, part),
+            "tool-approval-request" => self.approval(&part),
+            "source-url" | "source-document" => self.source(&part),
             "start" | "message-metadata" => self.merge(&mut part, data.len()),
             "start-step" => {
                 self.step_characters = self.characters;
@@ -193,14 +162,8 @@ impl Parts {
             }
             "reset-step" => {
                 self.characters = self.step_characters;
-                let event = Retract::new(self.characters).into();
-                push(
-                    decoded,
-                    Frame::Event {
-                        event,
-                        timestamp: None,
-                    },
-                )
+                let event = Retract::new(self.characters);
+                self.decoded.push_event(event, None)
             }
             "finish" => {
                 let reason = word(&part, "finishReason").map(str::to_owned);
@@ -220,23 +183,33 @@ impl Parts {
                 Ok(())
             }
             kind => match kind.strip_prefix("data-") {
-                Some(name) => self.data(decoded, name, take(&mut part, "data")),
+                Some(name) => self.data(name, take(&mut part, "data")),
                 // The beginnings and ends of other parts, and parts of newer versions.
                 None => Ok(()),
             },
         }
     }
 
-    fn text(&mut self, decoded: &mut Decoded, part: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn finish(&mut self) -> Result<(), DecodeError> {
+        let is_over = self.outcome.is_some() || self.failure.is_some();
+        if is_over && !self.has_ended {
+            return self.end();
+        }
+        Ok(())
+    }
+}
+
+impl Parts {
+    fn text(&mut self, part: &Members) -> Result<(), DecodeError> {
         let delta = required(part, "delta")?;
         if delta.is_empty() {
             return Ok(());
         }
         self.characters += delta.chars().count() as u64;
-        push(decoded, Frame::Text(delta.to_owned()))
+        self.decoded.push_text(delta)
     }
 
-    fn begin_thought(&mut self, part: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn begin_thought(&mut self, part: &Members) -> Result<(), DecodeError> {
         self.thoughts_begun += 1;
         let thought = match mark(part) {
             Some((name, members)) => {
@@ -266,7 +239,7 @@ impl Parts {
         Ok(())
     }
 
-    fn think(&mut self, decoded: &mut Decoded, part: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn think(&mut self, part: &Members) -> Result<(), DecodeError> {
         let (id, delta) = (required(part, "id")?, required(part, "delta")?);
         let thought = self.thoughts.iter().rfind(|thought| thought.part == id);
         let content = member("content", delta);
@@ -276,18 +249,17 @@ impl Parts {
                 if delta.is_empty() && !self.is_ours {
                     return Ok(());
                 }
-                push_event(
-                    decoded,
+                self.decoded.push_named(
                     thought.event,
                     thought.members.clone().into_iter().chain([content]),
                 )
             }
             // Its beginning is too long ago.
-            None => push_event(decoded, "thinking", [content, member("id", id)]),
+            None => self.decoded.push_named("thinking", [content, member("id", id)]),
         }
     }
 
-    fn call(&mut self, decoded: &mut Decoded, mut part: Map<String, Value>) -> Result<(), DecodeError> {
+    fn call(&mut self, mut part: Members) -> Result<(), DecodeError> {
         let id = required(&part, "toolCallId")?.to_owned();
         let tool = required(&part, "toolName")?.to_owned();
         let input = take(&mut part, "input");
@@ -295,7 +267,7 @@ impl Parts {
         self.is_ours |= mark.is_some();
         match mark {
             Some((name, _)) if is_shown(name) => return Ok(()),
-            Some(("input_requested", members)) => return self.question(decoded, id, input, members.clone()),
+            Some(("input_requested", members)) => return self.question(id, input, members.clone()),
             None if self.is_ours => {}
             Some(_) | None => {
                 let members = members_of(mark.map(|(_, members)| members)).into_iter();
@@ -304,12 +276,12 @@ impl Parts {
                     member("input", input),
                     member("call_id", &*id),
                 ];
-                push_event(decoded, "tool_call", members.chain(ours))?;
+                self.decoded.push_named("tool_call", members.chain(ours))?;
             }
         }
         if let Some(error) = word(&part, "errorText") {
             let error = error.to_owned();
-            return failed_call(decoded, &tool, &id, &error, Map::new());
+            return failed_call(&mut self.decoded, &tool, &id, &error, Members::new());
         }
         self.calls.open_bounded(Call {
             tool,
@@ -319,12 +291,7 @@ impl Parts {
         Ok(())
     }
 
-    fn result(
-        &mut self,
-        decoded: &mut Decoded,
-        kind: &str,
-        mut part: Map<String, Value>,
-    ) -> Result<(), DecodeError> {
+    fn result(&mut self, kind: &str, mut part: Members) -> Result<(), DecodeError> {
         let id = required(&part, "toolCallId")?.to_owned();
         let (error, output) = (
             word(&part, "errorText").map(str::to_owned),
@@ -341,7 +308,7 @@ impl Parts {
             };
             let members = members_of(mark.map(|(_, members)| members)).into_iter();
             let ours = [member("request_id", id), member("response", response)];
-            return push_event(decoded, "input_resolved", members.chain(ours));
+            return self.decoded.push_named("input_resolved", members.chain(ours));
         }
         match mark {
             Some((name, _)) if is_shown(name) => return Ok(()),
@@ -356,34 +323,29 @@ impl Parts {
         self.calls.close(&id);
         let members = members_of(mark.map(|(_, members)| members));
         match (kind, error) {
-            ("tool-output-denied", _) => failed_call(decoded, &tool, &id, DENIED, members),
-            (_, Some(error)) => failed_call(decoded, &tool, &id, &error, members),
+            ("tool-output-denied", _) => failed_call(&mut self.decoded, &tool, &id, DENIED, members),
+            (_, Some(error)) => failed_call(&mut self.decoded, &tool, &id, &error, members),
             (_, None) => {
                 let ours = [
                     member("tool", tool),
                     member("result", output),
                     member("call_id", id),
                 ];
-                push_event(decoded, "tool_result", members.into_iter().chain(ours))
+                self.decoded
+                    .push_named("tool_result", members.into_iter().chain(ours))
             }
         }
     }
 
     /// A question of ours, as `question.rs` writes it.
-    fn question(
-        &mut self,
-        decoded: &mut Decoded,
-        id: String,
-        input: Value,
-        mark: Map<String, Value>,
-    ) -> Result<(), DecodeError> {
+    fn question(&mut self, id: String, input: Value, mark: Members) -> Result<(), DecodeError> {
         let Value::Object(input) = input else {
             return Err(DecodeError::BadEvent);
         };
         let options = input.get("options").and_then(Value::as_array);
         let refusal = options.and_then(|options| options.last()).cloned();
         let members = mark.into_iter().chain(input).chain([member("request_id", &*id)]);
-        push_event(decoded, "input_requested", members)?;
+        self.decoded.push_named("input_requested", members)?;
         self.questions.push_back((id, refusal));
         if self.questions.len() > MAX_OPEN_CALLS {
             self.questions.pop_front();
@@ -392,7 +354,7 @@ impl Parts {
     }
 
     /// Another server asks for approval of a call. In our streams the question was the call.
-    fn approval(&mut self, decoded: &mut Decoded, part: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn approval(&mut self, part: &Members) -> Result<(), DecodeError> {
         if self.is_ours {
             return Ok(());
         }
@@ -405,10 +367,10 @@ impl Parts {
             member("prompt", format!("Run {tool}?")),
             member("options", json!(["Approve", "Deny"])),
         ];
-        push_event(decoded, "input_requested", members)
+        self.decoded.push_named("input_requested", members)
     }
 
-    fn source(&mut self, decoded: &mut Decoded, part: &Map<String, Value>) -> Result<(), DecodeError> {
+    fn source(&mut self, part: &Members) -> Result<(), DecodeError> {
         let mark = part
             .get("providerMetadata")
             .and_then(|metadata| metadata.get("ragwire"));
@@ -428,23 +390,17 @@ impl Parts {
             self.citation_bytes += bytes;
             self.citations.push(citation);
         }
-        let event = Sources::new(vec![source]).into();
-        push(
-            decoded,
-            Frame::Event {
-                event,
-                timestamp: None,
-            },
-        )
+        let event = Sources::new(vec![source]);
+        self.decoded.push_event(event, None)
     }
 
-    fn data(&mut self, decoded: &mut Decoded, name: &str, data: Value) -> Result<(), DecodeError> {
+    fn data(&mut self, name: &str, data: Value) -> Result<(), DecodeError> {
         match data {
             // An event of ours, whole.
             Value::Object(members) if word(&members, "event") == Some(name) => {
                 self.is_ours = true;
-                push_event(decoded, name, members)?;
-                let retracted = match decoded.last_mut() {
+                self.decoded.push_named(name, members)?;
+                let retracted = match self.decoded.last_mut() {
                     Some(Frame::Event {
                         event: Event::Retract(retract),
                         ..
@@ -461,13 +417,13 @@ impl Parts {
                 if let (Some(members), Some(_)) = (data.as_object_mut(), time) {
                     members.shift_remove("timestamp");
                 }
-                push_custom(decoded, name, data, time)
+                self.decoded.push_custom(name, data, time)
             }
         }
     }
 
     /// Adds the part's metadata. A later value of a member replaces an earlier one.
-    fn merge(&mut self, part: &mut Map<String, Value>, bytes: usize) -> Result<(), DecodeError> {
+    fn merge(&mut self, part: &mut Members, bytes: usize) -> Result<(), DecodeError> {
         let Value::Object(metadata) = take(part, "messageMetadata") else {
             return Ok(());
         };
@@ -486,9 +442,9 @@ impl Parts {
     }
 
     /// Adds the end, unless the stream only ended at a question.
-    fn end(&mut self, decoded: &mut Decoded) -> Result<(), DecodeError> {
+    fn end(&mut self) -> Result<(), DecodeError> {
         self.has_ended = true;
-        self.is_ours |= is_trailer(&self.metadata);
+        self.is_ours |= foreign::is_trailer(&self.metadata);
         let reason = match &self.outcome {
             Some(Outcome::Finished { reason }) => reason.as_deref(),
             Some(Outcome::Stopped) | None => None,
@@ -505,7 +461,7 @@ impl Parts {
             }
             (None, Some(Outcome::Finished { .. }) | None) => Status::Completed,
         };
-        let mut end: End = read_end(std::mem::take(&mut self.metadata), status)?;
+        let mut end = foreign::end(std::mem::take(&mut self.metadata), status)?;
         if let Some(reason) = reason.filter(|reason| !self.is_ours && !["stop", "error"].contains(reason)) {
             // An answer that was cut at a limit, for example.
             let name = "finish_reason".to_owned();
@@ -514,7 +470,7 @@ impl Parts {
         if end.metadata.citations.is_empty() && end.status == Status::Completed {
             end.metadata.citations = std::mem::take(&mut self.citations);
         }
-        push(decoded, Frame::End(end))
+        self.decoded.push(Frame::End(end))
     }
 }
 
@@ -528,7 +484,7 @@ fn failed_call(
     tool: &str,
     id: &str,
     error: &str,
-    members: Map<String, Value>,
+    members: Members,
 ) -> Result<(), DecodeError> {
     let ours = [
         member("tool", tool),
@@ -536,5 +492,5 @@ fn failed_call(
         member("call_id", id),
         member("is_error", true),
     ];
-    push_event(decoded, "tool_result", members.into_iter().chain(ours))
+    decoded.push_named("tool_result", members.into_iter().chain(ours))
 }

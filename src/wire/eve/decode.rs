@@ -1,18 +1,19 @@
 //! Reads one turn of Eve's wire in either vocabulary: our lines, and those of Eve and flue-eve.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Eve, TYPES};
 use crate::event::{Custom, Event, InputRequested, InputResolved, Retract, StructuredResult, Thinking};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{End, Frame, Status};
-use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::wire::activity::is_activity;
 use crate::wire::calls::ASK;
-use crate::wire::decoded::{Decoded, is_blank};
-use crate::wire::lines::{LineEnd, Lines, TooLong};
-use crate::wire::{Decode, DecodeError, Finish, object, typed};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::members::{self, Members, required, take, take_members, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, object, typed};
 
 /// The longest line beside the limits: the documented state with an answer of 512 KiB, each byte of
 /// which may become six. Published readers refuse 5 MiB.
@@ -39,67 +40,21 @@ const MAX_STATE_BYTES: usize = 6 * Eve::MAX_CONTENT_BYTES;
 /// ```
 #[derive(Debug)]
 pub struct EveDecoder {
-    lines: Lines,
-    turn: Turn,
+    messages: Messages<Turn>,
 }
 
-impl EveDecoder {
-    /// Returns the phase that the turn has reached.
-    pub fn phase(&self) -> Phase {
-        self.turn.decoded.phase()
-    }
-}
+decoder!(EveDecoder);
 
 impl Eve {
     /// Creates a decoder for one turn. It reads both vocabularies.
     pub fn decoder(&self) -> EveDecoder {
         let max_bytes = self.limits.larger().saturating_add(MAX_STATE_BYTES);
         EveDecoder {
-            lines: Lines::new(LineEnd::Lf, max_bytes),
-            turn: Turn::default(),
+            messages: Messages::lines(Turn::default(), max_bytes),
         }
     }
 }
 
-impl Decode for EveDecoder {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && !self.turn.decoded.has_failed() {
-            let taken = match self.lines.next(&mut bytes) {
-                Ok(Some(line)) if is_blank(line) => Ok(()),
-                Ok(Some(_)) if self.turn.decoded.phase() == Phase::Ended => Err(DecodeError::TrailingBytes),
-                Ok(Some(line)) => self.turn.take_line(line),
-                Ok(None) => Ok(()),
-                Err(TooLong) => Err(DecodeError::LineTooLong),
-            };
-            if let Err(error) = taken {
-                self.turn.decoded.fail(error);
-                self.lines.clear();
-            }
-        }
-    }
-
-    fn finish(&mut self) -> Finish {
-        let decoded = &mut self.turn.decoded;
-        if decoded.phase() != Phase::Ended
-            && !decoded.has_failed()
-            && let Some(failure) = self.turn.failure.take()
-        {
-            // The server reported the failure and did not come to the end of the session's turn.
-            let _ = decoded.push(Frame::End(End::failed(failure)));
-        }
-        decoded.finish()
-    }
-}
-
-impl Iterator for EveDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.turn.decoded.next()
-    }
-}
-
-type Members = Map<String, Value>;
 type Taken = Result<(), DecodeError>;
 
 /// What the lines so far say about the turn.
@@ -124,14 +79,16 @@ struct Turn {
     failure: Option<Failure>,
 }
 
-impl Turn {
-    fn take_line(&mut self, line: &[u8]) -> Taken {
-        let mut line: Members = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
+impl ReadMessage for Turn {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Taken {
+        let mut line = members::parse(message.data)?;
         let Some(Value::String(kind)) = line.shift_remove("type") else {
             return Err(DecodeError::BadEvent);
         };
         let data = match line.shift_remove("data") {
-            None | Some(Value::Null) => Map::new(),
+            None | Some(Value::Null) => Members::new(),
             Some(Value::Object(data)) => data,
             Some(_) => return Err(DecodeError::BadEvent),
         };
@@ -142,6 +99,16 @@ impl Turn {
         self.take(&kind, data, at.and_then(Timestamp::parse))
     }
 
+    /// The server may report a failure and not come to the end of the session's turn.
+    fn finish(&mut self) -> Taken {
+        match self.failure.take() {
+            Some(failure) => self.decoded.push(Frame::End(End::failed(failure))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Turn {
     fn take(&mut self, kind: &str, mut data: Members, at: Option<Timestamp>) -> Taken {
         match kind {
             "session.started" | "turn.started" | "agent.start" => self.has_begun = true,
@@ -151,7 +118,7 @@ impl Turn {
             "session.waiting" | "session.completed" | "session.failed" => return self.take_end(kind, data),
             "message.appended" | "message.completed" => return self.take_message(&data, at),
             "agent.content.delta" => {
-                let text = word(&data, "text").ok_or(DecodeError::BadEvent)?;
+                let text = required(&data, "text")?;
                 return self.push_text(text);
             }
             "reasoning.appended" => {
@@ -159,14 +126,14 @@ impl Turn {
                 let id = format!("thought-{}", self.thoughts);
                 let piece = Thinking::new(delta.ok_or(DecodeError::BadEvent)?).id(id);
                 self.is_thinking = true;
-                return self.push(piece.into(), at);
+                return self.decoded.push_event(piece, at);
             }
             "reasoning.completed" => {
                 let streamed = std::mem::take(&mut self.is_thinking);
                 self.thoughts += 1;
                 if !streamed {
-                    let whole = word(&data, "reasoning").ok_or(DecodeError::BadEvent)?;
-                    return self.push(Thinking::new(whole).into(), at);
+                    let whole = required(&data, "reasoning")?;
+                    return self.decoded.push_event(Thinking::new(whole), at);
                 }
             }
             "actions.requested" => return self.take_actions(data, at),
@@ -174,17 +141,17 @@ impl Turn {
             "agent.tool_call" | "agent.tool_result" => return self.take_documented(kind, data, at),
             "input.requested" => return self.take_question(data, at),
             "input.resolved" => {
-                let id = word(&data, "requestId").ok_or(DecodeError::BadEvent)?;
+                let id = required(&data, "requestId")?;
                 let response = data.get("response").cloned();
-                return self.push(resolved(id, response), at);
+                return self.decoded.push_event(resolved(id, response), at);
             }
             "authorization.required" | "authorization.granted" | "authorization.completed" => {
                 let event = authorization(kind, data).ok_or(DecodeError::BadEvent)?;
-                return self.push(event, at);
+                return self.decoded.push_event(event, at);
             }
             "result.completed" => {
-                let result = data.shift_remove("result").unwrap_or_default();
-                return self.push(StructuredResult::new(result).into(), at);
+                let result = take(&mut data, "result");
+                return self.decoded.push_event(StructuredResult::new(result), at);
             }
             "retract" => {
                 let event = typed::read(kind, data, &TYPES).ok_or(DecodeError::BadEvent)?;
@@ -194,15 +161,10 @@ impl Turn {
             kind if TYPES.contains(&kind) => {}
             kind => {
                 let event = undefined(kind, data).ok_or(DecodeError::BadEvent)?;
-                return self.push(event, at);
+                return self.decoded.push_event(event, at);
             }
         }
         Ok(())
-    }
-
-    fn push(&mut self, event: Event, timestamp: Option<Timestamp>) -> Taken {
-        let frame = Frame::Event { event, timestamp };
-        self.decoded.push(frame).map_err(|_| DecodeError::TrailingBytes)
     }
 
     fn push_text(&mut self, text: &str) -> Taken {
@@ -211,8 +173,7 @@ impl Turn {
         }
         self.in_step += characters(text);
         self.retracted = None;
-        let frame = Frame::Text(text.to_owned());
-        self.decoded.push(frame).map_err(|_| DecodeError::TrailingBytes)
+        self.decoded.push_text(text)
     }
 
     /// Reads a piece of the answer, or the answer so far.
@@ -231,8 +192,8 @@ impl Turn {
                 let before = characters(so_far).saturating_sub(characters(delta));
                 if self.has_begun && before < self.in_step {
                     self.retracted = Some(self.earlier + before);
-                    let event = Retract::new(self.earlier + before).into();
-                    self.push(event, at)?;
+                    let event = Retract::new(self.earlier + before);
+                    self.decoded.push_event(event, at)?;
                 }
                 self.in_step = before;
             }
@@ -268,16 +229,18 @@ impl Turn {
             self.in_step = self.in_step.min(retract.kept.saturating_sub(self.earlier));
             self.earlier = self.earlier.min(retract.kept);
         }
-        self.push(event, at)
+        self.decoded.push_event(event, at)
     }
 
     fn take_actions(&mut self, mut data: Members, at: Option<Timestamp>) -> Taken {
-        let others = members(data.shift_remove("metadata"));
+        let others = take_members(&mut data, "metadata");
         let Some(Value::Array(actions)) = data.shift_remove("actions") else {
             return Err(DecodeError::BadEvent);
         };
         for action in actions {
-            let mut action = members(Some(action));
+            let Value::Object(mut action) = action else {
+                return Err(DecodeError::BadEvent);
+            };
             let name = ["toolName", "subagentName", "remoteAgentName", "kind"]
                 .iter()
                 .find_map(|name| word(&action, name));
@@ -288,7 +251,7 @@ impl Turn {
             }
             let mut call = others.clone();
             call.insert("tool".into(), tool.into());
-            call.insert("input".into(), action.shift_remove("input").unwrap_or_default());
+            call.insert("input".into(), take(&mut action, "input"));
             call.extend(id.map(|id| ("call_id".to_owned(), id.into())));
             self.push_typed("tool_call", call, at)?;
         }
@@ -296,17 +259,17 @@ impl Turn {
     }
 
     fn take_result(&mut self, mut data: Members, at: Option<Timestamp>) -> Taken {
-        let mut call = members(data.shift_remove("metadata"));
-        let mut result = members(data.shift_remove("result"));
+        let mut call = take_members(&mut data, "metadata");
+        let mut result = take_members(&mut data, "result");
         let name = ["toolName", "subagentName", "name", "kind"]
             .iter()
             .find_map(|name| word(&result, name));
         let tool = name.ok_or(DecodeError::BadEvent)?.to_owned();
         let id = word(&result, "callId").map(str::to_owned);
-        let output = result.shift_remove("output").unwrap_or_default();
+        let output = take(&mut result, "output");
         match &id {
             Some(id) if is_activity(id, &tool) => return Ok(()),
-            Some(id) if tool == ASK => return self.push(resolved(id, Some(output)), at),
+            Some(id) if tool == ASK => return self.decoded.push_event(resolved(id, Some(output)), at),
             _ => {}
         }
         let is_error = word(&data, "status").is_some_and(|status| status != "completed")
@@ -322,8 +285,8 @@ impl Turn {
     }
 
     fn take_documented(&mut self, kind: &str, mut data: Members, at: Option<Timestamp>) -> Taken {
-        let mut tool = members(data.shift_remove("tool"));
-        let name = word(&tool, "name").ok_or(DecodeError::BadEvent)?.to_owned();
+        let mut tool = take_members(&mut data, "tool");
+        let name = required(&tool, "name")?.to_owned();
         let id = data.shift_remove("toolCallId");
         if id
             .as_ref()
@@ -335,7 +298,7 @@ impl Turn {
         data.extend(id.map(|id| ("call_id".to_owned(), id)));
         data.insert("tool".into(), name.into());
         if kind == "agent.tool_call" {
-            let arguments = data.shift_remove("args").unwrap_or_default();
+            let arguments = take(&mut data, "args");
             data.insert("input".into(), arguments);
             for name in ["description", "parameters"] {
                 data.extend(tool.shift_remove_entry(name));
@@ -350,18 +313,20 @@ impl Turn {
 
     fn push_typed(&mut self, name: &str, members: Members, at: Option<Timestamp>) -> Taken {
         let event = typed::read(name, members, &TYPES).ok_or(DecodeError::BadEvent)?;
-        self.push(event, at)
+        self.decoded.push_event(event, at)
     }
 
     fn take_question(&mut self, mut data: Members, at: Option<Timestamp>) -> Taken {
-        let kind = members(data.shift_remove("metadata"));
+        let kind = take_members(&mut data, "metadata");
         let Some(Value::Array(requests)) = data.shift_remove("requests") else {
             let kind = word(&data, "type").unwrap_or("text");
             let question = question(&data, "requestId", kind, read_options(&data));
-            return self.push(question, at);
+            return self.decoded.push_event(question, at);
         };
         for request in requests {
-            let request = members(Some(request));
+            let Value::Object(request) = request else {
+                continue;
+            };
             let by_display = || match word(&request, "display") {
                 Some("confirmation") => "approval",
                 Some("select") => "choice",
@@ -369,7 +334,7 @@ impl Turn {
             };
             let kind = word(&kind, "kind").unwrap_or_else(by_display);
             let question = question(&request, "requestId", kind, read_options(&request));
-            self.push(question, at)?;
+            self.decoded.push_event(question, at)?;
         }
         Ok(())
     }
@@ -382,7 +347,7 @@ impl Turn {
             return Ok(());
         }
         let (_, mut end) = match metadata {
-            None => object::read_end(Map::new()),
+            None => object::read_end(Members::new()),
             Some(Value::Object(metadata)) => object::read_end(metadata),
             Some(_) => None,
         }
@@ -396,20 +361,7 @@ impl Turn {
                 (false, None) => Status::Completed,
             };
         }
-        self.decoded
-            .push(Frame::End(end))
-            .map_err(|_| DecodeError::TrailingBytes)
-    }
-}
-
-fn word<'a>(members: &'a Members, name: &str) -> Option<&'a str> {
-    members.get(name)?.as_str()
-}
-
-fn members(value: Option<Value>) -> Members {
-    match value {
-        Some(Value::Object(members)) => members,
-        _ => Map::new(),
+        self.decoded.push(Frame::End(end))
     }
 }
 
@@ -468,7 +420,7 @@ fn authorization(kind: &str, mut data: Members) -> Option<Event> {
     }
     let url = data
         .shift_remove("authUrl")
-        .or_else(|| members(data.shift_remove("authorization")).shift_remove("url"));
+        .or_else(|| take_members(&mut data, "authorization").shift_remove("url"));
     data.extend(url.map(|url| ("auth_url".to_owned(), url)));
     if kind == "authorization.granted" {
         data.insert("outcome".into(), "authorized".into());

@@ -237,7 +237,31 @@ impl Documented {
                 }
                 self.calls.close(&id);
             }
-            _ => {}
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Retract(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {}
         }
     }
 
@@ -303,7 +327,32 @@ impl Spelling for Documented {
             }
             // The state at the end has the answer without the withdrawn text.
             Event::Retract(retract) => self.content.retract(retract.kept),
-            _ => {}
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::ToolCall(_)
+            | Event::ToolResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {}
         }
         Ok(())
     }

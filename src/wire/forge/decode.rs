@@ -1,15 +1,16 @@
 //! Reads Forge's events: our streams, and those of Forge's own server.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Forge, LLM_ERROR, TYPES};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{End, Frame, Status};
 use crate::metadata::Usage;
-use crate::order::Phase;
-use crate::wire::event_stream::Message;
-use crate::wire::messages::{self, Frames, Messages, ReadMessage};
-use crate::wire::{Decode, DecodeError, Finish, object, typed};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::members::{self, Members, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, object, typed};
 
 /// Decodes Forge's events, however their bytes were split.
 ///
@@ -36,57 +37,36 @@ pub struct ForgeDecoder {
     messages: Messages<Reader>,
 }
 
-impl ForgeDecoder {
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.messages.phase()
-    }
-}
+decoder!(ForgeDecoder);
 
 impl Forge {
     /// Creates a decoder for one stream.
     pub fn decoder(&self) -> ForgeDecoder {
         ForgeDecoder {
-            messages: Messages::new(Reader::default(), self.limits.larger()),
+            messages: Messages::events(Reader::default(), self.limits.larger()),
         }
-    }
-}
-
-impl Decode for ForgeDecoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.messages.feed(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.messages.finish()
-    }
-}
-
-impl Iterator for ForgeDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.messages.next()
     }
 }
 
 /// What `done` needs of the events before it.
 #[derive(Debug, Default)]
 struct Reader {
+    decoded: Decoded,
     /// The number of `token` events.
     tokens: u64,
     failure: Option<Failure>,
 }
 
 impl ReadMessage for Reader {
-    fn read(&mut self, message: &Message, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
-        let mut members = messages::object(message)?;
-        members.retain(|_, value| !value.is_null());
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let mut members = members::parse_filled(message.data)?;
         // The name in the line is safe for readers of lines, that in the object is exact. Forge's
         // readers use the line.
         let kind = match members.shift_remove("type") {
             Some(Value::String(kind)) => kind,
-            _ => message.event.clone(),
+            _ => message.event.to_owned(),
         };
         match kind.as_str() {
             "token" => {
@@ -94,7 +74,7 @@ impl ReadMessage for Reader {
                     return Err(DecodeError::BadEvent);
                 };
                 self.tokens += 1;
-                frames.push(Frame::Text(content))
+                self.decoded.push_text(content)
             }
             "error" => {
                 self.failure.get_or_insert_with(|| read_failure(&members));
@@ -102,27 +82,27 @@ impl ReadMessage for Reader {
             }
             "done" => {
                 let end = self.read_done(members).ok_or(DecodeError::BadTrailer)?;
-                frames.push(Frame::End(end))
+                self.decoded.push(Frame::End(end))
             }
             kind => {
                 let reserved = TYPES.map(|(name, _)| name);
                 let event = typed::read(kind, members, &reserved).ok_or(DecodeError::BadEvent)?;
-                frames.push(Frame::Event {
-                    event,
-                    timestamp: None,
-                })
+                self.decoded.push_event(event, None)
             }
         }
     }
 
     /// A server that fails may never send `done`.
-    fn finish(&mut self) -> Option<Frame> {
-        self.failure.take().map(End::failed).map(Frame::End)
+    fn finish(&mut self) -> Result<(), DecodeError> {
+        match self.failure.take() {
+            Some(failure) => self.decoded.push(Frame::End(End::failed(failure))),
+            None => Ok(()),
+        }
     }
 }
 
 impl Reader {
-    fn read_done(&mut self, mut members: Map<String, Value>) -> Option<End> {
+    fn read_done(&mut self, mut members: Members) -> Option<End> {
         let status = match (self.failure.take(), members.shift_remove("status")) {
             (Some(failure), _) => Status::Failed(failure),
             (None, None) => Status::Completed,
@@ -155,15 +135,14 @@ impl Reader {
 }
 
 /// Reads `error`. Codes are upper case in Forge and lower case here.
-fn read_failure(error: &Map<String, Value>) -> Failure {
+fn read_failure(error: &Members) -> Failure {
     let default = Failure::default();
-    let word = |name| error.get(name).and_then(Value::as_str);
     Failure {
-        kind: match word("code") {
+        kind: match word(error, "code") {
             None | Some(LLM_ERROR) => default.kind,
             Some(code) => FailureKind::from(code.to_ascii_lowercase()),
         },
-        message: word("message").map_or(default.message, |message| message.to_owned().into()),
+        message: word(error, "message").map_or(default.message, |message| message.to_owned().into()),
         recoverable: error
             .get("recoverable")
             .and_then(Value::as_bool)

@@ -198,7 +198,27 @@ impl Totals {
                     .filter(|confidence| confidence.is_finite());
             }
             Event::Sources(sources) => self.sources = Some(sources.sources.len()),
-            _ => {}
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalResult(_)
+            | Event::ToolResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Retract(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {}
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Reads the events of a run as frames.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::incoming::{Form, Run, Sender};
 use super::{INTERRUPT, MARK, MAX_STATE_BYTES};
 use crate::failure::Failure;
-use crate::frame::{End, Frame, Status};
-use crate::wire::decoded::is_blank;
-use crate::wire::event_stream::{Message, Parser};
-use crate::wire::{Decode, DecodeError, Finish, Limits, object};
+use crate::frame::{End, Status};
+use crate::wire::decoded::{Decoded, is_blank};
+use crate::wire::event_stream::MessageRef;
+use crate::wire::foreign::UPSTREAM_FAILED;
+use crate::wire::members::{Members, word};
+use crate::wire::messages::{Messages, ReadMessage, decoder};
+use crate::wire::{DecodeError, Limits, object};
 
 /// Decodes the stream of one run of any LangGraph service, however its bytes were split.
 ///
@@ -31,33 +34,44 @@ use crate::wire::{Decode, DecodeError, Finish, Limits, object};
 /// ```
 #[derive(Debug)]
 pub struct LangGraphDecoder {
-    parser: Parser,
+    messages: Messages<Events>,
+}
+
+impl LangGraphDecoder {
+    pub(super) fn new(limits: Limits, answer_nodes: Vec<String>) -> Self {
+        let events = Events {
+            run: Run::new(limits, answer_nodes),
+            has_error: false,
+        };
+        Self {
+            messages: Messages::events(events, limits.larger().max(MAX_STATE_BYTES)),
+        }
+    }
+}
+
+decoder!(LangGraphDecoder);
+
+/// What was read of a stream.
+#[derive(Debug)]
+struct Events {
     run: Run,
     /// Whether the stream ended with `error`, which `end` may follow.
     has_error: bool,
 }
 
-impl LangGraphDecoder {
-    pub(super) fn new(limits: Limits, answer_nodes: Vec<String>) -> Self {
-        Self {
-            parser: Parser::new(limits.larger().max(MAX_STATE_BYTES)),
-            run: Run::new(limits, answer_nodes),
-            has_error: false,
-        }
+impl ReadMessage for Events {
+    fn decoded(&self) -> &Decoded {
+        &self.run.decoded
     }
 
-    fn take(&mut self, message: &Message) -> Result<(), DecodeError> {
-        if self.run.decoded.has_ended() {
-            let closes = std::mem::take(&mut self.has_error) && message.event == "end";
-            return if closes {
-                Ok(())
-            } else {
-                Err(DecodeError::TrailingBytes)
-            };
-        }
+    fn decoded_mut(&mut self) -> &mut Decoded {
+        &mut self.run.decoded
+    }
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
         let (kind, namespace) = match message.event.split_once('|') {
             Some((kind, namespace)) => (kind, Some(namespace)),
-            None => (message.event.as_str(), None),
+            None => (message.event, None),
         };
         let is_nested = namespace.is_some();
         match kind {
@@ -109,7 +123,25 @@ impl LangGraphDecoder {
         }
     }
 
-    fn take_message(&mut self, message: &Message, is_nested: bool) -> Result<(), DecodeError> {
+    fn read_after_end(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        if std::mem::take(&mut self.has_error) && message.event == "end" {
+            Ok(())
+        } else {
+            Err(DecodeError::TrailingBytes)
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), DecodeError> {
+        if self.run.is_finished() {
+            let end = self.run.own_end();
+            self.run.end(end);
+        }
+        Ok(())
+    }
+}
+
+impl Events {
+    fn take_message(&mut self, message: MessageRef<'_>, is_nested: bool) -> Result<(), DecodeError> {
         let Value::Array(tuple) = read(message)? else {
             return Err(DecodeError::BadEvent);
         };
@@ -122,7 +154,12 @@ impl LangGraphDecoder {
         self.run.take_message(content, &sender, Form::Piece)
     }
 
-    fn take_messages(&mut self, message: &Message, is_nested: bool, form: Form) -> Result<(), DecodeError> {
+    fn take_messages(
+        &mut self,
+        message: MessageRef<'_>,
+        is_nested: bool,
+        form: Form,
+    ) -> Result<(), DecodeError> {
         let Value::Array(messages) = read(message)? else {
             return Err(DecodeError::BadEvent);
         };
@@ -138,14 +175,14 @@ impl LangGraphDecoder {
 }
 
 /// Reads the data of an event; nothing is `null`.
-fn read(message: &Message) -> Result<Value, DecodeError> {
+fn read(message: MessageRef<'_>) -> Result<Value, DecodeError> {
     if is_blank(message.data.as_bytes()) {
         return Ok(Value::Null);
     }
-    serde_json::from_str(&message.data).map_err(|_| DecodeError::BadEvent)
+    serde_json::from_str(message.data).map_err(|_| DecodeError::BadEvent)
 }
 
-fn read_end(members: Map<String, Value>) -> Result<End, DecodeError> {
+fn read_end(members: Members) -> Result<End, DecodeError> {
     match object::read_end(members) {
         Some((_, end)) => Ok(end),
         None => Err(DecodeError::BadTrailer),
@@ -153,7 +190,7 @@ fn read_end(members: Map<String, Value>) -> Result<End, DecodeError> {
 }
 
 /// Reads the data of `error`: {error, message}, and our metadata if it is ours.
-fn read_error(mut error: Map<String, Value>) -> Result<End, DecodeError> {
+fn read_error(mut error: Members) -> Result<End, DecodeError> {
     if let Some(Value::Object(members)) = error.shift_remove(MARK) {
         let end = read_end(members)?;
         return match end.status {
@@ -161,13 +198,13 @@ fn read_error(mut error: Map<String, Value>) -> Result<End, DecodeError> {
             Status::Completed | Status::Stopped => Err(DecodeError::BadTrailer),
         };
     }
-    let word = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
-    let code = word("error")
-        .or_else(|| word("name"))
+    let code = word(&error, "error")
+        .or_else(|| word(&error, "name"))
         .filter(|code| is_code(code))
-        .unwrap_or_else(|| "upstream_failed".to_owned());
-    let failure = match word("message") {
-        Some(message) => Failure::new(code, message),
+        .unwrap_or(UPSTREAM_FAILED)
+        .to_owned();
+    let failure = match word(&error, "message") {
+        Some(message) => Failure::new(code, message.to_owned()),
         None => Failure::new(code, Failure::default().message),
     };
     Ok(End::failed(failure))
@@ -181,36 +218,4 @@ fn is_code(word: &str) -> bool {
         && word
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
-}
-
-impl Decode for LangGraphDecoder {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && !self.run.decoded.has_failed() {
-            let taken = match self.parser.next(&mut bytes) {
-                Ok(Some(message)) => self.take(&message),
-                Ok(None) => Ok(()),
-                Err(_) => Err(DecodeError::LineTooLong),
-            };
-            if let Err(error) = taken {
-                self.run.decoded.fail(error);
-                self.parser = Parser::new(0);
-            }
-        }
-    }
-
-    fn finish(&mut self) -> Finish {
-        if !self.run.decoded.has_failed() && !self.run.decoded.has_ended() && self.run.is_finished() {
-            let end = self.run.own_end();
-            self.run.end(end);
-        }
-        self.run.decoded.finish()
-    }
-}
-
-impl Iterator for LangGraphDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.run.decoded.next()
-    }
 }

@@ -101,7 +101,8 @@ impl LangGraph {
 
     /// Leaves out the events up to and including this number, for a client that reconnects with
     /// `Last-Event-ID`. Encode the turn from its first frame all the same: the events get the same
-    /// numbers as the first time, in the same modes ([`EventId`]). Such a stream cannot begin with a snapshot.
+    /// numbers as the first time, in the same modes ([`EventId`]). Such a stream cannot begin with a
+    /// snapshot.
     #[must_use]
     pub fn after(mut self, event: Option<u64>) -> Self {
         self.after = event;

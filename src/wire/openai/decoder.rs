@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value};
 
-use super::DONE_DATA;
 use crate::frame::{End, Frame};
 use crate::metadata::{Metadata, Usage};
-use crate::order::Phase;
 use crate::wire::annotations::Citations;
-use crate::wire::event_stream::Message;
-use crate::wire::foreign::{self, PartialCalls, Thoughts, word};
-use crate::wire::messages::{Frames, Messages, ReadMessage};
-use crate::wire::{Decode, DecodeError, Finish, Limits};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::foreign::{self, PartialCalls, Thoughts};
+use crate::wire::members::{self, DONE, Members, filled, list, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits};
 
 /// The bytes of a chunk besides its text, event and metadata. Servers that report log probabilities
 /// or filter results for each token need some kilobytes.
@@ -61,6 +61,7 @@ impl Decoder {
         // The last chunk of our own encoder has the citations twice.
         let max_bytes = limits.larger().saturating_mul(2).saturating_add(HEAD_BYTES);
         let chunks = Chunks {
+            decoded: Decoded::default(),
             calls: PartialCalls::new(limits.max_line_bytes),
             citations: Citations::new(limits.max_trailer_bytes),
             thoughts: Thoughts::default(),
@@ -69,15 +70,12 @@ impl Decoder {
             end: None,
         };
         Self {
-            messages: Messages::new(chunks, max_bytes),
+            messages: Messages::events(chunks, max_bytes),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.messages.phase()
-    }
 }
+
+decoder!(Decoder);
 
 impl Default for Decoder {
     fn default() -> Self {
@@ -104,6 +102,7 @@ impl Default for Reason {
 /// What was read of a stream.
 #[derive(Debug)]
 struct Chunks {
+    decoded: Decoded,
     calls: PartialCalls,
     citations: Citations,
     thoughts: Thoughts,
@@ -114,43 +113,56 @@ struct Chunks {
 }
 
 impl ReadMessage for Chunks {
-    fn read(&mut self, message: &Message, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
         let data = message.data.trim();
-        if data == DONE_DATA {
-            for call in self.calls.take() {
-                frames.push(foreign::untimed(call))?;
-            }
+        if data == DONE {
+            self.complete_calls()?;
             let reason = self.end.take().unwrap_or_default();
-            return frames.push(self.end_frame(reason));
+            return self.end(reason);
         }
         if data.is_empty() {
             return Ok(());
         }
-        let chunk = serde_json::from_str(data).map_err(|_| DecodeError::BadEvent)?;
-        self.take(chunk, message.event == "error", frames)
+        self.take(members::parse(data)?, message.event == "error")
     }
 
     /// Some servers end without `[DONE]`.
-    fn finish(&mut self) -> Option<Frame> {
-        let reason = self.end.take()?;
-        Some(self.end_frame(reason))
+    fn finish(&mut self) -> Result<(), DecodeError> {
+        match self.end.take() {
+            Some(reason) => self.end(reason),
+            None => Ok(()),
+        }
     }
 }
 
 impl Chunks {
-    fn end_frame(&mut self, reason: Reason) -> Frame {
-        Frame::End(match reason {
+    fn end(&mut self, reason: Reason) -> Result<(), DecodeError> {
+        let end = match reason {
             Reason::Exact(end) => *end,
             Reason::Word(word) => foreign::end_of(&word, self.metadata()),
-        })
+        };
+        self.decoded.push(Frame::End(end))
     }
 
-    fn take(
-        &mut self,
-        mut chunk: Map<String, Value>,
-        is_error: bool,
-        frames: &mut Frames<'_>,
-    ) -> Result<(), DecodeError> {
+    /// Reads our own end, after the events that came too late for the stream.
+    fn own_end(&mut self, extension: Members) -> Result<End, DecodeError> {
+        let (late, end) = foreign::own_end(extension)?;
+        for event in late {
+            self.decoded.push(event)?;
+        }
+        Ok(end)
+    }
+
+    fn complete_calls(&mut self) -> Result<(), DecodeError> {
+        for call in self.calls.take() {
+            self.decoded.push_event(call, None)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, mut chunk: Members, is_error: bool) -> Result<(), DecodeError> {
         let extension = match chunk.shift_remove("ragwire") {
             Some(Value::Object(extension)) => Some(extension),
             _ => None,
@@ -158,7 +170,7 @@ impl Chunks {
         let error = chunk.shift_remove("error").filter(|error| !error.is_null());
         if is_error || error.is_some() {
             let end = match extension {
-                Some(extension) => own_end(extension, frames)?,
+                Some(extension) => self.own_end(extension)?,
                 None => End::failed(foreign::failure(&error.unwrap_or(Value::Object(chunk)))),
             };
             self.end = Some(Reason::Exact(Box::new(end)));
@@ -168,9 +180,9 @@ impl Chunks {
         if let Some(mut extension) = extension {
             if let Some(event) = foreign::own_event(&mut extension)? {
                 // The delta of this chunk repeats the event.
-                return frames.push(event);
+                return self.decoded.push(event);
             }
-            self.end = Some(Reason::Exact(Box::new(own_end(extension, frames)?)));
+            self.end = Some(Reason::Exact(Box::new(self.own_end(extension)?)));
             is_end_exact = true;
         }
         self.take_figures(&chunk);
@@ -187,43 +199,32 @@ impl Chunks {
         }
         let delta = choice.get("delta").or_else(|| choice.get("message"));
         if let Some(Value::Object(delta)) = delta {
-            self.take_delta(delta, frames)?;
+            self.take_delta(delta)?;
         }
         let reason = choice.get("finish_reason").and_then(Value::as_str);
         // Some servers send an empty reason until they have one.
         if let Some(reason) = reason.filter(|reason| !reason.is_empty()) {
-            for call in self.calls.take() {
-                frames.push(foreign::untimed(call))?;
-            }
+            self.complete_calls()?;
             self.end.get_or_insert(Reason::Word(reason.to_owned()));
         }
         Ok(())
     }
 
-    fn take_delta(&mut self, delta: &Map<String, Value>, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
-        for name in ["reasoning_content", "reasoning"] {
-            let thought = word(delta, name);
-            if !thought.is_empty() {
-                self.refuse_after_end()?;
-                frames.push(self.thoughts.piece("", thought))?;
-                break;
-            }
+    fn take_delta(&mut self, delta: &Members) -> Result<(), DecodeError> {
+        let thought = filled(delta, "reasoning_content").or_else(|| filled(delta, "reasoning"));
+        if let Some(thought) = thought {
+            self.refuse_after_end()?;
+            self.decoded.push_event(self.thoughts.piece("", thought), None)?;
         }
-        for name in ["content", "refusal"] {
-            let text = word(delta, name);
-            if !text.is_empty() {
-                self.refuse_after_end()?;
-                self.thoughts.close();
-                frames.push(Frame::Text(text.to_owned()))?;
-            }
-        }
-        for call in delta
-            .get("tool_calls")
-            .and_then(Value::as_array)
+        for text in ["content", "refusal"]
             .into_iter()
-            .flatten()
-            .filter_map(Value::as_object)
+            .filter_map(|name| filled(delta, name))
         {
+            self.refuse_after_end()?;
+            self.thoughts.close();
+            self.decoded.push_text(text)?;
+        }
+        for call in list(delta, "tool_calls").filter_map(Value::as_object) {
             self.take_call(
                 call.get("index").and_then(Value::as_u64),
                 call,
@@ -240,15 +241,19 @@ impl Chunks {
     fn take_call(
         &mut self,
         index: Option<u64>,
-        call: &Map<String, Value>,
+        call: &Members,
         function: Option<&Value>,
     ) -> Result<(), DecodeError> {
         self.refuse_after_end()?;
         self.thoughts.close();
         let function = function.and_then(Value::as_object);
-        let part = |name| function.map(|function| word(function, name)).unwrap_or_default();
-        self.calls
-            .push(index, word(call, "id"), part("name"), part("arguments"))
+        let part = |name| {
+            function
+                .and_then(|function| word(function, name))
+                .unwrap_or_default()
+        };
+        let id = word(call, "id").unwrap_or_default();
+        self.calls.push(index, id, part("name"), part("arguments"))
     }
 
     /// Fails if something of the answer comes after its end, because a reader may have stopped
@@ -261,9 +266,8 @@ impl Chunks {
     }
 
     /// Reads the numbers, which any chunk may have; the last ones count.
-    fn take_figures(&mut self, chunk: &Map<String, Value>) {
-        let model = word(chunk, "model");
-        if !model.is_empty() {
+    fn take_figures(&mut self, chunk: &Members) {
+        if let Some(model) = filled(chunk, "model") {
             model.clone_into(&mut self.model);
         }
         if let Some(figures) = chunk.get("usage").filter(|figures| figures.is_object()) {
@@ -288,31 +292,5 @@ impl Chunks {
             model => usage.model(model),
         });
         metadata
-    }
-}
-
-fn own_end(extension: Map<String, Value>, frames: &mut Frames<'_>) -> Result<End, DecodeError> {
-    let (late, end) = foreign::own_end(extension)?;
-    for event in late {
-        frames.push(event)?;
-    }
-    Ok(end)
-}
-
-impl Decode for Decoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.messages.feed(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.messages.finish()
-    }
-}
-
-impl Iterator for Decoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.messages.next()
     }
 }

@@ -75,6 +75,7 @@ pub struct OpenAi {
     usage: bool,
     progress: Progress,
     on_failure: OnFailure,
+    starting_after: u64,
     limits: Limits,
 }
 
@@ -92,8 +93,17 @@ impl OpenAi {
             usage: false,
             progress: Progress::default(),
             on_failure: OnFailure::default(),
+            starting_after: 0,
             limits: Limits::default(),
         }
+    }
+
+    /// Leaves out the first chunks, for a reader that has them from another stream of the same turn.
+    /// Both streams need the same ID, time and options.
+    #[must_use]
+    pub fn starting_after(mut self, chunks: u64) -> Self {
+        self.starting_after = chunks;
+        self
     }
 
     /// Sends the usage in a separate chunk (`stream_options.include_usage`), if both token counts
@@ -211,6 +221,8 @@ impl Wire for OpenAi {
             progress: self.progress,
             on_failure: self.on_failure,
             limits: self.limits,
+            is_whole: self.starting_after == 0,
+            skipped: self.starting_after,
             role: false,
             reasoning: Reasoning::default(),
             markers: Markers::default(),
@@ -227,6 +239,10 @@ struct OpenAiSpelling {
     progress: Progress,
     on_failure: OnFailure,
     limits: Limits,
+    /// Whether the stream begins with the first chunk.
+    is_whole: bool,
+    /// Number of chunks that are still left out.
+    skipped: u64,
     /// Whether the first chunk, which has the role, was sent.
     role: bool,
     reasoning: Reasoning,
@@ -243,6 +259,7 @@ impl Spelling for OpenAiSpelling {
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
+        let start = out.len();
         match self.progress {
             Progress::None => self.late.dropped += 1,
             Progress::Comment => {
@@ -279,10 +296,61 @@ impl Spelling for OpenAiSpelling {
                 self.role = true;
             }
         }
+        self.skip(start, out);
         Ok(())
     }
 
     fn text(&mut self, _: Phase, text: &str, out: &mut BytesMut) {
+        let start = out.len();
+        self.write_text(text, out);
+        self.skip(start, out);
+    }
+
+    fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
+        let start = out.len();
+        self.write_end(phase, end, out);
+        self.skip(start, out);
+        out.extend_from_slice(DONE);
+    }
+
+    fn shows_events(&self, _: Phase) -> bool {
+        self.progress != Progress::None
+    }
+
+    fn expands_snapshots(&self) -> bool {
+        // The chunks of a stream that begins with a snapshot are not those of the whole stream.
+        self.is_whole
+    }
+
+    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
+        out.extend_from_slice(b": keep-alive\n\n");
+    }
+}
+
+const DATA: &str = "data: ";
+/// What ends a stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
+/// The bytes between the head of a chunk and its delta.
+const CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
+
+impl OpenAiSpelling {
+    /// Removes the chunks that the reader has from what was written after `start`. No chunk contains
+    /// a line end, and every record ends with a blank line.
+    fn skip(&mut self, start: usize, out: &mut BytesMut) {
+        if self.skipped == 0 {
+            return;
+        }
+        let mut written = out.split_off(start);
+        while self.skipped > 0
+            && let Some(end) = written.windows(2).position(|bytes| bytes == b"\n\n")
+        {
+            let record = written.split_to(end + 2);
+            self.skipped -= u64::from(record.starts_with(DATA.as_bytes()));
+        }
+        out.unsplit(written);
+    }
+
+    fn write_text(&mut self, text: &str, out: &mut BytesMut) {
         self.begin(out);
         self.markers.push(text);
         for piece in pieces(text, MAX_PIECE_BYTES) {
@@ -294,18 +362,18 @@ impl Spelling for OpenAiSpelling {
         }
     }
 
-    fn end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
+    /// Writes everything up to `[DONE]`.
+    fn write_end(&mut self, phase: Phase, end: &End, out: &mut BytesMut) {
         self.begin(out);
         if let Status::Failed(failure) = &end.status {
             if self.on_failure == OnFailure::ErrorObject {
                 out.extend_from_slice(br#"data: {"error":"#);
                 write(out, &ErrorObject::new(failure));
                 self.write_metadata(end, out);
-                out.extend_from_slice(DONE);
                 return;
             }
             if !failure.message.is_empty() {
-                self.text(phase, &fallback(failure, phase == Phase::Text), out);
+                self.write_text(&fallback(failure, phase == Phase::Text), out);
             }
         }
         out.extend_from_slice(&self.head);
@@ -326,30 +394,8 @@ impl Spelling for OpenAiSpelling {
             write(out, &usage);
             out.extend_from_slice(b"}\n\n");
         }
-        out.extend_from_slice(DONE);
     }
 
-    fn shows_events(&self, _: Phase) -> bool {
-        self.progress != Progress::None
-    }
-
-    fn expands_snapshots(&self) -> bool {
-        true
-    }
-
-    fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
-        out.extend_from_slice(b": keep-alive\n\n");
-    }
-}
-
-const DATA: &str = "data: ";
-/// What ends a stream.
-const DONE_DATA: &str = "[DONE]";
-const DONE: &[u8] = b"data: [DONE]\n\n";
-/// The bytes between the head of a chunk and its delta.
-const CHOICE: &[u8] = br#","choices":[{"index":0,"delta":"#;
-
-impl OpenAiSpelling {
     /// Sends the role, once and before any other chunk.
     fn begin(&mut self, out: &mut BytesMut) {
         if !self.role {

@@ -1,18 +1,19 @@
 //! Reads the streams of the Responses API: those of OpenAI and of compatible servers, and our own
 //! without loss.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::event::{Event, Search, Source, Sources, ToolResult};
 use crate::frame::{End, Frame, Status};
 use crate::metadata::{Metadata, Usage};
-use crate::order::Phase;
 use crate::wire::annotations::Citations;
 use crate::wire::answer::Answer;
-use crate::wire::event_stream::Message;
-use crate::wire::foreign::{self, Thoughts, word};
-use crate::wire::messages::{Frames, Messages, ReadMessage};
-use crate::wire::{Decode, DecodeError, Finish, Limits};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::foreign::{self, Thoughts};
+use crate::wire::members::{self, DONE, Members, filled, list, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits};
 
 /// The bytes of an event besides its text, items and metadata: the parameters of the request, which
 /// OpenAI repeats with every `response` object.
@@ -54,24 +55,23 @@ impl Decoder {
             .saturating_mul(ESCAPED_BYTES)
             .saturating_add(Answer::MAX_BYTES * ESCAPED_BYTES + HEAD_BYTES);
         let events = Events {
+            decoded: Decoded::default(),
             citations: Citations::new(limits.max_trailer_bytes),
             thoughts: Thoughts::default(),
             is_ours: false,
         };
         Self {
-            messages: Messages::new(events, max_bytes),
+            messages: Messages::events(events, max_bytes),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.messages.phase()
-    }
 }
+
+decoder!(Decoder);
 
 /// What was read of a stream.
 #[derive(Debug)]
 struct Events {
+    decoded: Decoded,
     citations: Citations,
     thoughts: Thoughts,
     /// Whether the stream is ours: its events have `ragwire`, and the others only repeat them.
@@ -79,48 +79,42 @@ struct Events {
 }
 
 impl ReadMessage for Events {
-    fn read(&mut self, message: &Message, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
         let data = message.data.trim();
         if is_empty(data) {
             return Ok(());
         }
-        let mut event: Map<String, Value> = serde_json::from_str(data).map_err(|_| DecodeError::BadEvent)?;
+        let mut event = members::parse(data)?;
         if let Some(Value::Object(mut extension)) = event.shift_remove("ragwire") {
             self.is_ours = true;
             if let Some(frame) = foreign::own_event(&mut extension)? {
-                return frames.push(frame);
+                return self.decoded.push(frame);
             }
         }
-        let kind = match word(&event, "type") {
-            "" => message.event.clone(),
-            kind => kind.to_owned(),
-        };
-        self.take_event(&kind, event, frames)
+        let kind = filled(&event, "type").unwrap_or(message.event).to_owned();
+        self.take_event(&kind, event)
     }
 
-    fn may_follow(&self, message: &Message) -> bool {
-        is_empty(message.data.trim())
+    fn read_after_end(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let may_follow = is_empty(message.data.trim());
+        may_follow.then_some(()).ok_or(DecodeError::TrailingBytes)
     }
 }
 
 /// Whether a message means nothing. Some compatible servers end as chat completions do.
 fn is_empty(data: &str) -> bool {
-    data.is_empty() || data == "[DONE]"
+    data.is_empty() || data == DONE
 }
 
 impl Events {
-    fn take_event(
-        &mut self,
-        kind: &str,
-        mut event: Map<String, Value>,
-        frames: &mut Frames<'_>,
-    ) -> Result<(), DecodeError> {
+    fn take_event(&mut self, kind: &str, mut event: Members) -> Result<(), DecodeError> {
         match kind {
             "response.output_text.delta" | "response.refusal.delta" => {
-                let text = word(&event, "delta");
-                if !text.is_empty() {
+                if let Some(text) = filled(&event, "delta") {
                     self.thoughts.close();
-                    frames.push(Frame::Text(text.to_owned()))?;
+                    self.decoded.push_text(text)?;
                 }
             }
             "response.created" | "response.queued" | "response.in_progress" => {
@@ -131,7 +125,7 @@ impl Events {
                 let Some(Value::Object(response)) = event.shift_remove("response") else {
                     return Err(DecodeError::BadTrailer);
                 };
-                return self.end(kind, response, frames);
+                return self.end(kind, response);
             }
             "error" => {
                 let error = event.shift_remove("error").filter(Value::is_object);
@@ -140,16 +134,16 @@ impl Events {
                     event.shift_remove("type");
                     event.into()
                 }));
-                return frames.push(Frame::End(End::failed(failure)));
+                return self.decoded.push(Frame::End(End::failed(failure)));
             }
             _ if self.is_ours => {}
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                let thought = word(&event, "delta");
-                if !thought.is_empty() {
+                if let Some(thought) = filled(&event, "delta") {
                     let part = event.get("summary_index").or_else(|| event.get("content_index"));
-                    let source = format!("{} {}", word(&event, "item_id"), part.unwrap_or(&Value::Null));
+                    let item = word(&event, "item_id").unwrap_or_default();
+                    let source = format!("{item} {}", part.unwrap_or(&Value::Null));
                     let piece = self.thoughts.piece(&source, thought);
-                    frames.push(piece)?;
+                    self.decoded.push_event(piece, None)?;
                 }
             }
             "response.output_text.annotation.added" => {
@@ -159,7 +153,7 @@ impl Events {
             }
             "response.output_item.done" => {
                 if let Some(Value::Object(item)) = event.get("item") {
-                    self.take_item(item, frames)?;
+                    self.take_item(item)?;
                 }
             }
             // Events about items that are read when they are done, and those of newer versions.
@@ -169,37 +163,35 @@ impl Events {
     }
 
     /// Reads a finished item. Messages and thoughts were read piece by piece.
-    fn take_item(&mut self, item: &Map<String, Value>, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
-        let kind = word(item, "type");
+    fn take_item(&mut self, item: &Members) -> Result<(), DecodeError> {
+        let part = |name| word(item, name).unwrap_or_default();
+        let kind = part("type");
         match kind {
             "file_search_call" => {
-                let queries = item.get("queries").and_then(Value::as_array);
-                for query in queries.into_iter().flatten().filter_map(Value::as_str) {
-                    self.push_event(Search::new("file_search").query(query), frames)?;
+                for query in list(item, "queries").filter_map(Value::as_str) {
+                    self.push_event(Search::new("file_search").query(query))?;
                 }
-                let results = item.get("results").and_then(Value::as_array);
-                let sources: Vec<Source> = results.into_iter().flatten().map(source).collect();
+                let sources: Vec<Source> = list(item, "results").map(source).collect();
                 if !sources.is_empty() {
-                    self.push_event(Sources::new(sources), frames)?;
+                    self.push_event(Sources::new(sources))?;
                 }
             }
             "web_search_call" => {
                 let query = item.get("action").and_then(|action| action.get("query"));
                 if let Some(query) = query.and_then(Value::as_str) {
-                    self.push_event(Search::new("web_search").query(query), frames)?;
+                    self.push_event(Search::new("web_search").query(query))?;
                 }
             }
             "function_call" | "custom_tool_call" => {
                 let arguments = match kind {
-                    "function_call" => word(item, "arguments"),
-                    _ => word(item, "input"),
+                    "function_call" => part("arguments"),
+                    _ => part("input"),
                 };
-                let call = foreign::tool_call(word(item, "call_id"), word(item, "name"), arguments);
-                self.push_event(call, frames)?;
+                self.push_event(foreign::tool_call(part("call_id"), part("name"), arguments))?;
             }
             "mcp_call" => {
-                let (id, name) = (word(item, "id"), word(item, "name"));
-                self.push_event(foreign::tool_call(id, name, word(item, "arguments")), frames)?;
+                let (id, name) = (part("id"), part("name"));
+                self.push_event(foreign::tool_call(id, name, part("arguments")))?;
                 let error = item.get("error").filter(|error| !error.is_null());
                 let output = item.get("output").filter(|output| !output.is_null());
                 let result = match (error, output) {
@@ -208,7 +200,7 @@ impl Events {
                     (None, None) => None,
                 };
                 if let Some(result) = result {
-                    self.push_event(result.call_id(id), frames)?;
+                    self.push_event(result.call_id(id))?;
                 }
             }
             _ => {}
@@ -216,18 +208,13 @@ impl Events {
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        kind: &str,
-        mut response: Map<String, Value>,
-        frames: &mut Frames<'_>,
-    ) -> Result<(), DecodeError> {
+    fn end(&mut self, kind: &str, mut response: Members) -> Result<(), DecodeError> {
         if let Some(Value::Object(extension)) = response.shift_remove("ragwire") {
             let (late, end) = foreign::own_end(extension)?;
             for event in late {
-                frames.push(event)?;
+                self.decoded.push(event)?;
             }
-            return frames.push(Frame::End(end));
+            return self.decoded.push(Frame::End(end));
         }
         if self.citations.is_empty() {
             self.take_annotations(response.get("output"));
@@ -238,7 +225,7 @@ impl Events {
         metadata.usage = usage(&response);
         let end = if kind == "response.failed" {
             End::failed(foreign::failure(response.get("error").unwrap_or(&Value::Null)))
-        } else if word(&response, "status") == "cancelled" {
+        } else if word(&response, "status") == Some("cancelled") {
             End {
                 status: Status::Stopped,
                 metadata,
@@ -253,7 +240,7 @@ impl Events {
         } else {
             End::completed(metadata)
         };
-        frames.push(Frame::End(end))
+        self.decoded.push(Frame::End(end))
     }
 
     /// Reads the annotations of the whole output, for servers that do not stream them.
@@ -265,9 +252,9 @@ impl Events {
         }
     }
 
-    fn push_event(&mut self, event: impl Into<Event>, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
+    fn push_event(&mut self, event: impl Into<Event>) -> Result<(), DecodeError> {
         self.thoughts.close();
-        frames.push(foreign::untimed(event))
+        self.decoded.push_event(event, None)
     }
 }
 
@@ -291,32 +278,14 @@ fn source(result: &Value) -> Source {
     }
 }
 
-fn usage(response: &Map<String, Value>) -> Option<Usage> {
+fn usage(response: &Members) -> Option<Usage> {
     let figures = response.get("usage").filter(|figures| figures.is_object())?;
     let mut usage = Usage::new();
     usage.input_tokens = foreign::count(figures, "/input_tokens");
     usage.output_tokens = foreign::count(figures, "/output_tokens");
     usage.cached_input_tokens = foreign::count(figures, "/input_tokens_details/cached_tokens");
-    Some(match word(response, "model") {
-        "" => usage,
-        model => usage.model(model),
+    Some(match filled(response, "model") {
+        Some(model) => usage.model(model),
+        None => usage,
     })
-}
-
-impl Decode for Decoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.messages.feed(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.messages.finish()
-    }
-}
-
-impl Iterator for Decoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.messages.next()
-    }
 }

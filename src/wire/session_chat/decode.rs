@@ -1,19 +1,20 @@
 //! Reads the session chat: our streams, and those of the server that its page describes.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{SessionChat, TYPES};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{Frame, Status};
 use crate::metadata::QueueStats;
-use crate::order::Phase;
 use crate::time::{Timestamp, Timing};
 use crate::wire::activity::is_activity;
 use crate::wire::answer::Answer;
-use crate::wire::event_stream::Message;
-use crate::wire::messages::{self, Frames, Messages, ReadMessage};
-use crate::wire::{Decode, DecodeError, Finish, Limits, object, typed};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::members::{self, Members, take_members, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits, object, typed};
 
 /// The longest `complete`, beside the metadata: an answer of 4 MiB, of which JSON seldom escapes
 /// every second byte.
@@ -47,15 +48,12 @@ impl SessionChatDecoder {
     pub(super) fn new(limits: Limits) -> Self {
         let max_bytes = limits.larger().saturating_add(MAX_COMPLETE_BYTES);
         Self {
-            messages: Messages::new(Reader, max_bytes),
+            messages: Messages::events(Reader::default(), max_bytes),
         }
     }
-
-    /// Returns the phase that the stream has reached.
-    pub fn phase(&self) -> Phase {
-        self.messages.phase()
-    }
 }
+
+decoder!(SessionChatDecoder);
 
 impl SessionChat {
     /// Creates a decoder for one stream.
@@ -64,31 +62,16 @@ impl SessionChat {
     }
 }
 
-impl Decode for SessionChatDecoder {
-    fn feed(&mut self, bytes: &[u8]) {
-        self.messages.feed(bytes);
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.messages.finish()
-    }
+#[derive(Debug, Default)]
+struct Reader {
+    decoded: Decoded,
 }
-
-impl Iterator for SessionChatDecoder {
-    type Item = Result<Frame, DecodeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.messages.next()
-    }
-}
-
-#[derive(Debug)]
-struct Reader;
 
 impl ReadMessage for Reader {
-    fn read(&mut self, message: &Message, frames: &mut Frames<'_>) -> Result<(), DecodeError> {
-        let mut members = messages::object(message)?;
-        members.retain(|_, value| !value.is_null());
+    decoded!();
+
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let mut members = members::parse_filled(message.data)?;
         let Some(Value::String(kind)) = members.shift_remove("type") else {
             return Err(DecodeError::BadEvent);
         };
@@ -97,27 +80,71 @@ impl ReadMessage for Reader {
             members.shift_remove("timestamp");
         }
         if kind == "complete" || kind == "error" {
-            return read_end(&kind, members, timestamp, frames);
+            return self.end(&kind, members, timestamp);
         }
         match read_event(&kind, members).ok_or(DecodeError::BadEvent)? {
-            Some(event) => frames.push(Frame::Event { event, timestamp }),
+            Some(event) => self.decoded.push_event(event, timestamp),
             None => Ok(()),
         }
+    }
+}
+
+impl Reader {
+    fn end(
+        &mut self,
+        kind: &str,
+        mut members: Members,
+        timestamp: Option<Timestamp>,
+    ) -> Result<(), DecodeError> {
+        let mut response = take_members(&mut members, "response");
+        let metadata = match members.shift_remove("metadata") {
+            Some(Value::Object(metadata)) => metadata,
+            Some(_) => return Err(DecodeError::BadTrailer),
+            None => Members::new(),
+        };
+        let (_, mut end) = object::read_end(metadata).ok_or(DecodeError::BadTrailer)?;
+        // The protocol requires the member, also of a turn that did not wait.
+        let stats: Option<QueueStats> = object::take(&mut members, "queue_stats");
+        if let Some(stats) = stats.filter(|stats| *stats != QueueStats::new(false, 0).queue_wait_ms(0.0)) {
+            end.metadata.queue_stats = Some(stats);
+        }
+        if kind == "error" {
+            let message = word(&members, "error");
+            end.status = match (end.status, message) {
+                (Status::Failed(failure), _) => Status::Failed(failure),
+                (_, Some(message)) => {
+                    Status::Failed(Failure::new(FailureKind::ChatFailed, message.to_owned()))
+                }
+                (_, None) => Status::Failed(Failure::default()),
+            };
+        } else if response.get("finished").and_then(Value::as_bool) == Some(false) {
+            end.status = Status::Stopped;
+        }
+        end.timing = timestamp
+            .zip(response.get("latency_ms").and_then(milliseconds))
+            .map(|(timestamp, elapsed_ms)| Timing {
+                timestamp,
+                elapsed_ms,
+            });
+        if let Some(Value::String(content)) = response.shift_remove("content") {
+            self.decoded.push_text(content)?;
+        }
+        self.decoded.push(Frame::End(end))
     }
 }
 
 /// Reads an event. The inner `None` is a step of the retrieval, which the stream also has as the
 /// event that it was made of.
 #[allow(clippy::option_option, reason = "neither an error nor an event")]
-fn read_event(kind: &str, mut members: Map<String, Value>) -> Option<Option<Event>> {
+fn read_event(kind: &str, mut members: Members) -> Option<Option<Event>> {
     if kind == "tool_start" || kind == "tool_end" {
-        let tool = members.get("tool_name")?.as_str()?;
-        let id = members.get("call_id").and_then(Value::as_str).unwrap_or_default();
+        let tool = word(&members, "tool_name")?;
+        let id = word(&members, "call_id").unwrap_or_default();
         if is_activity(id, tool) {
             return Some(None);
         }
     }
-    let renamed = |members: &mut Map<String, Value>, from: &str, to: &str| {
+    let renamed = |members: &mut Members, from: &str, to: &str| {
         if let Some(value) = members.shift_remove(from) {
             members.insert(to.into(), value);
         }
@@ -141,49 +168,6 @@ fn read_event(kind: &str, mut members: Map<String, Value>) -> Option<Option<Even
         kind => kind,
     };
     typed::read(name, members, &TYPES).map(Some)
-}
-
-fn read_end(
-    kind: &str,
-    mut members: Map<String, Value>,
-    timestamp: Option<Timestamp>,
-    frames: &mut Frames<'_>,
-) -> Result<(), DecodeError> {
-    let mut response = match members.shift_remove("response") {
-        Some(Value::Object(response)) => response,
-        _ => Map::new(),
-    };
-    let metadata = match members.shift_remove("metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        Some(_) => return Err(DecodeError::BadTrailer),
-        None => Map::new(),
-    };
-    let (_, mut end) = object::read_end(metadata).ok_or(DecodeError::BadTrailer)?;
-    // The protocol requires the member, also of a turn that did not wait.
-    let stats: Option<QueueStats> = object::take(&mut members, "queue_stats");
-    if let Some(stats) = stats.filter(|stats| *stats != QueueStats::new(false, 0).queue_wait_ms(0.0)) {
-        end.metadata.queue_stats = Some(stats);
-    }
-    if kind == "error" {
-        let message = members.get("error").and_then(Value::as_str);
-        end.status = match (end.status, message) {
-            (Status::Failed(failure), _) => Status::Failed(failure),
-            (_, Some(message)) => Status::Failed(Failure::new(FailureKind::ChatFailed, message.to_owned())),
-            (_, None) => Status::Failed(Failure::default()),
-        };
-    } else if response.get("finished").and_then(Value::as_bool) == Some(false) {
-        end.status = Status::Stopped;
-    }
-    end.timing = timestamp
-        .zip(response.get("latency_ms").and_then(milliseconds))
-        .map(|(timestamp, elapsed_ms)| Timing {
-            timestamp,
-            elapsed_ms,
-        });
-    if let Some(Value::String(content)) = response.shift_remove("content") {
-        frames.push(Frame::Text(content))?;
-    }
-    frames.push(Frame::End(end))
 }
 
 /// A number of seconds since 1970.

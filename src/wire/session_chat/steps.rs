@@ -83,7 +83,13 @@ impl Progress {
         let mut steps = Vec::new();
         self.end_thought(&mut steps);
         let announced = self.announced.take();
-        let repeats = |search: &Search| matches!(event, Event::RetrievalStart(start) if start.tool == search.tool && search.query.as_ref() == Some(&start.query));
+        let repeats = |search: &Search| {
+            matches!(
+                event,
+                Event::RetrievalStart(start)
+                    if start.tool == search.tool && search.query.as_ref() == Some(&start.query)
+            )
+        };
         if let Some(search) = announced.filter(|search| !repeats(search)) {
             self.retrieve(&search.into(), &mut steps);
         }

@@ -1,6 +1,6 @@
 //! Reads TrustGraph's messages: ours, and those of TrustGraph's own gateway from version 1.6 on.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::explain::{self, is_iri};
 use super::{GATEWAY_ERROR, TrustGraph};
@@ -10,10 +10,11 @@ use crate::frame::{End, Frame, Status};
 use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::wire::answer::Answer;
-use crate::wire::decoded::{Decoded, is_blank};
-use crate::wire::lines::{LineEnd, Lines, TooLong};
-use crate::wire::upstream::{push, take, word};
-use crate::wire::{Decode, DecodeError, Finish, Limits, object};
+use crate::wire::decoded::Decoded;
+use crate::wire::event_stream::MessageRef;
+use crate::wire::members::{self, Members, filled, take, word};
+use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
+use crate::wire::{DecodeError, Limits, object};
 
 /// The longest message: a whole answer, every byte of which may be escaped as two.
 const MAX_MESSAGE_BYTES: usize = 2 * Answer::MAX_BYTES;
@@ -46,22 +47,19 @@ impl TrustGraph {
 /// ```
 #[derive(Debug)]
 pub struct TrustGraphDecoder {
-    lines: Lines,
-    decoded: Decoded,
-    /// Whether a message had `sources` as an event.
-    has_sources: bool,
+    messages: Messages<Reader>,
 }
 
 impl TrustGraphDecoder {
     /// Creates a decoder whose messages have at most 8 MiB, or the larger of the limits.
     pub fn new(limits: Limits) -> Self {
         Self {
-            lines: Lines::new(LineEnd::Lf, limits.larger().max(MAX_MESSAGE_BYTES)),
-            decoded: Decoded::default(),
-            has_sources: false,
+            messages: Messages::lines(Reader::default(), limits.larger().max(MAX_MESSAGE_BYTES)),
         }
     }
 }
+
+decoder!(TrustGraphDecoder);
 
 impl Default for TrustGraphDecoder {
     fn default() -> Self {
@@ -69,55 +67,22 @@ impl Default for TrustGraphDecoder {
     }
 }
 
-impl Decode for TrustGraphDecoder {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && !self.decoded.has_failed() {
-            let taken = match self.lines.next(&mut bytes) {
-                Ok(Some(line)) if is_blank(line) => Ok(()),
-                Ok(Some(line)) => Message {
-                    decoded: &mut self.decoded,
-                    has_sources: &mut self.has_sources,
-                }
-                .take(line),
-                Ok(None) => Ok(()),
-                Err(TooLong) => Err(DecodeError::LineTooLong),
-            };
-            if let Err(error) = taken {
-                self.decoded.fail(error);
-                self.lines.clear();
-            }
-        }
-    }
-
-    fn finish(&mut self) -> Finish {
-        self.decoded.finish()
-    }
+/// What was read of a stream.
+#[derive(Debug, Default)]
+struct Reader {
+    decoded: Decoded,
+    /// Whether a message had `sources` as an event.
+    has_sources: bool,
 }
 
-impl Iterator for TrustGraphDecoder {
-    type Item = Result<Frame, DecodeError>;
+impl ReadMessage for Reader {
+    decoded!();
 
-    fn next(&mut self) -> Option<Self::Item> {
-        self.decoded.next()
-    }
-}
-
-/// What one message adds to.
-struct Message<'a> {
-    decoded: &'a mut Decoded,
-    has_sources: &'a mut bool,
-}
-
-impl Message<'_> {
-    fn take(&mut self, line: &[u8]) -> Result<(), DecodeError> {
-        if self.decoded.phase() == Phase::Ended {
-            return Err(DecodeError::TrailingBytes);
-        }
-        let mut members: Map<String, Value> =
-            serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
+    fn read(&mut self, message: MessageRef<'_>) -> Result<(), DecodeError> {
+        let mut members = members::parse(message.data)?;
         let mut response = match take(&mut members, "response") {
             Value::Object(response) => response,
-            Value::Null => Map::new(),
+            Value::Null => Members::new(),
             _ => return Err(DecodeError::BadEvent),
         };
         response.retain(|_, value| !value.is_null());
@@ -137,7 +102,9 @@ impl Message<'_> {
         }
         Ok(())
     }
+}
 
+impl Reader {
     fn event(&mut self, event: Value) -> Result<(), DecodeError> {
         let Value::Object(event) = event else {
             return Err(DecodeError::BadEvent);
@@ -146,17 +113,17 @@ impl Message<'_> {
     }
 
     fn push_event(&mut self, frame: Frame) -> Result<(), DecodeError> {
-        *self.has_sources |= matches!(
+        self.has_sources |= matches!(
             &frame,
             Frame::Event {
                 event: Event::Sources(_),
                 ..
             }
         );
-        push(self.decoded, frame)
+        self.decoded.push(frame)
     }
 
-    fn explanation(&mut self, response: &mut Map<String, Value>) -> Result<(), DecodeError> {
+    fn explanation(&mut self, response: &mut Members) -> Result<(), DecodeError> {
         let id = word(response, "explain_id").unwrap_or_default().to_owned();
         let graph = word(response, "explain_graph").unwrap_or_default().to_owned();
         if explain::is_added(&id) {
@@ -168,32 +135,23 @@ impl Message<'_> {
             _ => Vec::new(),
         };
         explain::without_description(&id, &mut triples);
-        push(
-            self.decoded,
-            Frame::Event {
-                event: GraphExplanation::new(id, graph, triples).into(),
-                timestamp: None,
-            },
-        )
+        self.decoded
+            .push_event(GraphExplanation::new(id, graph, triples), None)
     }
 
     /// Takes a piece of the answer, or the whole of it.
-    fn text(&mut self, response: &Map<String, Value>) -> Result<(), DecodeError> {
-        let filled = |name| word(response, name).filter(|text| !text.is_empty());
+    fn text(&mut self, response: &Members) -> Result<(), DecodeError> {
         let is_piece = word(response, "message_type").is_some() || response.contains_key("chunk");
         let text = if is_piece {
-            filled("response").or_else(|| filled("chunk"))
+            filled(response, "response").or_else(|| filled(response, "chunk"))
         } else {
             // The whole answer, which is new only if it was not streamed.
-            filled("response").filter(|_| self.decoded.phase() == Phase::Events)
+            filled(response, "response").filter(|_| self.decoded.phase() == Phase::Events)
         };
-        match text {
-            Some(text) => push(self.decoded, Frame::Text(text.to_owned())),
-            None => Ok(()),
-        }
+        self.decoded.push_text(text.unwrap_or_default())
     }
 
-    fn end(&mut self, mut response: Map<String, Value>, error: Option<&Value>) -> Result<(), DecodeError> {
+    fn end(&mut self, mut response: Members, error: Option<&Value>) -> Result<(), DecodeError> {
         let (late, mut end) = match take(&mut response, "metadata") {
             Value::Object(metadata) => object::read_end(metadata).ok_or(DecodeError::BadTrailer)?,
             Value::Null => (Vec::new(), End::default()),
@@ -215,10 +173,10 @@ impl Message<'_> {
         for frame in late {
             self.push_event(frame)?;
         }
-        if !*self.has_sources && end.metadata.citations.is_empty() {
+        if !self.has_sources && end.metadata.citations.is_empty() {
             self.sources(&take(&mut response, "sources"))?;
         }
-        push(self.decoded, Frame::End(end))
+        self.decoded.push(Frame::End(end))
     }
 
     /// Documents, which only TrustGraph's own service lists alone.
@@ -241,13 +199,7 @@ impl Message<'_> {
         if sources.is_empty() {
             return Ok(());
         }
-        push(
-            self.decoded,
-            Frame::Event {
-                event: Sources::new(sources).into(),
-                timestamp: None,
-            },
-        )
+        self.decoded.push_event(Sources::new(sources), None)
     }
 }
 

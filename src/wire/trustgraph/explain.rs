@@ -1,18 +1,20 @@
 //! What a turn did, as the entities that TrustGraph's clients print with `--explainable`: triples in
 //! the vocabularies `https://trustgraph.ai/ns/` and PROV.
 //!
-//! The entities are inline, so that a client asks for nothing. It would ask the service `triples`,
-//! which a server of this crate does not have, for an entity without triples, for the edges of a
-//! `Focus`, and for the labels of IRIs. So every explanation has triples, none is a `Focus`, and
-//! entities are named by literals.
+//! The entities are inline, so that a client asks for nothing. It asks the service `triples` for an
+//! entity without triples, for the edges of a `Focus`, and for the labels of IRIs. Where that service
+//! answers ([`Triples`]), the edges that an answer is written from are a `Focus`; otherwise every
+//! explanation of edges is an `Exploration`. Entities are named by literals.
 
 use serde_json::{Value, json};
 
+use super::triples::Triples;
 use crate::event::{Event, GraphExplanation, Triple};
 use crate::time::Timestamp;
 
 const RDF_TYPE: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type";
 const DERIVED_FROM: &str = "http://www.w3.org/ns/prov#wasDerivedFrom";
+const LABEL: &str = "http://www.w3.org/2000/01/rdf-schema#label";
 const STARTED_AT: &str = "http://www.w3.org/ns/prov#startedAtTime";
 
 /// The names of TrustGraph's vocabulary.
@@ -34,6 +36,12 @@ const SYNTHESIS: &str = "urn:ragwire:synthesis:1";
 /// The beginning of the IDs of retrievals.
 const RETRIEVAL: &str = "urn:ragwire:retrieval:";
 
+/// The beginning of the IDs of the edges that an answer is written from.
+const FOCUS: &str = "urn:ragwire:focus:";
+
+/// The beginnings of the IRIs of entities and relations.
+const NAMED: [&str; 2] = ["urn:ragwire:entity:", "urn:ragwire:relation:"];
+
 /// The maximum number of entities that an explanation names. The clients print a line for each.
 const MAX_ENTITIES: usize = 20;
 
@@ -49,14 +57,20 @@ pub(super) struct Explained {
 #[derive(Debug)]
 pub(super) struct Explanations {
     is_graph: bool,
+    /// What the service `triples` returns, if there is one, and the number of this turn there.
+    triples: Option<(Triples, u64)>,
     has_question: bool,
     retrievals: u32,
 }
 
 impl Explanations {
-    pub(super) fn new(is_graph: bool) -> Self {
+    pub(super) fn new(is_graph: bool, triples: Option<Triples>) -> Self {
         Self {
             is_graph,
+            triples: triples.map(|triples| {
+                let turn = triples.begin();
+                (triples, turn)
+            }),
             has_question: false,
             retrievals: 0,
         }
@@ -71,7 +85,7 @@ impl Explanations {
             // A graph's own explanations have more detail.
             Event::RetrievalResult(result) if !self.is_graph => {
                 self.retrievals += 1;
-                let id = format!("{RETRIEVAL}{}", self.retrievals);
+                let id = self.unique(&format!("{RETRIEVAL}{}", self.retrievals));
                 let count = result.chunks_found.to_string();
                 Some(self.entity(
                     &id,
@@ -79,7 +93,30 @@ impl Explanations {
                     vec![literal(&id, tg!("chunkCount"), &count)],
                 ))
             }
-            _ => None,
+            Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalResult(_)
+            | Event::ToolCall(_)
+            | Event::ToolResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Retract(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => None,
         }
     }
 
@@ -93,40 +130,64 @@ impl Explanations {
         } else {
             tg!("DocRagQuestion")
         };
+        let id = self.unique(QUESTION);
         let mut triples = vec![
-            iri(QUESTION, RDF_TYPE, tg!("Question")),
-            literal(QUESTION, tg!("query"), query),
+            iri(&id, RDF_TYPE, kind),
+            iri(&id, RDF_TYPE, tg!("Question")),
+            literal(&id, tg!("query"), query),
         ];
-        triples.extend(timestamp.map(|at| literal(QUESTION, STARTED_AT, &at.to_string())));
-        triples.insert(0, iri(QUESTION, RDF_TYPE, kind));
-        Some(Explained {
-            id: QUESTION.to_owned(),
+        triples.extend(timestamp.map(|at| literal(&id, STARTED_AT, &at.to_string())));
+        Some(self.stored(Explained {
+            id,
             graph: GRAPH.to_owned(),
             triples,
-        })
+        }))
+    }
+
+    /// Returns the ID of an entity of this turn, which differs from those of the other turns that
+    /// the service `triples` knows.
+    fn unique(&self, id: &str) -> String {
+        match self.triples {
+            None | Some((_, 1)) => id.to_owned(),
+            Some((_, turn)) => format!("{id}/{turn}"),
+        }
+    }
+
+    /// Stores an entity for the service `triples`.
+    fn stored(&self, explained: Explained) -> Explained {
+        if let Some((triples, _)) = &self.triples {
+            triples.add(&explained.triples);
+        }
+        explained
     }
 
     /// Returns the answer, if the question was explained.
     pub(super) fn synthesis(&self) -> Option<Explained> {
         self.has_question
-            .then(|| self.entity(SYNTHESIS, tg!("Synthesis"), Vec::new()))
+            .then(|| self.entity(&self.unique(SYNTHESIS), tg!("Synthesis"), Vec::new()))
     }
 
     /// Returns an explanation of a graph search. Unless its triples describe it already, they are
     /// the edges that were followed, and the description comes before them.
     pub(super) fn graph(&self, explanation: &GraphExplanation) -> Explained {
-        let id = &explanation.explain_id;
+        let id = &self.unique(&explanation.explain_id);
         let edges: Vec<Value> = explanation.triples.iter().map(triple).collect();
         let is_described = explanation
             .triples
             .iter()
-            .any(|triple| plain(&triple.s) == id && plain(&triple.p) == RDF_TYPE);
+            .any(|triple| plain(&triple.s) == explanation.explain_id && plain(&triple.p) == RDF_TYPE);
         if is_described {
-            return Explained {
-                id: id.clone(),
+            return self.stored(Explained {
+                // Its triples name it.
+                id: explanation.explain_id.clone(),
                 graph: explanation.graph.clone(),
                 triples: edges,
-            };
+            });
+        }
+        if let Some((triples, _)) = &self.triples
+            && explanation.explain_id.starts_with(FOCUS)
+        {
+            return self.focus(triples, id, explanation, edges);
         }
         let mut names: Vec<String> = Vec::new();
         for triple in &explanation.triples {
@@ -143,28 +204,61 @@ impl Explanations {
         explained
     }
 
+    /// Returns the edges that an answer is written from. Each is an entity of its own, which clients
+    /// ask for.
+    fn focus(
+        &self,
+        triples: &Triples,
+        id: &str,
+        explanation: &GraphExplanation,
+        edges: Vec<Value>,
+    ) -> Explained {
+        let selection = |number: usize| format!("{id}#{number}");
+        let members = (0..edges.len()).map(|number| iri(id, tg!("selectedEdge"), &selection(number)));
+        let mut explained = self.entity(id, tg!("Focus"), members.collect());
+        explained.graph.clone_from(&explanation.graph);
+        for (number, edge) in edges.iter().enumerate() {
+            let mut selected = iri(&selection(number), tg!("edge"), "");
+            selected["o"] = json!({ "t": "t", "tr": edge });
+            triples.add([&selected]);
+        }
+        explained.triples.extend(edges);
+        explained
+    }
+
     fn entity(&self, id: &str, kind: &str, members: Vec<Value>) -> Explained {
         let mut triples = vec![iri(id, RDF_TYPE, kind)];
         if self.has_question {
-            triples.push(iri(id, DERIVED_FROM, QUESTION));
+            triples.push(iri(id, DERIVED_FROM, &self.unique(QUESTION)));
         }
         triples.extend(members);
-        Explained {
+        self.stored(Explained {
             id: id.to_owned(),
             graph: GRAPH.to_owned(),
             triples,
-        }
+        })
     }
 }
 
 /// Returns `true` for an entity that [`Explanations::of`] and [`Explanations::synthesis`] add to
 /// the events of a turn.
 pub(super) fn is_added(id: &str) -> bool {
+    let id = id.split('/').next().unwrap_or_default();
     id == QUESTION || id == SYNTHESIS || id.starts_with(RETRIEVAL)
 }
 
-/// Removes the description that [`Explanations::graph`] adds.
+/// Returns the label of an entity or a relation: its name is its IRI.
+pub(super) fn label(term: &str) -> Option<Value> {
+    let is_named = NAMED.iter().any(|prefix| term.starts_with(prefix));
+    is_named.then(|| literal(term, LABEL, &name_of(term)))
+}
+
+/// Removes the description that [`Explanations::graph`] and [`Explanations::focus`] add.
 pub(super) fn without_description(id: &str, triples: &mut Vec<Triple>) {
+    if id.starts_with(FOCUS) {
+        triples.retain(|triple| triple.s != id);
+        return;
+    }
     let describes = |triple: &Triple| {
         triple.s == id
             && (triple.p == DERIVED_FROM || triple.p == tg!("edgeCount") || triple.p == tg!("entity"))

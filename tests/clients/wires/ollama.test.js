@@ -52,6 +52,31 @@ test("the models and the version", async () => {
   assert.match((await client.version()).version, /^\d+\.\d+\.\d+$/);
 });
 
+test("npm ollama generates, with the same thoughts and answer", async () => {
+  const seen = { thinking: "", text: "", done: 0 };
+  for await (const part of await client.generate({ model: "ragwire", prompt: messages[0].content, stream: true })) {
+    seen.thinking += part.thinking ?? "";
+    seen.text += part.response;
+    seen.done += part.done;
+  }
+  assert.match(seen.thinking, /Searching with /);
+  const whole = await client.generate({ model: "ragwire", prompt: messages[0].content, system: "Be brief." });
+  assert.deepEqual([seen.text, seen.done], [whole.response, 1]);
+  assert.equal((await client.generate({ model: "ragwire", prompt: "" })).done_reason, "load");
+  await assert.rejects(client.generate({ model: "ragwire", prompt: "fault:reject" }), /internal error/);
+  assert.deepEqual((await client.ps()).models.map(({ name }) => name), ["ragwire"]);
+});
+
+test("npm ollama is told which option is not supported", async () => {
+  const ask = (members) => client.chat({ model: "ragwire", messages, ...members });
+  await assert.rejects(ask({ options: { temperature: 0 } }), /options\.temperature/);
+  await assert.rejects(ask({ options: { num_predict: 10 }, stream: true }), /options\.num_predict/);
+  await assert.rejects(ask({ format: "json" }), /format/);
+  await assert.rejects(ask({ messages: [{ ...messages[0], images: ["iVBORw0KGgo="] }] }), /image/);
+  const answer = await ask({ options: { num_ctx: 4096, seed: 1 }, keep_alive: "5m" });
+  assert.ok(answer.message.content.length > 0);
+});
+
 test("the AI SDK still has its route", async () => {
   const body = JSON.stringify({ id: "c", messages: [{ id: "1", role: "user", parts: [{ type: "text", text: "?" }] }] });
   const response = await fetch(`${server.url}/api/chat`, { method: "POST", headers: { "content-type": "application/json" }, body });
@@ -65,4 +90,6 @@ test("PyPI ollama streams the same", async () => {
   assert.equal(seen.text, seen.whole);
   assert.deepEqual([seen.done, seen.models], [1, ["ragwire"]]);
   assert.match(seen.error, /internal error/);
+  assert.equal(seen.generated, seen.text);
+  assert.match(seen.refused, /options\.top_k/);
 });

@@ -1,7 +1,7 @@
 """Plays messages to the clients of PyPI `trustgraph-base` and prints their results.
 
 Standard input is a JSON array of plays {id, kind, messages, with}: `messages` are texts for a socket, or one body for HTTP; `with` is
-stream, explain, async, whole, async_whole, http or two. Standard output is a JSON array: {seen, error, asked} of each.
+stream, explain, resolve, async, whole, async_whole, http or two. Standard output is a JSON array: {seen, error, asked} of each.
 
 With a URL as its argument, the clients ask that server instead: {id, kind, query, with}, `queries` for as many at once with two, and `limits`
 by their names in Python with stream and http.
@@ -15,7 +15,7 @@ import threading
 from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from trustgraph.api import Api, ProvenanceEvent
+from trustgraph.api import Api, ExplainabilityClient, ProvenanceEvent
 from websockets.sync.server import serve
 
 play = None
@@ -98,8 +98,9 @@ def read(url, seen):
             flow = api.flow().id("default")
             return seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c", **play.get("limits", {}))))
     socket = api.socket()
-    # The client chooses the ID.
-    socket._next_request_id = lambda: play["id"]
+    # The client chooses the ID; one that asks twice at a time needs two.
+    if play["with"] != "resolve":
+        socket._next_request_id = lambda: play["id"]
     flow = socket.flow("default")
     try:
         match play["with"]:
@@ -109,6 +110,18 @@ def read(url, seen):
             case "explain":
                 for item in getattr(flow, ask + "_explain")(query=play.get("query", "?"), collection="c"):
                     seen.append(shown(item))
+            case "resolve":
+                # What `tg-invoke-graph-rag --explainable` asks for while the answer arrives.
+                client = ExplainabilityClient(flow, retry_delay=0.01)
+                for item in getattr(flow, ask + "_explain")(query=play.get("query", "?"), collection="c"):
+                    if not isinstance(item, ProvenanceEvent):
+                        continue
+                    entity = client.fetch_entity(item.explain_id, graph=item.explain_graph, collection="c")
+                    edges = []
+                    if item.entity.entity_type == "focus":
+                        focus = client.fetch_focus_with_edges(item.explain_id, graph=item.explain_graph, collection="c")
+                        edges = [client.resolve_edge_labels(selection.edge, "c") for selection in focus.edge_selections]
+                    seen.append({"same": asdict(entity) == asdict(item.entity), "type": entity.entity_type, "edges": edges})
             case "whole":
                 seen.append(whole(getattr(flow, ask)(query=play.get("query", "?"), collection="c")))
     finally:

@@ -16,6 +16,7 @@ async def main(url):
     async with Client(url) as client:
         tools = [tool.name for tool in (await client.list_tools()).tools]
         result = await client.call_tool("ask", {"question": "What is the commit rule?"}, progress_callback=progress)
+        found = await client.call_tool("search", {"query": "commit rule", "limit": 3})
         failed = await client.call_tool("ask", {"question": "fault:text"})
     content = result.structured_content
     print(
@@ -25,6 +26,7 @@ async def main(url):
                 "text": result.content[0].text,
                 "answer": content["answer"],
                 "citations": len(content["citations"]),
+                "passages": len(found.structured_content["passages"]),
                 "progress": steps,
                 "failed": failed.is_error,
             }

@@ -18,5 +18,11 @@ try:
         pass
 except ResponseError as raised:
     error = str(raised)
+generated = "".join(part.response for part in client.generate("ragwire", "What is the commit rule?", stream=True))
+try:
+    refused = client.chat(model="ragwire", messages=messages, options={"top_k": 1}).message.content
+except ResponseError as raised:
+    refused = str(raised)
 models = [model.model for model in client.list().models]
-print(json.dumps({"thinking": thinking, "text": text, "done": done, "whole": whole, "error": error, "models": models}))
+seen = {"thinking": thinking, "text": text, "done": done, "whole": whole, "error": error, "models": models}
+print(json.dumps({**seen, "generated": generated, "refused": refused}))

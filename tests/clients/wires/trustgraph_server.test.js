@@ -55,11 +55,28 @@ test("every kind of request gets the same answer", async () => {
   const ids = triples.map(({ explain }) => explain[0]);
   const edges = ids.filter((id) => /:(exploration|focus):/.test(id));
   assert.deepEqual([ids[0], edges[0], edges.at(-1), ids.at(-1)], ["urn:ragwire:question:1", "urn:ragwire:exploration:1", "urn:ragwire:focus:1", "urn:ragwire:synthesis:1"]);
-  assert.ok(triples.every(({ entity }) => ["question", "exploration", "synthesis"].includes(entity.entity_type)));
+  assert.ok(triples.every(({ entity }) => ["question", "exploration", "focus", "synthesis"].includes(entity.entity_type)));
   assert.ok(triples.every(({ explain }) => explain[1] === "urn:graph:retrieval" && explain[2].length > 0));
   const { sources } = streamed.seen.at(-1);
   assert.ok(sources.length > 0 && sources.every(({ uri }) => uri));
   assert.deepEqual(whole.seen[0].sources, sources);
+});
+
+test("the service `triples` resolves every explanation, and a focus has edges with labels", async () => {
+  const results = await ask(KINDS.map((kind) => ({ kind, query: QUESTION, with: "resolve" })));
+  for (const [index, { seen, error }] of results.entries()) {
+    assert.equal(error, null, KINDS[index]);
+    const types = seen.map(({ type }) => type);
+    assert.deepEqual([types[0], types.at(-1)], ["question", "synthesis"]);
+    assert.ok(seen.every(({ same }) => same), JSON.stringify(seen));
+  }
+  const focus = results[KINDS.indexOf("graph-rag")].seen.filter(({ type }) => type === "focus");
+  assert.ok(focus.length > 0);
+  for (const { edges } of focus) {
+    assert.ok(edges.length > 0);
+    // Names, not IRIs.
+    assert.ok(edges.flat().every((label) => label && !/^urn:|_/.test(label)), JSON.stringify(edges));
+  }
 });
 
 test("the chunks of a stream end as TrustGraph's do", async () => {

@@ -9,6 +9,7 @@ mod calls;
 mod ends;
 mod handshake;
 mod refusals;
+mod triples;
 
 use std::collections::HashMap;
 use std::convert::Infallible;

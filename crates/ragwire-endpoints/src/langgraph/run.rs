@@ -1,6 +1,10 @@
 //! The request of a run, and how it starts.
 
+use axum::response::Response;
+use http::HeaderValue;
+use http::header::{CONTENT_LOCATION, LOCATION};
 use ragwire::session::{Message, Role, Session};
+use ragwire::turn::TurnId;
 use ragwire::wire::langgraph::Modes;
 use ragwire::{LangGraph, Question, Turn};
 use serde::Deserialize;
@@ -9,13 +13,12 @@ use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
 use super::state::{self, RunState};
-use super::{conflict, no_question};
+use super::{conflict, index, no_question, record};
+use crate::caller::{self, Caller};
 use crate::lane::Lane;
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::invalid;
-use crate::shared::Shared;
-use crate::start::{self, Conversation, Reader, TurnRequest};
+use crate::start::{Conversation, Reader, TurnRequest};
 use crate::turns::answers::{self, HumanAnswer, Verdict};
 
 /// The body of a run. Other members, such as `config`, `checkpoint` and `interrupt_before`, are
@@ -98,8 +101,8 @@ impl RunRequest {
 }
 
 /// Reads the names in a query parameter: one, or a JSON array as the JavaScript client writes it.
-pub(super) fn names(value: String) -> Vec<String> {
-    serde_json::from_str(&value).unwrap_or_else(|_| vec![value])
+pub(super) fn names(value: &str) -> Vec<String> {
+    serde_json::from_str(value).unwrap_or_else(|_| vec![value.to_owned()])
 }
 
 /// The modes of these names; `None` without any.
@@ -109,7 +112,7 @@ pub(super) fn modes_of(names: impl IntoIterator<Item = String>) -> Option<Modes>
 }
 
 /// A message of LangChain: a string, `{type, content}`, `{role, content}` or `[role, content]`.
-fn message(message: &Value) -> Option<Message> {
+pub(super) fn message(message: &Value) -> Option<Message> {
     let (role, content) = match message {
         Value::String(_) => ("human", message),
         Value::Array(pair) => (pair.first()?.as_str()?, pair.get(1)?),
@@ -143,10 +146,40 @@ pub(super) struct Started {
     pub(super) wire: LangGraph,
 }
 
+impl Started {
+    /// Streams the run, with the headers from which clients reconnect. The paths are relative to the
+    /// clients' base URL, which contains a prefix.
+    pub(super) fn respond(self, thread: Option<&str>) -> Response {
+        let run = run_path(thread, self.turn.id());
+        let mut response = caller::stream(self.turn, self.wire);
+        for (name, path) in [(LOCATION, format!("{run}/stream")), (CONTENT_LOCATION, run)] {
+            if let Ok(path) = HeaderValue::try_from(path) {
+                response.headers_mut().insert(name, path);
+            }
+        }
+        response
+    }
+}
+
+/// The path of a run.
+pub(super) fn run_path(thread: Option<&str>, id: TurnId) -> String {
+    match thread {
+        Some(thread) => format!("/threads/{thread}/runs/{id}"),
+        None => format!("/runs/{id}"),
+    }
+}
+
+/// The wire of a run of a thread, after these messages.
+pub(super) fn wire(thread: &str, id: TurnId, messages: Vec<Value>) -> LangGraph {
+    LangGraph::new(id.to_string())
+        .thread(thread)
+        .messages(messages)
+        .parks()
+}
+
 /// Starts a run, or continues the one that waits for the answer in `command`.
 pub(super) async fn start(
-    shared: &Shared,
-    owner: &Owner,
+    caller: &Caller,
     thread: Option<&str>,
     run: RunRequest,
     reader: Reader,
@@ -154,27 +187,24 @@ pub(super) async fn start(
     let modes = run.modes();
     let resume = run.command.get("resume").filter(|answer| !answer.is_null());
     if let (Some(answer), Some(thread)) = (resume, thread) {
-        return answer_question(shared, owner, thread, answer, modes).await;
+        return answer_question(caller, thread, answer, modes).await;
     }
     let (mut question, earlier) = run.question()?;
     let Some(thread) = thread else {
         let before = state::messages("run", earlier.iter().chain([&asked(&question)]));
         question.history = earlier;
-        let turn_request = TurnRequest::new(question);
-        let turn = start::start(shared, owner, reader, turn_request).await?;
+        let turn = caller.start(reader, question).await?;
         let wire = LangGraph::new(turn.id().to_string())
             .modes(modes)
             .messages(before);
         return Ok(Started { turn, wire });
     };
-    let lane = Lane::session(owner, thread);
     match run.multitask_strategy.as_deref() {
         Some("interrupt" | "rollback") => {
-            start::stop_newest(shared, owner, &lane).await?;
+            let lane = Lane::session(&caller.owner, thread);
+            caller.stop_newest(&lane).await?;
         }
-        Some("reject") if state::is_running(shared, owner, &lane).await? => {
-            return Err(conflict("thread_busy", "A run of this thread is still running."));
-        }
+        Some("reject") if state::is_running(caller, thread).await? => return Err(busy()),
         _ => {}
     }
     let id = thread.to_owned();
@@ -184,28 +214,28 @@ pub(super) async fn start(
     };
     let asked = asked(&question);
     let (sender, mut receiver) = oneshot::channel::<Session>();
-    let turn = start::start_in_session(
-        shared,
-        owner,
-        reader,
-        TurnRequest::new(question).conversation(conversation),
-        move |session| drop(sender.send(session)),
-    )
-    .await?;
+    let mut turn_request = TurnRequest::new(question).conversation(conversation);
+    turn_request.on_end = Some(record::end);
+    let turn = caller
+        .start_in_session(reader, turn_request, move |session| drop(sender.send(session)))
+        .await?;
+    record::begin(caller, thread, turn.id()).await;
+    index::touch(caller, thread).await;
     let before = match receiver.try_recv() {
         Ok(session) => state::messages(thread, &session.messages),
         // The turn waits for another one of the thread.
         Err(_) => {
-            let session = shared.sessions.get(owner.as_str(), thread).await?;
+            let session = caller.session(thread).await?;
             state::messages(thread, session.messages.iter().chain([&asked]))
         }
     };
-    let wire = LangGraph::new(turn.id().to_string())
-        .thread(thread)
-        .modes(modes)
-        .messages(before)
-        .parks();
+    let wire = wire(thread, turn.id(), before).modes(modes);
     Ok(Started { turn, wire })
+}
+
+/// The refusal of what a running run of the thread forbids.
+pub(super) fn busy() -> Refusal {
+    conflict("thread_busy", "A run of this thread is still running.")
 }
 
 fn asked(question: &Question) -> Message {
@@ -214,22 +244,16 @@ fn asked(question: &Question) -> Message {
 
 /// Passes an answer to the run that waits for it and continues its stream.
 async fn answer_question(
-    shared: &Shared,
-    owner: &Owner,
+    caller: &Caller,
     thread: &str,
     answer: &Value,
     modes: Modes,
 ) -> Result<Started, Refusal> {
-    let lane = Lane::session(owner, thread);
     let nothing = || conflict("no_question", "No run of this thread waits for an answer.");
-    let id = state::newest(shared, owner, &lane).await?.ok_or_else(nothing)?;
-    let before = state::messages_before(shared, owner, thread).await;
-    let wire = LangGraph::new(id.to_string())
-        .thread(thread)
-        .modes(modes)
-        .messages(before)
-        .parks();
-    let waiting = RunState::read(shared, owner, id, wire.clone()).await?;
+    let id = state::newest(caller, thread).await?.ok_or_else(nothing)?;
+    let before = state::messages_before(caller, thread).await;
+    let wire = wire(thread, id, before).modes(modes);
+    let waiting = RunState::read(caller, id, wire.clone()).await?;
     let request_id = waiting.question().ok_or_else(nothing)?.to_owned();
     // Either the answer itself, or answers by the IDs of their interrupts.
     let answer = answer.get(&request_id).unwrap_or(answer);
@@ -244,7 +268,7 @@ async fn answer_question(
         return Err(invalid("The question has no id."));
     }
     let answers = vec![HumanAnswer { request_id, verdict }];
-    let turn = answers::answer_and_resume(shared, owner, id, answers, &wire).await?;
+    let turn = answers::answer_and_resume(caller, id, answers, &wire).await?;
     Ok(Started { turn, wire })
 }
 

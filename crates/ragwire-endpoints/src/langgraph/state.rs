@@ -8,14 +8,14 @@ use ragwire::session::{Message, Role, Session};
 use ragwire::turn::TurnId;
 use ragwire::wire::langgraph::Modes;
 use ragwire::wire::sse::EventStream;
-use ragwire::{LangGraph, Rejected, Turn};
+use ragwire::{LangGraph, Timestamp, Turn};
 use serde_json::{Map, Value, json};
 
-use super::objects::{Checkpoint, Run, Task, Thread, ThreadState, time};
+use super::objects::{Checkpoint, RunStatus, Task, Thread, ThreadState, ThreadStatus, time};
+use super::record::ThreadRecord;
+use crate::caller::Caller;
 use crate::lane::Lane;
-use crate::owner::Owner;
 use crate::refusal::Refusal;
-use crate::shared::Shared;
 
 /// How long to wait for what a running turn has so far, which is in memory or one round trip away.
 const MAX_WAIT: Duration = Duration::from_millis(50);
@@ -40,8 +40,8 @@ pub(super) fn messages<'a>(thread: &str, messages: impl IntoIterator<Item = &'a 
 }
 
 /// The messages of a thread up to its last question: those before the answer of its newest run.
-pub(super) async fn messages_before(shared: &Shared, owner: &Owner, thread: &str) -> Vec<Value> {
-    let session = shared.sessions.get(owner.as_str(), thread).await;
+pub(super) async fn messages_before(caller: &Caller, thread: &str) -> Vec<Value> {
+    let session = caller.session(thread).await;
     session.map_or_else(|_| Vec::new(), |session| before(&session))
 }
 
@@ -56,17 +56,17 @@ fn before(session: &Session) -> Vec<Value> {
 }
 
 /// The newest turn of a thread that the journal still has.
-pub(super) async fn newest(shared: &Shared, owner: &Owner, lane: &Lane) -> Result<Option<TurnId>, Refusal> {
-    let newest = shared.journal.latest(lane.as_str(), owner.as_str()).await;
-    Ok(newest.map_err(Rejected::from)?)
+pub(super) async fn newest(caller: &Caller, thread: &str) -> Result<Option<TurnId>, Refusal> {
+    let lane = Lane::session(&caller.owner, thread);
+    caller.newest(&lane).await
 }
 
 /// Returns `true` if the newest turn of a thread has not ended.
-pub(super) async fn is_running(shared: &Shared, owner: &Owner, lane: &Lane) -> Result<bool, Refusal> {
-    let Some(id) = newest(shared, owner, lane).await? else {
+pub(super) async fn is_running(caller: &Caller, thread: &str) -> Result<bool, Refusal> {
+    let Some(id) = newest(caller, thread).await? else {
         return Ok(false);
     };
-    let turn = shared.journal.resume(id, owner.as_str(), 0).await;
+    let turn = caller.resume(id).await;
     Ok(turn.is_ok_and(|turn| !turn.is_finished()))
 }
 
@@ -83,14 +83,8 @@ pub(super) struct RunState {
 
 impl RunState {
     /// Reads what the journal has of a run, without waiting for more.
-    pub(super) async fn read(
-        shared: &Shared,
-        owner: &Owner,
-        id: TurnId,
-        wire: LangGraph,
-    ) -> Result<Self, Refusal> {
-        let turn = shared.journal.resume(id, owner.as_str(), 0).await;
-        let turn = turn.map_err(|error| Refusal::of_turn(id, error))?;
+    pub(super) async fn read(caller: &Caller, id: TurnId, wire: LangGraph) -> Result<Self, Refusal> {
+        let turn = caller.resume(id).await?;
         let wire = wire.modes(Modes::of(["values"]));
         let mut state = Self::default();
         if turn.is_finished() {
@@ -153,14 +147,13 @@ impl RunState {
         interrupts.map_or(&[], Vec::as_slice)
     }
 
-    /// The status of the run, in the words of LangGraph.
-    pub(super) fn status(&self) -> &'static str {
+    pub(super) fn status(&self) -> RunStatus {
         match (&self.error, &self.end) {
-            (Some(_), _) => "error",
-            (None, None) => "running",
-            (None, Some(Value::Null)) => "interrupted",
-            (None, Some(end)) if end["status"] == "stopped" => "interrupted",
-            (None, Some(_)) => "success",
+            (Some(_), _) => RunStatus::Error,
+            (None, None) => RunStatus::Running,
+            (None, Some(Value::Null)) => RunStatus::Interrupted,
+            (None, Some(end)) if end["status"] == "stopped" => RunStatus::Interrupted,
+            (None, Some(_)) => RunStatus::Success,
         }
     }
 }
@@ -173,17 +166,21 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    pub(super) async fn read(shared: &Shared, owner: &Owner, thread: &str) -> Result<Self, Refusal> {
-        let session = shared.sessions.get(owner.as_str(), thread).await?;
-        let lane = Lane::session(owner, thread);
-        let run = match newest(shared, owner, &lane).await? {
+    pub(super) async fn read(caller: &Caller, thread: &str) -> Result<Self, Refusal> {
+        let session = caller.session(thread).await?;
+        Self::of(caller, session).await
+    }
+
+    /// Reads the newest run of a session.
+    pub(super) async fn of(caller: &Caller, session: Session) -> Result<Self, Refusal> {
+        let run = match newest(caller, session.id()).await? {
             Some(id) => {
                 let wire = LangGraph::new(id.to_string())
-                    .thread(thread)
+                    .thread(session.id())
                     .messages(before(&session))
                     .parks();
                 // The journal may drop it in between.
-                let state = RunState::read(shared, owner, id, wire).await.ok();
+                let state = RunState::read(caller, id, wire).await.ok();
                 state.map(|state| (id, state))
             }
             None => None,
@@ -191,30 +188,44 @@ impl Snapshot {
         Ok(Self { session, run })
     }
 
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The newest run, if the journal still has it.
+    pub(super) fn run_id(&self) -> Option<TurnId> {
+        self.run.as_ref().map(|(id, _)| *id)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.session.messages.is_empty()
     }
 
     /// The messages: of a run that has ended or waits, with its tools and citations; of any other,
-    /// those of the session.
-    fn values(&self) -> Map<String, Value> {
-        let of_run = self.run.as_ref().and_then(|(_, state)| {
+    /// and after a change by hand, those of the session.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        let of_run = self.run.as_ref().and_then(|(id, state)| {
             let is_whole = state.end.is_some() && state.error.is_none();
-            let values = state.values.as_ref().filter(|_| is_whole)?;
-            values.get("messages").cloned()
+            let is_edited = ThreadRecord::of(&self.session).edited == Some(id.to_string());
+            let values = state.values.as_ref().filter(|_| is_whole && !is_edited)?;
+            values.get("messages")?.as_array().cloned()
         });
-        let messages = of_run.unwrap_or_else(|| messages(self.session.id(), &self.session.messages).into());
-        Map::from_iter([("messages".to_owned(), messages)])
+        of_run.unwrap_or_else(|| messages(self.session.id(), &self.session.messages))
     }
 
-    fn status(&self) -> &'static str {
-        match self.run.as_ref().map(|(_, state)| state.status()) {
-            Some("running") => "busy",
-            Some("error") => "error",
-            Some("interrupted") if self.run.as_ref().is_some_and(|(_, run)| run.question().is_some()) => {
-                "interrupted"
-            }
-            _ => "idle",
+    fn values(&self) -> Map<String, Value> {
+        Map::from_iter([("messages".to_owned(), self.messages().into())])
+    }
+
+    pub(super) fn status(&self) -> ThreadStatus {
+        match &self.run {
+            None => ThreadStatus::Idle,
+            Some((_, run)) => match run.status() {
+                RunStatus::Running => ThreadStatus::Busy,
+                RunStatus::Error => ThreadStatus::Error,
+                RunStatus::Interrupted if run.question().is_some() => ThreadStatus::Interrupted,
+                RunStatus::Interrupted | RunStatus::Success => ThreadStatus::Idle,
+            },
         }
     }
 
@@ -224,29 +235,17 @@ impl Snapshot {
         thread
     }
 
-    pub(super) fn run(&self, assistant: &str) -> Option<Run> {
-        let (id, state) = self.run.as_ref()?;
-        Some(Run::new(assistant, Some(self.session.id()), *id, state.status()))
-    }
-
     pub(super) fn state(&self) -> ThreadState {
-        let updated = self.session.updated();
-        let micros = ragwire::Timestamp::from(updated).as_micros();
         let task = self.run.as_ref().and_then(|(id, state)| {
             let error = state.error.as_ref().map(Value::to_string);
             let interrupts = state.interrupts().to_vec();
-            let is_open = error.is_some() || !interrupts.is_empty() || state.status() == "running";
+            let is_open = error.is_some() || !interrupts.is_empty() || state.status() == RunStatus::Running;
             is_open.then(|| Task {
                 id: id.to_string(),
                 name: NODE,
                 error,
                 interrupts,
             })
-        });
-        let checkpoint = (!self.is_empty()).then(|| Checkpoint {
-            thread_id: self.session.id().to_owned(),
-            checkpoint_ns: "",
-            checkpoint_id: format!("{micros:016x}"),
         });
         let mut metadata = Map::new();
         if let Some((id, _)) = &self.run {
@@ -255,11 +254,21 @@ impl Snapshot {
         ThreadState {
             values: self.values(),
             next: task.iter().map(|task| task.name).collect(),
-            checkpoint,
+            checkpoint: (!self.is_empty()).then(|| checkpoint(&self.session)),
             metadata,
-            created_at: time(updated),
+            created_at: time(self.session.updated()),
             parent_checkpoint: None,
             tasks: task.into_iter().collect(),
         }
+    }
+}
+
+/// The name of the current state of a thread.
+pub(super) fn checkpoint(session: &Session) -> Checkpoint {
+    let micros = Timestamp::from(session.updated()).as_micros();
+    Checkpoint {
+        thread_id: session.id().to_owned(),
+        checkpoint_ns: "",
+        checkpoint_id: format!("{micros:016x}"),
     }
 }

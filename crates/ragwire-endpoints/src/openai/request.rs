@@ -17,7 +17,7 @@ const MAX_QUOTED_BYTES: usize = 64;
 
 /// Parameters that do not change the answer: names for accounting, hints for speed, and what the
 /// tools of the client would need.
-const HARMLESS: [&str; 10] = [
+const HARMLESS: [&str; 9] = [
     "include",
     "metadata",
     "parallel_tool_calls",
@@ -26,7 +26,6 @@ const HARMLESS: [&str; 10] = [
     "prompt_cache_retention",
     "safety_identifier",
     "service_tier",
-    "store",
     "user",
 ];
 
@@ -52,6 +51,9 @@ pub struct ChatCompletionRequest {
     pub messages: Vec<Message>,
     /// Whether the answer is streamed.
     pub stream: Option<bool>,
+    /// Whether the completion continues without its reader, so that it can be read again by its id.
+    /// Default: `false`.
+    pub store: Option<bool>,
     /// What a stream contains.
     pub stream_options: Option<StreamOptions>,
     /// The effort: `none`, `minimal`, `low`, `medium`, `high` or `xhigh`.
@@ -110,6 +112,11 @@ impl ChatCompletionRequest {
     /// Returns whether the answer is streamed.
     pub fn streams(&self) -> bool {
         self.stream.unwrap_or(false)
+    }
+
+    /// Returns whether the completion continues without its reader.
+    pub fn stores(&self) -> bool {
+        self.store.unwrap_or(false)
     }
 
     /// Returns whether the last chunk has the token counts.

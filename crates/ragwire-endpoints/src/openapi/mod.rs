@@ -54,6 +54,11 @@ struct OpenAi;
 #[openapi(components(schemas(schemas::LangGraphRefused)))]
 struct LangGraph;
 
+/// What the protocol of Ollama adds.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(schemas::OllamaRefused)))]
+struct Ollama;
+
 /// What the protocol of Eve adds.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(EveRefusalBody)))]
@@ -79,6 +84,11 @@ pub(crate) fn langgraph(tag: &str, description: &str) -> OpenApi {
     with_tag(LangGraph::openapi(), tag, description)
 }
 
+/// Returns the document of Ollama's protocol, without routes.
+pub(crate) fn ollama(tag: &str, description: &str) -> OpenApi {
+    with_tag(Ollama::openapi(), tag, description)
+}
+
 /// Returns the document of Eve's protocol, without routes.
 pub(crate) fn eve(tag: &str, description: &str) -> OpenApi {
     with_tag(Eve::openapi(), tag, description)
@@ -100,6 +110,7 @@ pub fn default_refusal(description: &str) -> RefOr<Answer> {
 const REFUSAL: &str = "Refusal";
 const OPENAI_REFUSAL: &str = "OpenAiRefusal";
 const LANGGRAPH_REFUSAL: &str = "LangGraphRefusal";
+const OLLAMA_REFUSAL: &str = "OllamaRefusal";
 const EVE_REFUSAL: &str = "EveRefusal";
 
 /// The statuses with `retry-after`.
@@ -207,31 +218,29 @@ impl IntoResponses for ForgeRefusals {
     }
 }
 
-/// [`TurnRefusals`] in OpenAI's form.
-pub(crate) struct OpenAiRefusals;
+/// Defines [`TurnRefusals`] in the forms of other protocols.
+macro_rules! turn_refusals {
+    ($($(#[$doc:meta])* $Name:ident: $schema:ident;)*) => { $(
+        $(#[$doc])*
+        pub(crate) struct $Name;
 
-impl IntoResponses for OpenAiRefusals {
-    fn responses() -> Refusals {
-        refusals(OPENAI_REFUSAL, &[&BODY[..], &TURN].concat())
-    }
+        impl IntoResponses for $Name {
+            fn responses() -> Refusals {
+                refusals($schema, &[&BODY[..], &TURN].concat())
+            }
+        }
+    )* };
 }
 
-/// [`TurnRefusals`] in LangGraph's form.
-pub(crate) struct LangGraphRefusals;
-
-impl IntoResponses for LangGraphRefusals {
-    fn responses() -> Refusals {
-        refusals(LANGGRAPH_REFUSAL, &[&BODY[..], &TURN].concat())
-    }
-}
-
-/// [`TurnRefusals`] in Eve's form.
-pub(crate) struct EveRefusals;
-
-impl IntoResponses for EveRefusals {
-    fn responses() -> Refusals {
-        refusals(EVE_REFUSAL, &[&BODY[..], &TURN].concat())
-    }
+turn_refusals! {
+    /// [`TurnRefusals`] in OpenAI's form.
+    OpenAiRefusals: OPENAI_REFUSAL;
+    /// [`TurnRefusals`] in LangGraph's form.
+    LangGraphRefusals: LANGGRAPH_REFUSAL;
+    /// [`TurnRefusals`] in Ollama's form.
+    OllamaRefusals: OLLAMA_REFUSAL;
+    /// [`TurnRefusals`] in Eve's form.
+    EveRefusals: EVE_REFUSAL;
 }
 
 /// The refusals of a WebSocket handshake.

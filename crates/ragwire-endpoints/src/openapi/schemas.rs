@@ -88,6 +88,13 @@ documented! {
         error: RefusalError,
     }
 
+    /// The reason why a request was refused, in Ollama's form.
+    #[schema(as = OllamaRefusal)]
+    OllamaRefused {
+        /// The reason, for a person.
+        error: String,
+    }
+
     /// The reason, in OpenAI's members.
     OpenAiError {
         /// The reason, for a person.

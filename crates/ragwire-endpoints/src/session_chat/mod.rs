@@ -10,8 +10,7 @@ mod session;
 use std::sync::{Arc, OnceLock};
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::Response;
 use http::StatusCode;
 use ragwire::orchestrator::Effort;
@@ -24,10 +23,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::session::{PROFILE, Session};
+use crate::caller::{self, Caller};
 use crate::lane::Lane;
 use crate::openapi::schemas;
 use crate::openapi::{self, BodyRefusals, TurnRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam, invalid};
 use crate::shared::Shared;
@@ -128,13 +127,9 @@ pub(crate) struct Status {
         BodyRefusals,
     ),
 )]
-pub(crate) async fn create(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    request: Request,
-) -> Result<(StatusCode, Json<Session>), Refusal> {
+pub(crate) async fn create(caller: Caller, request: Request) -> Result<(StatusCode, Json<Session>), Refusal> {
     let body: Option<Option<NewSession>> =
-        request::read_optional_json(&shared, MAX_CREATE_BYTES, request).await?;
+        request::read_optional_json(&caller.shared, MAX_CREATE_BYTES, request).await?;
     let NewSession { profile_name, title } = body.flatten().unwrap_or_default();
     if profile_name.is_some_and(|name| name != PROFILE) {
         return Err(invalid(format!("Unknown profile. The only one is `{PROFILE}`.")));
@@ -144,7 +139,8 @@ pub(crate) async fn create(
             "The title is longer than {MAX_TITLE_BYTES} bytes of UTF-8."
         )));
     }
-    let session = shared.sessions.begin(owner.as_str(), title).await?;
+    let sessions = &caller.shared.sessions;
+    let session = sessions.begin(caller.owner.as_str(), title).await?;
     Ok((StatusCode::CREATED, Json(session.into())))
 }
 
@@ -162,13 +158,9 @@ pub(crate) async fn create(
         (status = 404, description = "The session does not exist", body = schemas::Refused),
     ),
 )]
-pub(crate) async fn get(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    id: PathParam,
-) -> Result<Json<Session>, Refusal> {
-    let id = request::session_id(id)?;
-    Ok(Json(find(&shared, &owner, &id).await?))
+pub(crate) async fn get(caller: Caller, id: PathParam) -> Result<Json<Session>, Refusal> {
+    let session = caller.session(&request::session_id(id)?).await?;
+    Ok(Json(session.into()))
 }
 
 /// Answers a question in a session, live, after the earlier questions of the session.
@@ -186,15 +178,10 @@ pub(crate) async fn get(
         TurnRefusals,
     ),
 )]
-pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    id: PathParam,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> Result<Response, Refusal> {
     // Its clients reconnect by the turn's id.
-    let (turn, wire) = start(&shared, &owner, Reader::Returning, id, request).await?;
-    Ok(turn.respond(wire).map(Body::new))
+    let (turn, wire) = start(&caller, Reader::Returning, id, request).await?;
+    Ok(caller::stream(turn, wire))
 }
 
 /// Answers a question in a session, in one piece, after the earlier questions of the session.
@@ -211,13 +198,8 @@ pub(crate) async fn stream(
         TurnRefusals,
     ),
 )]
-pub(crate) async fn whole(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    id: PathParam,
-    request: Request,
-) -> Result<Json<Value>, Refusal> {
-    let (turn, wire) = start(&shared, &owner, Reader::Whole, id, request).await?;
+pub(crate) async fn whole(caller: Caller, id: PathParam, request: Request) -> Result<Json<Value>, Refusal> {
+    let (turn, wire) = start(&caller, Reader::Whole, id, request).await?;
     let whole = start::collect(turn).await?;
     Ok(Json(wire.complete(&whole.events, &whole.text, &whole.end)))
 }
@@ -233,11 +215,13 @@ pub(crate) async fn whole(
         (status = 401, description = "The request has no valid owner", body = schemas::Refused),
     ),
 )]
-pub(crate) async fn status(State(shared): State<Arc<Shared>>, owner: Owner) -> Json<Status> {
-    let lanes = shared.turns.owners();
+pub(crate) async fn status(caller: Caller) -> Json<Status> {
+    let lanes = caller.shared.turns.owners();
     // Other lanes are chats, or sessions of other owners, whose ids are private.
     let sessions = |lanes: &[String]| -> Vec<String> {
-        let ids = lanes.iter().filter_map(|lane| Lane::session_id(lane, &owner));
+        let ids = lanes
+            .iter()
+            .filter_map(|lane| Lane::session_id(lane, &caller.owner));
         ids.map(str::to_owned).collect()
     };
     Json(Status {
@@ -248,16 +232,15 @@ pub(crate) async fn status(State(shared): State<Arc<Shared>>, owner: Owner) -> J
 
 /// Starts the turn, up to the moment at which the response begins.
 async fn start(
-    shared: &Shared,
-    owner: &Owner,
+    caller: &Caller,
     reader: Reader,
     id: PathParam,
     request: Request,
 ) -> Result<(Turn, SessionChat), Refusal> {
-    let message: ChatRequest = request::read_question(shared, BodyKind::Question, request).await?;
+    let message: ChatRequest = caller.read_question(BodyKind::Question, request).await?;
     let id = request::session_id(id)?;
     // An unknown session is refused now rather than after the wait.
-    find(shared, owner, &id).await?;
+    caller.session(&id).await?;
     let turn_request = TurnRequest::new(message.question()).conversation(Conversation::ExistingSession(id));
     let session = Arc::new(OnceLock::new());
     let wire = SessionChat::default().session_at_end(Arc::clone(&session));
@@ -266,10 +249,6 @@ async fn start(
             let _ = session.set(json);
         }
     };
-    let turn = start::start_in_session(shared, owner, reader, turn_request, on_question).await?;
+    let turn = caller.start_in_session(reader, turn_request, on_question).await?;
     Ok((turn, wire))
-}
-
-async fn find(shared: &Shared, owner: &Owner, id: &str) -> Result<Session, Refusal> {
-    Ok(shared.sessions.get(owner.as_str(), id).await?.into())
 }

@@ -3,10 +3,8 @@
 //! The turn is looked up as for resuming: by its id, for its owner. Wires that send answers with
 //! their next request use [`answer_and_resume`].
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use ragwire::Turn;
 use ragwire::turn::{self, AnswerError, TurnId};
 use ragwire::wire::Wire;
@@ -14,12 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::caller::Caller;
 use crate::openapi::BodyRefusals;
 use crate::openapi::schemas;
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam, turn_id};
-use crate::shared::Shared;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -59,18 +56,18 @@ pub(crate) struct AnswerOutcome {
     ),
 )]
 pub(crate) async fn answer(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
+    caller: Caller,
     id: PathParam,
     request: Request,
 ) -> Result<Json<AnswerOutcome>, Refusal> {
     // A full server accepts answers too, because they are what makes room.
     let AnswerRequest { request_id, response } =
-        request::read_json(&shared, BodyKind::Answer, request).await?;
-    let id = turn_id(id);
-    let answered = shared
+        request::read_json(&caller.shared, BodyKind::Answer, request).await?;
+    let (id, owner) = (turn_id(id), caller.owner.as_str());
+    let answered = caller
+        .shared
         .journal
-        .answer(id, owner.as_str(), &request_id, response)
+        .answer(id, owner, &request_id, response)
         .await;
     Ok(Json(AnswerOutcome {
         accepted: answered.map_err(|error| Refusal::of_answer(id, error))? == turn::AnswerOutcome::Accepted,
@@ -105,16 +102,16 @@ pub enum Verdict {
 /// The turn is resumed first, so that it has a reader when it continues. If one of several answers
 /// is refused, those before it count.
 pub(crate) async fn answer_and_resume(
-    shared: &Shared,
-    owner: &Owner,
+    caller: &Caller,
     id: TurnId,
     answers: Vec<HumanAnswer>,
     wire: &impl Wire,
 ) -> Result<Turn, Refusal> {
     let refused = |error| Refusal::of_answer(id, error);
+    let (journal, owner) = (&caller.shared.journal, caller.owner.as_str());
     let (mut next, mut resolved) = (0, Vec::new());
     for HumanAnswer { request_id, verdict } in answers {
-        let question = shared.journal.request(id, owner.as_str(), &request_id).await;
+        let question = journal.request(id, owner, &request_id).await;
         let question = question.map_err(refused)?;
         next = question.next.max(next);
         let is_abandoned = matches!(verdict, Verdict::Abandoned);
@@ -125,20 +122,13 @@ pub(crate) async fn answer_and_resume(
         };
         resolved.push((request_id, answer.transpose().map_err(refused)?, is_abandoned));
     }
-    let turn = shared.journal.resume(id, owner.as_str(), next).await;
-    let turn = turn.map_err(|error| Refusal::of_turn(id, error))?;
-    turn.supports(wire).map_err(|error| Refusal::of_turn(id, error))?;
+    let turn = caller.resume_on(id, next, wire).await?;
     for (request_id, answer, is_abandoned) in resolved {
         let Some(answer) = answer else {
-            let stopped = shared.journal.stop(id, owner.as_str()).await;
-            stopped.map_err(|error| Refusal::of_turn(id, error))?;
+            caller.stop(id).await?;
             continue;
         };
-        match shared
-            .journal
-            .answer(id, owner.as_str(), &request_id, answer)
-            .await
-        {
+        match journal.answer(id, owner, &request_id, answer).await {
             // A question that is no longer open counts as abandoned.
             Err(AnswerError::Late) if is_abandoned => {}
             answered => drop(answered.map_err(refused)?),

@@ -6,6 +6,7 @@
 use http::{HeaderMap, HeaderName, StatusCode};
 
 use crate::refusal::Refusal;
+use crate::request::Params;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -14,14 +15,14 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// `Last-Event-ID` is the last frame that the client read, so the next one is sent. It overrides
 /// `from`, because an `EventSource` reconnects with the same URL. If it is before `from`, one of
 /// them is wrong.
-pub(crate) fn cursor(query: &[(String, String)], headers: &HeaderMap) -> Result<u64, Refusal> {
-    let mut from = query.iter().filter(|(name, _)| name == "from");
+pub(crate) fn cursor(params: &Params, headers: &HeaderMap) -> Result<u64, Refusal> {
+    let mut from = params.all("from");
     let mut last = headers.get_all(LAST_EVENT_ID).iter();
     let pair = (from.next(), last.next());
     if from.next().is_some() || last.next().is_some() {
         return Err(bad());
     }
-    let from = pair.0.map(|(_, value)| index(value.as_bytes())).transpose()?;
+    let from = pair.0.map(|value| index(value.as_bytes())).transpose()?;
     let next = match pair.1 {
         None => None,
         Some(value) => Some(index(value.as_bytes())?.checked_add(1).ok_or_else(bad)?),
@@ -58,15 +59,12 @@ mod tests {
     use super::*;
 
     fn read(from: &[&str], last: &[&[u8]]) -> Option<u64> {
-        let query: Vec<_> = from
-            .iter()
-            .map(|value| ("from".to_owned(), (*value).to_owned()))
-            .collect();
+        let params = Params::of(from.iter().map(|value| ("from", *value)));
         let mut headers = HeaderMap::new();
         for value in last {
             headers.append(LAST_EVENT_ID, HeaderValue::from_bytes(value).unwrap());
         }
-        cursor(&query, &headers).ok()
+        cursor(&params, &headers).ok()
     }
 
     #[test]

@@ -13,8 +13,7 @@ pub use answers::{HumanAnswer, Verdict};
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, HeaderName, StatusCode};
@@ -29,13 +28,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::wires::wires;
+use crate::caller::{self, Caller};
 use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
-use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
-use crate::start::{self, Conversation, Reader, TurnRequest};
+use crate::start::{Conversation, Reader, TurnRequest};
 
 /// The tag of these routes and of those of ADR 0007.
 pub(crate) const TAG: &str = "ragwire's own wires and that of ADR 0007. PROTOCOL.md describes the bytes.";
@@ -143,11 +142,8 @@ pub(crate) struct StartedTurn {
         TurnRefusals,
     ),
 )]
-pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub(crate) async fn stream(caller: Caller, request: Request) -> Result<Response, Refusal> {
+    let shared = &caller.shared;
     // Without a grace the turn would end before its first reader.
     let responds_async = prefers_async(request.headers()) && !shared.disconnect_grace.is_zero();
     let wire = if responds_async {
@@ -155,7 +151,7 @@ pub(crate) async fn stream(
     } else {
         Some(negotiate(request.headers(), wires())?)
     };
-    let body: QuestionRequest = request::read_question(&shared, BodyKind::Question, request).await?;
+    let body: QuestionRequest = caller.read_question(BodyKind::Question, request).await?;
     let conversation = match &body.session_id {
         Some(id) => Conversation::Session(request::check_session_id(id.clone())?),
         None => Conversation::None,
@@ -172,10 +168,10 @@ pub(crate) async fn stream(
     }
     let turn_request = TurnRequest::new(body.question()).conversation(conversation);
     // Clients reconnect by the turn's id.
-    let turn = start::start(&shared, &owner, Reader::Returning, turn_request).await?;
+    let turn = caller.start(Reader::Returning, turn_request).await?;
     Ok(match wire {
-        Some(wire) => turn.respond(wire).map(Body::new),
-        None => accepted(&shared, &turn),
+        Some(wire) => caller::stream(turn, wire),
+        None => accepted(shared, &turn),
     })
 }
 

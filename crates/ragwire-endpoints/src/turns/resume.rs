@@ -3,12 +3,7 @@
 //! A disconnect does not stop a turn. [`Reader`](super::start::Reader) defines what a turn does
 //! without a reader.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
 use axum::response::Response;
 use http::HeaderMap;
 use ragwire::http::negotiate;
@@ -16,12 +11,11 @@ use ragwire::{Framed, Ndjson, Sse};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::caller::{self, Caller};
 use crate::openapi::example;
 use crate::openapi::schemas;
-use crate::owner::Owner;
 use crate::refusal::Refusal;
-use crate::request::{PathParam, turn_id};
-use crate::shared::Shared;
+use crate::request::{Params, PathParam, turn_id};
 use crate::turns::cursor::cursor;
 use crate::turns::wires::wires;
 
@@ -58,21 +52,15 @@ use crate::turns::wires::wires;
     ),
 )]
 pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
+    caller: Caller,
     turn: PathParam,
-    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+    params: Params,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let wire = negotiate(&headers, wires())?;
-    let query = query.map(|Query(query)| query).unwrap_or_default();
-    let from = cursor(&query, &headers)?;
-    let id = turn_id(turn);
-    let resumed = shared.journal.resume(id, owner.as_str(), from).await;
-    let turn = resumed.map_err(|error| Refusal::of_turn(id, error))?;
-    turn.supports(&wire)
-        .map_err(|error| Refusal::of_turn(id, error))?;
-    Ok(turn.respond(wire).map(Body::new))
+    let from = cursor(&params, &headers)?;
+    let turn = caller.resume_on(turn_id(turn), from, &wire).await?;
+    Ok(caller::stream(turn, wire))
 }
 
 /// The outcome of a stop.
@@ -99,14 +87,7 @@ pub(crate) struct StopOutcome {
         (status = 503, description = "The turn's host is not reachable", body = schemas::Refused),
     ),
 )]
-pub(crate) async fn stop(
-    State(shared): State<Arc<Shared>>,
-    owner: Owner,
-    turn: PathParam,
-) -> Result<Json<StopOutcome>, Refusal> {
-    let id = turn_id(turn);
-    let stopped = shared.journal.stop(id, owner.as_str()).await;
-    Ok(Json(StopOutcome {
-        stopped: stopped.map_err(|error| Refusal::of_turn(id, error))?,
-    }))
+pub(crate) async fn stop(caller: Caller, turn: PathParam) -> Result<Json<StopOutcome>, Refusal> {
+    let stopped = caller.stop(turn_id(turn)).await?;
+    Ok(Json(StopOutcome { stopped }))
 }

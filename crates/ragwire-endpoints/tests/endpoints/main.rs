@@ -2,6 +2,9 @@
 //! orchestrator gets.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
+mod langgraph;
+mod mcp;
+mod ollama;
 mod openai;
 
 use std::convert::Infallible;

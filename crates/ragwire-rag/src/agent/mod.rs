@@ -30,7 +30,7 @@ mod run;
 use std::sync::Arc;
 
 use super::graph::GraphTraverse;
-use super::{Library, SearchTools, SemanticCache};
+use super::{DocumentFilter, Library, Retrieve, SearchTools, SemanticCache, Tool};
 use crate::answer::error::AnswerError;
 use crate::answer::generate::{Extractive, Generate};
 use crate::answer::judge::{Judge, LexicalJudge};
@@ -88,6 +88,8 @@ pub struct AgentQuestion {
     /// Who may share stored answers: the owner and the collection, or empty if everyone shares
     /// them.
     pub scope: String,
+    /// The documents that are searched.
+    pub filter: DocumentFilter,
 }
 
 impl AgentQuestion {
@@ -104,6 +106,7 @@ impl AgentQuestion {
             sources_last: false,
             searches: None,
             scope: String::new(),
+            filter: DocumentFilter::default(),
         }
     }
 
@@ -160,6 +163,13 @@ impl AgentQuestion {
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scope = scope.into();
+        self
+    }
+
+    /// Sets which documents are searched. The graph is not searched if this is not all of them.
+    #[must_use]
+    pub fn filter(mut self, filter: DocumentFilter) -> Self {
+        self.filter = filter;
         self
     }
 }
@@ -238,6 +248,11 @@ impl Agent {
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
         let tools = SearchTools::words(Arc::clone(&library), store);
         Self::builder(library, tools).build()
+    }
+
+    /// Returns the retriever of the tool that answers most questions.
+    pub(crate) fn retriever(&self) -> Arc<dyn Retrieve> {
+        Arc::new(self.parts.tools.retriever(Tool::Hybrid))
     }
 
     /// Answers a question into a sink. The future owns everything that it needs.

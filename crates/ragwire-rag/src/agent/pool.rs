@@ -13,8 +13,9 @@ use ragwire::event::CragClass;
 /// The evidence of one question.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    /// The hits of each search, for the fusion. A widened chunk takes the position of the original.
-    lists: Vec<Vec<Hit>>,
+    /// The hits of each search with its weight, for the fusion. A widened chunk takes the position of
+    /// the original.
+    lists: Vec<(f32, Vec<Hit>)>,
     /// IDs of chunks that the gate graded as not answering.
     rejected: HashSet<String>,
     /// IDs of all chunks that were ever seen, with the tool that found each first.
@@ -22,8 +23,9 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Adds the hits of a search with `tool` and returns those that the pool did not have.
-    pub(super) fn add(&mut self, tool: &'static str, hits: Vec<Hit>) -> Vec<Hit> {
+    /// Adds the hits of a search with `tool` and returns those that the pool did not have. `weight`
+    /// is how much its order counts.
+    pub(super) fn add(&mut self, tool: &'static str, hits: Vec<Hit>, weight: f32) -> Vec<Hit> {
         let mut is_new = |hit: &&Hit| match self.seen.entry(hit.chunk.id.clone()) {
             Entry::Occupied(_) => false,
             Entry::Vacant(entry) => {
@@ -32,7 +34,7 @@ impl Pool {
             }
         };
         let new = hits.iter().filter(|hit| is_new(hit)).cloned().collect();
-        self.lists.push(hits);
+        self.lists.push((weight, hits));
         new
     }
 
@@ -66,7 +68,7 @@ impl Pool {
         if let Some(tool) = self.seen.get(chunk_id).copied() {
             self.seen.entry(wider.chunk.id.clone()).or_insert(tool);
         }
-        for list in &mut self.lists {
+        for (_, list) in &mut self.lists {
             // Two passages of one section become the same chunk: the first position counts.
             let mut has = list.iter().any(|hit| hit.chunk.id == wider.chunk.id);
             list.retain_mut(|hit| {
@@ -117,8 +119,8 @@ mod tests {
     #[test]
     fn each_chunk_is_new_once_and_rejected_chunks_come_last() {
         let mut pool = Pool::default();
-        assert_eq!(ids(&pool.add("a", hits(&[1, 2, 3]))), ["d-1", "d-2", "d-3"]);
-        assert_eq!(ids(&pool.add("b", hits(&[3, 4]))), ["d-4"]);
+        assert_eq!(ids(&pool.add("a", hits(&[1, 2, 3]), 1.0)), ["d-1", "d-2", "d-3"]);
+        assert_eq!(ids(&pool.add("b", hits(&[3, 4]), 1.0)), ["d-4"]);
         assert_eq!(ids(&pool.best(9)), ["d-3", "d-1", "d-2", "d-4"]);
         let grades = [0.1, 0.9, 0.1].map(|score| {
             Grade::new(
@@ -140,8 +142,8 @@ mod tests {
     #[test]
     fn a_citation_names_the_tool_that_found_its_chunk_first() {
         let mut pool = Pool::default();
-        pool.add("a", hits(&[1]));
-        pool.add("b", hits(&[1, 2]));
+        pool.add("a", hits(&[1]), 1.0);
+        pool.add("b", hits(&[1, 2]), 1.0);
         pool.widen("d-2", &section());
         let mut cited = ["d-1", "d-2", "d-s0", "d-9"].map(|id| Citation::new("d", id, "x", "before"));
         pool.credit(&mut cited);
@@ -152,11 +154,11 @@ mod tests {
     #[test]
     fn a_section_replaces_its_passages_once() {
         let mut pool = Pool::default();
-        pool.add("a", hits(&[1, 2, 3]));
-        pool.add("b", hits(&[2]));
+        pool.add("a", hits(&[1, 2, 3]), 1.0);
+        pool.add("b", hits(&[2]), 1.0);
         pool.widen("d-2", &section());
         pool.widen("d-3", &section());
         assert_eq!(ids(&pool.best(9)), ["d-s0", "d-1"]);
-        assert_eq!(ids(&pool.add("c", vec![section()])), Vec::<&str>::new());
+        assert_eq!(ids(&pool.add("c", vec![section()], 1.0)), Vec::<&str>::new());
     }
 }

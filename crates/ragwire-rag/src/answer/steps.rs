@@ -159,7 +159,7 @@ pub(crate) async fn write_answer(
 }
 
 /// A passage as an event reports it.
-fn source(hit: &Hit) -> Source {
+pub(crate) fn source(hit: &Hit) -> Source {
     let chunk = &hit.chunk;
     let pages = chunk.pages().collect();
     let source = Source::new(&chunk.id, &chunk.document_id, &chunk.text, pages)

@@ -157,7 +157,7 @@ impl Chunk {
     pub fn split_id(chunk_id: &str) -> Option<(&str, u32)> {
         match ChunkId::parse(chunk_id)? {
             ChunkId::Passage { document_id, ordinal } => Some((document_id, ordinal)),
-            _ => None,
+            ChunkId::Section { .. } | ChunkId::Sentence { .. } => None,
         }
     }
 

@@ -11,8 +11,10 @@ mod sentence;
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
 pub use levels::SectionTree;
-pub use library::{Change, ChangeKind, IndexingProgress, Library, LibraryError, LibraryLimits};
-pub use parse::{Block, BlockKind, ParseError, ParseLimits, Parsed, parse};
+pub use library::{
+    Change, ChangeKind, DocumentFilter, IndexingProgress, Library, LibraryError, LibraryLimits,
+};
+pub use parse::{Block, BlockKind, FrontMatter, ParseError, ParseLimits, Parsed, parse};
 
 pub(crate) use levels::VERSION as LEVELS_VERSION;
 pub(crate) use sentence::{MAX_SENTENCE_BYTES, sentences};

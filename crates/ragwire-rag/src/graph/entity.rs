@@ -76,7 +76,7 @@ impl Normal {
             .filter(|rest| rest.chars().count() > 1 && rest.chars().all(char::is_uppercase));
         match acronym {
             Some(acronym) => vec![acronym.to_lowercase()],
-            None => self.analyzer.terms(word),
+            None => self.analyzer.whole_terms(word),
         }
     }
 }

@@ -21,6 +21,7 @@
 pub mod llama;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod stored;
 #[cfg(test)]
 pub(crate) mod test_models;
 #[cfg(feature = "upstream")]
@@ -34,6 +35,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use ragwire::Usage;
+
+pub use stored::StoredVectors;
 
 /// A boxed future, as the traits return it. Its allocation is negligible beside a model's work.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

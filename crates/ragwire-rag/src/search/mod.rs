@@ -1,5 +1,6 @@
 //! Search: the lexical index, vector stores, query planning, ranking and fusion.
 
+pub(crate) mod analyzer;
 pub(crate) mod index;
 pub(crate) mod lexical;
 pub(crate) mod plan;

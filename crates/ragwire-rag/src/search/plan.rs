@@ -20,6 +20,24 @@ const FUNCTION_WORDS: [&str; 46] = [
     "with", "you",
 ];
 
+/// How much the order of a search for a part of the question counts, relative to the question in its
+/// own words, which finds the most.
+const PART_WEIGHT: f32 = 0.5;
+/// The same for the search for the longest words: it only adds hits behind those of the question.
+/// Fused with equal weight it took 6 of 60 first hits from their place.
+const FOCUS_WEIGHT: f32 = 0.01;
+
+/// Returns how much the order of a query's hits counts in the fusion of all hits for `question`.
+pub(crate) fn weight(query: &str, question: &str) -> f32 {
+    if query.trim() == question.trim() {
+        1.0
+    } else if query == focus(question) {
+        FOCUS_WEIGHT
+    } else {
+        PART_WEIGHT
+    }
+}
+
 /// The queries planned for a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +166,17 @@ mod tests {
             assert_eq!(plan.queries, *queries, "{question:?}");
             assert_eq!(plan.complexity(), *complexity, "{question:?}");
         }
+    }
+
+    #[test]
+    fn the_question_in_its_own_words_counts_most() {
+        let question = "What optimizer was used and how long did training take?";
+        let weights: Vec<f32> = Plan::of(question)
+            .queries
+            .iter()
+            .map(|query| weight(query, question))
+            .collect();
+        assert_eq!(weights, [1.0, FOCUS_WEIGHT, PART_WEIGHT, PART_WEIGHT]);
     }
 
     #[test]

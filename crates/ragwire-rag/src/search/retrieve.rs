@@ -109,36 +109,42 @@ impl Retrieve for Lexical {
     }
 }
 
-/// Fuses result lists by reciprocal rank: a chunk's score is the sum of `1 / (60 + rank)` over the
-/// lists that contain it. Scores of different lists need not be comparable. Equal scores are in the
-/// order of first appearance.
-pub(crate) fn fuse(lists: &[Vec<Hit>], limit: usize) -> Vec<Hit> {
+/// Fuses result lists by weighted reciprocal rank: a chunk's score is the sum of `weight / (60 +
+/// rank)` over the lists that contain it. Scores of different lists need not be comparable. Equal
+/// scores are in the order of first appearance. A single list keeps its order.
+pub(crate) fn fuse(lists: &[(f32, Vec<Hit>)], limit: usize) -> Vec<Hit> {
     let mut first: HashMap<&str, &Hit> = HashMap::new();
-    for hit in lists.iter().flatten() {
+    for hit in lists.iter().flat_map(|(_, list)| list) {
         first.entry(&hit.chunk.id).or_insert(hit);
     }
-    let lists: Vec<Vec<&str>> = lists
+    let lists: Vec<(f32, Vec<&str>)> = lists
         .iter()
-        .map(|list| list.iter().map(|hit| hit.chunk.id.as_str()).collect())
+        .map(|(weight, list)| (*weight, list.iter().map(|hit| hit.chunk.id.as_str()).collect()))
         .collect();
-    reciprocal_ranks(&lists)
+    weighted_ranks(&lists)
         .into_iter()
         .take(limit)
         .filter_map(|(id, score)| Some(Hit::new(first.get(id)?.chunk.clone(), score)))
         .collect()
 }
 
-/// Does what [`fuse`] does for keys of any type, and returns each with its score, best first.
+/// Does what [`fuse`] does for keys of any type and lists of equal weight, and returns each with its
+/// score, best first.
 pub(crate) fn reciprocal_ranks<K: Copy + Eq + Hash>(lists: &[Vec<K>]) -> Vec<(K, f32)> {
+    let weighted: Vec<_> = lists.iter().map(|list| (1.0, list.clone())).collect();
+    weighted_ranks(&weighted)
+}
+
+fn weighted_ranks<K: Copy + Eq + Hash>(lists: &[(f32, Vec<K>)]) -> Vec<(K, f32)> {
     let mut fused: Vec<(K, f32)> = Vec::new();
     let mut indices: HashMap<K, usize> = HashMap::new();
-    for list in lists {
+    for (weight, list) in lists {
         for (rank, key) in (1u32..).zip(list) {
             let index = *indices.entry(*key).or_insert_with(|| {
                 fused.push((*key, 0.0));
                 fused.len() - 1
             });
-            fused[index].1 += 1.0 / (f32::from(RRF_K) + rank as f32);
+            fused[index].1 += weight / (f32::from(RRF_K) + rank as f32);
         }
     }
     fused.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -159,12 +165,22 @@ mod tests {
 
     #[test]
     fn hits_in_several_lists_come_first() {
-        let fused = fuse(&[hits(&[1, 2, 3]), hits(&[3, 4]), hits(&[])], 3);
+        let equal = |lists: [&[u32]; 3]| lists.map(|list| (1.0, hits(list)));
+        let fused = fuse(&equal([&[1, 2, 3], &[3, 4], &[]]), 3);
         assert_eq!(
             fused.iter().map(|hit| hit.chunk.ordinal).collect::<Vec<_>>(),
             [3, 1, 2]
         );
         assert!((fused[0].score - (1.0 / 63.0 + 1.0 / 61.0)).abs() < 1e-6);
         assert!(fuse(&[], 3).is_empty());
+    }
+
+    #[test]
+    fn a_list_of_little_weight_adds_hits_behind_the_best() {
+        let fused = fuse(&[(1.0, hits(&[1, 2, 3])), (0.01, hits(&[9, 3, 2]))], 9);
+        assert_eq!(
+            fused.iter().map(|hit| hit.chunk.ordinal).collect::<Vec<_>>(),
+            [1, 2, 3, 9]
+        );
     }
 }

@@ -3,6 +3,7 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
+use crate::search::analyzer::is_ideograph;
 use crate::search::lexical::MAX_QUERY_BYTES;
 
 /// Words that questions are phrased with, in addition to the index's stop words. They express that
@@ -71,34 +72,89 @@ pub(crate) struct Term {
 /// stop words.
 pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
-    let mut found: Vec<(String, String)> = Vec::new();
-    for word in question.unicode_words() {
-        // Folding accents can split a word into several; the first is enough.
-        let Some(stem) = library.terms(word).into_iter().next() else {
-            continue;
-        };
-        if found.len() < MAX_TERMS && found.iter().all(|(_, seen)| *seen != stem) {
-            found.push((word.to_owned(), stem));
+    let mut found: Vec<Term> = Vec::new();
+    let unseen = library.unseen_weight();
+    let words: Vec<(&str, Vec<String>)> = words(question)
+        .into_iter()
+        .map(|word| (word, library.terms(word)))
+        .collect();
+    // Reading all weights at once costs little more than reading one.
+    let all: Vec<String> = words.iter().flat_map(|(_, stems)| stems.clone()).collect();
+    let mut weights = library.weights(&all).into_iter();
+    for (word, stems) in words {
+        // An identifier is its whole if the library has it, otherwise its parts.
+        let mut spelled: Vec<(String, f32)> = stems.into_iter().zip(&mut weights).collect();
+        let whole_is_known = spelled.first().is_some_and(|(_, weight)| *weight < unseen);
+        if word.starts_with(is_ideograph) {
+            // All pairs of characters count: which of them are words is not known.
+        } else if spelled.len() > 1 && spelled.iter().any(|(_, weight)| *weight < unseen) {
+            if whole_is_known {
+                spelled.truncate(1);
+            } else {
+                spelled.remove(0);
+            }
+        } else {
+            spelled.truncate(1);
+        }
+        for (stem, weight) in spelled {
+            let (stem, weight) = corrected(library, word, stem, weight, unseen);
+            if found.len() < MAX_TERMS && found.iter().all(|seen| seen.stem != stem) {
+                let is_question_word = QUESTION_WORDS.contains(&word.to_lowercase().as_str());
+                let share = if is_question_word {
+                    QUESTION_WORD_SHARE
+                } else {
+                    1.0
+                };
+                let word = if word.starts_with(is_ideograph) {
+                    stem.as_str()
+                } else {
+                    word
+                };
+                found.push(Term {
+                    word: word.to_owned(),
+                    stem,
+                    weight: share * (BASE_SHARE * unseen + weight),
+                    known: weight < unseen,
+                });
+            }
         }
     }
-    let stems: Vec<String> = found.iter().map(|(_, stem)| stem.clone()).collect();
-    let unseen = library.unseen_weight();
-    let weights = library.weights(&stems);
-    let term = |((word, stem), weight): ((String, String), f32)| {
-        let is_question_word = QUESTION_WORDS.contains(&word.to_lowercase().as_str());
-        let share = if is_question_word {
-            QUESTION_WORD_SHARE
+    found
+}
+
+/// Returns the words of a question, and each run of characters that are written without spaces.
+fn words(question: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = Vec::new();
+    let mut run: Option<std::ops::Range<usize>> = None;
+    for (at, word) in question.unicode_word_indices() {
+        let end = at + word.len();
+        if !word.starts_with(is_ideograph) {
+            words.extend(run.take().map(|run| &question[run]));
+            words.push(word);
+        } else if let Some(open) = run.as_mut().filter(|open| open.end == at) {
+            open.end = end;
         } else {
-            1.0
-        };
-        Term {
-            word,
-            stem,
-            weight: share * (BASE_SHARE * unseen + weight),
-            known: weight < unseen,
+            words.extend(run.replace(at..end).map(|run| &question[run]));
         }
-    };
-    found.into_iter().zip(weights).map(term).collect()
+    }
+    words.extend(run.map(|run| &question[run]));
+    words
+}
+
+/// Returns the term that a misspelled word probably means, with its weight.
+fn corrected(library: &Library, word: &str, stem: String, weight: f32, unseen: f32) -> (String, f32) {
+    // A name in capitals is not a typing mistake.
+    let is_name = word.chars().next().is_some_and(char::is_uppercase);
+    if weight < unseen || is_name {
+        return (stem, weight);
+    }
+    match library.correction(word) {
+        Ok(Some(correct)) => {
+            let weight = library.weights(std::slice::from_ref(&correct)).first().copied();
+            (correct, weight.unwrap_or(unseen))
+        }
+        Ok(None) | Err(_) => (stem, weight),
+    }
 }
 
 /// Returns the share of the weight of all terms that `holds` accepts, from 0 to 1; 0 if there are
@@ -117,6 +173,15 @@ pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
 mod tests {
     use super::*;
     use crate::test_data::library_with_a_rare_word;
+
+    #[test]
+    fn characters_without_spaces_are_pairs() {
+        assert_eq!(words("用 rust 训练模型？OK"), ["用", "rust", "训练模型", "OK"]);
+        let library = library_with_a_rare_word();
+        let terms = question_terms(&library, "训练模型");
+        let found: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
+        assert_eq!(found, ["训练", "练模", "模型"]);
+    }
 
     #[test]
     fn rare_words_weigh_more_and_unknown_words_most() {
@@ -142,6 +207,11 @@ mod tests {
         let weight = |word: &str| terms.iter().find(|term| term.word == word).unwrap().weight;
         assert!(weight("models") < weight("optimizer") && weight("optimizer") < weight("Unicorns"));
         assert!(weight("many") < weight("optimizer"));
+        let misspelled = question_terms(&library, "Which optmizer is it?");
+        assert!(
+            misspelled[0].known && misspelled[0].stem == terms[3].stem,
+            "{misspelled:?}"
+        );
         assert_eq!(coverage(&terms, |_| true), 1.0);
         assert_eq!(coverage(&[], |_| true), 0.0);
     }

@@ -4,6 +4,7 @@
 //! It reads ragwire's wires with the decoders of the crate, so it is also an example of a client in
 //! Rust.
 
+mod collect;
 mod options;
 mod printing;
 mod request;
@@ -12,24 +13,21 @@ mod trustgraph;
 use std::io;
 use std::process::ExitCode;
 
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use ragwire::event::Event;
 use ragwire::wire::{Decode, DecodeError};
 use ragwire::{End, Frame, Status};
 use serde_json::Value;
 
+use crate::client::{self, ClientError};
+pub use collect::{CollectedAnswer, collect};
 use options::WireName;
 pub use options::{AskFlags, AskOptions};
-use printing::{Printer, clean};
-
-/// Largest answer that is not streamed, and largest error: 16 MiB.
-const MAX_BODY_BYTES: usize = 16 << 20;
+use printing::Printer;
+pub(crate) use printing::clean;
 
 /// Exit statuses; 0 is a completed turn.
 const FAILED: u8 = 1;
@@ -44,24 +42,9 @@ pub enum AskError {
     /// The question cannot be sent.
     #[error("{0}")]
     Usage(String),
-    /// The server cannot be reached.
-    #[error("cannot reach {server}: {reason}")]
-    Unreachable {
-        /// Its address.
-        server: String,
-        /// The cause.
-        reason: String,
-    },
-    /// The server refused the question.
-    #[error("{message} ({status}, {code})")]
-    Refused {
-        /// The HTTP status.
-        status: StatusCode,
-        /// The code of the refusal.
-        code: String,
-        /// The message of the refusal.
-        message: String,
-    },
+    /// The server cannot be reached, or refused the question.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The server refused the question over a socket, which has no status.
     #[error("{message} ({code})")]
     NotServed {
@@ -93,111 +76,74 @@ pub enum AskError {
 }
 
 impl AskError {
+    /// Returns the stable code that `--json` prints.
+    fn code(&self) -> &str {
+        match self {
+            Self::Usage(_) => "usage",
+            Self::Client(ClientError::Refused { code, .. }) | Self::NotServed { code, .. } => code,
+            Self::Client(ClientError::Unreachable { .. }) => "unreachable",
+            Self::Client(ClientError::Truncated) | Self::Truncated => "truncated",
+            Self::OtherType { .. } => "other_type",
+            Self::Stream(_) | Self::Message => "malformed",
+            Self::Output(_) => "output",
+        }
+    }
+
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused { status, .. } if status.is_server_error() => FAILED,
+            Self::Client(ClientError::Refused { status, .. }) if status.is_server_error() => FAILED,
             Self::Usage(_)
-            | Self::Unreachable { .. }
-            | Self::Refused { .. }
+            | Self::Client(ClientError::Unreachable { .. } | ClientError::Refused { .. })
             | Self::NotServed { .. }
             | Self::Output(_) => REFUSED,
-            Self::Truncated | Self::OtherType { .. } | Self::Stream(_) | Self::Message => TRUNCATED,
+            Self::Client(ClientError::Truncated)
+            | Self::Truncated
+            | Self::OtherType { .. }
+            | Self::Stream(_)
+            | Self::Message => TRUNCATED,
         }
     }
 }
 
 /// Asks the question, prints the answer and returns the exit status.
 pub async fn run(options: AskOptions) -> ExitCode {
-    match ask(options).await {
-        Ok(Status::Completed) => ExitCode::SUCCESS,
-        Ok(Status::Failed(failure)) => {
-            eprintln!(
-                "\nthe turn failed: {} ({})",
-                clean(&failure.message),
-                failure.code()
-            );
-            ExitCode::from(FAILED)
-        }
-        Ok(Status::Stopped) => {
-            eprintln!("\nthe turn was stopped");
-            ExitCode::from(STOPPED)
-        }
-        Err(error) => {
-            eprintln!("\nerror: {}", clean(&error.to_string()));
-            ExitCode::from(error.exit_code())
-        }
-    }
+    let mut printer = Printer::new(options.json);
+    let ended = ask(options, &mut printer).await;
+    let code = match &ended {
+        Ok(Status::Completed) => 0,
+        Ok(Status::Failed(_)) => FAILED,
+        Ok(Status::Stopped) => STOPPED,
+        Err(error) => error.exit_code(),
+    };
+    printer.finish(&ended);
+    ExitCode::from(code)
 }
 
-async fn ask(options: AskOptions) -> Result<Status, AskError> {
+async fn ask(options: AskOptions, printer: &mut Printer) -> Result<Status, AskError> {
     let (words, target) = options.settle()?;
     let prompt = request::prompt(&words)?;
     if let Some(service) = &target.service {
         return match service.streaming {
-            true => trustgraph::stream(&target.server, service, &prompt).await,
-            false => trustgraph::whole(&target.server, service, &prompt).await,
+            true => trustgraph::stream(&target.server, service, &prompt, printer).await,
+            false => trustgraph::whole(&target.server, service, &prompt, printer).await,
         };
     }
-    let response = send(request::request(&prompt, &target)?, &target.server).await?;
+    let response = request::send(&prompt, &target).await?;
     match target.wire {
-        Some(wire) => stream(wire, response).await,
-        None => whole(response).await,
-    }
-}
-
-/// Sends a request. Any status except a success is an error.
-async fn send(request: Request<Full<Bytes>>, server: &str) -> Result<Response<Incoming>, AskError> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
-    let response = client
-        .request(request)
-        .await
-        .map_err(|error| AskError::Unreachable {
-            reason: innermost(&error),
-            server: server.to_owned(),
-        })?;
-    if !response.status().is_success() {
-        return Err(refused(response).await);
-    }
-    Ok(response)
-}
-
-/// Reads the JSON of a response in one piece.
-async fn json(response: Response<Incoming>) -> Result<Value, AskError> {
-    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
-    let bytes = body.map_err(|_| AskError::Truncated)?.to_bytes();
-    serde_json::from_slice(&bytes).map_err(|_| AskError::Truncated)
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
-}
-
-async fn refused(response: Response<Incoming>) -> AskError {
-    let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
-    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let member = |name: &str, otherwise: &str| {
-        let value = body["error"][name].as_str();
-        value.unwrap_or(otherwise).to_owned()
-    };
-    AskError::Refused {
-        status,
-        code: member("code", "unknown"),
-        message: member("message", "the server refused the question"),
+        Some(wire) => stream(wire, response, printer).await,
+        None => whole(response, printer).await,
     }
 }
 
 /// Prints a streamed answer.
-async fn stream(wire: WireName, response: Response<Incoming>) -> Result<Status, AskError> {
+async fn stream(
+    wire: WireName,
+    response: Response<Incoming>,
+    printer: &mut Printer,
+) -> Result<Status, AskError> {
     check_type(wire, response.headers())?;
     let mut body = response.into_body();
     let mut decoder = wire.decoder();
-    let mut printer = Printer::default();
     loop {
         let has_ended = match body.frame().await {
             Some(Ok(frame)) => {
@@ -210,7 +156,7 @@ async fn stream(wire: WireName, response: Response<Incoming>) -> Result<Status, 
                 true
             }
         };
-        if let Some(status) = print_all(wire, &mut *decoder, &mut printer)? {
+        if let Some(status) = print_all(wire, &mut *decoder, printer)? {
             return Ok(status);
         }
         if has_ended {
@@ -262,10 +208,9 @@ fn print_all(
 }
 
 /// Prints an answer in one piece.
-async fn whole(response: Response<Incoming>) -> Result<Status, AskError> {
-    let answer = json(response).await?;
+async fn whole(response: Response<Incoming>, printer: &mut Printer) -> Result<Status, AskError> {
+    let answer: Value = client::json(response).await?;
     let text = answer["answer"].as_str().ok_or(AskError::Truncated)?;
-    let mut printer = Printer::default();
     for record in answer["agent_events"].as_array().into_iter().flatten() {
         let mut record = record.clone();
         record["event"] = record["type"].take();

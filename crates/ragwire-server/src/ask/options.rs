@@ -8,11 +8,8 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Framed, Ndjson, Sse};
 
 use super::AskError;
-use crate::settings::Settings;
+use crate::client::Server;
 use crate::settings::values::BadValue;
-
-/// The default session.
-const SESSION: &str = "cli";
 
 /// The flags of `ask`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +19,9 @@ pub struct AskOptions {
     /// The question, as a flag like in TrustGraph's programs
     #[arg(short, long, value_name = "QUESTION", conflicts_with = "prompt")]
     query: Option<String>,
+    /// Print one JSON object: status, answer, citations, events
+    #[arg(long)]
+    pub(super) json: bool,
     #[command(flatten)]
     flags: AskFlags,
 }
@@ -29,10 +29,10 @@ pub struct AskOptions {
 /// The flags that the environment can set too.
 #[derive(Debug, Default, clap::Args)]
 pub struct AskFlags {
-    /// The server's address [default: http://127.0.0.1:8787]
+    /// The server's address, http:// unless it says https:// [default: http://127.0.0.1:8787]
     #[arg(long, value_name = "URL")]
-    server: Option<String>,
-    /// Session of the question [default: cli]
+    server: Option<Server>,
+    /// Session of the question, to ask a follow-up; by default each question has one of its own
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Wire of the answer: framed, sse, ndjson [default: framed]
@@ -129,10 +129,8 @@ impl AskOptions {
             }
         }
         let wanted = Target {
-            server: flags
-                .server
-                .unwrap_or_else(|| format!("http://{}", Settings::default().listen)),
-            session: flags.session.unwrap_or_else(|| SESSION.to_owned()),
+            server: flags.server.unwrap_or_default(),
+            session: flags.session.map_or_else(own_session, Ok)?,
             wire: (!as_a_whole).then(|| flags.wire.unwrap_or_default()),
             mode: flags.mode,
             effort: flags.effort,
@@ -141,6 +139,14 @@ impl AskOptions {
         };
         Ok((self.query.map_or(self.prompt, |query| vec![query]), wanted))
     }
+}
+
+/// Returns the name of a session that no other question has, because questions of one session wait
+/// for each other and change each other's meaning.
+fn own_session() -> Result<String, AskError> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|error| AskError::Usage(format!("no random numbers: {error}")))?;
+    Ok(format!("ask-{:016x}", u64::from_be_bytes(random)))
 }
 
 impl AskFlags {
@@ -162,7 +168,7 @@ impl AskFlags {
 /// What to request from which server.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) server: String,
+    pub(super) server: Server,
     pub(super) session: String,
     /// `None` for an answer in one piece.
     pub(super) wire: Option<WireName>,

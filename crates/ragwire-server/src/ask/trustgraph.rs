@@ -13,9 +13,10 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::{self, Message};
 
+use super::AskError;
 use super::options::Service;
 use super::printing::Printer;
-use super::{AskError, request};
+use crate::client::{self, ClientError, JSON, Server};
 
 /// The id of the one request.
 const ID: &str = "ask";
@@ -41,27 +42,40 @@ fn question(service: &Service, prompt: &str) -> Value {
 }
 
 /// Prints an answer in one piece.
-pub(super) async fn whole(server: &str, service: &Service, prompt: &str) -> Result<Status, AskError> {
-    let base = request::base(server)?;
-    let uri = format!("{base}/api/v1/flow/default/service/{}", service.name.as_str());
-    let request = request::post(server, &uri, request::JSON, &question(service, prompt))?;
-    let answer = super::json(super::send(request, server).await?).await?;
-    let mut printer = Printer::default();
+pub(super) async fn whole(
+    server: &Server,
+    service: &Service,
+    prompt: &str,
+    printer: &mut Printer,
+) -> Result<Status, AskError> {
+    let path = format!("/api/v1/flow/default/service/{}", service.name.as_str());
+    let response = server.post(&path, JSON, &question(service, prompt)).await?;
+    let answer: Value = client::json(response).await?;
     for event in answer["metadata"]["events"].as_array().into_iter().flatten() {
-        print_event(&mut printer, event);
+        print_event(printer, event);
     }
-    last(&mut printer, &answer, &answer["error"])
+    last(printer, &answer, &answer["error"])
 }
 
 /// Prints a streamed answer.
-pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Result<Status, AskError> {
-    let base = request::base(server)?;
-    let authority = base.trim_start_matches("http://");
-    let uri: http::Uri = base
+pub(super) async fn stream(
+    server: &Server,
+    service: &Service,
+    prompt: &str,
+    printer: &mut Printer,
+) -> Result<Status, AskError> {
+    if server.is_https() {
+        return Err(AskError::Usage(format!(
+            "streaming cannot use {server}: sockets behind TLS are not supported; leave out --streaming"
+        )));
+    }
+    let authority = server.authority();
+    let uri: http::Uri = server
+        .to_string()
         .parse()
         .map_err(|_| AskError::Usage(format!("not a valid address: {server}")))?;
-    let unreachable = |reason: String| AskError::Unreachable {
-        server: server.to_owned(),
+    let unreachable = |reason: String| ClientError::Unreachable {
+        server: server.clone(),
         reason,
     };
     // An IPv6 address in a URL has brackets, which name lookup does not accept.
@@ -71,7 +85,11 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
     let (mut socket, _) = client_async(format!("ws://{authority}/api/v1/socket"), connection)
         .await
         .map_err(|error| match error {
-            tungstenite::Error::Http(response) => refused(&response),
+            tungstenite::Error::Http(response) => client::refusal(
+                response.status(),
+                response.body().as_deref().unwrap_or_default(),
+                "the server refused the socket",
+            ),
             other => unreachable(other.to_string()),
         })?;
     let message = json!({ "id": ID, "service": service.name.as_str(), "flow": "default", "request": question(service, prompt) });
@@ -79,7 +97,6 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
         .send(Message::text(message.to_string()))
         .await
         .map_err(|_| AskError::Truncated)?;
-    let mut printer = Printer::default();
     while let Some(message) = socket.next().await {
         let Ok(message) = message else { break };
         let Message::Text(text) = message else { continue };
@@ -94,29 +111,18 @@ pub(super) async fn stream(server: &str, service: &Service, prompt: &str) -> Res
             return match response {
                 // A refused request has no response.
                 Value::Null => Err(not_served(&message["error"])),
-                response => last(&mut printer, response, &response["error"]),
+                response => last(printer, response, &response["error"]),
             };
         }
         match response["message_type"].as_str() {
             Some("chunk") => printer.text(response["response"].as_str().unwrap_or_default())?,
-            Some("explain") => print_explanation(&mut printer, &text),
-            Some("event") => print_event(&mut printer, &response["event"]),
+            Some("explain") => print_explanation(printer, &text),
+            Some("event") => print_event(printer, &response["event"]),
             // Later servers may send other types.
             _ => {}
         }
     }
     Err(AskError::Truncated)
-}
-
-fn refused(response: &http::Response<Option<Vec<u8>>>) -> AskError {
-    let body = response.body().as_deref().unwrap_or_default();
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let member = |name: &str, otherwise: &str| body["error"][name].as_str().unwrap_or(otherwise).to_owned();
-    AskError::Refused {
-        status: response.status(),
-        code: member("code", "unknown"),
-        message: member("message", "the server refused the socket"),
-    }
 }
 
 fn not_served(error: &Value) -> AskError {

@@ -1,14 +1,18 @@
-//! The command line: `serve` (the default command), `ingest`, `ask`.
+//! The command line: `serve` (the default command), `ingest`, `ask`, `eval`, `documents`, `health`,
+//! `config`.
 //!
 //! | status | meaning |
 //! |---|---|
-//! | 0 | done; `ask`: the turn completed |
-//! | 1 | failed; `ask`: the turn failed |
+//! | 0 | done; `ask`: the turn completed; `eval`: every threshold is met |
+//! | 1 | failed; `ask`: the turn failed; `eval`: a threshold is missed; `health`: no questions are accepted |
 //! | 2 | wrong usage or settings; `ask`: the server refused the question or was not reached |
 //! | 3 | `ask`: the turn was stopped |
 //! | 4 | `ask`: the answer is incomplete or cannot be read |
 
-use std::io::IsTerminal;
+mod generate;
+mod help;
+
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,7 +22,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::ask::{self, AskOptions};
+use crate::eval::{self, EvalOptions};
 use crate::extract::{self, ChildOptions};
+use crate::manage::{self, Documents, Remote};
 use crate::settings::layers::{self, SettingsError};
 use crate::settings::{Options, Settings};
 use crate::start;
@@ -32,8 +38,9 @@ const USAGE: u8 = 2;
     name = "ragwire-server",
     version,
     args_conflicts_with_subcommands = true,
-    after_help = "Every flag is also an environment variable (RAGWIRE_MAX_TURNS=8) and a key of the settings file \
-                  (max-turns = 8). A flag wins over the environment, which wins over the file."
+    after_help = "-h lists the common settings, --help all of them. Every flag is also an environment variable \
+                  (RAGWIRE_MAX_TURNS=8) and a key of the settings file (max-turns = 8). A flag wins over the \
+                  environment, which wins over the file."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -54,6 +61,40 @@ enum Subcommands {
                       reached, 3 the turn was stopped, 4 the answer is incomplete or cannot be read."
     )]
     Ask(AskOptions),
+    /// Ask a server your own questions and measure its answers
+    #[command(
+        after_help = "The questions are a JSON file: {\"questions\": [{\"question\": \"how do I log in?\", \"file\": \"guide.md\", \
+                      \"phrase\": \"enter your password\"}, {\"question\": \"who won?\", \"unanswerable\": true}]}. A passage of \
+                      the file that holds the phrase answers. Further fields: fact (what the text of the answer must hold), kind, \
+                      after (a question before it in the conversation). Exit status: 0 done, 1 a threshold is missed, 2 the \
+                      questions cannot be asked."
+    )]
+    Eval(EvalOptions),
+    /// List, add and remove the documents of a running server
+    Documents {
+        #[command(subcommand)]
+        command: Documents,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// Ask a running server whether it accepts questions; for health checks
+    Health(Remote),
+    /// Write or check a settings file
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print completions for a shell: `ragwire-server completions bash >> ~/.bashrc`
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the man pages into a folder
+    Man {
+        /// The folder, which must exist
+        #[arg(value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+    },
     /// Read one document from stdin; the server starts itself this way
     #[command(hide = true)]
     Extract(ChildOptions),
@@ -66,6 +107,14 @@ struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print a settings file with every setting, its meaning and its default
+    Init,
+    /// Check the settings of flags, environment and file without starting
+    Check(Box<ServeArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -83,6 +132,26 @@ pub fn main() -> ExitCode {
     let done = match cli.command {
         Some(Subcommands::Extract(options)) => return extract::child(&options),
         Some(Subcommands::Ask(options)) => ask_with_environment(options, &command),
+        Some(Subcommands::Eval(options)) => Ok(with_runtime(eval::run(options))),
+        Some(Subcommands::Documents {
+            command: wanted,
+            remote,
+        }) => from_environment(&command)
+            .map(|environment| with_runtime(manage::documents(wanted, remote, environment))),
+        Some(Subcommands::Health(remote)) => {
+            from_environment(&command).map(|environment| with_runtime(manage::health(remote, environment)))
+        }
+        Some(Subcommands::Config {
+            command: ConfigCommand::Init,
+        }) => Ok(generate::settings_file(&command)),
+        Some(Subcommands::Config {
+            command: ConfigCommand::Check(args),
+        }) => settle(*args, &command).map(|_| {
+            println!("the settings are valid");
+            ExitCode::SUCCESS
+        }),
+        Some(Subcommands::Completions { shell }) => Ok(generate::completions(shell, command)),
+        Some(Subcommands::Man { folder }) => Ok(generate::man_pages(command, &folder)),
         Some(Subcommands::Ingest(args)) => ingest(args, &command),
         Some(Subcommands::Serve(args)) => serve(args, &command),
         None => serve(cli.serve, &command),
@@ -96,25 +165,42 @@ pub fn main() -> ExitCode {
 /// Builds the command line, with the defaults in its help.
 fn command() -> clap::Command {
     let with_defaults = |command: clap::Command| {
-        Settings::defaults_for_help()
-            .into_iter()
-            .fold(command, |command, (name, kind, default)| {
-                command.mut_arg(name, |argument| {
-                    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-                    argument
-                        .value_name(kind)
-                        .help(format!("{help} [default: {default}]"))
-                })
-            })
+        let command =
+            Settings::defaults_for_help()
+                .into_iter()
+                .fold(command, |command, (name, kind, default)| {
+                    command.mut_arg(name, |argument| {
+                        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                        // `none` would read like a value to write.
+                        match default.as_str() {
+                            "none" => argument.value_name(kind),
+                            default => argument
+                                .value_name(kind)
+                                .help(format!("{help} [default: {default}]")),
+                        }
+                    })
+                });
+        help::in_groups(command)
     };
     with_defaults(Cli::command())
         .mut_subcommand("serve", with_defaults)
         .mut_subcommand("ingest", with_defaults)
+        .mut_subcommand("config", |config| config.mut_subcommand("check", with_defaults))
+}
+
+/// Parses the arguments of a command from the environment, and warns of variables that belong to
+/// none.
+fn from_environment<A: Args + FromArgMatches>(command: &clap::Command) -> Result<A, SettingsError> {
+    let variables = layers::variables();
+    for warning in layers::unknown_variables(&variables, command) {
+        let _ = writeln!(std::io::stderr(), "warning: {warning}");
+    }
+    layers::from_environment(&variables)
 }
 
 fn settle(args: ServeArgs, command: &clap::Command) -> Result<Settings, SettingsError> {
     layers::no_secrets(&args.options)?;
-    let environment: ServeArgs = layers::from_environment(&layers::variables(), command)?;
+    let environment: ServeArgs = from_environment(command)?;
     let config = args.config.or(environment.config);
     layers::settle(args.options, config.as_deref(), environment.options)
 }
@@ -133,7 +219,7 @@ fn ingest(args: IngestArgs, command: &clap::Command) -> Result<ExitCode, Setting
 }
 
 fn ask_with_environment(options: AskOptions, command: &clap::Command) -> Result<ExitCode, SettingsError> {
-    let environment = layers::from_environment(&layers::variables(), command)?;
+    let environment = from_environment(command)?;
     Ok(with_runtime(ask::run(options.over(environment))))
 }
 

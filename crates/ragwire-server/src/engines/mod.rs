@@ -29,7 +29,7 @@ mod summary;
 use std::sync::Arc;
 
 use ragwire_rag::models::upstream::Upstream;
-use ragwire_rag::models::{Embed, LanguageModel, Rank};
+use ragwire_rag::models::{Embed, LanguageModel, Rank, StoredVectors};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, SearchTools};
 
@@ -59,6 +59,8 @@ pub struct Engines {
     pub tools: SearchTools,
     /// Fills the store.
     pub indexer: Arc<Indexer>,
+    /// The vectors on disk, for a store in memory.
+    vectors: Option<Arc<StoredVectors>>,
     library: Arc<Library>,
     location: StoreLocation,
     /// The number of passages whose sections and sentences a default store in memory holds.
@@ -66,6 +68,9 @@ pub struct Engines {
     parts: Vec<Arc<dyn Part>>,
     summary: Summary,
 }
+
+/// The file of the vectors, beside the library.
+const VECTORS_FILE: &str = "vectors.db";
 
 /// The purpose for which the engines are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +87,7 @@ struct Models {
     llm: Option<Arc<dyn LanguageModel>>,
     embedder: Option<Arc<dyn Embed>>,
     ranker: Option<Arc<dyn Rank>>,
+    vectors: Option<Arc<StoredVectors>>,
     parts: Vec<Arc<dyn Part>>,
     summary: Summary,
 }
@@ -189,6 +195,7 @@ impl Engines {
             store: store.store,
             tools: store.tools,
             indexer: store.indexer,
+            vectors: models.vectors,
             library: Arc::clone(library),
             location: store.location,
             max_passages: step::MAX_PASSAGES_IN_MEMORY,
@@ -239,10 +246,31 @@ impl Models {
         let files = local::ModelFiles::locate(purpose, settings).await?;
         #[cfg(feature = "llama")]
         local::start_embedder_and_ranker(self, settings, &files).await?;
+        self.keep_vectors(settings).await;
         let (store, location, part) = store::open(settings, self.embedder.as_deref()).await?;
         self.parts.extend(part);
         #[cfg(feature = "llama")]
         local::start_writer(self, settings, &files).await?;
         Ok((store, location))
+    }
+
+    /// Keeps the embedder's vectors on disk if the store does not.
+    async fn keep_vectors(&mut self, settings: &Settings) {
+        let Some(embedder) = self.embedder.clone().filter(|_| !store::is_persistent(settings)) else {
+            return;
+        };
+        let file = settings.data.join(VECTORS_FILE);
+        let opening = tokio::task::spawn_blocking(move || StoredVectors::open(&file, embedder));
+        match opening
+            .await
+            .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+        {
+            Ok(stored) => {
+                let stored = Arc::new(stored);
+                self.embedder = Some(Arc::clone(&stored) as _);
+                self.vectors = Some(stored);
+            }
+            Err(error) => tracing::warn!(%error, "vectors are computed again at every start"),
+        }
     }
 }

@@ -52,7 +52,7 @@ impl GatewayError {
     /// Returns what failed; its code is part of the protocol.
     pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Http(error) => http_kind(error),
+            Self::Http(error) => error.kind(),
             Self::Authorities(_) | Self::Start(_) => FailureKind::UpstreamUnreachable,
             Self::Silent { .. } => FailureKind::UpstreamTimeout,
             Self::Exited(_) => FailureKind::UpstreamTruncated,
@@ -68,34 +68,40 @@ impl GatewayError {
         if let Self::Relay(RelayError::Failed(failure)) = self {
             return failure.clone();
         }
-        let kind = self.kind();
-        let message = match &kind {
-            FailureKind::UpstreamUnreachable => "The service that answers cannot be reached. Please retry.",
-            FailureKind::UpstreamRefused => return self.refusal(),
-            FailureKind::UpstreamTimeout => "The service that answers took too long. Please retry.",
-            FailureKind::UpstreamTruncated => "The answer broke off. Please retry.",
-            FailureKind::UpstreamTooLarge => "The service sent more than this server accepts.",
-            FailureKind::UpstreamUnreadable => "The service sent an answer that cannot be read.",
-            _ => return Failure::default(),
-        };
-        let failure = Failure::new(kind.clone(), message);
-        match kind {
-            FailureKind::UpstreamTooLarge | FailureKind::UpstreamUnreadable => failure.permanent(),
-            _ => failure,
+        if let Self::Http(UpstreamError::Refused { status, .. }) = self {
+            return refusal(*status);
         }
-    }
-
-    /// The failure for an error status, which is permanent if the request is at fault.
-    fn refusal(&self) -> Failure {
-        let status = match self {
-            Self::Http(UpstreamError::Refused { status, .. }) => *status,
-            _ => 0,
+        let kind = self.kind();
+        let (message, is_permanent) = match &kind {
+            FailureKind::UpstreamUnreachable => {
+                ("The service that answers cannot be reached. Please retry.", false)
+            }
+            FailureKind::UpstreamTimeout => ("The service that answers took too long. Please retry.", false),
+            FailureKind::UpstreamTruncated => ("The answer broke off. Please retry.", false),
+            FailureKind::UpstreamTooLarge => ("The service sent more than this server accepts.", true),
+            FailureKind::UpstreamUnreadable => ("The service sent an answer that cannot be read.", true),
+            // No error has one of these kinds.
+            FailureKind::UpstreamRefused
+            | FailureKind::UpstreamFailed
+            | FailureKind::ChatFailed
+            | FailureKind::Timeout
+            | FailureKind::WriteStalled
+            | FailureKind::Stopped
+            | FailureKind::ShuttingDown
+            | FailureKind::Busy
+            | FailureKind::TooMany
+            | FailureKind::QueueTimeout
+            | FailureKind::NotAcceptable
+            | FailureKind::NotFound
+            | FailureKind::UnknownTurn
+            | FailureKind::Gone
+            | FailureKind::Ahead
+            | FailureKind::Lost
+            | FailureKind::Interrupted
+            | FailureKind::Unavailable
+            | FailureKind::Other(_) => return Failure::default(),
         };
-        let failure = Failure::new(
-            FailureKind::UpstreamRefused,
-            format!("The service that answers refused the question with status {status}."),
-        );
-        let is_permanent = (300..500).contains(&status) && ![408, 429].contains(&status);
+        let failure = Failure::new(kind, message);
         if is_permanent {
             failure.permanent()
         } else {
@@ -104,21 +110,44 @@ impl GatewayError {
     }
 }
 
-fn http_kind(error: &UpstreamError) -> FailureKind {
-    match error {
-        UpstreamError::Connect(_)
-        | UpstreamError::Url(_)
-        | UpstreamError::Key(_)
-        | UpstreamError::Setting(_)
-        | UpstreamError::Certificates(_) => FailureKind::UpstreamUnreachable,
-        UpstreamError::Timeout { .. } => FailureKind::UpstreamTimeout,
-        UpstreamError::Broken(_) => FailureKind::UpstreamTruncated,
-        UpstreamError::Refused { .. } | UpstreamError::Overflow { .. } | UpstreamError::Reported { .. } => {
-            FailureKind::UpstreamRefused
+/// The failure for an error status, which is permanent if the request is at fault.
+fn refusal(status: u16) -> Failure {
+    let failure = Failure::new(
+        FailureKind::UpstreamRefused,
+        format!("The service that answers refused the question with status {status}."),
+    );
+    let is_permanent = (300..500).contains(&status) && ![408, 429].contains(&status);
+    if is_permanent {
+        failure.permanent()
+    } else {
+        failure
+    }
+}
+
+/// An error, with what the orchestrator said.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: GatewayError,
+    /// An excerpt of the orchestrator's own words, without secrets.
+    pub(super) upstream: String,
+    /// How long the orchestrator asks to wait.
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl<E: Into<GatewayError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            upstream: String::new(),
+            retry_after: None,
         }
-        UpstreamError::TooLarge { .. } => FailureKind::UpstreamTooLarge,
-        // `Unreadable` and `Ended`; the enum may grow.
-        _ => FailureKind::UpstreamUnreadable,
+    }
+}
+
+impl Trouble {
+    pub(super) fn saying(mut self, upstream: String) -> Self {
+        self.upstream = upstream;
+        self
     }
 }
 

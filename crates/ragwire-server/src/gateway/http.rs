@@ -4,7 +4,6 @@
 //! was stopped or that its last reader disconnected.
 
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -13,21 +12,20 @@ use bytes::{Bytes, BytesMut};
 use futures_util::TryFutureExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::Full;
 use ragwire::http::TURN_HEADER;
 use ragwire::orchestrator::Question;
 use ragwire::turn::TurnId;
 use ragwire::wire::{Decode, WireKind};
 use ragwire::{Metadata, Ndjson, Sink};
-use ragwire_rag::models::upstream::{ApiKey, HttpClient, Retry, UpstreamError, Wait, retry_after};
+use ragwire_rag::models::upstream::{ApiKey, HttpBody, HttpClient, Retry, UpstreamError, Wait, retry_after};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::error::{GatewayError, excerpt};
+use super::error::{GatewayError, Trouble, excerpt};
 use super::humans::{Channel, Delivery, HumanAnswer};
 use super::relay::{Source, relay};
 use super::request::{self, RequestContext};
-use super::trace::trace_headers;
+use super::trace::passed_headers;
 
 /// The response header that names where human answers are posted.
 const ANSWER_HEADER: HeaderName = HeaderName::from_static("x-ragwire-answer");
@@ -109,33 +107,6 @@ impl HttpOrchestrator {
     }
 }
 
-/// An error, with what the orchestrator said.
-#[derive(Debug)]
-pub(super) struct Trouble {
-    pub(super) error: GatewayError,
-    /// An excerpt of the orchestrator's own words, without secrets.
-    pub(super) upstream: String,
-    /// How long the orchestrator asks to wait.
-    retry_after: Option<Duration>,
-}
-
-impl<E: Into<GatewayError>> From<E> for Trouble {
-    fn from(error: E) -> Self {
-        Self {
-            error: error.into(),
-            upstream: String::new(),
-            retry_after: None,
-        }
-    }
-}
-
-impl Trouble {
-    pub(super) fn saying(mut self, upstream: String) -> Self {
-        self.upstream = upstream;
-        self
-    }
-}
-
 /// The requests for one turn.
 struct Call {
     client: HttpClient,
@@ -149,7 +120,7 @@ struct Opened {
     decoder: Box<dyn Decode>,
     /// `None` if the body ended without a byte.
     first: Option<Bytes>,
-    body: Incoming,
+    body: HttpBody,
     /// Where human answers go.
     answers: Uri,
 }
@@ -163,15 +134,7 @@ impl Call {
             model: options.model.as_deref(),
         };
         let body = request::body(options.wire, question, context);
-        let mut headers = HeaderMap::new();
-        for (name, value) in question.options.headers.iter() {
-            let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
-            if let (Ok(name), Ok(mut value)) = pair {
-                value.set_sensitive(true);
-                headers.append(name, value);
-            }
-        }
-        trace_headers(&mut headers, turn);
+        let mut headers = passed_headers(question, turn);
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Ok(id) = HeaderValue::try_from(id) {
@@ -218,7 +181,7 @@ impl Call {
         if head.headers.get(CONTENT_ENCODING).is_some_and(encoded) {
             return Err(UpstreamError::Unreadable("it is compressed, but no encoding was requested").into());
         }
-        let bytes = timeout_at(first, data(&mut body)).await.map_err(late)??;
+        let bytes = timeout_at(first, body.data()).await.map_err(late)??;
         let begin = bytes.as_deref().unwrap_or_default();
         let wire = wire_of(options.wire, &head.headers, begin.first().copied());
         let wire = wire.map_err(|error| Trouble::from(error).saying(self.shown(begin)))?;
@@ -243,12 +206,7 @@ impl Call {
             headers: self.headers.clone(),
             answers,
         };
-        let is_empty = first.is_none();
-        let source = BodySource {
-            first,
-            is_empty,
-            body,
-        };
+        let source = BodySource { first, body };
         let relayed = relay(sink, decoder, source, channel, self.options.idle).await;
         relayed.map_err(|unfinished| Trouble::from(unfinished.error).saying(self.shown(&unfinished.last)))
     }
@@ -305,31 +263,11 @@ fn post(uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// Reads the next bytes of a body; `None` at its end.
-///
-/// # Cancel safety
-///
-/// Dropping the future loses nothing.
-async fn data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> {
-    loop {
-        match body.frame().await {
-            // Trailers are ignored.
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(error)) => return Err(UpstreamError::Broken(Some(error.into()))),
-            None => return Ok(None),
-        }
-    }
-}
-
 /// Reads the beginning of an error's body. If reading fails, the status says enough.
-async fn error_body(body: &mut Incoming) -> BytesMut {
+async fn error_body(body: &mut HttpBody) -> BytesMut {
     let mut kept = BytesMut::new();
     let _ = timeout(ERROR_BODY, async {
-        while let Ok(Some(bytes)) = data(body).await {
+        while let Ok(Some(bytes)) = body.data().await {
             let room = MAX_ERROR_BYTES - kept.len();
             kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
             if kept.len() == MAX_ERROR_BYTES {
@@ -368,23 +306,16 @@ fn answer_uri(base: &Uri, headers: &HeaderMap) -> Uri {
 /// The body of a response, whose first chunk was already read.
 struct BodySource {
     first: Option<Bytes>,
-    /// The body ended without a chunk.
-    is_empty: bool,
-    body: Incoming,
+    body: HttpBody,
 }
 
 impl Source for BodySource {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, GatewayError>>> {
-        if self.is_empty {
-            return Poll::Ready(None);
-        }
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(Ok(first)));
         }
-        // `data` keeps nothing between two polls.
-        pin!(data(&mut self.body))
-            .poll(cx)
-            .map(|data| data.map_err(GatewayError::from).transpose())
+        let data = self.body.poll_data(cx);
+        data.map(|data| data.map(|data| data.map_err(GatewayError::from)))
     }
 
     fn silent(&self, after: Duration) -> GatewayError {

@@ -30,13 +30,13 @@ impl RequestContext<'_> {
 
 /// Returns the body for an orchestrator with this wire, or with an unknown one.
 pub(super) fn body(wire: Option<WireKind>, question: &Question, context: RequestContext<'_>) -> Value {
-    match wire.map(WireKind::name) {
-        Some("openai") => openai(question, context),
-        Some("ag_ui") => ag_ui(question, context),
-        Some("ai_sdk") => ai_sdk(question, context),
-        Some("langgraph") => langgraph(question, context),
-        Some("responses") => responses(question, context),
-        Some("ollama") => ollama(question, context),
+    match wire {
+        Some(WireKind::OpenAi) => openai(question, context),
+        Some(WireKind::AgUi) => ag_ui(question, context),
+        Some(WireKind::AiSdk) => ai_sdk(question, context),
+        Some(WireKind::LangGraph) => langgraph(question, context),
+        Some(WireKind::Responses) => responses(question, context),
+        Some(WireKind::Ollama) => ollama(question, context),
         _ => plain(question),
     }
 }
@@ -48,32 +48,16 @@ pub(super) fn plain(question: &Question) -> Value {
 
 /// OpenAI's chat completion, streamed.
 fn openai(question: &Question, context: RequestContext<'_>) -> Value {
-    let mut messages: Vec<Value> = earlier(question)
-        .map(|(role, text)| json!({"role": role, "content": text}))
-        .collect();
-    let content = if question.attachments.is_empty() {
-        Value::from(question.prompt.as_str())
-    } else {
-        let text = json!({"type": "text", "text": question.prompt});
-        let files = question.attachments.iter().map(openai_file);
-        Value::Array(std::iter::once(text).chain(files).collect())
-    };
-    messages.push(json!({"role": "user", "content": content}));
     let mut body = Map::new();
     body.insert("model".into(), context.model().into());
-    body.insert("messages".into(), messages.into());
+    body.insert("messages".into(), messages(question, chat_content(question)));
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
     // Models without reasoning refuse the member, so it is sent only if the client chose an effort.
     if question.effort != Effort::default() {
         body.insert("reasoning_effort".into(), json!(question.effort));
     }
-    if !question.owner.is_empty() {
-        body.insert("user".into(), question.owner.as_str().into());
-    }
-    if !question.options.extra.is_empty() {
-        body.insert("metadata".into(), Value::Object(question.options.extra.clone()));
-    }
+    insert_origin(question, &mut body);
     if let Some(schema) = &question.options.output_schema {
         let schema = json!({"name": SCHEMA_NAME, "strict": true, "schema": schema});
         body.insert(
@@ -84,12 +68,39 @@ fn openai(question: &Question, context: RequestContext<'_>) -> Value {
     Value::Object(body)
 }
 
-fn openai_file(file: &Attachment) -> Value {
-    if file.media_type.starts_with("image/") {
-        json!({"type": "image_url", "image_url": {"url": file.url}})
-    } else {
-        json!({"type": "file", "file": {"filename": file.name, "file_data": file.url}})
+/// Inserts whose question it is, and the members that the client's protocol passes through.
+fn insert_origin(question: &Question, body: &mut Map<String, Value>) {
+    if !question.owner.is_empty() {
+        body.insert("user".into(), question.owner.as_str().into());
     }
+    if !question.options.extra.is_empty() {
+        body.insert("metadata".into(), Value::Object(question.options.extra.clone()));
+    }
+}
+
+/// The question as the content of a chat completion's message, which LangChain's messages share.
+fn chat_content(question: &Question) -> Value {
+    content(question, "text", |file| {
+        if is_image(file) {
+            json!({"type": "image_url", "image_url": {"url": file.url}})
+        } else {
+            json!({"type": "file", "file": {"filename": file.name, "file_data": file.url}})
+        }
+    })
+}
+
+/// The question as a string or, with files, as parts of which the first one has this type.
+fn content(question: &Question, text: &str, part: impl Fn(&Attachment) -> Value) -> Value {
+    if question.attachments.is_empty() {
+        return question.prompt.as_str().into();
+    }
+    let text = json!({"type": text, "text": question.prompt});
+    let files = question.attachments.iter().map(part);
+    std::iter::once(text).chain(files).collect()
+}
+
+fn is_image(file: &Attachment) -> bool {
+    file.media_type.starts_with("image/")
 }
 
 /// AG-UI's `RunAgentInput`.
@@ -99,7 +110,22 @@ fn ag_ui(question: &Question, context: RequestContext<'_>) -> Value {
         .enumerate()
         .map(|(at, (role, text))| json!({"id": format!("{turn}-{at}"), "role": role, "content": text}))
         .collect();
-    messages.push(json!({"id": turn, "role": "user", "content": question.prompt}));
+    let asked = content(question, "text", |file| {
+        let mut part = json!({"type": "binary", "mimeType": file.media_type});
+        match file
+            .url
+            .strip_prefix("data:")
+            .and_then(|url| url.split_once(";base64,"))
+        {
+            Some((_, data)) => part["data"] = data.into(),
+            None => part["url"] = file.url.as_str().into(),
+        }
+        if let Some(name) = &file.name {
+            part["filename"] = name.as_str().into();
+        }
+        part
+    });
+    messages.push(json!({"id": turn, "role": "user", "content": asked}));
     json!({
         "threadId": turn,
         "runId": turn,
@@ -138,7 +164,7 @@ fn ai_sdk(question: &Question, context: RequestContext<'_>) -> Value {
 fn langgraph(question: &Question, context: RequestContext<'_>) -> Value {
     json!({
         "assistant_id": context.model(),
-        "input": {"messages": messages(question)},
+        "input": {"messages": messages(question, chat_content(question))},
         "stream_mode": ["messages-tuple", "updates", "custom"],
         "config": {"configurable": question.options.extra},
         "on_disconnect": "cancel",
@@ -147,29 +173,67 @@ fn langgraph(question: &Question, context: RequestContext<'_>) -> Value {
 
 /// OpenAI's Responses, streamed and not stored: the conversation is this server's.
 fn responses(question: &Question, context: RequestContext<'_>) -> Value {
-    json!({
-        "model": context.model(),
-        "input": messages(question),
-        "stream": true,
-        "store": false,
-    })
+    let asked = content(question, "input_text", |file| {
+        if is_image(file) {
+            json!({"type": "input_image", "image_url": file.url})
+        } else {
+            let place = if file.url.starts_with("data:") {
+                "file_data"
+            } else {
+                "file_url"
+            };
+            json!({"type": "input_file", "filename": file.name, place: file.url})
+        }
+    });
+    let mut body = Map::new();
+    body.insert("model".into(), context.model().into());
+    body.insert("input".into(), messages(question, asked));
+    body.insert("stream".into(), true.into());
+    body.insert("store".into(), false.into());
+    // As in a chat completion.
+    if question.effort != Effort::default() {
+        body.insert("reasoning".into(), json!({"effort": question.effort}));
+    }
+    insert_origin(question, &mut body);
+    if let Some(schema) = &question.options.output_schema {
+        let format = json!({"type": "json_schema", "name": SCHEMA_NAME, "strict": true, "schema": schema});
+        body.insert("text".into(), json!({"format": format}));
+    }
+    Value::Object(body)
 }
 
-/// Ollama's chat.
+/// Ollama's chat, which takes only images, as base64.
 fn ollama(question: &Question, context: RequestContext<'_>) -> Value {
-    json!({
+    let mut messages = messages(question, question.prompt.as_str().into());
+    let images = question.attachments.iter().filter(|file| is_image(file));
+    let images: Vec<&str> = images
+        .filter_map(|file| Some(file.url.split_once(";base64,")?.1))
+        .collect();
+    if let Some(asked) = messages.as_array_mut().and_then(|messages| messages.last_mut())
+        && !images.is_empty()
+    {
+        asked["images"] = json!(images);
+    }
+    let mut body = json!({
         "model": context.model(),
-        "messages": messages(question),
+        "messages": messages,
         "stream": true,
-    })
+    });
+    if let Some(schema) = &question.options.output_schema {
+        body["format"] = schema.clone();
+    }
+    body
 }
 
-/// The conversation and the question, in the form that most protocols share.
-fn messages(question: &Question) -> Vec<Value> {
-    earlier(question)
-        .chain([("user", question.prompt.as_str())])
+/// The conversation with the question at its end, in the form that most protocols share.
+fn messages(question: &Question, asked: Value) -> Value {
+    let mut messages: Vec<Value> = earlier(question)
         .map(|(role, text)| json!({"role": role, "content": text}))
-        .collect()
+        .collect();
+    let mut last = json!({"role": "user"});
+    last["content"] = asked;
+    messages.push(last);
+    messages.into()
 }
 
 fn earlier(question: &Question) -> impl Iterator<Item = (&'static str, &str)> {
@@ -273,6 +337,8 @@ mod tests {
                     ],
                     "stream": true,
                     "store": false,
+                    "user": "alice",
+                    "metadata": {"tenant": "acme"},
                 }),
             ),
             (
@@ -307,28 +373,61 @@ mod tests {
     }
 
     #[test]
-    fn openai_gets_files_an_effort_and_a_schema() {
+    fn files_an_effort_and_a_schema_are_sent_where_the_protocol_has_a_place() {
         let mut question = Question::new("What is this?");
-        question.attachments = vec![
-            Attachment::new("image/png", "data:image/png;base64,AA=="),
-            Attachment::new("text/plain", "data:text/plain,a"),
-        ];
+        let mut text = Attachment::new("text/plain", "https://a/b.txt");
+        text.name = Some("b.txt".into());
+        question.attachments = vec![Attachment::new("image/png", "data:image/png;base64,AA=="), text];
         question.effort = Effort::High;
         question.options.output_schema = Some(json!({"type": "object"}));
+
         let body = openai(&question, CONTEXT);
-        assert_eq!(
-            body["messages"][0]["content"],
-            json!([
-                {"type": "text", "text": "What is this?"},
-                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
-                {"type": "file", "file": {"filename": null, "file_data": "data:text/plain,a"}},
-            ])
-        );
+        let chat = json!([
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}},
+            {"type": "file", "file": {"filename": "b.txt", "file_data": "https://a/b.txt"}},
+        ]);
+        assert_eq!(body["messages"][0]["content"], chat);
         assert_eq!(body["reasoning_effort"], "high");
         assert_eq!(
             body["response_format"]["json_schema"],
             json!({"name": "answer", "strict": true, "schema": {"type": "object"}})
         );
+
+        let body = responses(&question, CONTEXT);
+        assert_eq!(
+            body["input"][0]["content"],
+            json!([
+                {"type": "input_text", "text": "What is this?"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AA=="},
+                {"type": "input_file", "filename": "b.txt", "file_url": "https://a/b.txt"},
+            ])
+        );
+        assert_eq!(body["reasoning"], json!({"effort": "high"}));
+        assert_eq!(
+            body["text"]["format"],
+            json!({"type": "json_schema", "name": "answer", "strict": true, "schema": {"type": "object"}})
+        );
+
+        let body = langgraph(&question, CONTEXT);
+        assert_eq!(body["input"]["messages"][0]["content"], chat);
+
+        let body = ag_ui(&question, CONTEXT);
+        assert_eq!(
+            body["messages"][0]["content"],
+            json!([
+                {"type": "text", "text": "What is this?"},
+                {"type": "binary", "mimeType": "image/png", "data": "AA=="},
+                {"type": "binary", "mimeType": "text/plain", "url": "https://a/b.txt", "filename": "b.txt"},
+            ])
+        );
+
+        let body = ollama(&question, CONTEXT);
+        assert_eq!(
+            body["messages"][0],
+            json!({"role": "user", "content": "What is this?", "images": ["AA=="]})
+        );
+        assert_eq!(body["format"], json!({"type": "object"}));
     }
 
     #[test]

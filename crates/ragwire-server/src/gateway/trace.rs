@@ -1,6 +1,7 @@
-//! The W3C trace context of a request to an orchestrator.
+//! The headers of the client that an orchestrator gets, with the W3C trace context.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use ragwire::orchestrator::Question;
 use ragwire::turn::TurnId;
 
 /// The header with the trace and the parent span.
@@ -8,9 +9,24 @@ pub(crate) const TRACEPARENT: &str = "traceparent";
 /// The header with the state of tracing systems.
 pub(crate) const TRACESTATE: &str = "tracestate";
 
+/// Returns the headers of the client's request that are passed on, all of which may be secret, and
+/// the trace context.
+pub(super) fn passed_headers(question: &Question, turn: TurnId) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in question.options.headers.iter() {
+        let pair = (HeaderName::try_from(name), HeaderValue::try_from(value));
+        if let (Ok(name), Ok(mut value)) = pair {
+            value.set_sensitive(true);
+            headers.append(name, value);
+        }
+    }
+    trace_headers(&mut headers, turn);
+    headers
+}
+
 /// Keeps the trace context that the client sent. Without a valid one, starts a trace whose ID is
 /// that of the turn, so that the orchestrator's trace is found from this server's log.
-pub(super) fn trace_headers(headers: &mut HeaderMap, turn: TurnId) {
+fn trace_headers(headers: &mut HeaderMap, turn: TurnId) {
     let name = HeaderName::from_static(TRACEPARENT);
     let mut parents = headers.get_all(&name).iter();
     let is_valid =

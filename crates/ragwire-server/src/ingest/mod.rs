@@ -68,7 +68,7 @@ impl AddError {
                 ExtractErrorKind::Unreadable => AddErrorKind::Unreadable,
                 ExtractErrorKind::Internal => AddErrorKind::Internal,
             },
-            Self::Library(LibraryError::Full { .. }) => AddErrorKind::LibraryFull,
+            Self::Library(LibraryError::Full { .. } | LibraryError::NoSpace) => AddErrorKind::LibraryFull,
             Self::Library(LibraryError::BadName | LibraryError::EmptyDocument) => AddErrorKind::Unreadable,
             // Only the errors above concern the document.
             Self::Library(_) | Self::Lost => AddErrorKind::Internal,

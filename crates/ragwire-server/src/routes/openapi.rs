@@ -43,7 +43,7 @@ impl Document {
     pub(super) fn new(own: OpenApi, endpoints: OpenApi) -> Self {
         let mut document = own.merge_from(endpoints);
         for item in document.paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.post, &mut item.delete];
+            let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
             operations.into_iter().flatten().for_each(add_guard_refusals);
         }
         Self(Arc::new((document, OnceLock::new())))

@@ -1,11 +1,18 @@
-//! The web page and the stream parser that it imports, compiled into the program.
+//! The web page and the stream parser that it imports, compiled into the program and sent compressed.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY,
+    VARY,
+};
+use http::{HeaderMap, HeaderValue};
 
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, Paths};
 use utoipa::openapi::{ContentBuilder, ResponseBuilder};
@@ -22,31 +29,57 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-const FILES: [(&str, &str, &str); 8] = [
+/// A file of the page: its path, its media type and its text.
+type PageFile = (&'static str, &'static str, &'static str);
+
+/// A module of the page.
+macro_rules! module {
+    ($name:literal) => {
+        (
+            concat!("/page/", $name),
+            SCRIPT,
+            include_str!(concat!("../../page/modules/", $name)),
+        )
+    };
+}
+
+/// A module of the JavaScript client, which the page imports.
+macro_rules! client {
+    ($name:literal) => {
+        (
+            concat!("/client/", $name),
+            SCRIPT,
+            include_str!(concat!("../../../../clients/js/src/", $name)),
+        )
+    };
+}
+
+const FILES: [PageFile; 25] = [
     ("/", HTML, include_str!("../../page/index.html")),
     ("/page.js", SCRIPT, include_str!("../../page/page.js")),
     ("/page.css", STYLE, include_str!("../../page/page.css")),
     ("/icon.svg", "image/svg+xml", include_str!("../../page/icon.svg")),
-    (
-        "/client/framed.js",
-        SCRIPT,
-        include_str!("../../../../clients/js/src/framed.js"),
-    ),
-    (
-        "/client/indexed.js",
-        SCRIPT,
-        include_str!("../../../../clients/js/src/indexed.js"),
-    ),
-    (
-        "/client/ndjson.js",
-        SCRIPT,
-        include_str!("../../../../clients/js/src/ndjson.js"),
-    ),
-    (
-        "/client/stream.js",
-        SCRIPT,
-        include_str!("../../../../clients/js/src/stream.js"),
-    ),
+    module!("chats.js"),
+    module!("cite.js"),
+    module!("dom.js"),
+    module!("human.js"),
+    module!("inline.js"),
+    module!("library.js"),
+    module!("markdown.js"),
+    module!("render.js"),
+    module!("scroll.js"),
+    module!("side.js"),
+    module!("steps.js"),
+    module!("theme.js"),
+    module!("turn.js"),
+    module!("upload.js"),
+    module!("view.js"),
+    module!("welcome.js"),
+    client!("errors.js"),
+    client!("framed.js"),
+    client!("indexed.js"),
+    client!("ndjson.js"),
+    client!("stream.js"),
 ];
 
 /// Returns one route per file.
@@ -56,7 +89,8 @@ pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
         .fold(OpenApiRouter::default(), |router, (path, media_type, text)| {
             let mut paths = Paths::new();
             paths.add_path_operation(path, vec![HttpMethod::Get], operation(path, media_type));
-            let method = get(async move || file(media_type, text));
+            let packed = pack(text);
+            let method = get(async move |headers: HeaderMap| file(media_type, text, packed, &headers));
             router.routes((Vec::new(), paths, method))
         })
 }
@@ -73,16 +107,43 @@ fn operation(path: &str, media_type: &str) -> OperationBuilder {
         .response("200", file)
 }
 
-fn file(media_type: &'static str, text: &'static str) -> Response {
-    (
-        [
-            (CONTENT_TYPE, HeaderValue::from_static(media_type)),
-            (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
-            (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-            // A new build must appear at the next reload.
-            (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        ],
-        text,
-    )
-        .into_response()
+/// Compresses a file once: the page with its comments is smaller than 80 kB on the network.
+fn pack(text: &str) -> Option<Bytes> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text.as_bytes()).ok()?;
+    encoder.finish().ok().map(Bytes::from)
+}
+
+/// Returns whether the request accepts gzip. Browsers send no weights; a weight of 0 means no.
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .any(|coding| coding == "gzip")
+}
+
+fn file(
+    media_type: &'static str,
+    text: &'static str,
+    packed: Option<Bytes>,
+    headers: &HeaderMap,
+) -> Response {
+    let headers_of_all = [
+        (CONTENT_TYPE, HeaderValue::from_static(media_type)),
+        (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+        (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+        // A new build must appear at the next reload.
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (VARY, HeaderValue::from_static("accept-encoding")),
+    ];
+    match packed.filter(|_| accepts_gzip(headers)) {
+        Some(packed) => {
+            let coding = [(CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
+            (headers_of_all, coding, packed).into_response()
+        }
+        None => (headers_of_all, text).into_response(),
+    }
 }

@@ -18,11 +18,6 @@ pub const PREFIX: &str = "RAGWIRE_";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// A variable that does not match a flag.
-    #[error(
-        "unknown environment variable {0}; each variable is a flag, and `ragwire-server --help` lists them"
-    )]
-    UnknownVariable(String),
     /// A variable whose value does not parse.
     #[error("environment variable {name}: {reason}")]
     BadVariable {
@@ -128,28 +123,20 @@ fn redacted(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// Parses the arguments `A` from the environment. Variables of the commands in `others` are
-/// ignored.
+/// Parses the arguments `A` from the environment. Other variables are ignored; see
+/// [`unknown_variables`].
 ///
 /// # Errors
 ///
-/// [`SettingsError::UnknownVariable`], [`SettingsError::BadVariable`].
-pub fn from_environment<A: Args + FromArgMatches>(
-    variables: &Variables,
-    others: &Command,
-) -> Result<A, SettingsError> {
+/// [`SettingsError::BadVariable`].
+pub fn from_environment<A: Args + FromArgMatches>(variables: &Variables) -> Result<A, SettingsError> {
     let command = A::augment_args(Command::new("environment").no_binary_name(true));
     let mut arguments = Vec::new();
     for (name, value) in variables {
         let shown = name.to_string_lossy().into_owned();
-        let flag = shown[PREFIX.len()..].to_ascii_lowercase().replace('_', "-");
-        // Windows ignores case in variable names; elsewhere a lower-case name is a mistake.
-        let is_upper = cfg!(windows) || !shown.contains(|letter: char| letter.is_ascii_lowercase());
-        let Some(argument) = find(&command, &flag).filter(|_| is_upper) else {
-            if is_upper && find_anywhere(others, &flag) {
-                continue;
-            }
-            return Err(SettingsError::UnknownVariable(shown));
+        let Some(flag) = flag_of(&shown) else { continue };
+        let Some(argument) = find(&command, &flag) else {
+            continue;
         };
         let many = argument
             .get_num_args()
@@ -178,17 +165,92 @@ pub fn from_environment<A: Args + FromArgMatches>(
         })
 }
 
+/// Returns the name of the flag for a variable.
+///
+/// Windows ignores case in variable names; elsewhere a lower-case name is a mistake.
+fn flag_of(variable: &str) -> Option<String> {
+    let is_upper = cfg!(windows) || !variable.contains(|letter: char| letter.is_ascii_lowercase());
+    is_upper.then(|| variable[PREFIX.len()..].to_ascii_lowercase().replace('_', "-"))
+}
+
+/// Returns a warning for each variable that is no flag of any command, with the one that was
+/// probably meant.
+///
+/// A warning and not an error: Kubernetes and Docker set variables for every service, named after
+/// it, so that a service called `ragwire` would keep the server from starting. Those are recognised
+/// and cause no warning.
+pub fn unknown_variables(variables: &Variables, command: &Command) -> Vec<String> {
+    let mut flags = Vec::new();
+    collect_flags(command, &mut flags);
+    let warning = |(name, value): &(OsString, OsString)| {
+        let name = name.to_string_lossy();
+        let flag = flag_of(&name);
+        let is_known = flag.is_some_and(|flag| flags.contains(&flag));
+        if is_known || is_of_a_container(&name, &value.to_string_lossy()) {
+            return None;
+        }
+        let wanted = name.to_ascii_uppercase();
+        let variables = flags
+            .iter()
+            .map(|flag| format!("{PREFIX}{}", flag.replace('-', "_").to_ascii_uppercase()));
+        let nearest = variables
+            .map(|variable| (strsim::damerau_levenshtein(&variable, &wanted), variable))
+            .filter(|(distance, _)| *distance <= MAX_TYPOS)
+            .min();
+        Some(match nearest {
+            Some((_, variable)) => {
+                format!("unknown environment variable {name} is ignored; did you mean {variable}?")
+            }
+            None => format!(
+                "unknown environment variable {name} is ignored; each variable is a flag, and `ragwire-server --help` \
+                 lists them"
+            ),
+        })
+    };
+    variables.iter().filter_map(warning).collect()
+}
+
+/// Most typing mistakes in a name that is still recognised.
+const MAX_TYPOS: usize = 3;
+
+/// Returns whether Kubernetes or Docker set the variable for a service whose name begins with
+/// `ragwire`: `RAGWIRE_SERVICE_HOST`, `RAGWIRE_PORT_8787_TCP_ADDR`, …
+fn is_of_a_container(name: &str, value: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") {
+        return true;
+    }
+    // `PORT=tcp://…`, and `PORT_<number>_<protocol>` with its parts.
+    if name.ends_with("_PORT") && !name.contains("_PORT_") {
+        return ["tcp://", "udp://", "sctp://"]
+            .iter()
+            .any(|scheme| value.starts_with(scheme));
+    }
+    let Some((_, port)) = name.split_once("_PORT_") else {
+        return false;
+    };
+    let mut parts = port.split('_');
+    parts.next().is_some_and(is_number)
+        && parts
+            .next()
+            .is_some_and(|protocol| ["TCP", "UDP", "SCTP"].contains(&protocol))
+}
+
+fn collect_flags(command: &Command, flags: &mut Vec<String>) {
+    flags.extend(
+        command
+            .get_arguments()
+            .filter_map(|argument| argument.get_long().map(str::to_owned)),
+    );
+    for command in command.get_subcommands() {
+        collect_flags(command, flags);
+    }
+}
+
 fn find<'a>(command: &'a Command, flag: &str) -> Option<&'a clap::Arg> {
     command
         .get_arguments()
         .find(|argument| argument.get_long() == Some(flag))
-}
-
-fn find_anywhere(command: &Command, flag: &str) -> bool {
-    find(command, flag).is_some()
-        || command
-            .get_subcommands()
-            .any(|command| find_anywhere(command, flag))
 }
 
 /// Splits a list in one variable: paths as in `PATH`, other lists at commas.

@@ -20,7 +20,7 @@ use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 
 use engines::{Address, Label, Layers, LlmDialect, Model, Secret, StoreKind};
-use values::{Count, CountOrZero, Grace, Header, Name, RedisDurability, RedisUrl, Size, Span};
+use values::{Count, CountOrZero, Grace, Header, Listen, Name, RedisDurability, RedisUrl, Size, Span};
 
 macro_rules! settings {
     (
@@ -74,8 +74,8 @@ macro_rules! settings {
 
 settings! {
     values {
-        /// Address and port to listen on; port 0 picks a free port
-        listen: SocketAddr = LISTEN;
+        /// Address and port to listen on, or a port of this machine alone; port 0 picks a free port
+        listen: Listen = LISTEN;
         /// Folder for the indexed documents
         data: PathBuf = PathBuf::from(DATA);
         /// How long running answers may take to end after Ctrl-C or SIGTERM
@@ -244,7 +244,7 @@ settings! {
 
 /// Loopback, because a server without a login must not be open to the network by default. No
 /// service that commonly runs beside this one is registered for port 8787.
-const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787);
+const LISTEN: Listen = Listen(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8787));
 /// A folder in the working directory, printed at start, is easy to find and to delete.
 const DATA: &str = "data";
 /// Kubernetes kills after 30 seconds; ending an answer takes far less.
@@ -328,7 +328,7 @@ macro_rules! help_text {
 }
 
 help_text! {
-    SocketAddr "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
+    Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
     Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
     Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE"
 }

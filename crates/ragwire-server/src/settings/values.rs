@@ -5,6 +5,7 @@
 //! [`CountOrZero`] and [`Grace`] accept zero.
 
 use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -26,6 +27,14 @@ pub struct Span(pub Duration);
 /// A duration that may be zero: `30s`, `0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Grace(pub Duration);
+
+/// An address to listen on: `127.0.0.1:8787`, `[::1]:8787`, or a port of this machine alone: `8787`,
+/// `:8787`, `localhost:8787`.
+///
+/// A port without an address is one on loopback, because a server without a login must not be open
+/// to the network by accident; `0.0.0.0:8787` opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen(pub SocketAddr);
 
 /// An optional header name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +103,27 @@ impl FromStr for Grace {
         match text.trim() {
             "0" | "0s" => Ok(Self(Duration::ZERO)),
             _ => text.parse().map(|Span(span)| Self(span)),
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let text = text.trim();
+        if let Ok(address) = text.parse() {
+            return Ok(Self(address));
+        }
+        let port = text
+            .strip_prefix("localhost:")
+            .or_else(|| text.strip_prefix(':'))
+            .unwrap_or(text);
+        match port.parse() {
+            Ok(port) => Ok(Self(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))),
+            Err(_) => Err(BadValue(format!(
+                "`{text}` is not an address; write 8787 for this machine alone, or 0.0.0.0:8787 for the network"
+            ))),
         }
     }
 }
@@ -227,6 +257,12 @@ impl fmt::Display for Grace {
     }
 }
 
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or("none", HeaderName::as_str).fmt(f)
@@ -322,6 +358,7 @@ values! {
     Count(usize)
     CountOrZero(usize)
     Size(usize)
+    Listen(SocketAddr)
     Header(Option<HeaderName>)
     RedisUrl(Option<String>)
     RedisDurability(Durability)
@@ -348,6 +385,18 @@ mod tests {
         }
         for text in ["none", "every-second", "always"] {
             assert_eq!(text.parse::<RedisDurability>().unwrap().to_string(), text);
+        }
+        for (text, address) in [
+            ("8080", "127.0.0.1:8080"),
+            (":8080", "127.0.0.1:8080"),
+            ("localhost:8080", "127.0.0.1:8080"),
+            ("0.0.0.0:8080", "0.0.0.0:8080"),
+            ("[::1]:8080", "[::1]:8080"),
+        ] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), address, "{text}");
+        }
+        for text in ["", "70000", "here", "here:80", "1.2.3.4", "http://127.0.0.1:8080"] {
+            assert!(text.parse::<Listen>().is_err(), "{text}");
         }
         assert_eq!("7".parse::<Count>().unwrap(), Count(7));
         for count in [0, 7] {

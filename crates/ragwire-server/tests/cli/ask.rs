@@ -143,7 +143,7 @@ fn every_wire_shows_how_a_turn_ended() {
             said(
                 1,
                 "",
-                format!("\nerror: {MESSAGE} (500 Internal Server Error, chat_failed)\n"),
+                format!("error: {MESSAGE} (500 Internal Server Error, chat_failed)\n"),
             ),
         ),
         (
@@ -292,8 +292,14 @@ fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
                 "· search (bm25): why?\n"
             };
             let expected = if cut < body.len() {
-                let error = "\nerror: the connection closed early: the answer is incomplete\n";
-                said(4, texts_before(cut), format!("{step}{error}"))
+                let error = "error: the connection closed early: the answer is incomplete\n";
+                let text = texts_before(cut);
+                let line_feed = if step.is_empty() && text.is_empty() {
+                    ""
+                } else {
+                    "\n"
+                };
+                said(4, text, format!("{step}{line_feed}{error}"))
             } else {
                 said(0, "Y\u{e9}\u{1f600} no.\n", step)
             };
@@ -313,7 +319,7 @@ fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
 fn an_answer_that_breaks_the_rules_is_an_error() {
     const BROKEN_OFF: &str = "\nerror: the connection closed early: the answer is incomplete\n";
     const GAP: &str = "\nerror: the stream cannot be read: a frame is missing or repeated\n";
-    const NO_EVENT: &str = "\nerror: the stream cannot be read: line is not an event\n";
+    const NO_EVENT: &str = "error: the stream cannot be read: line is not an event\n";
     let wire = |wire: &'static str, content_type: &str, body: &str, expected: Said| {
         (wire, response(content_type, body.as_bytes()), expected)
     };
@@ -324,7 +330,7 @@ fn an_answer_that_breaks_the_rules_is_an_error() {
         (name, bytes.into_bytes(), said(4, "Hi", BROKEN_OFF))
     };
     let other = |name: &'static str, content_type: &str, error: &str| {
-        let error = format!("\nerror: the server answered with {error}\n");
+        let error = format!("error: the server answered with {error}\n");
         wire(name, content_type, "\x1dHi\x1e{}", said(4, "", error))
     };
     let hi = "id: 0\nevent: text\ndata: {\"text\":\"Hi\"}\n\n";
@@ -471,9 +477,10 @@ fn the_request_follows_from_flags_and_environment() {
         let answer = run(command
             .args(*flags)
             .args(["x", "y"])
+            .env("RAGWIRE_SESSION", "cli")
             .envs(environment.iter().copied()));
         // Checked before waiting for the server: it would not end without a question.
-        let refused = "\nerror: the server refused the question (503 Service Unavailable, unknown)\n";
+        let refused = "error: the server refused the request (503 Service Unavailable, unknown)\n";
         assert_eq!(answer, said(1, "", refused), "{flags:?} {environment:?}");
         let (host, length) = (server.trim_start_matches("http://"), body.len());
         assert_eq!(
@@ -494,7 +501,7 @@ fn contradictory_flags_are_refused_with_a_reason() {
     let help = "\n\nFor more information, try '--help'.\n";
     let contradiction = |name: &str| {
         format!(
-            "\nerror: no-streaming and {name} contradict each other: an answer in one piece does not support {name}\n"
+            "error: no-streaming and {name} contradict each other: an answer in one piece does not support {name}\n"
         )
     };
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], String);

@@ -126,22 +126,22 @@ fn the_exit_status_says_how_a_service_ended() {
             said(
                 2,
                 "",
-                "\nerror: `entity-limit` must be a whole number from 1 to 1000. (error)\n",
+                "error: `entity-limit` must be a whole number from 1 to 1000. (error)\n",
             ),
             said(
                 2,
                 "",
-                "\nerror: `entity-limit` must be a whole number from 1 to 1000. (request-error)\n",
+                "error: `entity-limit` must be a whole number from 1 to 1000. (request-error)\n",
             ),
         ),
         (
             " ",
             &[],
-            said(2, "", "\nerror: The prompt is empty. (error)\n"),
+            said(2, "", "error: The prompt is empty. (error)\n"),
             said(
                 2,
                 "",
-                "\nerror: The prompt is empty. (422 Unprocessable Entity, invalid_request)\n",
+                "error: The prompt is empty. (422 Unprocessable Entity, invalid_request)\n",
             ),
         ),
     ];
@@ -197,7 +197,7 @@ fn a_broken_socket_or_invalid_messages_are_reported() {
     let unreadable =
         json!({"error": {"message": "The message is not a JSON object.", "type": "error"}, "complete": true});
     let cases = [
-        (vec![], said(4, "", BROKEN)),
+        (vec![], said(4, "", BROKEN.trim_start())),
         (vec![text("Hi")], said(4, "Hi", BROKEN)),
         (
             vec![text("Hi"), text(" you"), end.clone()],
@@ -214,7 +214,7 @@ fn a_broken_socket_or_invalid_messages_are_reported() {
         ),
         (
             vec![unreadable],
-            said(2, "", "\nerror: The message is not a JSON object. (error)\n"),
+            said(2, "", "error: The message is not a JSON object. (error)\n"),
         ),
     ];
     for (messages, expected) in cases {
@@ -312,6 +312,7 @@ fn the_request_to_a_service_follows_from_flags_and_environment() {
         let answer = run(command
             .args(*flags)
             .args(["-q", "x y"])
+            .envs((*path == "/v1/turns").then_some(("RAGWIRE_SESSION", "cli")))
             .envs(environment.iter().copied()));
         assert_eq!(answer.0, 4, "{flags:?} {environment:?}: {}", answer.2);
         let asked = questions.join().unwrap().remove(0);
@@ -328,7 +329,7 @@ fn the_request_to_a_service_follows_from_flags_and_environment() {
 fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
     let of_ours = |name: &str| {
         format!(
-            "\nerror: service and {name} contradict each other: TrustGraph's services do not support {name}\n"
+            "error: service and {name} contradict each other: TrustGraph's services do not support {name}\n"
         )
     };
     let cases: &[(&[&str], String)] = &[
@@ -340,11 +341,11 @@ fn contradictory_flags_of_a_service_are_refused_with_a_reason() {
         ),
         (
             &["--limit", "doc-limit=1"],
-            "\nerror: limit requires service\n".into(),
+            "error: limit requires service\n".into(),
         ),
         (
             &["--streaming", "--no-streaming"],
-            "\nerror: no-streaming and streaming contradict each other\n".into(),
+            "error: no-streaming and streaming contradict each other\n".into(),
         ),
     ];
     for (flags, error) in cases {

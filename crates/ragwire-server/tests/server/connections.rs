@@ -221,8 +221,11 @@ async fn the_page_is_served_with_its_policy() {
     let server = start(|_| {}).await;
     for (path, media_type, holds) in [
         ("/", "text/html", "id=\"prompt\""),
-        ("/page.js", "text/javascript", "decodeStream"),
-        ("/page.css", "text/css", "#answer"),
+        ("/page.js", "text/javascript", "askQuestion"),
+        ("/page.css", "text/css", ".answer"),
+        ("/page/turn.js", "text/javascript", "decodeStream"),
+        ("/page/theme.js", "text/javascript", "localStorage"),
+        ("/client/errors.js", "text/javascript", "class RequestError"),
         ("/client/framed.js", "text/javascript", "class FramedDecoder"),
         ("/client/indexed.js", "text/javascript", "class IndexedDecoder"),
         ("/client/ndjson.js", "text/javascript", "class NdjsonDecoder"),

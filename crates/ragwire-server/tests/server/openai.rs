@@ -31,7 +31,13 @@ fn body(prompt: &str, stream: bool) -> Value {
 }
 
 fn completion_id(reply: &Reply) -> String {
-    format!("chatcmpl-{}", reply.headers["x-ragwire-turn"].to_str().unwrap())
+    // The second of the beginning comes before the turn's ID.
+    let turn = reply.headers[ragwire::http::TURN_HEADER].to_str().unwrap();
+    let body = String::from_utf8_lossy(&reply.body);
+    let start = body.find("chatcmpl-").unwrap();
+    let id = &body[start..start + "chatcmpl-".len() + 10 + 32];
+    assert!(id.ends_with(turn), "{id} {turn}");
+    id.to_owned()
 }
 
 /// A refusal in OpenAI's form: status, code and message.
@@ -97,7 +103,7 @@ async fn without_stream_it_is_one_object() {
         let mut seen = reply.json();
         stop_clocks(&mut seen);
         let id = seen["id"].as_str().unwrap().to_owned();
-        assert_eq!((&id[..9], id.len()), ("chatcmpl-", 9 + 32));
+        assert_eq!((&id[..9], id.len()), ("chatcmpl-", 9 + 10 + 32));
         let mut expected =
             serde_json::to_value(OpenAi::new(id, 0, "ragwire").completion(&events, &text, end)).unwrap();
         stop_clocks(&mut expected);

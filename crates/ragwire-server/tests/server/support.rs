@@ -79,7 +79,7 @@ pub(crate) fn start_over(
     change: impl FnOnce(&mut Settings),
 ) -> Running {
     let mut settings = Settings::default();
-    settings.listen.set_port(0);
+    settings.listen.0.set_port(0);
     settings.test_faults = true;
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);

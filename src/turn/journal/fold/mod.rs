@@ -148,7 +148,32 @@ impl Fold {
             Event::Thinking(piece) if self.continue_thought(piece, frame) => return,
             // Applied here, so nothing is left of it.
             Event::Retract(retract) => return self.retract(retract.kept),
-            _ => {}
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::ToolCall(_)
+            | Event::ToolResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {}
         }
         let ordinal = self.next;
         let is_piece = matches!(event, Event::Thinking(thought) if thought.id.is_some());

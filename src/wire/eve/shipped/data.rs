@@ -95,13 +95,14 @@ pub(super) fn question(request: &InputRequested) -> Map<String, Value> {
         .flatten()
         .map(|option| json!({"id": option, "label": option}));
     let options: Vec<Value> = options.collect();
+    let action = json!({
+        "callId": id,
+        "input": {"prompt": request.prompt},
+        "kind": "tool-call",
+        "toolName": ASK,
+    });
     let question = data([
-        (
-            "action",
-            Some(
-                json!({"callId": id, "input": {"prompt": request.prompt}, "kind": "tool-call", "toolName": ASK}),
-            ),
-        ),
+        ("action", Some(action)),
         ("allowFreeform", options.is_empty().then_some(true.into())),
         ("display", display.map(Value::from)),
         ("options", (!options.is_empty()).then(|| options.into())),

@@ -394,7 +394,30 @@ impl Shipped {
                 }
                 self.state.earlier = self.state.earlier.min(retract.kept);
             }
-            _ => {}
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::InputRequested(_)
+            | Event::InputResolved(_)
+            | Event::AuthorizationRequired(_)
+            | Event::AuthorizationCompleted(_)
+            | Event::StructuredResult(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {}
         }
     }
 

@@ -281,7 +281,7 @@ impl EveSessions {
                 state.phase = Phase::Waiting;
                 Ok(())
             }
-            _ => Err(EveError::Active),
+            Phase::Waiting | Phase::Starting { .. } | Phase::Active | Phase::Failed => Err(EveError::Active),
         });
         match released.await {
             Ok(_) | Err(EveError::Active | EveError::Unknown) => Ok(()),

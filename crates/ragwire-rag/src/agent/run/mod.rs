@@ -18,9 +18,9 @@ use crate::answer::judge::{
 };
 use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::GraphTraverse;
-use crate::search::plan::Plan;
+use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool};
-use crate::{GeneratedAnswer, Hit, Level, search::rank};
+use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalStart, Review, Search, Source, ToolCall,
     ToolResult, Verdict,
@@ -74,6 +74,7 @@ pub(super) async fn run(
     }
     let mut run = Run {
         parts,
+        tools: parts.tools.clone().within(question.filter.clone()),
         question,
         prompt,
         sink,
@@ -84,9 +85,10 @@ pub(super) async fn run(
         usage: None,
         explanation_ids: ExplanationIds::default(),
     };
-    // An answer that depends on a conversation is only valid within it, and one that follows
-    // instructions only with them.
-    let is_plain = question.earlier.is_empty() && question.instructions.is_empty();
+    // An answer that depends on a conversation is only valid within it, one that follows
+    // instructions only with them, and one from some documents only for these.
+    let is_plain =
+        question.earlier.is_empty() && question.instructions.is_empty() && question.filter.is_empty();
     let cache = parts.cache.as_ref().filter(|_| is_plain);
     let Some(cache) = cache else {
         let answer = run.answer(false).await?;
@@ -123,6 +125,8 @@ struct AgentAnswer {
 
 struct Run<'a> {
     parts: &'a Parts,
+    /// The tools over the documents that the question selects.
+    tools: SearchTools,
     question: &'a AgentQuestion,
     prompt: &'a str,
     sink: &'a Sink,
@@ -199,11 +203,11 @@ impl Run<'_> {
     async fn agentic(&mut self, parts: &[String]) -> Result<(), AnswerError> {
         let mut tools: Vec<(ToolChoice<'_>, ToolSpec)> = TOOLS
             .iter()
-            .filter(|(tool, _)| self.parts.tools.has(*tool))
+            .filter(|(tool, _)| self.tools.has(*tool))
             .map(|(tool, description)| {
                 (
                     ToolChoice::Search(*tool),
-                    ToolSpec::new(self.parts.tools.name(*tool), *description),
+                    ToolSpec::new(self.tools.name(*tool), *description),
                 )
             })
             .collect();
@@ -267,7 +271,7 @@ impl Run<'_> {
     /// Returns a made-up passage that might answer the question, if the judge can write one and
     /// there are vectors to search with.
     async fn hypothesis(&mut self) -> Result<Option<String>, AnswerError> {
-        if !self.parts.tools.has(Tool::Hyde) {
+        if !self.tools.has(Tool::Hyde) {
             return Ok(None);
         }
         let hypothesis = self.parts.judge.hypothesis(self.prompt).await?;
@@ -279,7 +283,7 @@ impl Run<'_> {
 
     /// Searches and returns the hits that no earlier search had found.
     async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AnswerError> {
-        let tools = &self.parts.tools;
+        let tools = &self.tools;
         let name = tools.name(tool);
         // A made-up passage is not a query that anyone asked, so the events show the question.
         let shown = if tool == Tool::Hyde { self.prompt } else { query };
@@ -296,7 +300,8 @@ impl Run<'_> {
         };
         self.sink.send(found.event(name, start.elapsed())).await?;
         let SearchResults { hits, .. } = found;
-        let new = self.pool.add(name, hits);
+        let weight = plan::weight(query, self.prompt);
+        let new = self.pool.add(name, hits, weight);
         self.searched
             .push(SearchRecord::new(name, query, count(new.len())));
         self.record_tool(name);

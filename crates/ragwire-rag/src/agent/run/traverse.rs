@@ -46,7 +46,9 @@ impl Default for ExplanationIds {
 impl<'a> Run<'a> {
     /// The graph, if it has any triples.
     pub(super) fn graph(&self) -> Option<&'a GraphTraverse> {
-        self.parts.graph.as_ref().filter(|graph| !graph.is_empty())
+        let graph = self.parts.graph.as_ref().filter(|graph| !graph.is_empty());
+        // Its triples do not know which documents they are of.
+        graph.filter(|_| self.question.filter.is_empty())
     }
 
     /// How to answer a question that does not say so itself. The lexical judge does not know about
@@ -95,7 +97,7 @@ impl<'a> Run<'a> {
         // Passages on the path between two things may resemble neither, and the gate would reject
         // them. They are what the graph is for, so the gate does not judge them; nor does Forge's.
         self.pool.pass(&found.hits);
-        let new = self.pool.add(TOOL, found.hits);
+        let new = self.pool.add(TOOL, found.hits, 1.0);
         self.searched
             .push(SearchRecord::new(TOOL, query, count(new.len())));
         self.record_tool(TOOL);

@@ -194,7 +194,7 @@ impl Scan {
             (before, c) if c.is_alphanumeric() || matches!(c, '_' | '$') => {
                 let mut word = match before {
                     Before::Word(word) => word,
-                    _ => Word::default(),
+                    Before::Free | Before::Citation | Before::Index | Before::Call => Word::default(),
                 };
                 word.push(c);
                 Before::Word(word)
@@ -231,7 +231,9 @@ impl Scan {
         let word = match self.before {
             Before::Index => return Some(Before::Index),
             Before::Word(word) if word.joint.is_none() && bracket == '[' => word,
-            _ => return Some(Before::Citation),
+            Before::Free | Before::Word(_) | Before::Citation | Before::Call => {
+                return Some(Before::Citation);
+            }
         };
         if !word.is_prose() || numbers.contains(&0) {
             return Some(Before::Index);

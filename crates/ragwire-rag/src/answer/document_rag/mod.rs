@@ -13,7 +13,7 @@ use crate::answer::generate::GenerateRequest;
 use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::DocumentLimits;
 use crate::models::Rank;
-use crate::search::plan::Plan;
+use crate::search::plan::{self, Plan};
 use crate::search::retrieve::{RetrieveRequest, fuse};
 use crate::{Extractive, Generate, Hit, Lexical, Library, Retrieve, search::rank};
 use ragwire::event::{Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search};
@@ -122,6 +122,10 @@ impl DocumentRag {
         self
     }
 
+    pub(crate) fn retriever(&self) -> Arc<dyn Retrieve> {
+        Arc::clone(&self.retriever)
+    }
+
     /// Answers a question into a sink. The future owns everything that it needs.
     ///
     /// # Back-pressure
@@ -225,10 +229,12 @@ async fn search(
     retriever: &dyn Retrieve,
     queries: &[String],
     hits_per_query: usize,
-    lists: &mut Vec<Vec<Hit>>,
+    lists: &mut Vec<(f32, Vec<Hit>)>,
     sink: &Sink,
 ) -> Result<(), AnswerError> {
     let tool = retriever.tool();
+    // The first query of a plan is the question itself.
+    let question = queries.first().map_or("", String::as_str);
     for query in queries {
         sink.send(Search::new(tool).query(query).page(1u32)).await?;
         sink.send(RetrievalStart::new(tool, query, 1u32)).await?;
@@ -241,16 +247,20 @@ async fn search(
             result = result.top_score(f64::from(best.score));
         }
         sink.send(result).await?;
-        lists.push(hits);
+        lists.push((plan::weight(query, question), hits));
     }
     Ok(())
 }
 
 /// Fuses the lists into the best hits, and reports that.
-async fn fuse_and_report(lists: &[Vec<Hit>], limit: usize, sink: &Sink) -> Result<Vec<Hit>, SendError> {
+async fn fuse_and_report(
+    lists: &[(f32, Vec<Hit>)],
+    limit: usize,
+    sink: &Sink,
+) -> Result<Vec<Hit>, SendError> {
     let start = Instant::now();
     let context = fuse(lists, limit);
-    let found = lists.iter().map(Vec::len).sum();
+    let found = lists.iter().map(|(_, list)| list.len()).sum();
     let mut result = RerankResult::new("rrf", count(found), count(context.len()), milliseconds(start));
     if let Some(best) = context.first() {
         result = result.top_score(f64::from(best.score));

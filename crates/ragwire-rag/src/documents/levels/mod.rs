@@ -12,6 +12,8 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ChunkId;
 use crate::documents::chunk::{MAX_OVERLAP_BYTES, Piece};
 use crate::documents::sentences;
@@ -64,7 +66,7 @@ pub(crate) fn sections(document: &Document, pieces: &[Piece]) -> Vec<SectionTree
 
 /// The positions at which sections and sentences of a document begin. With them a chunk gets its
 /// IDs without reading the whole document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outline {
     /// The first passage of each section, ascending.
     sections: Vec<u32>,

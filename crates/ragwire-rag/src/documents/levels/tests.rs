@@ -54,6 +54,7 @@ fn document_of(blocks: Vec<Block>) -> Parsed {
         title: None,
         pages: None,
         unread_pages: Vec::new(),
+        front_matter: Default::default(),
         blocks,
     }
 }

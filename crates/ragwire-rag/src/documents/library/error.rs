@@ -34,15 +34,22 @@ pub enum LibraryError {
         /// The format that this program reads.
         supported: u64,
     },
+    /// The disk is full. Nothing was changed; removals still work, and so does everything once there
+    /// is room.
+    #[error("the disk is full: remove documents or make room, then try again")]
+    NoSpace,
     /// The file could not be read or written.
-    #[error("cannot read or write the library file")]
-    Storage(#[source] Box<redb::Error>),
-    /// The folder could not be created.
-    #[error("cannot create the library folder")]
+    #[error("cannot read or write the library file: {0}")]
+    Storage(#[source] Box<rusqlite::Error>),
+    /// The folder or a file in it could not be created.
+    #[error("cannot create the library folder: {0}")]
     Folder(#[source] std::io::Error),
-    /// A record in the file does not have the expected form.
-    #[error("a record of the library file is damaged")]
-    Damaged(#[from] serde_json::Error),
+    /// The file of an earlier version could not be read.
+    #[error("cannot import library.redb of an earlier version: {0}")]
+    Import(String),
+    /// The file, or a record in it, does not have the expected form.
+    #[error("the library file is damaged: {0}")]
+    Damaged(String),
 }
 
 impl LibraryError {
@@ -55,12 +62,15 @@ impl LibraryError {
             Self::Cancelled => "cancelled",
             Self::InUse => "library_in_use",
             Self::Version { .. } => "library_version",
-            Self::Storage(_) | Self::Folder(_) => "library_storage",
+            Self::NoSpace => "library_no_space",
+            Self::Storage(_) | Self::Folder(_) | Self::Import(_) => "library_storage",
             Self::Damaged(_) => "library_damaged",
         }
     }
+}
 
-    pub(crate) fn storage(error: impl Into<redb::Error>) -> Self {
-        Self::Storage(Box::new(error.into()))
+impl From<serde_json::Error> for LibraryError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Damaged(error.to_string())
     }
 }

@@ -6,7 +6,7 @@
 //! chunks at a time, and the document becomes visible at once when all of them are in.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref, Range};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,26 +15,46 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::chunk::{Piece, chunks};
-use super::levels::{Outline, OutlineBuilder, OutlinedDocument};
-use crate::search::lexical::{Analyzer, Index, Match, TermVector, indexed_text};
-use crate::{Document, Hit, Parsed};
+use super::levels::{Outline, OutlinedDocument};
+use crate::search::analyzer::{self, Analyzer, Language};
+use crate::search::lexical::{TermCounter, TermVector};
+use crate::{Document, FrontMatter, Parsed};
 use changes::Changes;
-use records::Records;
+use database::Database;
+use records::StoredDocument;
+use segments::{Lexicon, TAIL_PASSAGES};
 
 mod changes;
+mod database;
 mod error;
+mod filter;
+mod import;
+mod query;
 mod records;
 mod resolve;
+mod segments;
 
 pub use changes::{Change, ChangeKind};
 pub use error::LibraryError;
+pub use filter::DocumentFilter;
 
-/// The single file in the folder of a library.
-const FILE_NAME: &str = "library.redb";
+/// The file in the folder of a library. Beside it are its log while it is open, a lock, and a
+/// reserve of disk space.
+const FILE_NAME: &str = "library.db";
+/// The file of earlier versions, which is imported once.
+const OLD_FILE_NAME: &str = "library.redb";
+/// The name of that file after it was imported.
+const IMPORTED_FILE_NAME: &str = "library.redb.imported";
 /// The longest name of a document, in bytes: the limit of common file systems.
 const MAX_NAME_BYTES: usize = 255;
 /// Chunks that are put into the index under one lock: about 10 ms.
 const CHUNKS_PER_LOCK: usize = 256;
+/// How much a word counts in the title and in the name of the document, relative to a word of the
+/// passage or its headings. All passages of a document share them.
+const TITLE_WEIGHT: f32 = 0.5;
+const NAME_WEIGHT: f32 = 0.3;
+/// How much text decides the language of a document, in bytes.
+const LANGUAGE_BYTES: usize = 4_096;
 
 /// Limits on what a library holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +62,8 @@ const CHUNKS_PER_LOCK: usize = 256;
 pub struct LibraryLimits {
     /// The most documents. Default: 10,000.
     pub max_documents: usize,
-    /// The most chunks of all documents; each takes about 2.3 KiB of memory in the index. Default:
-    /// 500,000.
+    /// The most chunks of all documents. The index is on disk: a chunk takes about 2 KiB there, and
+    /// 5 bytes of memory. Default: 500,000.
     pub max_chunks: usize,
 }
 
@@ -86,7 +106,7 @@ pub struct IndexingProgress {
 #[derive(Debug)]
 pub struct Library {
     limits: LibraryLimits,
-    records: Records,
+    database: Database,
     analyzer: Analyzer,
     shared: RwLock<Shared>,
     changes: Changes,
@@ -94,43 +114,118 @@ pub struct Library {
     writer: Mutex<()>,
 }
 
-/// The state that readers see. A document is searchable while it is in `documents`, whatever the
-/// index contains.
+/// A document of the library with what searches need to know of it.
+#[derive(Debug)]
+struct Held {
+    outlined: OutlinedDocument,
+    /// The number of its first passage.
+    first: u64,
+    language: Language,
+    tags: Vec<String>,
+    date: Option<String>,
+}
+
+impl Held {
+    fn new(first: u64, stored: StoredDocument) -> Self {
+        Self {
+            outlined: OutlinedDocument::new(stored.document, stored.outline),
+            first,
+            language: Language::of_code(&stored.language).unwrap_or_default(),
+            tags: stored.tags,
+            date: stored.date,
+        }
+    }
+
+    fn number(&self, ordinal: u32) -> u64 {
+        self.first + u64::from(ordinal)
+    }
+
+    fn passages(&self) -> Range<u64> {
+        self.first..self.number(self.document.chunks)
+    }
+}
+
+impl Deref for Held {
+    type Target = OutlinedDocument;
+
+    fn deref(&self) -> &OutlinedDocument {
+        &self.outlined
+    }
+}
+
+/// The state that readers see. A document is searchable while its passages are live, whatever else
+/// the index contains.
 #[derive(Debug, Default)]
 struct Shared {
-    documents: BTreeMap<u32, Arc<OutlinedDocument>>,
-    by_id: HashMap<String, u32>,
-    by_name: HashMap<String, u32>,
-    index: Index,
+    /// By the number of the first passage.
+    documents: BTreeMap<u64, Arc<Held>>,
+    by_id: HashMap<String, u64>,
+    by_name: HashMap<String, u64>,
+    /// Passages of each language.
+    languages: BTreeMap<Language, usize>,
+    lexicon: Lexicon,
 }
 
 impl Shared {
-    fn publish(&mut self, number: u32, outlined: OutlinedDocument) -> Arc<OutlinedDocument> {
-        let outlined = Arc::new(outlined);
-        self.by_id.insert(outlined.document.id.clone(), number);
-        self.by_name.insert(outlined.document.name.clone(), number);
-        self.documents.insert(number, Arc::clone(&outlined));
-        outlined
+    fn publish(&mut self, held: Held) -> Arc<Held> {
+        let held = Arc::new(held);
+        self.by_id.insert(held.document.id.clone(), held.first);
+        self.by_name.insert(held.document.name.clone(), held.first);
+        self.lexicon.live.set(held.passages(), true);
+        self.lexicon.passages += held.document.chunks as usize;
+        *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
+        self.documents.insert(held.first, Arc::clone(&held));
+        held
     }
 
-    fn withdraw(&mut self, number: u32) -> Option<Arc<OutlinedDocument>> {
-        let outlined = self.documents.remove(&number)?;
-        self.by_id.remove(&outlined.document.id);
-        self.by_name.remove(&outlined.document.name);
-        Some(outlined)
+    fn withdraw(&mut self, first: u64) -> Option<Arc<Held>> {
+        let held = self.documents.remove(&first)?;
+        self.by_id.remove(&held.document.id);
+        self.by_name.remove(&held.document.name);
+        self.lexicon.live.set(held.passages(), false);
+        self.lexicon.passages -= held.document.chunks as usize;
+        if let Some(passages) = self.languages.get_mut(&held.language) {
+            *passages -= held.document.chunks as usize;
+        }
+        Some(held)
+    }
+
+    /// Returns the document of a passage.
+    fn document_of(&self, number: u64) -> Option<&Arc<Held>> {
+        let (_, held) = self.documents.range(..=number).next_back()?;
+        held.passages().contains(&number).then_some(held)
     }
 }
 
 impl Library {
-    /// Opens the library of a folder, and creates both if they do not exist. The index is rebuilt
-    /// in memory: about 50 µs per chunk.
+    /// Opens the library of a folder, and creates both if they do not exist. A library of an earlier
+    /// version is imported first. Takes as long as reading the file once; only the passages that
+    /// were added last, at most 4,096, are indexed again.
     ///
     /// # Errors
     ///
-    /// `library_in_use`, `library_version`, `library_storage`, `library_damaged`.
+    /// `library_in_use`, `library_version`, `library_storage`, `library_no_space`,
+    /// `library_damaged`.
     pub fn open(folder: &Path, limits: LibraryLimits) -> Result<Self, LibraryError> {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
-        Self::with_records(Records::open(&folder.join(FILE_NAME))?, limits)
+        let (file, old) = (folder.join(FILE_NAME), folder.join(OLD_FILE_NAME));
+        let imports = old.exists() && !file.exists();
+        let library = Self::with_database(Database::open(&file)?, limits)?;
+        if imports {
+            match library.import(&old) {
+                Ok(()) => {
+                    let imported = folder.join(IMPORTED_FILE_NAME);
+                    std::fs::rename(&old, imported).map_err(LibraryError::Folder)?;
+                }
+                Err(error) => {
+                    // The next start tries again.
+                    drop(library);
+                    drop(std::fs::remove_file(&file));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(library)
     }
 
     /// Creates a library in memory. Its documents are lost when it is dropped.
@@ -139,33 +234,66 @@ impl Library {
     ///
     /// `library_storage`.
     pub fn in_memory(limits: LibraryLimits) -> Result<Self, LibraryError> {
-        Self::with_records(Records::in_memory()?, limits)
+        Self::with_database(Database::in_memory()?, limits)
     }
 
-    fn with_records(records: Records, limits: LibraryLimits) -> Result<Self, LibraryError> {
-        let analyzer = Analyzer::default();
+    fn with_database(database: Database, limits: LibraryLimits) -> Result<Self, LibraryError> {
         let mut shared = Shared::default();
-        let mut outlines: HashMap<u32, OutlineBuilder> = HashMap::new();
-        let mut before: Option<(u32, Piece)> = None;
-        records.each_piece(|number, ordinal, piece| {
-            let text = indexed_text(piece.heading.as_deref(), &piece.text);
-            shared.index.insert(key(number, ordinal), analyzer.prepare(&text));
-            let last = before.take().filter(|(of, _)| *of == number);
-            let outline = outlines.entry(number).or_default();
-            outline.add(last.as_ref().map(|(_, last)| last), &piece);
-            before = Some((number, piece));
+        let analyzer_version = u64::from(analyzer::VERSION);
+        let (segments, documents, indexed) = database.write(|connection| {
+            let segments = Lexicon::open(connection, analyzer_version)?;
+            let documents = records::documents(connection)?;
+            Ok((
+                segments,
+                documents,
+                database::meta(connection, "indexed")?.unwrap_or(0),
+            ))
         })?;
-        for (number, document) in records.documents()? {
-            let outline = outlines.remove(&number).unwrap_or_default().finish();
-            shared.publish(number, OutlinedDocument::new(document, outline));
+        shared.lexicon.set_segments(segments);
+        let mut behind = Vec::new();
+        for (first, stored) in documents {
+            let held = shared.publish(Held::new(first, stored));
+            if first >= indexed {
+                behind.push(held);
+            }
         }
-        Ok(Self {
+        let library = Self {
             limits,
-            records,
-            analyzer,
+            database,
+            analyzer: Analyzer::default(),
             shared: RwLock::new(shared),
             changes: Changes::default(),
             writer: Mutex::new(()),
+        };
+        for held in behind {
+            let numbers: Vec<u64> = held.passages().collect();
+            for (numbers, first) in numbers
+                .chunks(CHUNKS_PER_LOCK)
+                .zip((0u64..).step_by(CHUNKS_PER_LOCK))
+            {
+                let pieces = library.pieces(numbers)?;
+                let prepare = |piece: Option<Piece>| match piece {
+                    Some(piece) => library.prepare(&held.document, &piece, held.language),
+                    None => TermVector::default(),
+                };
+                let prepared = pieces.into_iter().map(prepare).collect();
+                library.fill_index(held.first + first, prepared);
+            }
+            library.flush_if_due(held.passages().end);
+        }
+        Ok(library)
+    }
+
+    fn import(&self, old: &Path) -> Result<(), LibraryError> {
+        tracing::info!(file = %old.display(), "importing the library of an earlier version");
+        import::each_document(old, |document, pieces| {
+            let text: String = pieces.iter().take(8).map(|piece| piece.text.as_str()).collect();
+            let stored = self.stored(document.clone(), pieces, &text, &Default::default());
+            let mut prepared = Vec::new();
+            for piece in pieces {
+                prepared.push(self.prepare(document, piece, language_of(&stored)));
+            }
+            self.insert(None, stored, pieces, prepared).map(drop)
         })
     }
 
@@ -204,24 +332,10 @@ impl Library {
         }
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let old = self.room_for(name, &id, pieces.len())?;
-        if let Some((_, same)) = old.as_ref().filter(|(_, old)| old.document.id == id) {
+        if let Some(same) = old.as_ref().filter(|old| old.document.id == id) {
             return Ok(same.document.clone());
         }
         let total_chunks = pieces.len();
-        let mut prepared = Vec::with_capacity(total_chunks);
-        for (done_chunks, piece) in pieces.iter().enumerate() {
-            if done_chunks % CHUNKS_PER_PROGRESS == 0
-                && progress(IndexingProgress {
-                    done_chunks,
-                    total_chunks,
-                })
-                .is_break()
-            {
-                return Err(LibraryError::Cancelled);
-            }
-            let text = indexed_text(piece.heading.as_deref(), &piece.text);
-            prepared.push(self.analyzer.prepare(&text));
-        }
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let document = Document {
             id,
@@ -233,22 +347,28 @@ impl Library {
             text_bytes: parsed.blocks.iter().map(|block| block.text.len() as u64).sum(),
             added_ms: since_epoch.as_millis() as u64,
         };
-        let number = self
-            .records
-            .replace(old.as_ref().map(|(number, _)| *number), &document, &pieces)?;
-        self.fill_index(number, prepared);
-        let outlined = OutlinedDocument::new(document, Outline::of(&pieces));
-        let mut shared = self.write();
-        let withdrawn = old.and_then(|(old, _)| Some((old, shared.withdraw(old)?)));
-        let published = shared.publish(number, outlined);
-        if let Some((_, old)) = &withdrawn {
-            self.changes.record(ChangeKind::Removed, &old.document.id);
+        let mut text = String::new();
+        for block in &parsed.blocks {
+            if text.len() < LANGUAGE_BYTES {
+                text.push_str(&block.text);
+                text.push('\n');
+            }
         }
-        self.changes.record(ChangeKind::Added, &published.document.id);
-        drop(shared);
-        if let Some((number, old)) = withdrawn {
-            self.clear_index(number, old.document.chunks);
+        let stored = self.stored(document, &pieces, &text, &parsed.front_matter);
+        let mut prepared = Vec::with_capacity(total_chunks);
+        for (done_chunks, piece) in pieces.iter().enumerate() {
+            if done_chunks % CHUNKS_PER_PROGRESS == 0
+                && progress(IndexingProgress {
+                    done_chunks,
+                    total_chunks,
+                })
+                .is_break()
+            {
+                return Err(LibraryError::Cancelled);
+            }
+            prepared.push(self.prepare(&stored.document, piece, language_of(&stored)));
         }
+        let published = self.insert(old.as_deref(), stored, &pieces, prepared)?;
         // The document has been added, so the callback can no longer cancel.
         let _ = progress(IndexingProgress {
             done_chunks: total_chunks,
@@ -257,20 +377,78 @@ impl Library {
         Ok(published.document.clone())
     }
 
-    /// Returns the current document of that name. Fails if a limit does not allow the new one.
-    fn room_for(
+    fn stored(
         &self,
-        name: &str,
-        id: &str,
-        chunks: usize,
-    ) -> Result<Option<(u32, Arc<OutlinedDocument>)>, LibraryError> {
+        document: Document,
+        pieces: &[Piece],
+        text: &str,
+        front_matter: &FrontMatter,
+    ) -> StoredDocument {
+        let text = &text[..text.floor_char_boundary(LANGUAGE_BYTES)];
+        let language = self.analyzer.language(text).unwrap_or_default();
+        StoredDocument {
+            document,
+            outline: Outline::of(pieces),
+            language: language.code().to_owned(),
+            tags: front_matter.tags.clone(),
+            date: front_matter.date.clone(),
+        }
+    }
+
+    /// Splits a passage into weighted terms: its text, its headings, and the title and name of its
+    /// document.
+    fn prepare(&self, document: &Document, piece: &Piece, language: Language) -> TermVector {
+        let mut counter = TermCounter::default();
+        let mut add = |text: &str, weight| counter.add(&self.analyzer, text, language, weight);
+        add(&piece.text, 1.0);
+        add(piece.heading.as_deref().unwrap_or_default(), 1.0);
+        add(document.title.as_deref().unwrap_or_default(), TITLE_WEIGHT);
+        // The extension says nothing about the content.
+        let name = document
+            .name
+            .rsplit_once('.')
+            .map_or(&*document.name, |(stem, _)| stem);
+        add(&name.replace('/', " "), NAME_WEIGHT);
+        counter.finish()
+    }
+
+    /// Stores a document, makes it searchable, and withdraws the one that it replaces.
+    fn insert(
+        &self,
+        old: Option<&Held>,
+        stored: StoredDocument,
+        pieces: &[Piece],
+        prepared: Vec<TermVector>,
+    ) -> Result<Arc<Held>, LibraryError> {
+        let replaced = old.map(|old| (old.first, old.document.chunks));
+        let first = self
+            .database
+            .write(|connection| records::replace(connection, replaced, &stored, pieces))?;
+        self.fill_index(first, prepared);
+        let mut shared = self.write();
+        let withdrawn = old.and_then(|old| shared.withdraw(old.first));
+        let published = shared.publish(Held::new(first, stored));
+        if let Some(old) = &withdrawn {
+            self.changes.record(ChangeKind::Removed, &old.document.id);
+        }
+        self.changes.record(ChangeKind::Added, &published.document.id);
+        drop(shared);
+        if let Some(old) = withdrawn {
+            self.clear_tail(&old);
+        }
+        self.flush_if_due(published.passages().end);
+        Ok(published)
+    }
+
+    /// Returns the current document of that name. Fails if a limit does not allow the new one.
+    fn room_for(&self, name: &str, id: &str, chunks: usize) -> Result<Option<Arc<Held>>, LibraryError> {
         let shared = self.read();
         let old = shared
             .by_name
             .get(name)
-            .and_then(|number| Some((*number, Arc::clone(shared.documents.get(number)?))));
-        if old.as_ref().is_some_and(|(_, old)| old.document.id == id) {
-            return Ok(old);
+            .and_then(|first| shared.documents.get(first));
+        if old.is_some_and(|old| old.document.id == id) {
+            return Ok(old.map(Arc::clone));
         }
         if old.is_none() && shared.documents.len() >= self.limits.max_documents {
             return Err(LibraryError::Full {
@@ -278,36 +456,81 @@ impl Library {
                 limit: self.limits.max_documents,
             });
         }
-        let replaced = old.as_ref().map_or(0, |(_, old)| old.document.chunks as usize);
-        if shared.index.len().saturating_sub(replaced) + chunks > self.limits.max_chunks {
+        let replaced = old.map_or(0, |old| old.document.chunks as usize);
+        if shared.lexicon.passages - replaced + chunks > self.limits.max_chunks {
             return Err(LibraryError::Full {
                 what: "chunks",
                 limit: self.limits.max_chunks,
             });
         }
-        Ok(old)
+        Ok(old.map(Arc::clone))
     }
 
-    fn fill_index(&self, number: u32, prepared: Vec<TermVector>) {
-        let mut prepared = (0u32..).zip(prepared).peekable();
+    fn fill_index(&self, first: u64, prepared: Vec<TermVector>) {
+        let mut prepared = (first..).zip(prepared).peekable();
         while prepared.peek().is_some() {
             let mut shared = self.write();
-            for (ordinal, text) in prepared.by_ref().take(CHUNKS_PER_LOCK) {
-                shared.index.insert(key(number, ordinal), text);
+            for (number, text) in prepared.by_ref().take(CHUNKS_PER_LOCK) {
+                shared.lexicon.tail.insert(number, text);
             }
             drop(shared);
             std::thread::yield_now();
         }
     }
 
-    fn clear_index(&self, number: u32, chunks: u32) {
-        for first in (0..chunks).step_by(CHUNKS_PER_LOCK) {
+    /// Removes a document that is not live any more from the part of the index in memory.
+    fn clear_tail(&self, held: &Held) {
+        let numbers: Vec<u64> = held.passages().collect();
+        for numbers in numbers.chunks(CHUNKS_PER_LOCK) {
             let mut shared = self.write();
-            for ordinal in first..chunks.min(first + CHUNKS_PER_LOCK as u32) {
-                shared.index.remove(key(number, ordinal));
-            }
+            numbers
+                .iter()
+                .for_each(|number| shared.lexicon.tail.remove(*number));
             drop(shared);
             std::thread::yield_now();
+        }
+    }
+
+    /// Moves the part of the index in memory to the disk when it is large, and merges what is due.
+    /// `next` is the number after the last passage. The caller holds the writer's lock.
+    ///
+    /// A failure loses nothing: the passages stay in memory, and the next call tries again.
+    fn flush_if_due(&self, next: u64) {
+        if self.read().lexicon.tail.len() >= TAIL_PASSAGES {
+            let written = {
+                let shared = self.read();
+                self.database
+                    .write(|connection| shared.lexicon.write_tail(connection, next))
+            };
+            match written {
+                Ok(segment) => self.write().lexicon.flushed(segment),
+                Err(error) => {
+                    tracing::warn!(%error, "the index of the last documents stays in memory");
+                    return;
+                }
+            }
+        }
+        if let Err(error) = self.merge() {
+            tracing::warn!(%error, "segments of the index were not merged");
+        }
+    }
+
+    fn merge(&self) -> Result<(), LibraryError> {
+        loop {
+            let (range, merged) = {
+                let shared = self.read();
+                let Some(range) = shared.lexicon.due() else {
+                    return Ok(());
+                };
+                let write = |connection: &rusqlite::Transaction<'_>| {
+                    shared.lexicon.write_merged(connection, range.clone())
+                };
+                let merged = self.database.write_with_reserve(write)?;
+                (range, merged)
+            };
+            let old = self.write().lexicon.merged(range, merged);
+            self.database
+                .write_with_reserve(|connection| segments::forget(connection, &old))?;
         }
     }
 
@@ -318,18 +541,22 @@ impl Library {
     /// `library_storage`; the document is then still in the library.
     pub fn remove(&self, document_id: &str) -> Result<bool, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(number) = self.read().by_id.get(document_id).copied() else {
+        let Some(held) = self.find(document_id) else {
             return Ok(false);
         };
-        self.records.remove(number)?;
+        self.database
+            .write_with_reserve(|connection| records::remove(connection, held.first, held.document.chunks))?;
         let mut shared = self.write();
-        let withdrawn = shared.withdraw(number);
+        let withdrawn = shared.withdraw(held.first);
         if let Some(old) = &withdrawn {
             self.changes.record(ChangeKind::Removed, &old.document.id);
         }
         drop(shared);
         if let Some(old) = withdrawn {
-            self.clear_index(number, old.document.chunks);
+            self.clear_tail(&old);
+        }
+        if let Err(error) = self.merge() {
+            tracing::warn!(%error, "removed passages stay in the index file");
         }
         Ok(true)
     }
@@ -339,14 +566,13 @@ impl Library {
         self.read()
             .documents
             .values()
-            .map(|outlined| outlined.document.clone())
+            .map(|held| held.document.clone())
             .collect()
     }
 
     /// Returns a document by its ID.
     pub fn document(&self, document_id: &str) -> Option<Document> {
-        self.find(document_id)
-            .map(|(_, outlined)| outlined.document.clone())
+        self.find(document_id).map(|held| held.document.clone())
     }
 
     /// Returns the IDs of all documents.
@@ -380,65 +606,9 @@ impl Library {
         self.changes.since(revision)
     }
 
-    /// Returns the best chunks for a query, best first; equal scores are in the order of adding.
-    /// Empty if no document contains a word of the query.
-    ///
-    /// # Errors
-    ///
-    /// `library_storage`, `library_damaged`.
-    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, LibraryError> {
-        let (matches, documents): (Vec<_>, Vec<_>) = {
-            let shared = self.read();
-            let live = |key| shared.documents.contains_key(&number_of(key));
-            let matches = shared.index.search(&self.analyzer, query, limit, live);
-            let document = |number| shared.documents.get(&number).map(Arc::clone);
-            matches
-                .into_iter()
-                .filter_map(|found| Some((found, document(number_of(found.key))?)))
-                .unzip()
-        };
-        let keys: Vec<_> = matches
-            .iter()
-            .map(|found| (number_of(found.key), ordinal_of(found.key)))
-            .collect();
-        let pieces = self.records.pieces(&keys)?;
-        // A missing piece belongs to a document that was removed in the meantime.
-        let hit = |((found, document), piece): ((&Match, &Arc<OutlinedDocument>), Option<Piece>)| {
-            let chunk = document.passage(ordinal_of(found.key), piece?);
-            Some(Hit::new(chunk, found.score))
-        };
-        Ok(matches
-            .iter()
-            .zip(&documents)
-            .zip(pieces)
-            .filter_map(hit)
-            .collect())
-    }
-
-    /// Returns the terms of a text as the index spells them.
-    pub fn terms(&self, text: &str) -> Vec<String> {
-        self.analyzer.terms(text)
-    }
-
-    /// Returns how significant each term is in this library: the inverse document frequency of BM25,
-    /// highest for a term that no text contains.
-    pub fn weights(&self, terms: &[String]) -> Vec<f32> {
-        let shared = self.read();
-        terms.iter().map(|term| shared.index.weight(term)).collect()
-    }
-
-    /// Returns the weight of a term that no document contains.
-    pub fn unseen_weight(&self) -> f32 {
-        self.read().index.unseen_weight()
-    }
-
     /// Returns the number of passages of all documents.
     pub fn chunk_count(&self) -> usize {
-        self.read()
-            .documents
-            .values()
-            .map(|outlined| outlined.document.chunks as usize)
-            .sum()
+        self.read().lexicon.passages
     }
 
     // A panic under the lock can leave index entries of a document that was never published. They
@@ -455,16 +625,8 @@ impl Library {
 /// Chunks between two calls of the progress callback.
 const CHUNKS_PER_PROGRESS: usize = 32;
 
-fn key(number: u32, ordinal: u32) -> u64 {
-    u64::from(number) << 32 | u64::from(ordinal)
-}
-
-fn number_of(key: u64) -> u32 {
-    (key >> 32) as u32
-}
-
-fn ordinal_of(key: u64) -> u32 {
-    key as u32
+fn language_of(stored: &StoredDocument) -> Language {
+    Language::of_code(&stored.language).unwrap_or_default()
 }
 
 /// 128 bits of SHA-256 over the name and the parsed content, each part preceded by its length.
@@ -477,6 +639,14 @@ fn document_id(name: &str, parsed: &Parsed) -> String {
     part(name.as_bytes());
     part(parsed.kind.as_str().as_bytes());
     part(parsed.title.as_deref().unwrap_or_default().as_bytes());
+    if !parsed.front_matter.is_empty() {
+        part(parsed.front_matter.date.as_deref().unwrap_or_default().as_bytes());
+        parsed
+            .front_matter
+            .tags
+            .iter()
+            .for_each(|tag| part(tag.as_bytes()));
+    }
     for block in &parsed.blocks {
         part(block.heading.as_deref().unwrap_or_default().as_bytes());
         part(&block.page.unwrap_or(0).to_le_bytes());
@@ -488,5 +658,9 @@ fn document_id(name: &str, parsed: &Parsed) -> String {
         .collect()
 }
 
+#[cfg(test)]
+mod disk_tests;
+#[cfg(test)]
+mod query_tests;
 #[cfg(test)]
 mod tests;

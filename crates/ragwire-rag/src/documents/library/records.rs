@@ -1,29 +1,20 @@
-//! The file of a library: documents and chunks in one `redb` database, as JSON values under numeric
-//! keys.
+//! Documents and passages in the database of a library, as JSON with checksums.
 //!
-//! The number of a document is never used again, so a reader that still has the number of a removed
-//! document gets nothing, never another document. Every change is one transaction and is applied
-//! completely or not at all.
+//! Passages are numbered over the whole library, and no number is ever used again: a reader that
+//! still has the number of a removed passage gets nothing, never another passage. A document is
+//! known by the number of its first passage; its other passages follow.
 
-use std::path::Path;
-
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::LibraryError;
+use super::database::{meta, seal, set_meta, unseal};
 use crate::Document;
 use crate::documents::chunk::Piece;
+use crate::documents::levels::Outline;
 
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Maps a document number to a [`Document`].
-const DOCUMENTS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("documents");
-/// Maps a document number and an ordinal to a [`StoredPiece`].
-const CHUNKS: TableDefinition<'_, (u32, u32), &[u8]> = TableDefinition::new("chunks");
-
-/// The format that this program writes and reads.
-const VERSION: u64 = 1;
-/// Size of redb's page cache in bytes. redb's own default is 1 GiB.
-const CACHE_BYTES: usize = 32 * 1024 * 1024;
+/// The largest number of a passage: numbers are 63 bits on disk.
+const MAX_NUMBER: u64 = i64::MAX as u64;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredPiece {
@@ -36,162 +27,100 @@ struct StoredPiece {
     repeated: Option<u32>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Records {
-    database: Database,
+/// A document with what follows from its text.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredDocument {
+    pub(super) document: Document,
+    pub(super) outline: Outline,
+    /// ISO 639-1; empty if it has no stemmer here.
+    #[serde(default)]
+    pub(super) language: String,
+    #[serde(default)]
+    pub(super) tags: Vec<String>,
+    #[serde(default)]
+    pub(super) date: Option<String>,
 }
 
-impl Records {
-    pub(crate) fn open(file: &Path) -> Result<Self, LibraryError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(file);
-        Self::prepare(database.map_err(|error| match error {
-            redb::DatabaseError::DatabaseAlreadyOpen => LibraryError::InUse,
-            other => LibraryError::storage(other),
-        })?)
+/// Returns all documents with their first passages, in the order of these.
+pub(super) fn documents(connection: &Connection) -> Result<Vec<(u64, StoredDocument)>, LibraryError> {
+    let mut statement = connection.prepare("SELECT first, value FROM documents ORDER BY first")?;
+    let mut rows = statement.query([])?;
+    let mut documents = Vec::new();
+    while let Some(row) = rows.next()? {
+        let first = row.get::<_, i64>(0)? as u64;
+        let sealed = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        let value = unseal(sealed, &format!("the document that begins at passage {first}"))?;
+        documents.push((first, serde_json::from_slice(value)?));
     }
+    Ok(documents)
+}
 
-    pub(crate) fn in_memory() -> Result<Self, LibraryError> {
-        let memory = redb::backends::InMemoryBackend::new();
-        Self::prepare(
-            Database::builder()
-                .create_with_backend(memory)
-                .map_err(LibraryError::storage)?,
-        )
+/// Returns the passages with these numbers, in that order; `None` for a removed one.
+pub(super) fn pieces(connection: &Connection, numbers: &[u64]) -> Result<Vec<Option<Piece>>, LibraryError> {
+    let mut statement = connection.prepare("SELECT value FROM passages WHERE number = ?1")?;
+    let mut piece = |number: &u64| -> Result<Option<Piece>, LibraryError> {
+        let found: Option<Vec<u8>> = statement
+            .query_row([*number as i64], |row| row.get(0))
+            .optional()?;
+        found.map(|sealed| piece_of(*number, &sealed)).transpose()
+    };
+    numbers.iter().map(&mut piece).collect()
+}
+
+/// Writes a document, removes the one that it replaces, and returns the number of its first passage.
+pub(super) fn replace(
+    connection: &Connection,
+    old: Option<(u64, u32)>,
+    stored: &StoredDocument,
+    pieces: &[Piece],
+) -> Result<u64, LibraryError> {
+    let first = meta(connection, "next")?.unwrap_or(0);
+    let next = first + pieces.len() as u64;
+    if next > MAX_NUMBER {
+        return Err(LibraryError::Full {
+            what: "passage numbers",
+            limit: MAX_NUMBER as usize,
+        });
     }
-
-    fn prepare(database: Database) -> Result<Self, LibraryError> {
-        let write = database.begin_write().map_err(LibraryError::storage)?;
-        {
-            let mut meta = write.open_table(META).map_err(LibraryError::storage)?;
-            let version = meta
-                .get("version")
-                .map_err(LibraryError::storage)?
-                .map(|value| value.value());
-            match version {
-                None => {
-                    meta.insert("version", VERSION).map_err(LibraryError::storage)?;
-                }
-                Some(VERSION) => {}
-                Some(found) => {
-                    return Err(LibraryError::Version {
-                        found,
-                        supported: VERSION,
-                    });
-                }
-            }
-            write.open_table(DOCUMENTS).map_err(LibraryError::storage)?;
-            write.open_table(CHUNKS).map_err(LibraryError::storage)?;
-        }
-        write.commit().map_err(LibraryError::storage)?;
-        Ok(Self { database })
+    if let Some((old, chunks)) = old {
+        remove(connection, old, chunks)?;
     }
-
-    /// Returns all documents, ordered by number.
-    pub(crate) fn documents(&self) -> Result<Vec<(u32, Document)>, LibraryError> {
-        let read = self.database.begin_read().map_err(LibraryError::storage)?;
-        let table = read.open_table(DOCUMENTS).map_err(LibraryError::storage)?;
-        let mut documents = Vec::new();
-        for row in table.iter().map_err(LibraryError::storage)? {
-            let (number, value) = row.map_err(LibraryError::storage)?;
-            documents.push((number.value(), serde_json::from_slice(value.value())?));
-        }
-        Ok(documents)
-    }
-
-    /// Calls `each` with every chunk, its document number and its ordinal.
-    pub(crate) fn each_piece(&self, mut each: impl FnMut(u32, u32, Piece)) -> Result<(), LibraryError> {
-        let read = self.database.begin_read().map_err(LibraryError::storage)?;
-        let table = read.open_table(CHUNKS).map_err(LibraryError::storage)?;
-        for row in table.iter().map_err(LibraryError::storage)? {
-            let (key, value) = row.map_err(LibraryError::storage)?;
-            let (number, ordinal) = key.value();
-            each(number, ordinal, piece_of(value.value())?);
-        }
-        Ok(())
-    }
-
-    /// Returns the chunks at the given document numbers and ordinals, in that order; `None` for a
-    /// removed chunk.
-    pub(crate) fn pieces(&self, keys: &[(u32, u32)]) -> Result<Vec<Option<Piece>>, LibraryError> {
-        let read = self.database.begin_read().map_err(LibraryError::storage)?;
-        let table = read.open_table(CHUNKS).map_err(LibraryError::storage)?;
-        let piece = |key: &(u32, u32)| {
-            let value = table.get(*key).map_err(LibraryError::storage)?;
-            value.map(|value| piece_of(value.value())).transpose()
+    set_meta(connection, "next", next)?;
+    connection.execute(
+        "INSERT INTO documents (first, value) VALUES (?1, ?2)",
+        (first as i64, seal(serde_json::to_vec(stored)?)),
+    )?;
+    let mut insert = connection.prepare("INSERT INTO passages (number, value) VALUES (?1, ?2)")?;
+    for (number, piece) in (first..).zip(pieces) {
+        let stored = StoredPiece {
+            heading: piece.heading.clone(),
+            page: piece.page,
+            text: piece.text.clone(),
+            repeated: piece.repeated,
         };
-        keys.iter().map(piece).collect()
+        insert.execute((number as i64, seal(serde_json::to_vec(&stored)?)))?;
     }
-
-    /// Writes a document, removes the one that it replaces, and returns the number of the new one.
-    pub(crate) fn replace(
-        &self,
-        old: Option<u32>,
-        document: &Document,
-        pieces: &[Piece],
-    ) -> Result<u32, LibraryError> {
-        let write = self.database.begin_write().map_err(LibraryError::storage)?;
-        let number;
-        {
-            let mut meta = write.open_table(META).map_err(LibraryError::storage)?;
-            let next = meta
-                .get("next_document")
-                .map_err(LibraryError::storage)?
-                .map_or(0, |value| value.value());
-            number = u32::try_from(next).map_err(|_| LibraryError::Full {
-                what: "document numbers",
-                limit: u32::MAX as usize,
-            })?;
-            meta.insert("next_document", next + 1)
-                .map_err(LibraryError::storage)?;
-            let mut documents = write.open_table(DOCUMENTS).map_err(LibraryError::storage)?;
-            let mut chunks = write.open_table(CHUNKS).map_err(LibraryError::storage)?;
-            if let Some(old) = old {
-                documents.remove(old).map_err(LibraryError::storage)?;
-                chunks
-                    .retain_in((old, 0)..=(old, u32::MAX), |_, _| false)
-                    .map_err(LibraryError::storage)?;
-            }
-            documents
-                .insert(number, serde_json::to_vec(document)?.as_slice())
-                .map_err(LibraryError::storage)?;
-            for (ordinal, piece) in (0u32..).zip(pieces) {
-                let stored = StoredPiece {
-                    heading: piece.heading.clone(),
-                    page: piece.page,
-                    text: piece.text.clone(),
-                    repeated: piece.repeated,
-                };
-                chunks
-                    .insert((number, ordinal), serde_json::to_vec(&stored)?.as_slice())
-                    .map_err(LibraryError::storage)?;
-            }
-        }
-        write.commit().map_err(LibraryError::storage)?;
-        Ok(number)
-    }
-
-    /// Removes a document.
-    pub(crate) fn remove(&self, number: u32) -> Result<(), LibraryError> {
-        let write = self.database.begin_write().map_err(LibraryError::storage)?;
-        {
-            let mut documents = write.open_table(DOCUMENTS).map_err(LibraryError::storage)?;
-            let mut chunks = write.open_table(CHUNKS).map_err(LibraryError::storage)?;
-            documents.remove(number).map_err(LibraryError::storage)?;
-            chunks
-                .retain_in((number, 0)..=(number, u32::MAX), |_, _| false)
-                .map_err(LibraryError::storage)?;
-        }
-        write.commit().map_err(LibraryError::storage)
-    }
+    Ok(first)
 }
 
-fn piece_of(value: &[u8]) -> Result<Piece, LibraryError> {
+/// Removes a document with its passages.
+pub(super) fn remove(connection: &Connection, first: u64, chunks: u32) -> Result<(), LibraryError> {
+    let end = first + u64::from(chunks);
+    connection.execute("DELETE FROM documents WHERE first = ?1", [first as i64])?;
+    connection.execute(
+        "DELETE FROM passages WHERE number >= ?1 AND number < ?2",
+        (first as i64, end as i64),
+    )?;
+    Ok(())
+}
+
+fn piece_of(number: u64, sealed: &[u8]) -> Result<Piece, LibraryError> {
     let StoredPiece {
         heading,
         page,
         text,
         repeated,
-    } = serde_json::from_slice(value)?;
+    } = serde_json::from_slice(unseal(sealed, &format!("passage {number}"))?)?;
     Ok(Piece {
         heading,
         page,

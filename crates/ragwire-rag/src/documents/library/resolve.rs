@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use super::{Library, LibraryError};
+use super::{Held, Library, LibraryError, records};
 use crate::Chunk;
 use crate::ChunkId;
-use crate::documents::levels::{OutlinedDocument, SectionTree};
+use crate::documents::chunk::Piece;
+use crate::documents::levels::SectionTree;
 use ragwire::event::Levels;
 
 impl Library {
@@ -58,7 +59,7 @@ impl Library {
     ///
     /// `library_storage`, `library_damaged`.
     pub fn section(&self, document_id: &str, ordinal: u32) -> Result<Option<SectionTree>, LibraryError> {
-        let Some((number, document)) = self.find(document_id) else {
+        let Some(document) = self.find(document_id) else {
             return Ok(None);
         };
         let Some(passages) = document.outline.passages(ordinal) else {
@@ -66,10 +67,12 @@ impl Library {
         };
         let before = usize::from(passages.start > 0);
         let first = passages.start.saturating_sub(1);
-        let keys: Vec<_> = (first..passages.end).map(|passage| (number, passage)).collect();
+        let keys: Vec<_> = (first..passages.end)
+            .map(|passage| document.number(passage))
+            .collect();
         // Missing pieces belong to a document that was removed in the meantime, with all its
         // pieces.
-        let pieces: Option<Vec<_>> = self.records.pieces(&keys)?.into_iter().collect();
+        let pieces: Option<Vec<_>> = self.pieces(&keys)?.into_iter().collect();
         Ok(pieces.and_then(|pieces| {
             let (before, pieces) = pieces.split_at_checked(before)?;
             document.section(ordinal, before.first(), pieces)
@@ -82,38 +85,44 @@ impl Library {
     ///
     /// `library_storage`, `library_damaged`.
     pub fn passages(&self, document_id: &str) -> Result<Option<Vec<Chunk>>, LibraryError> {
-        let Some((number, document)) = self.find(document_id) else {
+        let Some(document) = self.find(document_id) else {
             return Ok(None);
         };
         let keys: Vec<_> = (0..document.document.chunks)
-            .map(|passage| (number, passage))
+            .map(|passage| document.number(passage))
             .collect();
-        let pieces: Option<Vec<_>> = self.records.pieces(&keys)?.into_iter().collect();
+        let pieces: Option<Vec<_>> = self.pieces(&keys)?.into_iter().collect();
         let passage = |(ordinal, piece)| document.passage(ordinal, piece);
         Ok(pieces.map(|pieces| (0u32..).zip(pieces).map(passage).collect()))
     }
 
     /// Returns how many chunks of each level a document has, or `None` if it is not in the library.
     pub fn levels(&self, document_id: &str) -> Option<Levels> {
-        self.find(document_id)
-            .map(|(_, document)| document.outline.counts())
+        self.find(document_id).map(|document| document.outline.counts())
     }
 
     fn passage(&self, document_id: &str, ordinal: u32) -> Result<Option<Chunk>, LibraryError> {
-        let Some((number, document)) = self.find(document_id) else {
+        let Some(document) = self.find(document_id) else {
             return Ok(None);
         };
-        let piece = self.records.pieces(&[(number, ordinal)])?.pop().flatten();
+        if ordinal >= document.document.chunks {
+            return Ok(None);
+        }
+        let piece = self.pieces(&[document.number(ordinal)])?.pop().flatten();
         Ok(piece.map(|piece| document.passage(ordinal, piece)))
     }
 
     fn sentence(&self, document_id: &str, passage: u32, place: u32) -> Result<Option<Chunk>, LibraryError> {
-        let Some((number, document)) = self.find(document_id) else {
+        let Some(document) = self.find(document_id) else {
             return Ok(None);
         };
-        let before = passage.checked_sub(1).map(|before| (number, before));
-        let keys: Vec<_> = before.into_iter().chain([(number, passage)]).collect();
-        let mut pieces = self.records.pieces(&keys)?.into_iter().rev();
+        if passage >= document.document.chunks {
+            return Ok(None);
+        }
+        let before = passage.checked_sub(1);
+        let keys = before.into_iter().chain([passage]);
+        let keys: Vec<_> = keys.map(|passage| document.number(passage)).collect();
+        let mut pieces = self.pieces(&keys)?.into_iter().rev();
         let (piece, before) = (pieces.next().flatten(), pieces.next().flatten());
         Ok(piece.and_then(|piece| {
             let mut sentences = document.sentences(passage, before.as_ref(), &piece);
@@ -122,9 +131,14 @@ impl Library {
         }))
     }
 
-    pub(super) fn find(&self, document_id: &str) -> Option<(u32, Arc<OutlinedDocument>)> {
+    pub(super) fn pieces(&self, numbers: &[u64]) -> Result<Vec<Option<Piece>>, LibraryError> {
+        self.database
+            .read(|connection| records::pieces(connection, numbers))
+    }
+
+    pub(super) fn find(&self, document_id: &str) -> Option<Arc<Held>> {
         let shared = self.read();
-        let number = *shared.by_id.get(document_id)?;
-        Some((number, Arc::clone(shared.documents.get(&number)?)))
+        let first = *shared.by_id.get(document_id)?;
+        shared.documents.get(&first).map(Arc::clone)
     }
 }

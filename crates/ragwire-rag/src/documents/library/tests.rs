@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::*;
+use crate::search::lexical::indexed_text;
 use crate::{Chunk, ParseLimits, parse, test_data};
 
 fn library() -> Library {
@@ -29,10 +30,10 @@ fn names_for(library: &Library, query: &str) -> Vec<String> {
 }
 
 /// A folder that is deleted with its content when it is dropped.
-struct Folder(std::path::PathBuf);
+pub(super) struct Folder(pub(super) std::path::PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("ragwire-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         Self(folder)
@@ -271,7 +272,7 @@ fn a_file_that_is_not_a_library_is_an_error() {
     std::fs::create_dir_all(&folder.0).unwrap();
     std::fs::write(folder.0.join(FILE_NAME), b"not a database".repeat(1_000)).unwrap();
     let error = Library::open(&folder.0, LibraryLimits::default()).unwrap_err();
-    assert_eq!(error.code(), "library_storage");
+    assert_eq!(error.code(), "library_damaged");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use scraper::node::Element;
 use scraper::{Html, HtmlTreeSink, Node};
 
 use super::blocks::{Blocks, prose};
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
 
 /// Elements whose text is not visible, or that repeat on every page of a site.
 const SKIPPED: [&str; 16] = [
@@ -51,6 +51,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         title,
         pages: None,
         unread_pages: Vec::new(),
+        front_matter: FrontMatter::default(),
         blocks,
     })
 }

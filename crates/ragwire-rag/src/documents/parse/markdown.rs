@@ -1,12 +1,12 @@
 //! Reads Markdown with `pulldown-cmark`, whose parser does not recurse and takes linear time.
 //!
-//! Paragraphs, list items and table rows become blocks. Front matter is skipped. Raw HTML is read
-//! as HTML.
+//! Paragraphs, list items and table rows become blocks. Raw HTML is read as HTML. Front matter is not
+//! text, but for its description.
 
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, html};
+use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed, html};
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
     let options = Options::ENABLE_TABLES
@@ -19,17 +19,20 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         blocks: Blocks::new(limits),
         open: String::new(),
         container: Container::Prose,
+        front_matter: FrontMatter::default(),
     };
     for event in Parser::new_ext(text, options) {
         reader.event(event, limits)?;
     }
     reader.flush()?;
     let (title, blocks) = reader.blocks.finish();
+    let front_matter = reader.front_matter;
     Ok(Parsed {
         kind: DocumentKind::Markdown,
-        title,
+        title: front_matter.title.clone().or(title),
         pages: None,
         unread_pages: Vec::new(),
+        front_matter,
         blocks,
     })
 }
@@ -40,7 +43,7 @@ enum Container {
     Heading,
     Listing,
     Html,
-    /// Front matter, which is skipped.
+    /// Front matter, which is not text.
     Metadata,
 }
 
@@ -50,6 +53,7 @@ struct Reader {
     /// Text since the last block ended.
     open: String,
     container: Container,
+    front_matter: FrontMatter,
 }
 
 impl Reader {
@@ -58,9 +62,7 @@ impl Reader {
             Event::Start(tag) => self.start(&tag)?,
             Event::End(tag) => self.end(tag, limits)?,
             Event::Text(text) | Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                if self.container != Container::Metadata {
-                    self.open.push_str(&text);
-                }
+                self.open.push_str(&text);
             }
             Event::Html(text) => self.open.push_str(&text),
             Event::SoftBreak | Event::HardBreak => self.open.push('\n'),
@@ -100,6 +102,14 @@ impl Reader {
                 self.blocks.heading(level as u8, &self.open);
                 self.open.clear();
             }
+            TagEnd::MetadataBlock(_) => {
+                self.front_matter = FrontMatter::parse(&self.open);
+                self.open.clear();
+                // A page may have nothing else, and says in it what the page is about.
+                if let Some(description) = self.front_matter.description.clone() {
+                    self.blocks.push(BlockKind::Prose, None, &description)?;
+                }
+            }
             TagEnd::HtmlBlock => {
                 let inner = html::parse(&self.open, limits)?;
                 self.open.clear();
@@ -135,11 +145,12 @@ mod tests {
 
     #[test]
     fn structure_is_kept() {
-        let text = "---\ntitle: Skipped\n---\n# Guide *one*\n\nHello `code` and\n[link](x) <b>bold</b>.\n\n## Install\n\n\
+        let text = "---\ntags: [one, two]\n---\n# Guide *one*\n\nHello `code` and\n[link](x) <b>bold</b>.\n\n## Install\n\n\
                     - first item\n- second\n  - inner\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn a() {}\n\nfn b() {}\n```\n\n\
                     <div><script>no</script>From html.</div>\n\nSetext\n------\n\n> Quoted.\n";
         let parsed = parse(text, &ParseLimits::default()).unwrap();
         assert_eq!(parsed.title.as_deref(), Some("Guide one"));
+        assert_eq!(parsed.front_matter.tags, ["one", "two"]);
         check_blocks(
             &parsed,
             &[
@@ -154,6 +165,15 @@ mod tests {
                 ("Guide one > Setext", "Quoted."),
             ],
         );
+    }
+
+    #[test]
+    fn front_matter_has_the_title_and_the_description() {
+        let text = "---\ntitle: Limits\ndescription: How often a client may ask.\n---\n\nTen times.\n";
+        let parsed = parse(text, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Limits"));
+        let texts: Vec<&str> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
+        assert_eq!(texts, ["How often a client may ask.", "Ten times."]);
     }
 
     #[test]

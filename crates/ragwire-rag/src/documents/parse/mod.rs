@@ -6,6 +6,7 @@
 //! server runs it in a separate process.
 
 mod blocks;
+mod front_matter;
 mod html;
 mod kind;
 mod markdown;
@@ -16,6 +17,8 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::DocumentKind;
+
+pub use front_matter::FrontMatter;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +35,9 @@ pub struct Parsed {
     /// Pages whose text could not be read. The text of the other pages is in `blocks`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread_pages: Vec<u32>,
+    /// What the document says about itself before its text.
+    #[serde(default, skip_serializing_if = "FrontMatter::is_empty")]
+    pub front_matter: FrontMatter,
     /// The text in reading order. Never empty, and no block is empty.
     pub blocks: Vec<Block>,
 }

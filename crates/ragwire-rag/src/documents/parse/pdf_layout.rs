@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
 
 /// A running head is dropped only if it occurs on this many pages.
 const MIN_REPEATS: usize = 4;
@@ -89,6 +89,7 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
         title,
         pages: None,
         unread_pages: Vec::new(),
+        front_matter: FrontMatter::default(),
         blocks,
     })
 }

@@ -7,7 +7,7 @@
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
 
 /// How many bytes of a file are examined to distinguish text from binary data.
 const SAMPLE_BYTES: usize = 8 * 1024;
@@ -36,6 +36,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         title: None,
         pages: None,
         unread_pages: Vec::new(),
+        front_matter: FrontMatter::default(),
         blocks,
     })
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::connection::HttpBody;
 use super::error::{UpstreamError, Wait};
 use super::error_body::UpstreamErrorBody;
 use super::http_client::HttpClient;
@@ -47,7 +47,7 @@ impl Client {
         accept: &'static str,
         body: Bytes,
         deadline: Deadline,
-    ) -> Result<Response<Incoming>, Trouble> {
+    ) -> Result<Response<HttpBody>, Trouble> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
@@ -70,7 +70,7 @@ impl Client {
     }
 
     /// Reads the error of a response with an error status.
-    async fn refusal(&self, response: Response<Incoming>) -> Trouble {
+    async fn refusal(&self, response: Response<HttpBody>) -> Trouble {
         let status = response.status();
         let retry_after = retry_after(response.headers());
         let body = if status.is_client_error() || status.is_server_error() {
@@ -78,8 +78,8 @@ impl Client {
             let mut kept = BytesMut::new();
             // If reading fails, the status says enough.
             let _ = timeout(ERROR_BODY, async {
-                while let Some(Ok(frame)) = body.frame().await {
-                    kept.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+                while let Ok(Some(data)) = body.data().await {
+                    kept.extend_from_slice(&data);
                     if kept.len() >= MAX_ERROR_BYTES {
                         break;
                     }
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Reads a body that comes in one piece.
-    pub(super) async fn whole(&self, body: &mut Incoming, total: Deadline) -> Result<Bytes, UpstreamError> {
+    pub(super) async fn whole(&self, body: &mut HttpBody, total: Deadline) -> Result<Bytes, UpstreamError> {
         let limit = self.options.limits.body;
         let mut whole = BytesMut::new();
         while let Some(data) = self.data(body, self.idle().min(total)).await? {
@@ -155,21 +155,10 @@ impl Client {
     /// Dropping the future loses nothing.
     pub(super) async fn data(
         &self,
-        body: &mut Incoming,
+        body: &mut HttpBody,
         deadline: Deadline,
     ) -> Result<Option<Bytes>, UpstreamError> {
-        loop {
-            match deadline.wait(body.frame()).await? {
-                // Trailers are ignored.
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        return Ok(Some(data));
-                    }
-                }
-                Some(Err(error)) => return Err(UpstreamError::Broken(Some(error.into()))),
-                None => return Ok(None),
-            }
-        }
+        deadline.wait(body.data()).await?
     }
 }
 

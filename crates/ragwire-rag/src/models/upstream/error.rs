@@ -4,6 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use ragwire::FailureKind;
+
 use crate::models::ModelError;
 
 /// What a timeout was waiting for.
@@ -119,6 +121,22 @@ impl UpstreamError {
             Self::Unreadable(_) => "upstream_unreadable",
             Self::Ended(_) => "upstream_ended",
             Self::TooLarge { .. } => "upstream_too_large",
+        }
+    }
+
+    /// Returns the failure of a turn whose orchestrator is this server.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Connect(_) | Self::Url(_) | Self::Key(_) | Self::Setting(_) | Self::Certificates(_) => {
+                FailureKind::UpstreamUnreachable
+            }
+            Self::Timeout { .. } => FailureKind::UpstreamTimeout,
+            Self::Broken(_) => FailureKind::UpstreamTruncated,
+            Self::Refused { .. } | Self::Overflow { .. } | Self::Reported { .. } => {
+                FailureKind::UpstreamRefused
+            }
+            Self::TooLarge { .. } => FailureKind::UpstreamTooLarge,
+            Self::Unreadable(_) | Self::Ended(_) => FailureKind::UpstreamUnreadable,
         }
     }
 

@@ -1,34 +1,25 @@
 //! The HTTP client of this crate, which other programs may share: connections, TLS, and the errors
 //! of a request without a response.
 
-use std::error::Error;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::USER_AGENT;
-use http::{HeaderValue, Request, Response};
+use http::header::{HOST, USER_AGENT};
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::RootCertStore;
+use tower_service::Service;
 
+use super::connection::{Connection, HttpBody, Pool, Server};
 use super::error::UpstreamError;
 use super::options::root_certificates;
 
-/// Size of the largest head of a response, and of a read: gateways add cookies and policies. Four
-/// times the limit of hyper's own server.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// Number of headers at most; hyper's default.
-const MAX_HEADERS: usize = 100;
-/// How long an idle connection is kept. Node closes after 5 seconds, others later; the pool repeats
-/// a request that meets the close.
-const POOL_IDLE: Duration = Duration::from_secs(30);
-/// Number of idle connections at most: as many answers as a small server writes at a time.
-const POOL_SIZE: usize = 8;
 /// The value of `User-Agent`.
 const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 
@@ -53,7 +44,8 @@ const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpClient {
-    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: HttpsConnector<HttpConnector>,
+    pool: Arc<Pool>,
 }
 
 impl HttpClient {
@@ -88,17 +80,17 @@ impl HttpClient {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE)
-            .pool_max_idle_per_host(POOL_SIZE)
-            .http1_max_buf_size(MAX_HEAD_BYTES)
-            .http1_max_headers(MAX_HEADERS)
-            .build(connector);
-        Ok(Self { http })
+        Ok(Self {
+            connector,
+            pool: Arc::default(),
+        })
     }
 
     /// Sends a request and returns the head of its response, whatever its status.
+    ///
+    /// A connection that the server has closed while it was idle is replaced. If the server closes
+    /// it while the request is on its way, before a byte of the response, the request is sent once
+    /// more on a new connection: servers close idle connections without notice.
     ///
     /// # Cancel safety
     ///
@@ -106,25 +98,74 @@ impl HttpClient {
     ///
     /// # Errors
     ///
-    /// [`UpstreamError::Connect`], [`UpstreamError::Broken`], [`UpstreamError::Unreadable`].
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, UpstreamError> {
-        request
-            .headers_mut()
-            .entry(USER_AGENT)
-            .or_insert(HeaderValue::from_static(AGENT));
-        self.http.request(request).await.map_err(classify)
+    /// [`UpstreamError::Connect`], [`UpstreamError::Broken`], [`UpstreamError::Unreadable`], and
+    /// [`UpstreamError::Url`] for a URI without a host.
+    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<HttpBody>, UpstreamError> {
+        let uri = request.uri().clone();
+        let request = prepare(request)?;
+        let server = Server::of(&uri);
+        while let Some(mut connection) = self.pool.take(&server) {
+            if !connection.is_open().await {
+                continue;
+            }
+            match connection.send(request.clone()).await {
+                Ok(response) => return Ok(self.response(response, connection, server)),
+                Err(error) if error.is_parse() => return Err(classify(error)),
+                Err(error) => {
+                    tracing::debug!(%error, "the server closed a connection that was idle");
+                    break;
+                }
+            }
+        }
+        let mut connection = self.connect(uri).await?;
+        let response = connection.send(request).await.map_err(classify)?;
+        Ok(self.response(response, connection, server))
+    }
+
+    async fn connect(&self, uri: Uri) -> Result<Connection, UpstreamError> {
+        let mut connector = self.connector.clone();
+        let ready = poll_fn(|cx| connector.poll_ready(cx)).await;
+        ready.map_err(UpstreamError::Connect)?;
+        let socket = connector.call(uri).await.map_err(UpstreamError::Connect)?;
+        Connection::new(socket).await.map_err(classify)
+    }
+
+    fn response(
+        &self,
+        response: Response<Incoming>,
+        connection: Connection,
+        server: Server,
+    ) -> Response<HttpBody> {
+        response.map(|body| HttpBody::new(body, connection, server, Arc::clone(&self.pool)))
     }
 }
 
-/// Classifies an error of a request without a response.
-fn classify(error: legacy::Error) -> UpstreamError {
-    if error.is_connect() {
-        return UpstreamError::Connect(error.into());
-    }
-    let hyper = error
-        .source()
-        .and_then(|source| source.downcast_ref::<hyper::Error>());
-    if hyper.is_some_and(hyper::Error::is_parse) {
+/// Completes the head of a request: the host and the agent are headers, and the target is a path.
+fn prepare(mut request: Request<Full<Bytes>>) -> Result<Request<Full<Bytes>>, UpstreamError> {
+    let uri = request.uri();
+    let Some(host) = uri.host() else {
+        return Err(UpstreamError::Url("it has no host"));
+    };
+    let is_https = uri.scheme() == Some(&Scheme::HTTPS);
+    let usual = if is_https { 443 } else { 80 };
+    let host = match uri.port_u16().filter(|port| *port != usual) {
+        Some(port) => HeaderValue::try_from(format!("{host}:{port}")),
+        None => HeaderValue::from_str(host),
+    };
+    let host = host.map_err(|_| UpstreamError::Url("its host is not a header value"))?;
+    let path = uri.path_and_query().cloned();
+    *request.uri_mut() = path.unwrap_or(PathAndQuery::from_static("/")).into();
+    let headers = request.headers_mut();
+    headers.entry(HOST).or_insert(host);
+    headers
+        .entry(USER_AGENT)
+        .or_insert(HeaderValue::from_static(AGENT));
+    Ok(request)
+}
+
+/// Classifies an error of a connection that was established.
+fn classify(error: hyper::Error) -> UpstreamError {
+    if error.is_parse() {
         return UpstreamError::Unreadable("its head is not http, or too large");
     }
     UpstreamError::Broken(Some(error.into()))

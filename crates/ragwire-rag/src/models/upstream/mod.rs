@@ -23,7 +23,8 @@
 //! | `options` | address, dialect, limits and timeouts |
 //! | `key` | the API key |
 //! | `request` | a prompt as a request body |
-//! | `http_client` | connections and TLS |
+//! | `http_client` | requests and TLS |
+//! | `connection` | connections, and those that are idle |
 //! | `client` | one request and one response, within bounds |
 //! | `answer` | the text from the bytes of a response |
 //! | `retry` | when a request is repeated |
@@ -37,6 +38,7 @@
 
 mod answer;
 mod client;
+mod connection;
 mod count;
 mod embedder;
 mod error;
@@ -55,7 +57,6 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::header::CONTENT_TYPE;
 use http::{Response, Uri};
-use hyper::body::Incoming;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -65,6 +66,7 @@ use self::error::RequestSize;
 use self::retry::Trouble;
 use crate::models::{Boxed, Generation, GenerationEnd, LanguageModel, ModelError, Piece, Prompt};
 
+pub use self::connection::HttpBody;
 pub use self::embedder::{EmbeddingOptions, UpstreamEmbedder};
 pub use self::error::{UpstreamError, Wait};
 pub use self::http_client::HttpClient;
@@ -206,7 +208,7 @@ struct ActiveGeneration<'a> {
 
 impl ActiveGeneration<'_> {
     /// Makes all attempts. Returns the rest of the body, which contains nothing of interest.
-    async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(GenerationEnd, Incoming), UpstreamError> {
+    async fn write(&mut self, uri: &Uri, body: &Bytes) -> Result<(GenerationEnd, HttpBody), UpstreamError> {
         let options = &self.client.options;
         let total = Deadline::new(options.timeouts.total, Wait::Total);
         let mut attempt = 0;
@@ -230,7 +232,7 @@ impl ActiveGeneration<'_> {
         uri: Uri,
         body: Bytes,
         total: Deadline,
-    ) -> Result<(GenerationEnd, Incoming), Trouble> {
+    ) -> Result<(GenerationEnd, HttpBody), Trouble> {
         let options = &self.client.options;
         let first = Deadline::new(options.timeouts.first, Wait::First).min(total);
         let accept = "text/event-stream, application/json";
@@ -251,7 +253,7 @@ impl ActiveGeneration<'_> {
     /// Reads events until the end of the answer.
     async fn stream(
         &mut self,
-        body: &mut Incoming,
+        body: &mut HttpBody,
         answer: &mut Answer,
         first: Deadline,
         total: Deadline,
@@ -294,7 +296,7 @@ impl ActiveGeneration<'_> {
 
 /// Returns `true` for a stream of events, `false` for a JSON object, and an error for anything
 /// else, such as a proxy's page. Without a content type the response is what was requested.
-fn is_stream(response: &Response<Incoming>) -> Result<bool, UpstreamError> {
+fn is_stream(response: &Response<HttpBody>) -> Result<bool, UpstreamError> {
     let Some(kind) = response.headers().get(CONTENT_TYPE) else {
         return Ok(true);
     };
@@ -310,7 +312,7 @@ fn is_stream(response: &Response<Incoming>) -> Result<bool, UpstreamError> {
 }
 
 /// Reads the rest of a body, so that the connection can be reused.
-async fn drain(client: &Client, mut body: Incoming) {
+async fn drain(client: &Client, mut body: HttpBody) {
     let deadline = Deadline::new(LAST_BYTES, Wait::Idle);
     while let Ok(Some(_)) = client.data(&mut body, deadline).await {}
 }

@@ -57,7 +57,7 @@ impl IndexError {
             ),
             Self::Store(error) => !matches!(error, StoreError::BadVector { .. } | StoreError::Failed(_)),
             Self::Library(LibraryError::Damaged(_)) => false,
-            _ => true,
+            Self::OtherVectors { .. } | Self::Library(_) | Self::Cancelled | Self::Lost(_) => true,
         }
     }
 }

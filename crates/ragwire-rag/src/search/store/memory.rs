@@ -11,7 +11,7 @@ use super::blocking::{Caller, blocking};
 use super::checks::{ValidSearch, check_points};
 use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::models::{Boxed, dot, max_sim, normalize};
-use crate::search::lexical::{Analyzer, Index, TermVector, indexed_text};
+use crate::search::lexical::{Analyzer, Index, TermVector, indexed_text, prepare};
 use crate::search::retrieve::reciprocal_ranks;
 use crate::{Chunk, Hit, Level};
 
@@ -168,7 +168,7 @@ impl Inner {
             normalize(vector);
         }
         let Chunk { heading, text, .. } = &point.chunk;
-        let words = self.analyzer.prepare(&indexed_text(heading.as_deref(), text));
+        let words = prepare(&self.analyzer, &indexed_text(heading.as_deref(), text));
         (point, words)
     }
 

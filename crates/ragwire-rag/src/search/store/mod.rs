@@ -44,7 +44,7 @@ use crate::models::Boxed;
 use crate::{Chunk, Hit, Level};
 
 /// Candidates that each half of a hybrid search contributes per requested hit.
-const CANDIDATES_PER_HIT: usize = 4;
+pub(crate) const CANDIDATES_PER_HIT: usize = 4;
 /// The most hits that one search returns.
 pub(crate) const MAX_HITS: usize = 1_000;
 

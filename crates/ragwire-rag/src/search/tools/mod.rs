@@ -13,9 +13,9 @@ use tokio::task::spawn_blocking;
 
 use crate::models::{Embed, ModelError, Side};
 use crate::search::index::other_vectors;
-use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
-use crate::search::store::{Filter, MAX_HITS, Search, Store};
-use crate::{Hit, Level, Library, LibraryError};
+use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest, fuse};
+use crate::search::store::{CANDIDATES_PER_HIT, Filter, MAX_HITS, Search, Store};
+use crate::{DocumentFilter, Hit, Level, Library, LibraryError};
 use ragwire::event::{Levels, RetrievalResult};
 
 mod error;
@@ -133,6 +133,7 @@ pub struct SearchTools {
     store: Arc<dyn Store>,
     embedder: Option<Arc<dyn Embed>>,
     late: bool,
+    filter: Arc<DocumentFilter>,
 }
 
 impl SearchTools {
@@ -157,6 +158,7 @@ impl SearchTools {
             store,
             embedder,
             late: false,
+            filter: Arc::default(),
         })
     }
 
@@ -168,6 +170,7 @@ impl SearchTools {
             store,
             embedder: None,
             late: false,
+            filter: Arc::default(),
         }
     }
 
@@ -182,6 +185,13 @@ impl SearchTools {
         }
         self.late = true;
         Ok(self)
+    }
+
+    /// Restricts every search to the documents that `filter` selects.
+    #[must_use]
+    pub fn within(mut self, filter: DocumentFilter) -> Self {
+        self.filter = Arc::new(filter);
+        self
     }
 
     /// Returns the tool's name in events and citations.
@@ -237,7 +247,9 @@ impl SearchTools {
             .filter(|query| !query.trim().is_empty())
             .cloned()
             .collect();
-        let mut searches = if limit == 0 || nonblank.is_empty() {
+        // A store would take an empty list of documents for all of them.
+        let none = !self.filter.is_empty() && self.library.matching(&self.filter).is_empty();
+        let mut searches = if limit == 0 || nonblank.is_empty() || none {
             Vec::new()
         } else {
             self.searches(tool, nonblank).await?
@@ -268,7 +280,10 @@ impl SearchTools {
 
     /// Builds the store's search for each query.
     async fn searches(&self, tool: Tool, queries: Vec<String>) -> Result<Vec<Search>, ToolError> {
-        let filter = Filter::level(tool.level());
+        let mut filter = Filter::level(tool.level());
+        if !self.filter.is_empty() {
+            filter.documents = self.library.matching(&self.filter);
+        }
         let Some(embedder) = &self.embedder else {
             let search = |query| Search::text(query, 0).filter(filter.clone());
             return Ok(queries.into_iter().map(search).collect());
@@ -311,25 +326,30 @@ impl SearchTools {
             let (sentences, hits) = self.passages_of(sentences).await?;
             return Ok(SearchResults::new(tool.level(), hits, sentences));
         }
-        let hits = match (tool, search) {
-            // The library's own index already has the words of the passages, and is never behind.
-            (
-                Tool::Hybrid,
-                Search {
-                    text: Some(query),
-                    dense: None,
-                    ..
-                },
-            ) => {
-                let library = Arc::clone(&self.library);
-                spawn_blocking(move || library.search(&query, limit)).await??
-            }
-            (_, search) => {
+        // The library's own index has the words of the passages with titles and names, corrects typing
+        // mistakes, and is never behind. The store adds the vectors.
+        let is_late = !search.tokens.is_empty();
+        let words = search.text.clone().filter(|_| tool == Tool::Hybrid && !is_late);
+        let hits = match words {
+            None => {
                 self.live(search, limit, limit, |hit| hit.chunk.id.as_str())
                     .await?
             }
+            Some(query) if search.dense.is_none() => self.words_of(query, limit).await?,
+            Some(query) => {
+                let most = limit.saturating_mul(CANDIDATES_PER_HIT).min(MAX_HITS);
+                let dense = Search { text: None, ..search };
+                let by_words = self.words_of(query, most).await?;
+                let by_meaning = self.live(dense, most, most, |hit| hit.chunk.id.as_str()).await?;
+                fuse(&[(1.0, by_words), (1.0, by_meaning)], limit)
+            }
         };
         Ok(SearchResults::new(tool.level(), hits, Vec::new()))
+    }
+
+    async fn words_of(&self, query: String, limit: usize) -> Result<Vec<Hit>, ToolError> {
+        let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
+        Ok(spawn_blocking(move || library.search_in(&query, limit, &filter)).await??)
     }
 
     /// Returns the best hits of live documents, and of hits with the same key the first. Asks the

@@ -185,6 +185,21 @@ async fn a_connection_is_reused_for_the_next_answer() {
     .await;
 }
 
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_half_a_minute() {
+    let frozen = freeze();
+    let double = Double::new([Reply::events(format!("{TEXT}{REASON}data: [DONE]\n\n"))]).await;
+    let model = impatient(&double.base);
+    let answer = model.generate(Prompt::user("Why?")).whole();
+    let (answer, _) = frozen.run(Duration::from_millis(1), answer).await;
+    assert_eq!(answer.unwrap().0, "H");
+    let ((), idle) = frozen.run(Duration::from_secs(1), double.closed(1)).await;
+    assert!(
+        (Duration::from_secs(28)..=Duration::from_secs(35)).contains(&idle),
+        "{idle:?}"
+    );
+}
+
 #[test]
 fn without_a_runtime_a_generation_fails_and_does_not_panic() {
     let model = model(UpstreamOptions::new("http://127.0.0.1:1/v1", "m").unwrap());

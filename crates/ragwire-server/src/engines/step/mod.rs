@@ -55,6 +55,9 @@ impl Engines {
         drop(display);
         let report = reconciled.map_err(|error| self.store_error(error))?;
         self.flush().await;
+        if let Some(vectors) = self.vectors.as_ref().filter(|_| report.failed.is_empty()) {
+            vectors.sweep().await;
+        }
         self.list_failures(&report);
         let seconds = started.elapsed().as_secs_f64();
         if report.indexed > 0 && seconds > 1.0 {

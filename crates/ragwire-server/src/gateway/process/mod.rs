@@ -24,11 +24,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::error::{GatewayError, excerpt};
-use super::http::Trouble;
+use super::error::{GatewayError, Trouble, excerpt};
 use super::relay::{Source, relay};
 use super::request;
-use super::trace::{TRACEPARENT, TRACESTATE, trace_headers};
+use super::trace::{TRACEPARENT, TRACESTATE, passed_headers};
 use worker::{Worker, kill_group};
 
 pub use command::split;
@@ -135,17 +134,7 @@ impl ProcessPool {
 }
 
 fn question_line(question: &Question, sink: &Sink, turn: &str) -> Value {
-    let mut headers = http::HeaderMap::new();
-    for (name, value) in question.options.headers.iter() {
-        let pair = (
-            http::HeaderName::try_from(name),
-            http::HeaderValue::try_from(value),
-        );
-        if let (Ok(name), Ok(value)) = pair {
-            headers.append(name, value);
-        }
-    }
-    trace_headers(&mut headers, sink.handle().id());
+    let headers = passed_headers(question, sink.handle().id());
     let mut passed = Map::new();
     for (name, value) in &headers {
         if let Ok(value) = value.to_str() {

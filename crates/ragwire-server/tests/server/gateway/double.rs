@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 /// What an orchestrator does after it has read a request.
 #[derive(Clone, Debug)]
@@ -15,12 +16,16 @@ pub(super) enum Step {
     Write(String),
     /// Writes a line without an end until the gateway closes the connection, 100 MB at most.
     Flood,
+    /// Writes this chunk so many times, or until the gateway closes the connection.
+    Repeat(String, usize),
     /// Does nothing for a while.
     Pause(Duration),
     /// Waits until a request to the path with this ending has arrived.
     Await(&'static str),
     /// Waits until the gateway closes the connection.
     Hang,
+    /// Reads the next request on the same connection, which is closed after any other last step.
+    Keep,
 }
 
 /// A request that arrived.
@@ -46,6 +51,10 @@ impl Seen {
 #[derive(Debug, Default)]
 struct State {
     seen: Vec<Seen>,
+    /// Questions, which are those requests that are not answers of humans.
+    asked: usize,
+    /// Connections.
+    opened: usize,
     closed: usize,
     flooded: usize,
 }
@@ -61,29 +70,38 @@ impl Double {
     /// Plays the first script for the first question, and so on; the last one for all others.
     /// Posts to `…/answer` are accepted.
     pub(super) async fn start(scripts: Vec<Vec<Step>>) -> Self {
+        Self::listen(scripts, None).await
+    }
+
+    /// The same over TLS.
+    pub(super) async fn start_secure(scripts: Vec<Vec<Step>>, acceptor: TlsAcceptor) -> Self {
+        Self::listen(scripts, Some(acceptor)).await
+    }
+
+    async fn listen(scripts: Vec<Vec<Step>>, acceptor: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/ask", listener.local_addr().unwrap());
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{}/ask", listener.local_addr().unwrap());
         let state = Arc::new(Mutex::new(State::default()));
         let mut tasks = JoinSet::new();
-        let shared = Arc::clone(&state);
+        let (shared, scripts) = (Arc::clone(&state), Arc::new(scripts));
         tasks.spawn(async move {
-            let (mut connections, mut asked) = (JoinSet::new(), 0);
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let script = scripts[asked.min(scripts.len() - 1)].clone();
-                let shared = Arc::clone(&shared);
-                let mut stream = stream;
-                let Some(seen) = read(&mut stream).await else {
-                    continue;
-                };
-                let is_answer = seen.path().ends_with("/answer");
-                shared.lock().unwrap().seen.push(seen);
-                if is_answer {
-                    let accepted = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-                    stream.write_all(accepted).await.unwrap();
-                    continue;
-                }
-                asked += 1;
-                connections.spawn(play(stream, script, shared));
+                shared.lock().unwrap().opened += 1;
+                let (scripts, shared) = (Arc::clone(&scripts), Arc::clone(&shared));
+                let acceptor = acceptor.clone();
+                connections.spawn(async move {
+                    match acceptor {
+                        None => serve(stream, &scripts, &shared).await,
+                        // A gateway that does not trust the certificate has disconnected by now.
+                        Some(acceptor) => {
+                            if let Ok(stream) = acceptor.accept(stream).await {
+                                serve(stream, &scripts, &shared).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         Self {
@@ -91,6 +109,11 @@ impl Double {
             state,
             _tasks: tasks,
         }
+    }
+
+    /// Number of connections that were opened.
+    pub(super) fn opened(&self) -> usize {
+        self.state.lock().unwrap().opened
     }
 
     pub(super) fn seen(&self) -> Vec<Seen> {
@@ -118,7 +141,36 @@ pub(super) async fn until(condition: impl Fn() -> bool) {
     panic!("it did not happen within 5 seconds");
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Seen> {
+/// A connection with or without TLS.
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// Plays a script for each question on a connection.
+async fn serve(mut stream: impl Socket, scripts: &[Vec<Step>], state: &Mutex<State>) {
+    while let Some(seen) = read(&mut stream).await {
+        let is_answer = seen.path().ends_with("/answer");
+        let asked = {
+            let mut state = state.lock().unwrap();
+            state.seen.push(seen);
+            state.asked += usize::from(!is_answer);
+            state.asked
+        };
+        if is_answer {
+            let accepted = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(accepted).await.unwrap();
+            return;
+        }
+        let script = &scripts[asked.min(scripts.len()) - 1];
+        play(&mut stream, script, state).await;
+        if !matches!(script.last(), Some(Step::Keep)) {
+            let _ = stream.shutdown().await;
+            return;
+        }
+    }
+}
+
+async fn read(stream: &mut impl Socket) -> Option<Seen> {
     let mut bytes = Vec::new();
     loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -139,7 +191,7 @@ async fn read(stream: &mut TcpStream) -> Option<Seen> {
     }
 }
 
-async fn play(mut stream: TcpStream, script: Vec<Step>, state: Arc<Mutex<State>>) {
+async fn play(stream: &mut impl Socket, script: &[Step], state: &Mutex<State>) {
     for step in script {
         match step {
             Step::Write(bytes) => {
@@ -162,7 +214,17 @@ async fn play(mut stream: TcpStream, script: Vec<Step>, state: Arc<Mutex<State>>
                     state.lock().unwrap().flooded += piece.len();
                 }
             }
-            Step::Pause(time) => tokio::time::sleep(time).await,
+            Step::Repeat(text, times) => {
+                for _ in 0..*times {
+                    let chunk = format!("{:x}\r\n{text}\r\n", text.len());
+                    if stream.write_all(chunk.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    state.lock().unwrap().flooded += text.len();
+                }
+            }
+            Step::Keep => {}
+            Step::Pause(time) => tokio::time::sleep(*time).await,
             Step::Await(path) => {
                 let arrived = || {
                     state

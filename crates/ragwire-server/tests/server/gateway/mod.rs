@@ -5,6 +5,10 @@ mod http;
 mod humans;
 #[cfg(unix)]
 mod process;
+mod reuse;
+mod slow;
+mod tls;
+mod wires;
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -33,7 +37,7 @@ fn gateway(target: &str, change: impl FnOnce(&mut Settings)) -> Running {
         orchestrator_attempts: Count(1),
         ..Settings::default()
     };
-    settings.listen.set_port(0);
+    settings.listen.0.set_port(0);
     change(&mut settings);
     settings.check().unwrap();
     let gateway = Gateway::start(settings.gateway_options().unwrap().unwrap()).unwrap();

@@ -100,7 +100,7 @@ pub(super) fn entries_from(base: u64, line: &[u8]) -> LogEntries {
     let snapshot = base.checked_sub(1).and_then(|last| record(last, line));
     match snapshot.map(|record| record.to_frame()) {
         Some(Frame::Snapshot(snapshot)) => LogEntries::after(*snapshot),
-        _ => LogEntries::starting_at(base),
+        Some(Frame::Event { .. } | Frame::Text(_) | Frame::End(_)) | None => LogEntries::starting_at(base),
     }
 }
 

@@ -1,0 +1,5 @@
+/** @internal */
+export class Replay {
+  restart(): void;
+  newPart(piece: string): string;
+}

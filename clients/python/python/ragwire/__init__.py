@@ -1,0 +1,104 @@
+"""Puts a RAG pipeline on the wire, live.
+
+An orchestrator in Python emits events and text into a sink; ragwire serves them, while it runs, to
+every frontend in that frontend's own protocol.
+"""
+
+from ragwire import events
+from ragwire._client import Answer, AsyncAnswer, AsyncClient, Client
+from ragwire._decode import Decoder, Wire, decode
+from ragwire._endpoints import PROTOCOLS, Endpoints, owner_header
+from ragwire._errors import (
+    AnswerError,
+    AskError,
+    Error,
+    EventError,
+    Failure,
+    ForkError,
+    OptionError,
+    RedisError,
+    Refusal,
+    Rejected,
+    SendError,
+    SessionError,
+)
+from ragwire._items import (
+    CustomItem,
+    DecodeError,
+    DisconnectedError,
+    EndItem,
+    EventItem,
+    Item,
+    ReadError,
+    RefusedError,
+    SnapshotItem,
+    TextItem,
+    TruncatedError,
+    withdraw,
+)
+from ragwire._ragwire import (
+    DECODED_WIRES,
+    WIRES,
+    Event,
+    Journal,
+    Metadata,
+    Question,
+    Sessions,
+    Sink,
+    Turn,
+    TurnGroup,
+    __version__,
+)
+from ragwire._response import Response
+from ragwire._resume import Retry
+
+__all__ = [
+    "DECODED_WIRES",
+    "PROTOCOLS",
+    "WIRES",
+    "Answer",
+    "AnswerError",
+    "AskError",
+    "AsyncAnswer",
+    "AsyncClient",
+    "Client",
+    "CustomItem",
+    "DecodeError",
+    "Decoder",
+    "DisconnectedError",
+    "EndItem",
+    "Endpoints",
+    "Error",
+    "Event",
+    "EventError",
+    "EventItem",
+    "Failure",
+    "ForkError",
+    "Item",
+    "Journal",
+    "Metadata",
+    "OptionError",
+    "Question",
+    "ReadError",
+    "RedisError",
+    "Refusal",
+    "RefusedError",
+    "Rejected",
+    "Response",
+    "Retry",
+    "SendError",
+    "SessionError",
+    "Sessions",
+    "Sink",
+    "SnapshotItem",
+    "TextItem",
+    "TruncatedError",
+    "Turn",
+    "TurnGroup",
+    "Wire",
+    "__version__",
+    "decode",
+    "events",
+    "owner_header",
+    "withdraw",
+]

@@ -1,0 +1,267 @@
+"""Asking a ragwire server, and reading its turns through broken connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+
+from ragwire._http import AsyncHttp, Httpx, LostError, async_http, short_body, short_body_async
+from ragwire._items import DisconnectedError, Item, TruncatedError
+from ragwire._resume import OwnWire, Reading, Request, Retry, Routes, accepted
+
+if TYPE_CHECKING:
+    import aiohttp
+    import httpx
+
+SILENCE_TIMEOUT = 60.0
+"""How long a server may send nothing, in seconds. Ours sends a keep-alive every few seconds."""
+
+_Client = TypeVar("_Client", bound="Client")
+_AsyncClient = TypeVar("_AsyncClient", bound="AsyncClient")
+
+
+def _lost(error: LostError) -> DisconnectedError:
+    return DisconnectedError(f"the connection was lost: {error.__cause__!r}", None, 0)
+
+
+class _Answer:
+    """What the two kinds of answers share."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._is_started = False
+
+    @property
+    def turn(self) -> Optional[str]:
+        """The turn's ID, from the first item on; None if the server does not keep turns."""
+        return self._reading.turn
+
+    @property
+    def next_index(self) -> int:
+        """The index of the next frame, for `resume`."""
+        return self._reading.next_index
+
+    def _start(self) -> Reading:
+        if self._is_started:
+            raise RuntimeError("an answer is read once; use `resume` to read it again")
+        self._is_started = True
+        return self._reading
+
+
+class Answer(_Answer):
+    """The items of a turn. The request is sent when iteration begins."""
+
+    def __init__(self, http: Httpx, reading: Reading) -> None:
+        super().__init__(reading)
+        self._http = http
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items up to the end; reconnects as the client's `Retry` says.
+
+        Raises RefusedError, DecodeError, and DisconnectedError or TruncatedError when reconnecting
+        is impossible. Leaving the loop closes the connection; it does not stop the turn.
+        """
+        reading = self._start()
+        while not reading.has_ended:
+            try:
+                with self._http.send(reading.request) as response:
+                    if response.status == 200:
+                        reading.begin(response.headers)
+                        for chunk in response.chunks():
+                            yield from reading.feed(chunk)
+                            if reading.has_ended:
+                                return
+                        yield from reading.close()
+                    else:
+                        reading.refuse(response.status, response.headers, short_body(response.chunks()))
+            except (LostError, TruncatedError) as error:
+                reading.lost(error)
+            if not reading.has_ended:
+                time.sleep(reading.delay)
+
+
+class AsyncAnswer(_Answer):
+    """The items of a turn. The request is sent when iteration begins."""
+
+    def __init__(self, http: AsyncHttp, reading: Reading) -> None:
+        super().__init__(reading)
+        self._http = http
+
+    async def __aiter__(self) -> AsyncIterator[Item]:
+        """Yield the items up to the end, as `Answer` does."""
+        reading = self._start()
+        while not reading.has_ended:
+            try:
+                async with self._http.send(reading.request) as response:
+                    if response.status == 200:
+                        reading.begin(response.headers)
+                        async for chunk in response.chunks():
+                            for item in reading.feed(chunk):
+                                yield item
+                            if reading.has_ended:
+                                return
+                        for item in reading.close():
+                            yield item
+                    else:
+                        body = await short_body_async(response.chunks())
+                        reading.refuse(response.status, response.headers, body)
+            except (LostError, TruncatedError) as error:
+                reading.lost(error)
+            if not reading.has_ended:
+                await asyncio.sleep(reading.delay)
+
+
+class _Asking:
+    """What the two clients share: the requests."""
+
+    def __init__(self, url: str, headers: Optional[Mapping[str, str]], wire: OwnWire, retry: Retry) -> None:
+        self._routes = Routes(url, headers)
+        self._wire: OwnWire = wire
+        self._retry = retry
+
+    def _ask(self, prompt: str, session_id: Optional[str], members: Mapping[str, Any]) -> Reading:
+        question: dict[str, Any] = {"prompt": prompt, **members}
+        if session_id is not None:
+            question["session_id"] = session_id
+        return Reading(self._routes, self._wire, self._retry, self._routes.ask(self._wire, question), None, 0)
+
+    def _resume(self, turn: str, start: int) -> Reading:
+        request = self._routes.stream(self._wire, turn, start)
+        return Reading(self._routes, self._wire, self._retry, request, turn, start)
+
+
+class Client(_Asking):
+    """Asks a ragwire server and reads the answers, over httpx.
+
+    ::
+
+        with ragwire.Client("http://localhost:8000") as client:
+            for item in client.ask("What is the commit rule?"):
+                if isinstance(item, ragwire.TextItem):
+                    print(item.text, end="")
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Optional[Mapping[str, str]] = None,
+        wire: OwnWire = "ndjson",
+        retry: Retry = Retry(),
+        timeout: float = SILENCE_TIMEOUT,
+        http: Optional[httpx.Client] = None,
+    ) -> None:
+        """`url` is where the endpoints are mounted; `headers` are sent with every request.
+
+        `timeout` is how long the server may send nothing, in seconds. `http` is used but not
+        closed.
+        """
+        super().__init__(url, headers, wire, retry)
+        self._http = Httpx(http, timeout)
+
+    def ask(self, prompt: str, *, session_id: Optional[str] = None, **members: Any) -> Answer:
+        """Ask a question; iterate over the result.
+
+        `members` are those of `POST /v1/turns`, such as `history` or `options`. The question is
+        sent once: a connection that breaks before the response begins is a DisconnectedError.
+        """
+        return Answer(self._http, self._ask(prompt, session_id, members))
+
+    def resume(self, turn: str, start: int = 0) -> Answer:
+        """Read a turn from the frame `start` on. A reader that has every frame gets no item."""
+        return Answer(self._http, self._resume(turn, start))
+
+    def stop(self, turn: str) -> bool:
+        """Stop a turn; return False if it had already ended. Raises RefusedError and DisconnectedError."""
+        return self._call(self._routes.stop(turn), "stopped")
+
+    def answer(self, turn: str, request_id: str, response: object) -> bool:
+        """Answer the question of an `input_requested` event; return False if it had the same answer before.
+
+        Raises RefusedError, for example with code `ask_over` or `answer_invalid`, and
+        DisconnectedError.
+        """
+        return self._call(self._routes.answer(turn, request_id, response), "accepted")
+
+    def _call(self, request: Request, member: str) -> bool:
+        try:
+            with self._http.send(request) as response:
+                return accepted(response.status, response.headers, short_body(response.chunks()), member)
+        except LostError as error:
+            raise _lost(error) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self: _Client) -> _Client:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(_Asking):
+    """Asks a ragwire server and reads the answers on an event loop, over httpx or aiohttp.
+
+    ::
+
+        async with ragwire.AsyncClient("http://localhost:8000") as client:
+            async for item in client.ask("What is the commit rule?"):
+                ...
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Optional[Mapping[str, str]] = None,
+        wire: OwnWire = "ndjson",
+        retry: Retry = Retry(),
+        timeout: float = SILENCE_TIMEOUT,
+        http: Union[httpx.AsyncClient, aiohttp.ClientSession, None] = None,
+    ) -> None:
+        """As for `Client`. Without `http` it uses httpx, or aiohttp if httpx is not installed."""
+        super().__init__(url, headers, wire, retry)
+        self._http = async_http(http, timeout)
+
+    def ask(self, prompt: str, *, session_id: Optional[str] = None, **members: Any) -> AsyncAnswer:
+        """Ask a question; see `Client.ask`."""
+        return AsyncAnswer(self._http, self._ask(prompt, session_id, members))
+
+    def resume(self, turn: str, start: int = 0) -> AsyncAnswer:
+        """Read a turn from the frame `start` on; see `Client.resume`."""
+        return AsyncAnswer(self._http, self._resume(turn, start))
+
+    async def stop(self, turn: str) -> bool:
+        """Stop a turn; see `Client.stop`."""
+        return await self._call(self._routes.stop(turn), "stopped")
+
+    async def answer(self, turn: str, request_id: str, response: object) -> bool:
+        """Answer a question of a turn; see `Client.answer`."""
+        return await self._call(self._routes.answer(turn, request_id, response), "accepted")
+
+    async def _call(self, request: Request, member: str) -> bool:
+        try:
+            async with self._http.send(request) as response:
+                body = await short_body_async(response.chunks())
+                return accepted(response.status, response.headers, body, member)
+        except LostError as error:
+            raise _lost(error) from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    async def __aenter__(self: _AsyncClient) -> _AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self.close()

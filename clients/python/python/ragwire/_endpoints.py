@@ -1,0 +1,305 @@
+"""Every chat protocol for an orchestrator in Python, as an ASGI app."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from urllib.parse import quote
+
+from ragwire import _ragwire
+from ragwire._errors import OptionError, Refusal
+from ragwire._exchange import serve
+from ragwire._orchestrator import Answer, adapt
+from ragwire._ragwire import Exchange, Journal, Service, Sessions, TurnGroup
+from ragwire._types import Message, Receive, Scope, Send
+from ragwire._websocket import serve_websocket
+
+__all__ = ["Endpoints", "owner_header"]
+
+logger = logging.getLogger("ragwire")
+
+Owner = Callable[[Scope], "str | None"] | Callable[[Scope], Awaitable["str | None"]]
+"""Determines the owner of a request from its ASGI scope; `None` is an anonymous owner."""
+
+# The longest name of an owner, in bytes, that the endpoints accept.
+_MAX_OWNER_BYTES = 1024
+
+
+# Options that are lists of strings.
+_LISTS = ("protocols", "pass_headers", "openai_parameters", "allow_origins")
+
+
+class Endpoints:
+    """Serves an orchestrator in every protocol, as an ASGI app.
+
+    ```python
+    app = FastAPI()
+    app.mount("/", ragwire.Endpoints(answer))
+    ```
+
+    Turns and sessions are stored in memory by default, and all requests are anonymous. Use
+    `prefix` instead of a mount path if links in responses have to work.
+
+    One `Endpoints` may serve several event loops. A mounted app gets no lifespan events: use
+    `lifespan` of this class so that turns end with their terminal when the server shuts down.
+    """
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        journal: Journal | Awaitable[Journal] | None = None,
+        sessions: Sessions | Awaitable[Sessions] | None = None,
+        turns: TurnGroup | None = None,
+        owner: Owner | None = None,
+        protocols: Iterable[str] | None = None,
+        prefix: str = "",
+        name: str = "ragwire",
+        mode: str = "hybrid",
+        pass_headers: Iterable[str] = (),
+        attachments: bool = False,
+        structured_results: bool = False,
+        openai_parameters: Iterable[str] = (),
+        allow_origins: Iterable[str] = (),
+        disconnect_grace: float = 30.0,
+        max_question_bytes: int = 8 << 10,
+        body_timeout: float = 30.0,
+        max_attachment_bytes: int = 8 << 20,
+        max_sockets: int = 900,
+        keep_alive: float | None = 15.0,
+        idle: float | None = 120.0,
+        total: float | None = 600.0,
+        write_stall: float | None = 30.0,
+    ) -> None:
+        """Creates the endpoints. Nothing connects and no thread starts before the first request.
+
+        Args:
+            answer: An async function of a question and a sink that returns `Metadata` or `None`; a
+                function, which runs in a thread; or an async generator of a question, which yields
+                strings, `Event`s and at last `Metadata`.
+            journal: The record of turns, from which they are resumed, stopped and answered.
+                Default: in memory. `Journal.redis(url)` is connected with the first request.
+            sessions: The store of conversations. Default: in memory.
+            turns: Limits how many turns run and wait. Default: 64 of each. A group of your own
+                needs `max_per_owner=1`: that answers one question of a session at a time.
+            owner: Determines the owner of a request from its ASGI scope: a name of at most 1,024
+                bytes, or `None`. It may be async, and it refuses a request by raising `Refusal`.
+                Only the owner can read, stop and continue turns and sessions.
+            protocols: Their names; `ragwire.PROTOCOLS` has all. Default: all.
+            prefix: A path in front of every route, such as `/rag`.
+            name: The name of the only model and agent, which the SDKs of OpenAI name in `model`.
+            mode: The mode that the routes of ADR 0007 report.
+            pass_headers: Headers of the request that the orchestrator gets, in `Question.headers`.
+            attachments: Passes files to the orchestrator. Without it they are refused with 422.
+            structured_results: Passes the JSON schema for an answer to the orchestrator.
+            openai_parameters: Parameters of OpenAI's requests that the orchestrator honours.
+            allow_origins: Origins whose pages may open the WebSocket of TrustGraph; `*` for any.
+            disconnect_grace: How many seconds a turn continues without readers if its client can
+                reconnect. 0 stops it at once.
+            max_question_bytes: The longest question.
+            body_timeout: For how many seconds a client may be silent while it sends a body.
+            max_attachment_bytes: How many bytes more a request with files may have.
+            max_sockets: The maximum number of open WebSockets.
+            keep_alive: After how many seconds of silence a filler is sent; `None` for never.
+            idle: For how many seconds the orchestrator may be silent; `None` for any time.
+            total: For how many seconds a turn may run; `None` for any time.
+            write_stall: For how many seconds data may wait for the reader; `None` for any time.
+
+        Raises:
+            OptionError: An option has an invalid value.
+        """
+        self._run = adapt(answer)
+        self._owner = owner
+        self._prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
+        options: dict[str, Any] = {
+            "journal": journal,
+            "sessions": sessions,
+            "turns": turns,
+            "protocols": protocols,
+            "prefix": prefix,
+            "name": name,
+            "mode": mode,
+            "pass_headers": pass_headers,
+            "attachments": attachments,
+            "structured_results": structured_results,
+            "openai_parameters": openai_parameters,
+            "allow_origins": allow_origins,
+            "disconnect_grace": disconnect_grace,
+            "max_question_bytes": max_question_bytes,
+            "body_timeout": body_timeout,
+            "max_attachment_bytes": max_attachment_bytes,
+            "max_sockets": max_sockets,
+            "keep_alive": keep_alive,
+            "idle": idle,
+            "total": total,
+            "write_stall": write_stall,
+        }
+        for option in _LISTS:
+            value = options[option]
+            if isinstance(value, str):
+                raise OptionError(f"{option} must be a list of strings, not a string")
+            if value is not None:
+                options[option] = list(cast("Iterable[object]", value))
+        self._options = options
+        self._service: Service | None = None
+        self._building: asyncio.Future[Service] | None = None
+        if not inspect.isawaitable(journal) and not inspect.isawaitable(sessions):
+            self._service = Service(self._run, options)
+        else:
+            # Reports a mistake now instead of with the first request.
+            Service(self._run, {**options, "journal": None, "sessions": None})
+
+    async def _built(self) -> Service:
+        """Connects the journal and the sessions, once."""
+        if self._service is not None:
+            return self._service
+        if self._building is None:
+            self._building = asyncio.ensure_future(self._build())
+        building = self._building
+        try:
+            return await asyncio.shield(building)
+        except BaseException:
+            if building.done() and self._building is building:
+                self._building = None
+            raise
+
+    async def _build(self) -> Service:
+        options = dict(self._options)
+        for name in ("journal", "sessions"):
+            if inspect.isawaitable(options[name]):
+                # Stored at once, because a coroutine is awaited only once.
+                self._options[name] = options[name] = await options[name]
+        self._service = Service(self._run, options)
+        return self._service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one connection of an ASGI server."""
+        kind = scope["type"]
+        if kind == "http" or kind == "websocket":
+            service = self._service
+            if service is None:
+                service = await self._built()
+            owner = await self._owner_of(scope)
+            if kind == "websocket":
+                await serve_websocket(service, self._target(scope), owner, scope, receive, send)
+            else:
+                await self._serve(service, owner, scope, receive, send)
+        elif kind == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            raise RuntimeError(f"ragwire.Endpoints does not serve ASGI scopes of type {kind!r}")
+
+    async def _serve(
+        self, service: Service, owner: str | Refusal | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        variables = contextvars.copy_context()
+        exchange: Exchange = service.exchange(
+            scope["method"], self._target(scope), scope["headers"], owner, variables
+        )
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            exchange.close()
+            return
+        more = message.get("more_body", False)
+        exchange.feed(message.get("body", b""), more)
+        await serve(exchange, receive, send, more)
+
+    def _target(self, scope: Scope) -> str:
+        """Returns the request target, relative to the path at which the app is mounted."""
+        path: str = scope["path"]
+        root: str = scope.get("root_path", "")
+        if root and not (self._prefix and path.startswith(self._prefix)):
+            if path == root or path.startswith(root + "/"):
+                path = path[len(root) :]
+        target = quote(path, safe="/:@!$&'()*+,;=-._~") or "/"
+        query: bytes = scope.get("query_string", b"")
+        return f"{target}?{query.decode('latin-1')}" if query else target
+
+    async def _owner_of(self, scope: Scope) -> str | Refusal | None:
+        if self._owner is None:
+            return None
+        try:
+            owner = self._owner(scope)
+            if inspect.isawaitable(owner):
+                owner = await owner
+            if owner is not None and not isinstance(owner, str):
+                raise TypeError(f"an owner is a string or None, not {type(owner).__name__}")
+            return owner
+        except Refusal as refusal:
+            return refusal
+        except Exception:
+            logger.exception("the owner of a request is unknown")
+            return Refusal(500, "internal", "The server failed. Please retry.", recoverable=True)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message: Message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self._built()
+                except Exception as error:
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.shut_down()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def shut_down(self) -> None:
+        """Refuses new questions, ends the running turns with a failure, and waits for them."""
+        if self._service is not None:
+            self._service.shut_down()
+            await self._service.drained()
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """Connects, and shuts down at the end: `FastAPI(lifespan=endpoints.lifespan)`.
+
+        Raises:
+            RedisError: The journal or the sessions cannot be used.
+            SessionError: The sessions cannot be used.
+        """
+        await self._built()
+        try:
+            yield
+        finally:
+            await self.shut_down()
+
+    def openapi(self) -> dict[str, Any]:
+        """Returns the OpenAPI document of the routes."""
+        options = {**self._options, "journal": None, "sessions": None}
+        service = self._service or Service(self._run, options)
+        return cast("dict[str, Any]", json.loads(service.openapi()))
+
+
+def owner_header(name: str) -> Callable[[Scope], str]:
+    """Returns a function that takes the owner from a header, for `Endpoints(owner=…)`.
+
+    It refuses a request with 401 if the header is missing, empty, not UTF-8, longer than 1,024
+    bytes, or present twice. Only use a header that a proxy in front of the server sets.
+    """
+    key = name.lower().encode("ascii")
+
+    def owner(scope: Scope) -> str:
+        values = [value for header, value in scope["headers"] if header.lower() == key]
+        try:
+            (value,) = values
+            text = cast("bytes", value).decode().strip()
+        except ValueError:
+            text = ""
+        if not 0 < len(text.encode()) <= _MAX_OWNER_BYTES:
+            raise Refusal(401, "unauthorized", f"The request needs exactly one valid header {name}.")
+        return text
+
+    return owner
+
+
+PROTOCOLS: tuple[str, ...] = tuple(_ragwire.protocol_names())
+"""The names of all protocols."""

@@ -1,0 +1,88 @@
+//! The metadata that an orchestrator returns.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use ragwire::{Citation, Usage};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{errors, json};
+
+/// The metadata at the end of a turn.
+#[pyclass(frozen, module = "ragwire")]
+#[derive(Clone)]
+pub(crate) struct Metadata(pub(crate) ragwire::Metadata);
+
+fn read<T: DeserializeOwned>(what: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
+    serde_json::from_value(json::to_value(value)?)
+        .map_err(|error| errors::option(value.py(), format!("{what}: {error}")))
+}
+
+#[pymethods]
+impl Metadata {
+    #[new]
+    #[pyo3(signature = (*, citations=None, tools_used=None, mode=None, usage=None, **extra))]
+    fn new(
+        citations: Option<&Bound<'_, PyAny>>,
+        tools_used: Option<Vec<String>>,
+        mode: Option<String>,
+        usage: Option<&Bound<'_, PyAny>>,
+        extra: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let mut metadata = ragwire::Metadata::default();
+        if let Some(citations) = citations {
+            metadata.citations = read::<Vec<Citation>>("citations", citations)?;
+        }
+        if let Some(tools) = tools_used {
+            metadata.tools_used = tools;
+        }
+        metadata.mode = mode;
+        if let Some(usage) = usage {
+            metadata.usage = Some(read::<Usage>("usage", usage)?);
+        }
+        if let Some(extra) = extra {
+            metadata.extra = json::to_map(extra)?;
+        }
+        Ok(Self(metadata))
+    }
+
+    #[getter]
+    fn citations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        written(py, &self.0.citations)
+    }
+
+    #[getter]
+    fn tools_used(&self) -> Vec<String> {
+        self.0.tools_used.clone()
+    }
+
+    #[getter]
+    fn mode(&self) -> Option<&str> {
+        self.0.mode.as_deref()
+    }
+
+    #[getter]
+    fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        written(py, &self.0.usage)
+    }
+
+    #[getter]
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        json::from_map(py, &self.0.extra)
+    }
+
+    #[getter]
+    fn events_dropped(&self) -> u64 {
+        self.0.events_dropped
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Metadata({} citations)", self.0.citations.len())
+    }
+}
+
+/// Converts a value of the core to Python objects.
+pub(crate) fn written<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'py, PyAny>> {
+    // The core's own types always have a JSON form.
+    json::from_value(py, &serde_json::to_value(value).unwrap_or(Value::Null))
+}

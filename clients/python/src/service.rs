@@ -1,0 +1,293 @@
+//! The router of `ragwire-endpoints` behind ASGI.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use ragwire::turn::{JournalLimits, TurnGroup as CoreGroup};
+use ragwire_endpoints::{EndpointLimits, Endpoints, Protocol, Refusal};
+use tower::ServiceExt;
+
+use crate::event_loop::{EventLoop, Variables};
+use crate::exchange::Exchange;
+use crate::feed::Feed;
+use crate::options::Options;
+use crate::orchestrator::Orchestrator;
+use crate::promise::Promise;
+use crate::sink::outcome;
+use crate::stores::{Journal, Sessions, TurnGroup};
+use crate::turn::timeouts;
+use crate::{errors, log, socket};
+
+/// As many questions wait as run, the default of the endpoints.
+const MAX_QUEUED: usize = CoreGroup::MAX_ACTIVE;
+
+/// The protocols by name.
+const PROTOCOLS: [(&str, Protocol); 13] = [
+    ("rag", Protocol::Rag),
+    ("turns", Protocol::Turns),
+    ("ai_sdk", Protocol::AiSdk),
+    ("ag_ui", Protocol::AgUi),
+    ("openai", Protocol::OpenAi),
+    ("responses", Protocol::Responses),
+    ("ollama", Protocol::Ollama),
+    ("forge", Protocol::Forge),
+    ("session_chat", Protocol::SessionChat),
+    ("eve", Protocol::Eve),
+    ("langgraph", Protocol::LangGraph),
+    ("mcp", Protocol::Mcp),
+    ("trustgraph", Protocol::TrustGraph),
+];
+
+/// The owner of a request, which Python determined before the request is routed.
+#[derive(Clone)]
+pub(crate) struct RequestOwner(Result<Option<String>, Refusal>);
+
+/// All endpoints, and the orchestrator behind them.
+#[pyclass(frozen, module = "ragwire._ragwire")]
+pub(crate) struct Service {
+    service: ragwire_endpoints::Service,
+    router: axum::Router,
+    group: CoreGroup,
+    orchestrator: Orchestrator,
+}
+
+fn protocols(py: Python<'_>, names: Vec<String>) -> PyResult<Vec<Protocol>> {
+    let find = |name: String| {
+        let known = PROTOCOLS
+            .iter()
+            .find(|(known, _)| *known == name.replace('-', "_"));
+        known.map(|(_, protocol)| *protocol).ok_or_else(|| {
+            let names = PROTOCOLS.map(|(name, _)| name).join(", ");
+            errors::option(py, format!("unknown protocol {name:?}; known: {names}"))
+        })
+    };
+    names.into_iter().map(find).collect()
+}
+
+fn limits(options: &mut Options<'_>) -> PyResult<EndpointLimits> {
+    let mut limits = EndpointLimits::default();
+    if let Some(bytes) = options.take("max_question_bytes")? {
+        limits = limits.max_question_bytes(bytes);
+    }
+    if let Some(after) = options.seconds("body_timeout")? {
+        limits = limits.body_timeout(after);
+    }
+    if let Some(bytes) = options.take("max_attachment_bytes")? {
+        limits = limits.max_attachment_bytes(bytes);
+    }
+    if let Some(sockets) = options.take("max_sockets")? {
+        limits = limits.max_sockets(sockets);
+    }
+    Ok(limits)
+}
+
+#[pymethods]
+impl Service {
+    #[new]
+    #[pyo3(signature = (run, options))]
+    fn new(py: Python<'_>, run: Py<PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut options = Options::new(py, Some(options))?;
+        let orchestrator = Orchestrator::new(run);
+        let mut endpoints = Endpoints::new(orchestrator.clone())
+            .limits(limits(&mut options)?)
+            .timeouts(timeouts(&mut options)?)
+            .owner(|head| match head.extensions.get::<RequestOwner>() {
+                Some(owner) => owner.0.clone(),
+                None => Ok(None),
+            });
+        if let Some(names) = options.take("protocols")? {
+            endpoints = endpoints.protocols(protocols(py, names)?);
+        }
+        let journal = options
+            .take::<PyRef<'_, Journal>>("journal")?
+            .map(|journal| journal.0.clone());
+        endpoints = endpoints
+            .journal(journal.unwrap_or_else(|| ragwire::turn::Journal::in_memory(JournalLimits::default())));
+        if let Some(sessions) = options.take::<PyRef<'_, Sessions>>("sessions")? {
+            endpoints = endpoints.sessions(sessions.0.clone());
+        }
+        let group = match options.take::<PyRef<'_, TurnGroup>>("turns")? {
+            Some(group) => group.0.clone(),
+            None => CoreGroup::builder()
+                .max_queued(MAX_QUEUED)
+                .max_per_owner(1)
+                .build(),
+        };
+        endpoints = endpoints.turns(group.clone());
+        if let Some(grace) = options.seconds("disconnect_grace")? {
+            endpoints = endpoints.disconnect_grace(grace);
+        }
+        if let Some(prefix) = options.take::<String>("prefix")? {
+            if prefix.contains(['{', '}', '*', ':']) {
+                return Err(errors::option(
+                    py,
+                    "prefix must be a plain path, without parameters",
+                ));
+            }
+            endpoints = endpoints.prefix(prefix);
+        }
+        if let Some(name) = options.take::<String>("name")? {
+            endpoints = endpoints.name(name);
+        }
+        if let Some(mode) = options.take::<String>("mode")? {
+            endpoints = endpoints.mode(mode);
+        }
+        if options.take::<bool>("attachments")? == Some(true) {
+            endpoints = endpoints.attachments();
+        }
+        if options.take::<bool>("structured_results")? == Some(true) {
+            endpoints = endpoints.structured_results();
+        }
+        if let Some(names) = options.take::<Vec<String>>("openai_parameters")? {
+            endpoints = endpoints.openai_parameters(names);
+        }
+        for name in options.take::<Vec<String>>("pass_headers")?.unwrap_or_default() {
+            let header = HeaderName::try_from(&name)
+                .map_err(|_| errors::option(py, format!("pass_headers: {name:?} is not a header name")))?;
+            endpoints = endpoints.pass_headers([header]);
+        }
+        for origin in options.take::<Vec<String>>("allow_origins")?.unwrap_or_default() {
+            endpoints = match origin.as_str() {
+                "*" => endpoints.allow_any_origin(),
+                _ => endpoints.allow_origin(origin),
+            };
+        }
+        options.finish()?;
+        log::read_level(py)?;
+        let service = endpoints.build();
+        Ok(Self {
+            router: service.router(),
+            service,
+            group,
+            orchestrator,
+        })
+    }
+
+    /// Begins to answer a request. `owner` is a name, `None`, or the `Refusal` of the request.
+    fn exchange(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        target: &str,
+        headers: &Bound<'_, PyAny>,
+        owner: Option<&Bound<'_, PyAny>>,
+        variables: Py<PyAny>,
+    ) -> PyResult<Exchange> {
+        let event_loop = EventLoop::current(py)?;
+        self.orchestrator.set_home(&event_loop);
+        let feed = Feed::default();
+        let mut request = request(method, target, headers)?
+            .body(Body::new(feed.body()))
+            .map_err(invalid)?;
+        request.extensions_mut().insert(request_owner(owner)?);
+        let router = self.router.clone();
+        let responding = Box::pin(async move {
+            match router.oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            }
+        });
+        let variables: Variables = Some(Arc::new(variables));
+        Ok(Exchange::new(
+            event_loop,
+            variables,
+            feed,
+            self.group.clone(),
+            responding,
+        ))
+    }
+
+    /// Opens a WebSocket. The awaited result is a `WebSocket`, or the status, the headers and the body
+    /// of the refusal.
+    fn websocket(
+        &self,
+        py: Python<'_>,
+        target: String,
+        headers: &Bound<'_, PyAny>,
+        owner: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Promise> {
+        let event_loop = EventLoop::current(py)?;
+        self.orchestrator.set_home(&event_loop);
+        let (router, owner) = (self.router.clone(), request_owner(owner)?);
+        let headers = header_map(headers)?;
+        Ok(Promise::new(socket::open(
+            event_loop, router, owner, target, headers,
+        )))
+    }
+
+    fn openapi(&self) -> PyResult<String> {
+        self.service
+            .openapi()
+            .to_json()
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
+        let event_loop = EventLoop::current(py)?;
+        event_loop.enter(py, || self.service.shut_down());
+        Ok(())
+    }
+
+    fn drained(&self) -> Promise {
+        let service = self.service.clone();
+        Promise::new(async move {
+            service.drained().await;
+            outcome(|py| Ok(py.None()))
+        })
+    }
+
+    #[getter]
+    fn active(&self) -> usize {
+        self.group.active()
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(format!("invalid request: {error}"))
+}
+
+/// Begins a request from the parts of an ASGI scope.
+fn request(method: &str, target: &str, headers: &Bound<'_, PyAny>) -> PyResult<http::request::Builder> {
+    let method = Method::from_bytes(method.as_bytes()).map_err(invalid)?;
+    let map = header_map(headers)?;
+    let mut builder = Request::builder()
+        .method(method)
+        .uri(Uri::try_from(target).map_err(invalid)?);
+    if let Some(headers) = builder.headers_mut() {
+        *headers = map;
+    }
+    Ok(builder)
+}
+
+fn header_map(headers: &Bound<'_, PyAny>) -> PyResult<HeaderMap> {
+    let mut map = HeaderMap::new();
+    for header in headers.try_iter()? {
+        let (name, value): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = header?.extract()?;
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(invalid)?;
+        map.append(name, HeaderValue::from_bytes(value.as_bytes()).map_err(invalid)?);
+    }
+    Ok(map)
+}
+
+fn request_owner(owner: Option<&Bound<'_, PyAny>>) -> PyResult<RequestOwner> {
+    let Some(owner) = owner else {
+        return Ok(RequestOwner(Ok(None)));
+    };
+    if let Ok(name) = owner.cast::<PyString>() {
+        return Ok(RequestOwner(Ok(Some(name.to_str()?.to_owned()))));
+    }
+    let status = StatusCode::from_u16(owner.getattr("status")?.extract()?).map_err(invalid)?;
+    let failure = errors::as_failure(owner).unwrap_or_default();
+    Ok(RequestOwner(Err(Refusal::new(status, failure))))
+}
+
+/// Returns the names of the protocols.
+#[pyfunction]
+pub(crate) fn protocol_names(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    PyList::new(py, PROTOCOLS.map(|(name, _)| name))
+}

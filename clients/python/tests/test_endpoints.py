@@ -1,0 +1,290 @@
+"""The options of `Endpoints`, owners, mounted apps, and routes of one's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastapi
+import httpx
+import pytest
+
+import ragwire
+from conftest import PATIENCE, Serve, ask, text_of, wait_until
+
+
+async def echo(question: ragwire.Question, sink: ragwire.Sink) -> None:
+    await sink.text(f"{question.owner}: {question.prompt} after {len(question.history)}")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"protocols": ["smtp"]}, "unknown protocol \"smtp\"; known: rag, turns, ai_sdk"),
+        ({"protocols": "turns"}, "must be a list of strings"),
+        ({"idle": -1}, "idle must be a number of seconds from 0"),
+        ({"max_question_bytes": -1}, "max_question_bytes"),
+        ({"prefix": "/{a}"}, "prefix must be a plain path"),
+        ({"pass_headers": ["x y"]}, "is not a header name"),
+    ],
+)
+def test_a_mistake_in_an_option_is_named(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ragwire.OptionError, match=problem):
+        ragwire.Endpoints(echo, **options)
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(TypeError):
+        ragwire.Endpoints(echo, jurnal=None)  # type: ignore[call-arg]
+    with pytest.raises(ragwire.OptionError, match="unknown option max_turn; known: max_turn_bytes, max_turns"):
+        ragwire.Journal(max_turn=1)  # type: ignore[call-arg]
+
+
+def test_the_options_have_the_defaults_of_rust() -> None:
+    """The signature repeats them for editors; the extension has its own where an option is absent."""
+    given = ragwire.Endpoints(echo)
+    assert given.openapi()["paths"] == ragwire.Endpoints(echo, prefix="", protocols=None).openapi()["paths"]
+    assert len(ragwire.PROTOCOLS) == 13
+
+
+def test_protocols_and_prefix_select_the_routes(serve: Serve) -> None:
+    server = serve(ragwire.Endpoints(echo, protocols=["turns", "ai-sdk"], prefix="rag"))
+    assert text_of(ask(f"{server.url}/rag")) == ": why? after 0"
+    assert httpx.post(f"{server.url}/rag/ag-ui", json={}).status_code == 404
+    assert httpx.post(f"{server.url}/v1/turns", json={}).status_code == 404
+
+
+def test_an_app_that_is_mounted_serves_its_routes_below(serve: Serve) -> None:
+    app = fastapi.FastAPI()
+    endpoints = ragwire.Endpoints(echo)
+    app.mount("/rag", endpoints)
+    app.mount("/", ragwire.Endpoints(echo, prefix="/other"))
+    server = serve(app)
+    assert text_of(ask(f"{server.url}/rag")) == ": why? after 0"
+    assert text_of(ask(f"{server.url}/other")) == ": why? after 0"
+
+
+def test_owners_have_turns_and_sessions_of_their_own(serve: Serve) -> None:
+    server = serve(ragwire.Endpoints(echo, owner=ragwire.owner_header("X-User")))
+    refused = httpx.post(f"{server.url}/v1/turns", json={"prompt": "?"})
+    assert refused.status_code == 401
+    assert refused.json()["error"]["code"] == "unauthorized"
+
+    def chat(user: str, prompt: str) -> str:
+        response = httpx.post(
+            f"{server.url}/v1/rag/sessions/s-1/messages",
+            json={"prompt": prompt},
+            headers={"x-user": user},
+            timeout=PATIENCE,
+        )
+        assert response.status_code == 200, response.text
+        return response.text
+
+    assert "ada: one after 0" in chat("ada", "one")
+    assert "ada: two after 2" in chat("ada", "two")
+    assert "eve: three after 0" in chat("eve", "three")
+
+    started = httpx.post(
+        f"{server.url}/v1/turns", json={"prompt": "?"}, headers={"x-user": "ada"}, timeout=PATIENCE
+    )
+    turn = started.headers["x-ragwire-turn"]
+    for user, status in (("eve", 404), ("ada", 200)):
+        resumed = httpx.get(f"{server.url}/v1/turns/{turn}/stream", headers={"x-user": user}, timeout=PATIENCE)
+        assert resumed.status_code == status
+
+
+def test_an_owner_may_be_async_refuse_and_fail(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    async def owner(scope: Any) -> str | None:
+        await asyncio.sleep(0)
+        query = scope["query_string"].decode()
+        if query == "refused":
+            raise ragwire.Refusal(402, "unpaid", "Please pay.")
+        if query == "broken":
+            raise ValueError("password=hunter2")
+        return query or None
+
+    server = serve(ragwire.Endpoints(echo, owner=owner))
+
+    def status(query: str) -> tuple[int, str]:
+        response = httpx.post(f"{server.url}/v1/turns?{query}", json={"prompt": "?"}, timeout=PATIENCE)
+        return response.status_code, response.text
+
+    assert status("ada")[0] == 200
+    assert "ada: ?" in status("ada")[1]
+    code, body = status("refused")
+    assert (code, json.loads(body)["error"]["code"]) == (402, "unpaid")
+    code, body = status("broken")
+    assert (code, json.loads(body)["error"]["code"]) == (500, "internal")
+    assert "hunter2" not in body
+    assert "hunter2" in caplog.text
+
+
+def test_a_route_of_ones_own_returns_the_response(serve: Serve) -> None:
+    app = fastapi.FastAPI()
+    journal = ragwire.Journal(keep=60)
+
+    @app.post("/chat")
+    async def chat(prompt: str, wire: str = "ai-sdk") -> fastapi.Response:
+        try:
+            turn = await ragwire.Turn.start(answer, prompt, journal=journal).commit()
+        except ragwire.Rejected as rejected:
+            return fastapi.responses.JSONResponse(rejected.body(), rejected.status)
+        return turn.response(wire)  # type: ignore[return-value]
+
+    @app.get("/chat/{turn_id}")
+    async def resume(turn_id: str, index: int) -> fastapi.Response:
+        turn = await journal.resume(turn_id, index=index)
+        return turn.response("sse")  # type: ignore[return-value]
+
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> ragwire.Metadata:
+        if question.prompt == "fail":
+            raise ragwire.Failure("quota", "You have used today's quota.", recoverable=False)
+        await sink.event("search", tool="bm25")
+        await sink.text("Forty-two.")
+        return ragwire.Metadata()
+
+    server = serve(app)
+    response = httpx.post(f"{server.url}/chat", params={"prompt": "why?"}, timeout=PATIENCE)
+    assert response.headers["content-type"] == "text/event-stream"
+    assert response.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    assert response.text.endswith("data: [DONE]\n\n")
+    assert "Forty-two." in response.text
+    for wire in ragwire.WIRES:
+        streamed = httpx.post(f"{server.url}/chat", params={"prompt": "why?", "wire": wire}, timeout=PATIENCE)
+        assert streamed.status_code == 200
+        assert "Forty-two." in streamed.text, wire
+    resumed = httpx.get(f"{server.url}/chat/{response.headers['x-ragwire-turn']}", params={"index": 1})
+    assert "Forty-two." in resumed.text
+    assert "bm25" not in resumed.text
+    rejected = httpx.post(f"{server.url}/chat", params={"prompt": "fail"}, timeout=PATIENCE)
+    assert (rejected.status_code, rejected.json()["error"]["code"]) == (500, "quota")
+    unknown = httpx.post(f"{server.url}/chat", params={"prompt": "?", "wire": "smtp"}, timeout=PATIENCE)
+    assert unknown.status_code == 500
+
+
+def test_a_human_answers_over_http(serve: Serve) -> None:
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> None:
+        await sink.text(await sink.ask("Which year?", options=["2023", "2024"], request_id="year"))
+
+    server = serve(ragwire.Endpoints(answer))
+    with httpx.stream(
+        "POST",
+        f"{server.url}/v1/turns",
+        json={"prompt": "?"},
+        headers={"accept": "application/x-ndjson"},
+        timeout=PATIENCE,
+    ) as response:
+        lines = response.iter_lines()
+        asked = json.loads(next(lines))
+        assert (asked["event"], asked["options"]) == ("input_requested", ["2023", "2024"])
+        turn = response.headers["x-ragwire-turn"]
+        answered = httpx.post(
+            f"{server.url}/v1/turns/{turn}/answer",
+            json={"request_id": "year", "response": "2024"},
+            timeout=PATIENCE,
+        )
+        assert answered.status_code < 300, answered.text
+        assert text_of([json.loads(line) for line in lines if line]) == "2024"
+
+
+def test_a_full_group_refuses_with_the_time_to_retry(serve: Serve) -> None:
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> None:
+        await asyncio.Event().wait()
+
+    turns = ragwire.TurnGroup(max_active=1, max_per_owner=1)
+    server = serve(ragwire.Endpoints(answer, turns=turns))
+    connection = server.open()
+    wait_until(lambda: turns.active == 1)
+    refused = httpx.post(f"{server.url}/v1/turns", json={"prompt": "?"}, timeout=PATIENCE)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    connection.close()
+    wait_until(lambda: turns.active == 0)
+
+
+@pytest.fixture
+def redis_url(tmp_path: Path) -> Iterator[str]:
+    program = shutil.which("redis-server")
+    assert program, "scripts/test installs it"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    server = subprocess.Popen(
+        [program, "--port", str(port), "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL
+    )
+
+    def is_up() -> bool:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return True
+        return False
+
+    try:
+        wait_until(is_up)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def test_redis_carries_turns_and_sessions_between_hosts(serve: Serve, redis_url: str) -> None:
+    def host() -> ragwire.Endpoints:
+        # Neither connects before the first request.
+        journal, sessions = ragwire.Journal.redis(redis_url), ragwire.Sessions.redis(redis_url)
+        return ragwire.Endpoints(echo, journal=journal, sessions=sessions)
+
+    first, second = serve(host()), serve(host(), loop="uvloop")
+    started = httpx.post(f"{first.url}/v1/turns", json={"prompt": "why?"}, timeout=PATIENCE)
+    assert started.status_code == 200, started.text
+    turn = started.headers["x-ragwire-turn"]
+    resumed = httpx.get(
+        f"{second.url}/v1/turns/{turn}/stream",
+        headers={"accept": "application/x-ndjson"},
+        timeout=PATIENCE,
+    )
+    assert text_of([json.loads(line) for line in resumed.text.splitlines()]) == ": why? after 0"
+    for server, history in ((first, 0), (second, 2)):
+        response = httpx.post(
+            f"{server.url}/v1/rag/sessions/s-1/messages",
+            json={"prompt": "again"},
+            timeout=PATIENCE,
+        )
+        assert f"after {history}" in response.text
+
+
+def test_a_redis_that_is_not_there_is_a_typed_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+
+    async def connect() -> None:
+        await ragwire.Journal.redis(f"redis://127.0.0.1:{port}", retry=0.1, connect_timeout=0.1)
+
+    with pytest.raises(ragwire.RedisError):
+        asyncio.run(connect())
+    with pytest.raises(ragwire.RedisError):
+        ragwire.Journal.redis("http://x")
+
+
+def test_sessions_in_a_file_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, ragwire\n"
+        "async def main():\n"
+        "    sessions = await ragwire.Sessions.open(sys.argv[1])\n"
+        "    print(type(sessions).__name__)\n"
+        "asyncio.run(main())\n"
+    )
+    for _ in range(2):
+        run = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "sessions")],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=True,
+        )
+        assert run.stdout.strip() == "Sessions", run.stderr

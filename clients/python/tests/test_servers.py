@@ -1,0 +1,98 @@
+"""The same app in every ASGI server, as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import websockets
+
+from conftest import PATIENCE, ask, text_of, wait_until
+
+APP = """
+import asyncio
+import ragwire
+
+async def answer(question, sink):
+    await sink.event("search", tool="bm25", query=question.prompt)
+    for token in ("Forty", "-", "two."):
+        await sink.text(token)
+        await asyncio.sleep(0)
+    return ragwire.Metadata(tools_used=["bm25"])
+
+app = ragwire.Endpoints(answer)
+"""
+
+COMMANDS = {
+    "uvicorn-asyncio": ["uvicorn", "app:app", "--loop", "asyncio", "--port", "{port}"],
+    "uvicorn-uvloop": ["uvicorn", "app:app", "--loop", "uvloop", "--http", "httptools", "--port", "{port}"],
+    "uvicorn-workers": ["uvicorn", "app:app", "--workers", "2", "--port", "{port}"],
+    "hypercorn": ["hypercorn", "app:app", "--bind", "127.0.0.1:{port}"],
+    "hypercorn-uvloop": ["hypercorn", "app:app", "-k", "uvloop", "--bind", "127.0.0.1:{port}"],
+    "granian": ["granian", "--interface", "asgi", "app:app", "--port", "{port}"],
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    (tmp_path / "app.py").write_text(APP)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+    command = [part.format(port=port) for part in COMMANDS[request.param]]
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", *command], cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT
+        )
+
+    def is_up() -> bool:
+        assert server.poll() is None, (tmp_path / "log").read_text()
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/v1/models", timeout=PATIENCE).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    try:
+        wait_until(is_up)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def test_a_turn_is_answered_over_http_and_over_the_websocket(url: str) -> None:
+    for _ in range(3):
+        frames = ask(url)
+        assert frames[0]["event"] == "search"
+        assert text_of(frames) == "Forty-two."
+        assert frames[-1]["end"] == "completed"
+    chat = httpx.post(
+        f"{url}/v1/chat/completions",
+        json={"model": "ragwire", "messages": [{"role": "user", "content": "why?"}]},
+        timeout=PATIENCE,
+    )
+    assert chat.json()["choices"][0]["message"]["content"] == "Forty-two."
+    missing = httpx.get(f"{url}/v1/turns/{'0' * 32}/stream", timeout=PATIENCE)
+    assert missing.status_code == 404
+    assert asyncio.run(over_websocket(url)) == "Forty-two."
+
+
+async def over_websocket(url: str) -> str:
+    address = url.replace("http", "ws", 1) + "/api/v1/socket"
+    async with websockets.connect(address, open_timeout=PATIENCE) as connection:
+        request = {"id": "q-1", "service": "graph-rag", "flow": "default", "request": {"query": "why?", "streaming": True}}
+        await connection.send(json.dumps(request))
+        answer = ""
+        while True:
+            message = json.loads(await asyncio.wait_for(connection.recv(), PATIENCE))
+            assert message["id"] == "q-1"
+            response = message["response"]
+            answer += response.get("response") or ""
+            if message.get("complete") or response.get("end_of_session"):
+                return answer

@@ -1,0 +1,287 @@
+//! Queries: words, `"phrases in quotes"`, `prefixes*`, and corrections of typing mistakes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{DocumentFilter, Held, Language, Library, LibraryError};
+use crate::documents::chunk::Piece;
+use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
+use crate::{Chunk, Hit};
+
+/// Words shorter than this are not corrected: too many words are one letter apart.
+const MIN_CORRECTED_LETTERS: usize = 5;
+/// Words of this length may have two mistakes.
+const TWO_MISTAKES_LETTERS: usize = 10;
+/// Words shorter than this are not corrected where it is decided whether the library knows a word:
+/// `nation` is not a misspelled `notion`.
+const MIN_CERTAIN_LETTERS: usize = 7;
+/// The letters at the start of a word that are taken as right.
+const RIGHT_LETTERS: usize = 1;
+/// Terms of one segment that are compared with a misspelled word, or that a prefix stands for.
+const MAX_COMPARED_TERMS: usize = 20_000;
+const MAX_PREFIX_TERMS: usize = 32;
+/// The fewest letters before a `*`.
+const MIN_PREFIX_LETTERS: usize = 3;
+/// How much a corrected word and a word of a prefix count, relative to a word as it was typed.
+const CORRECTED_FACTOR: f32 = 0.7;
+const PREFIX_FACTOR: f32 = 0.7;
+/// How many hits are searched for a phrase, at least.
+const PHRASE_HITS: usize = 100;
+/// The most languages whose stems a query is searched with, besides its own.
+const MAX_LANGUAGES: usize = 4;
+
+impl Library {
+    /// Returns the best passages for a query, best first; equal scores are in the order of adding.
+    /// Empty if no document contains a word of the query.
+    ///
+    /// A word that occurs nowhere is searched as the most similar word of the library.
+    /// `"Words in quotes"` put passages with exactly these words first, and `optim*` finds all words
+    /// with this beginning.
+    ///
+    /// # Errors
+    ///
+    /// `library_storage`, `library_damaged`.
+    pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Hit>, LibraryError> {
+        self.search_in(query, limit, &DocumentFilter::default())
+    }
+
+    /// Searches like [`search`](Self::search), in the documents that `filter` selects.
+    ///
+    /// # Errors
+    ///
+    /// `library_storage`, `library_damaged`.
+    pub fn search_in(
+        &self,
+        query: &str,
+        limit: usize,
+        filter: &DocumentFilter,
+    ) -> Result<Vec<Hit>, LibraryError> {
+        let query = &query[..query.floor_char_boundary(MAX_QUERY_BYTES)];
+        let phrases = phrases(query);
+        let searched = if phrases.is_empty() {
+            limit
+        } else {
+            limit.max(PHRASE_HITS)
+        };
+        let found = self.database.read(|connection| {
+            let shared = self.read();
+            let mut terms = query_terms(&self.analyzer, query, &self.languages(query));
+            for prefix in prefixes(query) {
+                let found = shared
+                    .lexicon
+                    .terms_with_prefix(connection, &prefix, MAX_PREFIX_TERMS)?;
+                let mut spellings: Vec<String> = found.into_iter().map(|(term, _)| term).collect();
+                spellings.sort_unstable();
+                spellings.dedup();
+                spellings.truncate(MAX_PREFIX_TERMS);
+                terms.push(QueryTerm {
+                    form: prefix,
+                    spellings,
+                    factor: PREFIX_FACTOR,
+                });
+            }
+            for term in &mut terms {
+                let mut is_known = false;
+                for spelling in &term.spellings {
+                    is_known = is_known || shared.lexicon.has(connection, spelling)?;
+                }
+                if !is_known && let Some(spelling) = self.correct(connection, &shared, &term.form, 2)? {
+                    (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
+                }
+            }
+            let accepted = |number| {
+                filter.is_empty()
+                    || shared
+                        .document_of(number)
+                        .is_some_and(|held| filter.accepts(held))
+            };
+            let found = shared.lexicon.search(connection, &terms, searched, accepted)?;
+            let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);
+            Ok(found
+                .iter()
+                .filter_map(|found| Some((*found, document(found)?)))
+                .collect::<Vec<_>>())
+        })?;
+        let numbers: Vec<u64> = found.iter().map(|(found, _)| found.key).collect();
+        let pieces = self.pieces(&numbers)?;
+        // A missing piece belongs to a document that was removed in the meantime.
+        let hit = |((found, held), piece): ((Match, Arc<Held>), Option<Piece>)| {
+            let ordinal = u32::try_from(found.key - held.first).ok()?;
+            Some(Hit::new(held.passage(ordinal, piece?), found.score))
+        };
+        let mut hits: Vec<Hit> = found.into_iter().zip(pieces).filter_map(hit).collect();
+        if !phrases.is_empty() {
+            // Stable: within both groups the order stays.
+            hits.sort_by_key(|hit| !phrases.iter().all(|phrase| has_phrase(&hit.chunk, phrase)));
+        }
+        hits.truncate(limit);
+        Ok(hits)
+    }
+
+    /// Returns the IDs of the documents that `filter` selects, in the order of adding.
+    pub fn matching(&self, filter: &DocumentFilter) -> Vec<String> {
+        let shared = self.read();
+        let accepted = shared.documents.values().filter(|held| filter.accepts(held));
+        accepted.map(|held| held.document.id.clone()).collect()
+    }
+
+    /// Returns the terms of a text as the index spells them: in the text's language, or if that is
+    /// not certain in the language of most passages.
+    pub fn terms(&self, text: &str) -> Vec<String> {
+        let language = self.analyzer.language(text);
+        self.analyzer
+            .terms_in(text, language.unwrap_or_else(|| self.main_language()))
+    }
+
+    /// Returns how significant each term is in this library: the inverse document frequency of BM25,
+    /// highest for a term that no text contains, and for all terms if the file cannot be read.
+    pub fn weights(&self, terms: &[String]) -> Vec<f32> {
+        let weights = self.database.read(|connection| {
+            let shared = self.read();
+            let with = shared.lexicon.texts_with(connection, terms)?;
+            let weight = |with| rarity(shared.lexicon.passages, with);
+            Ok(with.into_iter().map(weight).collect())
+        });
+        weights.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot read how rare words are");
+            vec![self.unseen_weight(); terms.len()]
+        })
+    }
+
+    /// Returns the weight of a term that no document contains.
+    pub fn unseen_weight(&self) -> f32 {
+        rarity(self.read().lexicon.passages, 0)
+    }
+
+    /// Returns the term of the library that a word means that it does not contain: that of
+    /// `optimizer` for `optmizer`, which has one mistake. Returns `None` if the word has fewer than
+    /// seven letters or more mistakes.
+    ///
+    /// # Errors
+    ///
+    /// `library_storage`, `library_damaged`.
+    pub fn correction(&self, word: &str) -> Result<Option<String>, LibraryError> {
+        let form = word.to_lowercase();
+        if form.chars().count() < MIN_CERTAIN_LETTERS {
+            return Ok(None);
+        }
+        self.database
+            .read(|connection| self.correct(connection, &self.read(), &form, 1))
+    }
+
+    fn correct(
+        &self,
+        connection: &rusqlite::Connection,
+        shared: &super::Shared,
+        form: &str,
+        mistakes: usize,
+    ) -> Result<Option<String>, LibraryError> {
+        let letters = form.chars().count();
+        if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
+            return Ok(None);
+        }
+        let most = if letters < TWO_MISTAKES_LETTERS {
+            1
+        } else {
+            mistakes
+        };
+        let start: String = form.chars().take(RIGHT_LETTERS).collect();
+        let terms = shared
+            .lexicon
+            .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
+        let mut near: HashMap<String, usize> = HashMap::new();
+        for (term, forms) in terms {
+            let length = form.len();
+            let spelled = forms
+                .iter()
+                .chain([&term])
+                .filter(|known| known.len().abs_diff(length) <= most);
+            let distance = spelled.map(|known| strsim::osa_distance(known, form)).min();
+            if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
+                let least = near.entry(term).or_insert(distance);
+                *least = distance.min(*least);
+            }
+        }
+        let terms: Vec<String> = near.keys().cloned().collect();
+        let with = shared.lexicon.texts_with(connection, &terms)?;
+        let best = terms
+            .into_iter()
+            .zip(with)
+            .filter(|(_, texts)| *texts > 0)
+            .max_by_key(|(term, texts)| {
+                let distance = near.get(term).copied().unwrap_or(usize::MAX);
+                (
+                    std::cmp::Reverse(distance),
+                    *texts,
+                    std::cmp::Reverse(term.clone()),
+                )
+            });
+        Ok(best.map(|(term, _)| term))
+    }
+
+    /// Returns the languages to search a query in, its own first.
+    fn languages(&self, query: &str) -> Vec<Language> {
+        let mut languages = Vec::new();
+        languages.extend(self.analyzer.language(query));
+        let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
+        known.retain(|(_, passages)| *passages > 0);
+        known.sort_by_key(|(_, passages)| std::cmp::Reverse(*passages));
+        for (language, _) in known.into_iter().take(MAX_LANGUAGES) {
+            if !languages.contains(&language) {
+                languages.push(language);
+            }
+        }
+        languages
+    }
+
+    fn main_language(&self) -> Language {
+        let shared = self.read();
+        let most = shared.languages.iter().max_by_key(|(_, passages)| **passages);
+        most.map(|(language, _)| *language).unwrap_or_default()
+    }
+}
+
+/// Returns whether a passage contains exactly these words, in any case.
+fn has_phrase(chunk: &Chunk, phrase: &str) -> bool {
+    let words = |text: &str| text.unicode_words().map(str::to_lowercase).collect::<Vec<_>>();
+    let (phrase, text) = (words(phrase), words(&chunk.indexed_text()));
+    !phrase.is_empty() && text.windows(phrase.len()).any(|window| window == phrase)
+}
+
+/// Returns the texts between quotation marks that have more than one word.
+fn phrases(query: &str) -> Vec<&str> {
+    let quoted = query.split(['"', '\u{201c}', '\u{201d}', '\u{201e}']);
+    // Without a closing mark the last part is not quoted.
+    let parts: Vec<&str> = quoted.collect();
+    let closed = parts.len().saturating_sub(1);
+    let inner = parts.into_iter().take(closed).skip(1).step_by(2);
+    inner.filter(|part| part.split_whitespace().count() > 1).collect()
+}
+
+/// Returns the beginnings of words that end in `*`, in lower case.
+fn prefixes(query: &str) -> Vec<String> {
+    let words = query.split_whitespace();
+    let prefix = |word: &str| {
+        let prefix = word.strip_suffix('*')?.to_lowercase();
+        let is_word = prefix.chars().all(char::is_alphanumeric);
+        (is_word && prefix.chars().count() >= MIN_PREFIX_LETTERS).then_some(prefix)
+    };
+    words.filter_map(prefix).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phrases_and_prefixes_are_read() {
+        assert_eq!(
+            phrases("is \"commit rule\" a “long phrase” or \"one\""),
+            ["commit rule", "long phrase"]
+        );
+        assert_eq!(phrases("an \"open end"), Vec::<&str>::new());
+        assert_eq!(prefixes("optim* of a* and what? x*y"), ["optim"]);
+    }
+}

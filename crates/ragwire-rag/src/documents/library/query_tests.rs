@@ -1,0 +1,176 @@
+//! Tests of queries: fields, identifiers, languages, mistakes, phrases, prefixes and filters.
+
+use super::*;
+use crate::{DocumentKind, ParseLimits, parse};
+
+fn library(files: &[(&str, &str)]) -> Library {
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    for (name, text) in files {
+        let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add(name, &parsed).unwrap();
+    }
+    library
+}
+
+fn names(library: &Library, query: &str) -> Vec<String> {
+    let hits = library.search(query, 10).unwrap();
+    hits.into_iter().map(|hit| hit.chunk.document_name).collect()
+}
+
+#[test]
+fn titles_names_and_identifiers_are_searched() {
+    let library = library(&[
+        (
+            "guide/quick-start.md",
+            "---\ntitle: First steps\n---\n\nType the command.",
+        ),
+        (
+            "api.md",
+            "Set .worker_threads(1) on the builder. Use maxPoolSize too.",
+        ),
+        ("other.md", "Nothing of the kind."),
+    ]);
+    for (query, wanted) in [
+        ("first steps", "guide/quick-start.md"),
+        ("quick start guide", "guide/quick-start.md"),
+        ("worker threads", "api.md"),
+        ("worker_threads", "api.md"),
+        ("max pool size", "api.md"),
+        ("maxpoolsize", "api.md"),
+    ] {
+        assert_eq!(names(&library, query), [wanted], "{query}");
+    }
+}
+
+#[test]
+fn a_word_of_the_text_counts_more_than_one_of_the_name() {
+    let library = library(&[("robin.md", "A blackbird sings."), ("birds.md", "A robin sings.")]);
+    assert_eq!(names(&library, "robin"), ["birds.md", "robin.md"]);
+}
+
+#[test]
+fn documents_are_found_in_their_language() {
+    let library = library(&[
+        (
+            "en.md",
+            "The houses are old, and they have small windows in the walls.",
+        ),
+        (
+            "de.md",
+            "Die Häuser sind alt, und sie haben kleine Fenster in den Wänden.",
+        ),
+    ]);
+    assert_eq!(
+        names(&library, "Wie alt ist das Haus und was ist mit der Wand?"),
+        ["de.md"]
+    );
+    assert_eq!(names(&library, "Haus"), ["de.md"]);
+    assert_eq!(names(&library, "window"), ["en.md"]);
+    let german = DocumentFilter {
+        languages: vec!["de".to_owned()],
+        ..DocumentFilter::default()
+    };
+    let hits = library.search_in("old alt", 10, &german).unwrap();
+    assert_eq!(hits.len(), 1);
+}
+
+#[test]
+fn typing_mistakes_are_corrected() {
+    let library = library(&[
+        ("a.md", "The optimizer has a schedule of rates."),
+        ("b.md", "Regularization uses dropout."),
+    ]);
+    for (query, wanted) in [
+        ("optmizer", vec!["a.md"]),
+        ("optimzier shedule", vec!["a.md"]),
+        ("regularisaton", vec!["b.md"]),
+        ("kubernetes", vec![]),
+        ("rat", vec![]),
+    ] {
+        assert_eq!(names(&library, query), wanted, "{query}");
+    }
+    assert_eq!(library.correction("kubernetes").unwrap(), None);
+}
+
+#[test]
+fn phrases_come_first_and_prefixes_match_many_words() {
+    let library = library(&[
+        (
+            "a.md",
+            "The rule of the commit is a rule. Commit, then rule, rule, rule.",
+        ),
+        (
+            "b.md",
+            "There is one commit rule for each turn, and it is written down somewhere else.",
+        ),
+        ("c.md", "Optimal things."),
+    ]);
+    assert_eq!(names(&library, "rule commit"), ["a.md", "b.md"]);
+    assert_eq!(names(&library, "\"commit rule\""), ["b.md", "a.md"]);
+    assert_eq!(names(&library, "optim*"), ["c.md"]);
+}
+
+#[test]
+fn filters_select_documents() {
+    let library = library(&[
+        (
+            "guide/a.md",
+            "---\ntags: [Web]\ndate: 2026-01-31\n---\n\nRobins sing.",
+        ),
+        ("guide/b.txt", "Robins sing."),
+        ("guides/c.md", "---\ndate: 2025-06-01\n---\n\nRobins sing."),
+    ]);
+    let all = DocumentFilter::default;
+    let cases: [(DocumentFilter, &[&str]); 7] = [
+        (all(), &["guide/a.md", "guide/b.txt", "guides/c.md"]),
+        (
+            DocumentFilter {
+                folders: vec!["guide".into()],
+                ..all()
+            },
+            &["guide/a.md", "guide/b.txt"],
+        ),
+        (
+            DocumentFilter {
+                kinds: vec![DocumentKind::Text],
+                ..all()
+            },
+            &["guide/b.txt"],
+        ),
+        (
+            DocumentFilter {
+                tags: vec!["web".into(), "x".into()],
+                ..all()
+            },
+            &["guide/a.md"],
+        ),
+        (
+            DocumentFilter {
+                since: Some("2026".into()),
+                ..all()
+            },
+            &["guide/a.md"],
+        ),
+        (
+            DocumentFilter {
+                until: Some("2025".into()),
+                ..all()
+            },
+            &["guides/c.md"],
+        ),
+        (
+            DocumentFilter {
+                folders: vec!["guide/".into()],
+                until: Some("2026-01".into()),
+                ..all()
+            },
+            &["guide/a.md"],
+        ),
+    ];
+    for (filter, wanted) in cases {
+        let hits = library.search_in("robins", 10, &filter).unwrap();
+        let mut names: Vec<_> = hits.into_iter().map(|hit| hit.chunk.document_name).collect();
+        names.sort();
+        assert_eq!(names, wanted, "{filter:?}");
+    }
+}

@@ -1,0 +1,276 @@
+//! Splits text into the terms of the lexical index: words by Unicode's rules, without stop words,
+//! stemmed by language, with accents folded.
+//!
+//! An identifier gives the whole and its parts: `worker_threads` gives `worker_thread`, `worker`
+//! and `thread`. Chinese and Japanese text gives pairs of adjacent characters, because it has no
+//! spaces between words.
+
+use std::collections::HashMap;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+mod language;
+mod split;
+
+pub(crate) use language::Language;
+pub(crate) use split::is_ideograph;
+
+/// Incremented whenever the same text gives other terms than before, so that an index on disk can
+/// detect that it is out of date.
+pub(crate) const VERSION: u32 = 1;
+/// Longer words are cut off: they are data, and nobody types them.
+const MAX_TERM_BYTES: usize = 64;
+/// How many words of a text decide its language.
+const DETECTION_WORDS: usize = 300;
+/// The fewest stop words of a language that a text needs to be taken for that language.
+const MIN_STOP_WORDS: u32 = 2;
+
+/// One term of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// The spelling in the index.
+    pub(crate) term: String,
+    /// The word in lower case.
+    pub(crate) form: String,
+    /// Whether it is a part of an identifier whose whole is the token before.
+    pub(crate) is_part: bool,
+}
+
+/// Splits text into terms. Takes a millisecond to create; used from many threads.
+pub(crate) struct Analyzer {
+    /// The languages that have a word as a stop word, as bits.
+    stop_words: HashMap<&'static str, u32>,
+    stemmers: Vec<rust_stemmers::Stemmer>,
+}
+
+impl std::fmt::Debug for Analyzer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Analyzer").finish_non_exhaustive()
+    }
+}
+
+impl Default for Analyzer {
+    fn default() -> Self {
+        let mut stop_words = HashMap::new();
+        for language in Language::ALL {
+            for word in stop_words::get(language.code()) {
+                *stop_words.entry(*word).or_default() |= language.bit();
+            }
+        }
+        let stemmer = |language: &Language| rust_stemmers::Stemmer::create(language.algorithm());
+        Self {
+            stop_words,
+            stemmers: Language::ALL.iter().map(stemmer).collect(),
+        }
+    }
+}
+
+impl Analyzer {
+    /// Returns the language of a text by its stop words, or `None` if it has too few of them.
+    pub(crate) fn language(&self, text: &str) -> Option<Language> {
+        let mut counts = [(0.0_f32, 0u32); Language::ALL.len()];
+        for word in text.unicode_words().take(DETECTION_WORDS) {
+            let bits = self.stop_bits(&word.to_lowercase());
+            // `de` and `la` are words of many languages, `dans` of one.
+            let share = 1.0 / bits.count_ones().max(1) as f32;
+            for (language, (score, words)) in Language::ALL.iter().zip(&mut counts) {
+                if bits & language.bit() != 0 {
+                    *score += share;
+                    *words += 1;
+                }
+            }
+        }
+        // The first of equal ones, which is English: listings and names contain words such as `in`,
+        // `die` and `de`.
+        let scores = Language::ALL.iter().zip(counts).rev();
+        let (leader, (_, words)) = scores.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
+        (words >= MIN_STOP_WORDS).then_some(*leader)
+    }
+
+    /// Returns the terms of a text in order.
+    pub(crate) fn tokens(&self, text: &str, language: Language) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        let mut ideographs: Vec<char> = Vec::new();
+        let mut end_of_last = 0;
+        for (at, word) in text.unicode_word_indices() {
+            let mut letters = word.chars();
+            if let (Some(only), None) = (letters.next(), letters.next())
+                && is_ideograph(only)
+            {
+                if at != end_of_last {
+                    pairs(&mut ideographs, &mut tokens);
+                }
+                ideographs.push(only);
+                end_of_last = at + word.len();
+                continue;
+            }
+            pairs(&mut ideographs, &mut tokens);
+            self.word(word, language, &mut tokens);
+        }
+        pairs(&mut ideographs, &mut tokens);
+        tokens
+    }
+
+    /// Returns the terms of a text in the language that its stop words suggest, otherwise English.
+    pub(crate) fn terms(&self, text: &str) -> Vec<String> {
+        self.terms_in(text, self.language(text).unwrap_or_default())
+    }
+
+    /// Returns the terms of a text, as [`tokens`](Self::tokens) spells them.
+    pub(crate) fn terms_in(&self, text: &str, language: Language) -> Vec<String> {
+        let tokens = self.tokens(text, language);
+        tokens.into_iter().map(|token| token.term).collect()
+    }
+
+    /// Returns the terms of an English text without the parts of identifiers.
+    pub(crate) fn whole_terms(&self, text: &str) -> Vec<String> {
+        let tokens = self.tokens(text, Language::English);
+        tokens
+            .into_iter()
+            .filter(|token| !token.is_part)
+            .map(|token| token.term)
+            .collect()
+    }
+
+    fn word(&self, word: &str, language: Language, tokens: &mut Vec<Token>) {
+        let word = &word[..word.floor_char_boundary(MAX_TERM_BYTES)];
+        let parts = split::parts(word);
+        if parts.len() < 2 {
+            tokens.extend(self.plain(word, language, false));
+            return;
+        }
+        let lower = word.to_lowercase();
+        tokens.push(Token {
+            // Stemmed, because the same identifier is often typed without its capitals.
+            term: split::fold(&self.stemmers[language as usize].stem(&lower)),
+            form: split::fold(&lower),
+            is_part: false,
+        });
+        let parts = parts.into_iter().filter(|part| part.len() > 1);
+        tokens.extend(parts.filter_map(|part| self.plain(part, language, true)));
+    }
+
+    fn plain(&self, word: &str, language: Language, is_part: bool) -> Option<Token> {
+        let lower = word.to_lowercase().replace('\u{2019}', "'");
+        if self.stop_bits(&lower) & language.bit() != 0 {
+            return None;
+        }
+        let lower = lower
+            .split('\'')
+            .next()
+            .filter(|first| first.len() > 1)
+            .unwrap_or(&lower);
+        if self.stop_bits(lower) & language.bit() != 0 {
+            return None;
+        }
+        let stem = self.stemmers[language as usize].stem(lower);
+        let term = split::fold(&stem);
+        (!term.is_empty()).then(|| Token {
+            term,
+            form: split::fold(lower),
+            is_part,
+        })
+    }
+
+    fn stop_bits(&self, lower: &str) -> u32 {
+        self.stop_words.get(lower).copied().unwrap_or(0)
+    }
+}
+
+/// Moves a run of characters that are written without spaces to the tokens, as pairs. A single
+/// character is a token of its own.
+fn pairs(run: &mut Vec<char>, tokens: &mut Vec<Token>) {
+    let token = |term: String| Token {
+        form: term.clone(),
+        term,
+        is_part: false,
+    };
+    if let [only] = run[..] {
+        tokens.push(token(only.to_string()));
+    }
+    tokens.extend(run.windows(2).map(|pair| token(pair.iter().collect())));
+    run.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str, language: Language) -> Vec<String> {
+        Analyzer::default().terms_in(text, language)
+    }
+
+    #[test]
+    fn words_are_stemmed_and_stop_words_removed_by_language() {
+        let cases: &[(Language, &str, &[&str])] = &[
+            (
+                Language::English,
+                "The cafés' Heads are running",
+                &["cafe", "head", "run"],
+            ),
+            (
+                Language::English,
+                "Don't re-run it; that’s Anna's.",
+                &["run", "anna"],
+            ),
+            (Language::German, "Die Häuser und das Haus", &["haus", "haus"]),
+            (Language::French, "Les modèles de la langue", &["model", "langu"]),
+            (Language::English, "the of and", &[]),
+            (Language::English, "\0\u{1d} ?!", &[]),
+        ];
+        for (language, text, wanted) in cases {
+            assert_eq!(terms(text, *language), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn identifiers_are_whole_and_split() {
+        let cases: &[(&str, &[&str])] = &[
+            ("worker_threads", &["worker_thread", "worker", "thread"]),
+            ("maxPoolSize", &["maxpools", "max", "pool", "size"]),
+            ("HTTPServer", &["httpserver", "http", "server"]),
+            ("tokio.toml", &["tokio.toml", "tokio", "toml"]),
+            ("--max-upload", &["max", "upload"]),
+            ("version 1.2.3 of utf8", &["version", "1.2.3", "utf8"]),
+            ("PDFs", &["pdfs"]),
+            ("it ends.Then", &["ends.then", "end"]),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(terms(text, Language::English), *wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn chinese_and_japanese_give_pairs() {
+        assert_eq!(
+            terms("模型训练 用 rust", Language::English),
+            ["模型", "型训", "训练", "用", "rust"]
+        );
+        assert_eq!(terms("東京タワー", Language::English), ["東京", "タワー"]);
+    }
+
+    #[test]
+    fn the_language_follows_from_stop_words() {
+        let analyzer = Analyzer::default();
+        let cases = [
+            ("How many heads does the model have?", Some(Language::English)),
+            (
+                "Wie viele Köpfe hat das Modell und warum?",
+                Some(Language::German),
+            ),
+            (
+                "Combien de têtes le modèle a-t-il dans la couche ?",
+                Some(Language::French),
+            ),
+            (
+                "¿Cuántas cabezas tiene el modelo y por qué?",
+                Some(Language::Spanish),
+            ),
+            ("fn main() {}", None),
+            ("", None),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(analyzer.language(text), wanted, "{text}");
+        }
+    }
+}

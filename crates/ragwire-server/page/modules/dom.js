@@ -1,0 +1,56 @@
+// Makes elements. Everything that the server or a model sends becomes text, never markup.
+
+export const element = (id) => document.getElementById(id);
+
+/** Returns an element with this text, these attributes and these children. */
+export function make(tag, text, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** Returns a button that calls `action`. */
+export function button(text, action, attributes = {}) {
+  const made = make("button", text, { type: "button", ...attributes });
+  made.addEventListener("click", () => action(made));
+  return made;
+}
+
+/** Returns the reason in a refused response. */
+export async function errorOf(response) {
+  try {
+    return (await response.json()).error.message;
+  } catch {
+    return `The server answered ${response.status}.`;
+  }
+}
+
+/** Copies text, and shows the outcome on the button for a moment. */
+export async function copy(text, from) {
+  const before = from.textContent;
+  let outcome = "Copied";
+  try {
+    // The clipboard does not exist on a page without TLS outside of loopback.
+    await navigator.clipboard.writeText(text);
+  } catch {
+    outcome = copyOld(text) ? "Copied" : "Not copied";
+  }
+  from.textContent = outcome;
+  setTimeout(() => (from.textContent = before), 1500);
+}
+
+function copyOld(text) {
+  const area = make("textarea", undefined, { "aria-hidden": "true", class: "hidden-visually" });
+  const focused = document.activeElement;
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  focused?.focus();
+  return done;
+}
+
+export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} ${count === 1 ? one : many}`;

@@ -1,0 +1,121 @@
+// Uploads files one by one, with the progress of each, and says for each refused file why.
+
+import { element, make, plural } from "./dom.js";
+
+const [uploads, status] = ["uploads", "upload-status"].map(element);
+/** Files that are sent at the same time: the server reads few at once. */
+const PARALLEL = 2;
+/** How often a busy server is asked again for one file. */
+const RETRIES = 12;
+const RETRY_MS = 5000;
+/** Most refused files that are listed. */
+const MAX_REFUSED = 100;
+const TYPES = /\.(md|markdown|txt|html?|pdf)$/i;
+
+const waiting = [];
+let [active, total, done, added, refused] = [0, 0, 0, 0, 0];
+
+/** Sends files `{file, name}`. `finished` is called when no file is left. */
+export function send(files, finished) {
+  if (active === 0 && waiting.length === 0) {
+    [total, done, added, refused] = [0, 0, 0, 0];
+    uploads.replaceChildren();
+  }
+  total += files.length;
+  waiting.push(...files);
+  while (active < PARALLEL && waiting.length > 0) next(finished);
+}
+
+async function next(finished) {
+  const { file, name } = waiting.shift();
+  active += 1;
+  const bar = make("progress", undefined, { max: "100", value: "0", "aria-label": `Sending ${name}` });
+  const note = make("span", "", { class: "note" });
+  const item = make("li", undefined, {}, make("span", name, { class: "name" }), bar, note);
+  uploads.prepend(item);
+  report();
+  const problem = await sendOne(file, name, (share) => {
+    bar.value = share * 100;
+    note.textContent = share < 1 ? `${Math.round(share * 100)} %` : "Reading…";
+  });
+  active -= 1;
+  done += 1;
+  if (problem === null) {
+    added += 1;
+    item.remove();
+  } else {
+    refused += 1;
+    bar.remove();
+    item.classList.add("refused");
+    note.textContent = problem;
+    if (refused > MAX_REFUSED) item.remove();
+  }
+  report();
+  if (waiting.length > 0) next(finished);
+  else if (active === 0) finished();
+}
+
+function report() {
+  if (done < total) status.textContent = total === 1 ? "Adding 1 file…" : `Adding ${plural(total, "file")}: ${done} done…`;
+  else status.textContent = [added > 0 ? `${plural(added, "file")} added.` : "", refused > 0 ? `${plural(refused, "file")} not added.` : ""].filter((part) => part !== "").join(" ");
+}
+
+/** Sends one file, and returns `null` or why it was not added. */
+async function sendOne(file, name, progress) {
+  for (let attempt = 0; ; attempt += 1) {
+    const response = await post(file, name, progress);
+    if (response.status === 503 && attempt < RETRIES) {
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      continue;
+    }
+    if (response.status === 0) return "The server cannot be reached.";
+    if (response.status === 413) return `The file is too large (${(file.size / 1e6).toFixed(1)} MB).`;
+    const { failed = [], error } = response.body;
+    if (error) return error.message;
+    return failed.length > 0 ? failed[0].message : null;
+  }
+}
+
+/** `fetch` does not report the progress of a body. */
+function post(file, name, progress) {
+  return new Promise((resolve) => {
+    const request = new XMLHttpRequest();
+    const form = new FormData();
+    form.append("file", file, name);
+    request.open("POST", "/v1/documents");
+    request.responseType = "json";
+    request.upload.addEventListener("progress", ({ loaded, total: size }) => progress(loaded / size));
+    request.addEventListener("loadend", () => {
+      const fallback = { error: { message: `The server answered ${request.status}.` } };
+      resolve({ status: request.status, body: request.response ?? fallback });
+    });
+    request.send(form);
+  });
+}
+
+/** Returns the files of a drop, also those in folders. Files in folders that cannot be read are left out. */
+export async function filesOf(transfer) {
+  // The list is empty after the first wait.
+  const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
+  if (entries.length === 0) return [...transfer.files].map((file) => ({ file, name: file.name }));
+  const found = [];
+  for (const entry of entries) await collect(entry, "", found, true);
+  return found;
+}
+
+async function collect(entry, folder, found, isDropped = false) {
+  if (entry.isFile) {
+    if (!isDropped && (entry.name.startsWith(".") || !TYPES.test(entry.name))) return;
+    const file = await new Promise((resolve) => entry.file(resolve, () => resolve(null)));
+    if (file !== null) found.push({ file, name: folder + entry.name });
+    return;
+  }
+  if (!isDropped && entry.name.startsWith(".")) return;
+  const reader = entry.createReader();
+  for (;;) {
+    // Each call returns at most a hundred entries.
+    const some = await new Promise((resolve) => reader.readEntries(resolve, () => resolve([])));
+    if (some.length === 0) return;
+    for (const inner of some) await collect(inner, `${folder}${entry.name}/`, found);
+  }
+}

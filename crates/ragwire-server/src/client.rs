@@ -1,0 +1,243 @@
+//! The HTTP client of the commands that talk to a running server: `ask`, `documents`, `health`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::settings::Settings;
+use crate::settings::values::BadValue;
+
+/// Largest response that is not streamed, and largest error: 16 MiB.
+const MAX_BODY_BYTES: usize = 16 << 20;
+/// The type of questions, and of answers in one piece.
+pub(crate) const JSON: &str = "application/json";
+
+/// A request without a usable response.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The server cannot be reached.
+    #[error("cannot reach {server}: {reason}; is it running, and is --server its address?")]
+    Unreachable {
+        /// Its address.
+        server: Server,
+        /// The cause.
+        reason: String,
+    },
+    /// The server refused the request.
+    #[error("{message} ({status}, {code})")]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The code of the refusal.
+        code: String,
+        /// The message of the refusal.
+        message: String,
+    },
+    /// The connection closed before the end of the response.
+    #[error("the connection closed early: the answer is incomplete")]
+    Truncated,
+}
+
+/// The address of a server: `http://` or `https://`, a host and a port, without a trailing slash.
+///
+/// Without a scheme it is HTTP, as for `127.0.0.1:8787`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server(String);
+
+impl Default for Server {
+    /// The address that a server listens on by default.
+    fn default() -> Self {
+        Self(format!("http://{}", Settings::default().listen))
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Server {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let bad = || {
+            BadValue::new(format!(
+                "`{text}` is not the address of a server; write http://127.0.0.1:8787, https://example.com or \
+                 127.0.0.1:8787"
+            ))
+        };
+        let text = text.trim();
+        let base = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
+        let base = base.trim_end_matches('/').to_owned();
+        let uri: Uri = base.parse().map_err(|_| bad())?;
+        match (uri.scheme_str(), uri.host()) {
+            (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(Self(base)),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl Server {
+    /// Returns `true` if the connection is encrypted.
+    pub(crate) fn is_https(&self) -> bool {
+        self.0.starts_with("https://")
+    }
+
+    /// Returns the address without the scheme.
+    pub(crate) fn authority(&self) -> &str {
+        self.0
+            .split_once("://")
+            .map_or(&self.0, |(_, authority)| authority)
+    }
+
+    /// Sends a request without a body. Any status except a success is an error.
+    pub(crate) async fn request(
+        &self,
+        method: Method,
+        path: &str,
+    ) -> Result<Response<Incoming>, ClientError> {
+        self.send(method, path, JSON, None).await
+    }
+
+    /// Sends JSON and accepts `accept`. Any status except a success is an error.
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        accept: &'static str,
+        body: &Value,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let body = Bytes::from(body.to_string());
+        self.send(Method::POST, path, accept, Some((JSON, body))).await
+    }
+
+    /// Sends a request with a body of this type.
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, Bytes)>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let unreachable = |reason: String| ClientError::Unreachable {
+            server: self.clone(),
+            reason,
+        };
+        let mut request = Request::builder().method(method).uri(format!("{self}{path}"));
+        let body = match body {
+            Some((kind, bytes)) => {
+                request = request.header(CONTENT_TYPE, HeaderValue::from_static(kind));
+                Full::new(bytes)
+            }
+            None => Full::default(),
+        };
+        let request = request
+            .header(ACCEPT, HeaderValue::from_static(accept))
+            .body(body)
+            .map_err(|error| unreachable(error.to_string()))?;
+        let response = client()
+            .request(request)
+            .await
+            .map_err(|error| unreachable(innermost(&error)))?;
+        if !response.status().is_success() {
+            return Err(refused(response).await);
+        }
+        Ok(response)
+    }
+}
+
+/// The client of this process, which trusts Mozilla's list of authorities.
+fn client() -> &'static Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
+    static CLIENT: OnceLock<Client<HttpsConnector<HttpConnector>, Full<Bytes>>> = OnceLock::new();
+    CLIENT.get_or_init(|| {
+        let roots = HttpsConnectorBuilder::new()
+            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider());
+        // ring supports the default versions of TLS, so this cannot fail.
+        let connector = roots.unwrap_or_else(|_| unreachable!("ring supports TLS 1.2 and 1.3"));
+        let connector = connector.https_or_http().enable_http1().build();
+        Client::builder(TokioExecutor::new()).build(connector)
+    })
+}
+
+/// Reads the JSON of a response in one piece.
+pub(crate) async fn json<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ClientError> {
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
+    let bytes = body.map_err(|_| ClientError::Truncated)?.to_bytes();
+    serde_json::from_slice(&bytes).map_err(|_| ClientError::Truncated)
+}
+
+async fn refused(response: Response<Incoming>) -> ClientError {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
+    let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
+    refusal(status, &bytes, "the server refused the request")
+}
+
+/// Reads a refusal's body, with `otherwise` in place of a message it lacks.
+pub(crate) fn refusal(status: StatusCode, body: &[u8], otherwise: &str) -> ClientError {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let member = |name: &str, otherwise: &str| body["error"][name].as_str().unwrap_or(otherwise).to_owned();
+    ClientError::Refused {
+        status,
+        code: member("code", "unknown"),
+        message: member("message", otherwise),
+    }
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+/// Percent-encodes one segment of a path.
+pub(crate) fn segment(id: &str) -> String {
+    percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC)
+        .to_string()
+        .replace("%2D", "-")
+        .replace("%2E", ".")
+        .replace("%5F", "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_scheme() {
+        for (text, server) in [
+            ("127.0.0.1:9101", "http://127.0.0.1:9101"),
+            ("localhost", "http://localhost"),
+            ("https://a.example/", "https://a.example"),
+            ("http://[::1]:80/prefix/", "http://[::1]:80/prefix"),
+        ] {
+            assert_eq!(text.parse::<Server>().unwrap().to_string(), server);
+        }
+        for text in ["", "ftp://a", "http://", "a b", "https:///x"] {
+            let error = text.parse::<Server>().unwrap_err().to_string();
+            assert!(
+                error.contains(text) && error.contains("127.0.0.1:8787"),
+                "{error}"
+            );
+        }
+    }
+}

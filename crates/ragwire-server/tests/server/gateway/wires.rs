@@ -1,0 +1,216 @@
+//! Orchestrators that speak the protocol of another system: what they are asked, and the streams of
+//! `tests/vectors` over a real socket.
+
+use std::path::Path;
+
+use http::Method;
+use ragwire_server::settings::engines::Label;
+use serde_json::{Value, json};
+
+use super::double::{Double, Step, chunk, head, last};
+use super::gateway;
+use crate::support::{JSON, Reply, Running};
+
+const SSE: &str = "text/event-stream";
+
+async fn ask(server: &Running) -> Reply {
+    let headers = [JSON, ("accept", "application/x-ndjson")];
+    let body = json!({"prompt": "Why?"}).to_string();
+    server.call(Method::POST, "/v1/turns", &headers, body).await
+}
+
+/// What a reader has of an answer: its text, and the code of a failure, `stopped` or nothing.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    text: String,
+    code: Option<String>,
+}
+
+impl Outcome {
+    fn event(&mut self, event: &Value) {
+        if event["event"] == "retract" {
+            let kept = usize::try_from(event["kept"].as_u64().unwrap()).unwrap();
+            self.text = self.text.chars().take(kept).collect();
+        }
+    }
+
+    fn end(&mut self, status: &Value, error: &Value) {
+        self.code = match status.as_str().unwrap() {
+            "completed" => None,
+            "failed" => Some(error["code"].as_str().unwrap().to_owned()),
+            other => Some(other.to_owned()),
+        };
+    }
+
+    /// Of the frames and the end of a vector.
+    fn expected(vector: &Value) -> Self {
+        let (mut outcome, mut has_ended) = (Self::default(), false);
+        for frame in vector["frames"].as_array().unwrap() {
+            outcome.text += frame["text"].as_str().unwrap_or_default();
+            outcome.event(&frame["event"]);
+            if let Some(end) = frame.get("end") {
+                outcome.end(&end["status"], &end["error"]);
+                has_ended = true;
+            }
+        }
+        if !has_ended {
+            let finish = vector["finish"].as_str().unwrap();
+            outcome.code = Some(match finish {
+                "error:line_too_long" => "upstream_too_large".to_owned(),
+                _ if finish.starts_with("error:") => "upstream_unreadable".to_owned(),
+                _ => "upstream_truncated".to_owned(),
+            });
+        }
+        outcome
+    }
+
+    fn received(reply: &Reply) -> Self {
+        let mut outcome = Self::default();
+        if reply.status != 200 {
+            outcome.code = Some(reply.code());
+            return outcome;
+        }
+        for line in reply
+            .body
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let line: Value = serde_json::from_slice(line).unwrap();
+            if line.get("event").is_some() {
+                outcome.event(&line);
+            } else if let Some(status) = line.get("end") {
+                outcome.end(status, &line["error"]);
+            } else {
+                outcome.text += line["text"].as_str().unwrap();
+            }
+        }
+        outcome
+    }
+}
+
+/// Every recorded stream of another system gives behind the gateway what its decoder gives.
+#[tokio::test]
+async fn streams_of_other_systems_arrive_through_the_gateway() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
+    for (wire, content_type, least) in [
+        ("langgraph", SSE, 20),
+        ("responses", SSE, 8),
+        ("openai", SSE, 15),
+        ("ag_ui", SSE, 15),
+        ("ai_sdk", SSE, 15),
+        ("ollama", "application/x-ndjson", 5),
+    ] {
+        let entries = std::fs::read_dir(folder.join(format!("{wire}_streams"))).unwrap();
+        let read = |entry: std::io::Result<std::fs::DirEntry>| -> Value {
+            serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
+        };
+        // The nodes of the answer are an option of the library.
+        let vectors: Vec<Value> = entries
+            .map(read)
+            .filter(|vector| vector.get("answer_nodes").is_none())
+            .collect();
+        assert!(vectors.len() >= least, "only {} vectors of {wire}", vectors.len());
+        let script = |vector: &Value| -> Vec<Step> {
+            let stream = vector["bytes"].as_str().unwrap();
+            let chunks = stream.split_inclusive("\n\n").map(chunk);
+            let begin = std::iter::once(head(content_type));
+            begin.chain(chunks).chain([last(), Step::Keep]).collect()
+        };
+        let double = Double::start(vectors.iter().map(script).collect()).await;
+        let server = gateway(&double.url, |settings| {
+            settings.orchestrator_wire = Label(Some(wire.to_owned()));
+        });
+        for vector in vectors {
+            let reply = ask(&server).await;
+            assert_eq!(
+                Outcome::received(&reply),
+                Outcome::expected(&vector),
+                "{wire} {}: {}\n{:?}",
+                vector["id"],
+                vector["why"],
+                reply.body
+            );
+        }
+    }
+}
+
+/// LangGraph's server and OpenAI's Responses: the second question in a session has the first one and
+/// its answer, and retrieval arrives as events.
+#[tokio::test]
+async fn langgraph_and_responses_get_the_conversation_and_their_steps_arrive() {
+    let langgraph = concat!(
+        "event: metadata\ndata: {\"run_id\":\"r\",\"attempt\":1}\n\n",
+        "event: custom\ndata: {\"event\":\"search\",\"tool\":\"bm25\",\"query\":\"why\"}\n\n",
+        "event: messages\ndata: [{\"type\":\"AIMessageChunk\",\"id\":\"m\",\"content\":\"Because\"},",
+        "{\"langgraph_node\":\"model\"}]\n\n",
+        "event: messages\ndata: [{\"type\":\"AIMessageChunk\",\"id\":\"m\",\"content\":\".\",",
+        "\"chunk_position\":\"last\"},{\"langgraph_node\":\"model\"}]\n\n",
+        "event: end\ndata: null\n\n",
+    );
+    let responses = concat!(
+        "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"x\",",
+        "\"status\":\"in_progress\",\"output\":[]}}\n\n",
+        "event: response.output_item.done\ndata: {\"type\":\"response.output_item.done\",\"output_index\":0,",
+        "\"item\":{\"id\":\"f\",\"type\":\"file_search_call\",\"status\":\"completed\",\"queries\":[\"why\"],",
+        "\"results\":[]}}\n\n",
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"item_id\":\"m\",",
+        "\"output_index\":1,\"content_index\":0,\"delta\":\"Because.\"}\n\n",
+        "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"x\",",
+        "\"status\":\"completed\",\"output\":[]}}\n\n",
+    );
+    let conversation = json!([
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "Because."},
+        {"role": "user", "content": "Why?"},
+    ]);
+    for (wire, stream, asked, event) in [
+        (
+            "langgraph",
+            langgraph,
+            json!({
+                "assistant_id": "rag",
+                "input": {"messages": conversation},
+                "stream_mode": ["messages-tuple", "updates", "custom"],
+                "config": {"configurable": {}},
+                "on_disconnect": "cancel",
+            }),
+            "search",
+        ),
+        (
+            "responses",
+            responses,
+            json!({"model": "rag", "input": conversation, "stream": true, "store": false}),
+            "search",
+        ),
+    ] {
+        let mut script: Vec<Step> = vec![head(SSE)];
+        script.extend(stream.split_inclusive("\n\n").map(chunk));
+        script.push(last());
+        let double = Double::start(vec![script]).await;
+        let server = gateway(&double.url, |settings| {
+            settings.orchestrator_wire = Label(Some(wire.to_owned()));
+            settings.orchestrator_model = Label(Some("rag".to_owned()));
+        });
+        for _ in 0..2 {
+            let headers = [JSON, ("accept", "application/x-ndjson")];
+            let body = json!({"prompt": "Why?", "session_id": "s"}).to_string();
+            let reply = server.call(Method::POST, "/v1/turns", &headers, body).await;
+            let outcome = Outcome::received(&reply);
+            assert_eq!((&*outcome.text, &outcome.code), ("Because.", &None), "{wire}");
+            let events: Vec<_> = crate::support::in_lines(&reply.body)
+                .iter()
+                .filter_map(|frame| match frame {
+                    ragwire::Frame::Event { event, .. } => Some(event.name().to_owned()),
+                    _ => None,
+                })
+                .collect();
+            assert!(events.iter().any(|name| name == event), "{wire}: {events:?}");
+        }
+        let seen = double.seen();
+        assert_eq!(seen[1].body, asked, "{wire}");
+        assert_eq!(
+            seen[1].header("accept").map(|kinds| kinds.contains(SSE)),
+            Some(true)
+        );
+    }
+}
