@@ -375,35 +375,14 @@ impl<'a, D: Decode> Relayed<'a, D> {
 
     async fn send_event(&mut self, event: Event, timestamp: Option<Timestamp>) -> Result<(), SendError> {
         self.last_event = timestamp.or(self.last_event);
-        match &event {
-            Event::Retract(retract) => return self.retract(retract.kept).await,
-            Event::Thinking(piece) => self.thought = self.continued(piece),
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::ToolCall(_)
-            | Event::ToolResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => self.thought = None,
+        if let Event::Retract(retract) = &event {
+            return self.retract(retract.kept).await;
         }
+        self.thought = if let Event::Thinking(piece) = &event {
+            self.continued(piece)
+        } else {
+            None
+        };
         match self.sink.send(event).await {
             Err(SendError::Invalid(error)) => {
                 tracing::debug!(code = error.code(), "an event of the upstream was dropped");

@@ -1,7 +1,7 @@
 //! Steps and thoughts as one running text, for protocols that show reasoning as text: OpenAI's
 //! `reasoning_content`, Ollama's `thinking`, the summary of a response.
 
-use crate::event::{Event, Thinking};
+use crate::event::Event;
 
 /// The running text of one turn. Each step is a line of its own; the pieces of one thought follow
 /// each other without anything between them.
@@ -70,35 +70,10 @@ impl Reasoning {
 
 /// The ID of the thought that `event` is a piece of.
 pub(super) fn thought_of(event: &Event) -> Option<&str> {
-    match event {
-        Event::Thinking(Thinking { id, .. }) => id.as_deref(),
-        Event::Search(_)
-        | Event::Reasoning(_)
-        | Event::Review(_)
-        | Event::QueryAnalysis(_)
-        | Event::CacheHit(_)
-        | Event::CacheMiss(_)
-        | Event::RetrievalStart(_)
-        | Event::RetrievalResult(_)
-        | Event::ToolCall(_)
-        | Event::ToolResult(_)
-        | Event::CragEvaluation(_)
-        | Event::RerankResult(_)
-        | Event::GenerationStart(_)
-        | Event::RoundStart(_)
-        | Event::Generating(_)
-        | Event::Retract(_)
-        | Event::Verification(_)
-        | Event::Sources(_)
-        | Event::Queued(_)
-        | Event::InputRequested(_)
-        | Event::InputResolved(_)
-        | Event::AuthorizationRequired(_)
-        | Event::AuthorizationCompleted(_)
-        | Event::StructuredResult(_)
-        | Event::GraphExplanation(_)
-        | Event::Custom(_) => None,
-    }
+    let Event::Thinking(thought) = event else {
+        return None;
+    };
+    thought.id.as_deref()
 }
 
 /// Whether the text of `event` needs no line end: it has one, or the thought may continue.
@@ -109,7 +84,7 @@ fn ends_line(event: &Event, content: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{CacheMiss, RetrievalStart, Search};
+    use crate::event::{CacheMiss, RetrievalStart, Search, Thinking};
 
     #[test]
     fn steps_are_lines_and_pieces_of_a_thought_stay_together() {

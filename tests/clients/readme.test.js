@@ -222,8 +222,14 @@ test("each TypeScript block passes tsc --strict", async () => {
   await run(process.execPath, [tsc, ...strict, ...files], { cwd: folder }).catch(({ stdout }) => assert.fail(stdout));
 });
 
+test("each JSON block is JSON", () => {
+  const texts = PAGES.flatMap((page) => of(page, "json"));
+  assert.notEqual(texts.length, 0);
+  for (const { code } of texts) JSON.parse(code);
+});
+
 test("no page has a block in a language that nothing checks", () => {
-  const known = ["rust", "toml", "sh", "text", "ts"];
+  const known = ["rust", "toml", "sh", "text", "ts", "json"];
   for (const page of PAGES) {
     for (const { language, line } of blocks(page)) assert.ok(known.includes(language), `${page}:${line}: ${language}`);
   }

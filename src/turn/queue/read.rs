@@ -14,35 +14,13 @@ use crate::wire::Encoder;
 
 /// Returns the request ID of an event that asks a question.
 fn request_id(event: &Event) -> Option<&str> {
-    match event {
-        Event::InputRequested(question) => Some(&question.request_id),
-        Event::AuthorizationRequired(required) => required.request_id.as_deref(),
-        Event::Search(_)
-        | Event::Reasoning(_)
-        | Event::Review(_)
-        | Event::QueryAnalysis(_)
-        | Event::CacheHit(_)
-        | Event::CacheMiss(_)
-        | Event::RetrievalStart(_)
-        | Event::RetrievalResult(_)
-        | Event::ToolCall(_)
-        | Event::ToolResult(_)
-        | Event::CragEvaluation(_)
-        | Event::RerankResult(_)
-        | Event::GenerationStart(_)
-        | Event::RoundStart(_)
-        | Event::Generating(_)
-        | Event::Thinking(_)
-        | Event::Retract(_)
-        | Event::Verification(_)
-        | Event::Sources(_)
-        | Event::Queued(_)
-        | Event::InputResolved(_)
-        | Event::AuthorizationCompleted(_)
-        | Event::StructuredResult(_)
-        | Event::GraphExplanation(_)
-        | Event::Custom(_) => None,
+    if let Event::InputRequested(question) = event {
+        return Some(&question.request_id);
     }
+    let Event::AuthorizationRequired(required) = event else {
+        return None;
+    };
+    required.request_id.as_deref()
 }
 
 impl Queue {

@@ -489,34 +489,12 @@ impl AiSdkSpelling {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         // A part replaces an earlier one with its type and ID.
-        let id = match event {
-            Event::Queued(_) => Some("queued"),
-            Event::InputRequested(request) => Some(request.request_id.as_str()),
-            Event::AuthorizationRequired(request) => Some(request.connection.as_str()),
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::ToolCall(_)
-            | Event::ToolResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Retract(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => None,
+        let id = if let Event::InputRequested(request) = event {
+            Some(request.request_id.as_str())
+        } else if let Event::AuthorizationRequired(request) = event {
+            Some(request.connection.as_str())
+        } else {
+            matches!(event, Event::Queued(_)).then_some("queued")
         };
         let kind = DataType(event.name());
         self.check(&Data { kind, id, data }, out)

@@ -218,50 +218,22 @@ impl Documented {
         self.tool_bytes = self.tool_bytes.saturating_add(bytes);
         let room = self.tool_bytes <= self.wire.limits.max_trailer_bytes;
         self.are_tools_cut |= !room;
-        match event {
-            Event::ToolCall(call) => {
-                let id = self.call_id(call);
-                if room {
-                    self.keep_call(&id, &call.tool, &arguments(call));
-                }
-                self.calls.open_bounded(Call {
-                    id,
-                    tool: call.tool.clone(),
-                    unnamed: call.call_id.is_none(),
-                });
+        if let Event::ToolCall(call) = event {
+            let id = self.call_id(call);
+            if room {
+                self.keep_call(&id, &call.tool, &arguments(call));
             }
-            Event::ToolResult(result) => {
-                let id = self.answered(result);
-                if room {
-                    self.keep_result(&id, result);
-                }
-                self.calls.close(&id);
+            self.calls.open_bounded(Call {
+                id,
+                tool: call.tool.clone(),
+                unnamed: call.call_id.is_none(),
+            });
+        } else if let Event::ToolResult(result) = event {
+            let id = self.answered(result);
+            if room {
+                self.keep_result(&id, result);
             }
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Retract(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => {}
+            self.calls.close(&id);
         }
     }
 
@@ -320,39 +292,13 @@ impl Spelling for Documented {
         for (event, bytes) in shown.iter().chain([event]).zip(sizes) {
             self.remember(event, bytes);
         }
-        match event {
-            Event::InputRequested(_) if self.parks => {
-                self.close_activities(timestamp, out);
-                self.append("session.waiting", Some(&Map::new()), timestamp, out);
-            }
+        if matches!(event, Event::InputRequested(_)) && self.parks {
+            self.close_activities(timestamp, out);
+            self.append("session.waiting", Some(&Map::new()), timestamp, out);
+        }
+        if let Event::Retract(retract) = event {
             // The state at the end has the answer without the withdrawn text.
-            Event::Retract(retract) => self.content.retract(retract.kept),
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::ToolCall(_)
-            | Event::ToolResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => {}
+            self.content.retract(retract.kept);
         }
         Ok(())
     }

@@ -38,8 +38,8 @@ fn each_service_prints_the_same_streaming_and_in_one_response() {
          · graph explanation urn:ragwire:focus:1: 1 triples\n{one}"
     ));
     let documents = format!(
-        "· query analysis\n· search (bm25_search): {QUESTION}\n· retrieval start\n· bm25_search: 1 chunks in some ms\n\
-         · search (bm25_search): turn\n· retrieval start\n· bm25_search: 1 chunks in some ms\n· rrf: 1 of 2 chunks kept\n\
+        "· query analysis\n· search (bm25_search): {QUESTION}\n· retrieval start\n· bm25_search: 2 chunks in some ms\n\
+         · search (bm25_search): turn\n· retrieval start\n· bm25_search: 2 chunks in some ms\n· rrf: 1 of 4 chunks kept\n\
          · 1 sources\n· extractive writes from 1 chunks\n{citation}"
     );
     for (service, limits, steps) in [

@@ -111,18 +111,27 @@ fn message(service: &str, event: &Value) -> Value {
         let id = &event["explain_id"];
         let iri = |p: &str, o: &str| triple(&json!({"s": id, "p": p, "o": o}));
         let literal = |p: &str, o: &str| json!({"s": {"t": "i", "i": id}, "p": {"t": "i", "i": p}, "o": {"t": "l", "v": o}});
+        let is_focus = id.as_str().is_some_and(|id| id.starts_with("urn:ragwire:focus:"));
+        let kind = if is_focus { "Focus" } else { "Exploration" };
         let mut triples = vec![
             iri(
                 "http://www.w3.org/1999/02/22-rdf-syntax-ns#type",
-                "https://trustgraph.ai/ns/Exploration",
+                &format!("https://trustgraph.ai/ns/{kind}"),
             ),
             iri(
                 "http://www.w3.org/ns/prov#wasDerivedFrom",
                 "urn:ragwire:question:1",
             ),
-            literal("https://trustgraph.ai/ns/edgeCount", "1"),
-            literal("https://trustgraph.ai/ns/entity", "turn"),
         ];
+        if is_focus {
+            triples.push(iri(
+                "https://trustgraph.ai/ns/selectedEdge",
+                "urn:ragwire:focus:1#0",
+            ));
+        } else {
+            triples.push(literal("https://trustgraph.ai/ns/edgeCount", "1"));
+            triples.push(literal("https://trustgraph.ai/ns/entity", "turn"));
+        }
         triples.extend(event["triples"].as_array().unwrap().iter().map(triple));
         response["message_type"] = "explain".into();
         response["explain_id"] = event["explain_id"].clone();

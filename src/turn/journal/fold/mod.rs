@@ -144,36 +144,14 @@ impl Fold {
     }
 
     fn add_event(&mut self, event: &Event, frame: &Arc<Frame>, mut bytes: usize) {
-        match event {
-            Event::Thinking(piece) if self.continue_thought(piece, frame) => return,
+        if let Event::Thinking(piece) = event
+            && self.continue_thought(piece, frame)
+        {
+            return;
+        }
+        if let Event::Retract(retract) = event {
             // Applied here, so nothing is left of it.
-            Event::Retract(retract) => return self.retract(retract.kept),
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::ToolCall(_)
-            | Event::ToolResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => {}
+            return self.retract(retract.kept);
         }
         let ordinal = self.next;
         let is_piece = matches!(event, Event::Thinking(thought) if thought.id.is_some());

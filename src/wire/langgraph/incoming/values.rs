@@ -152,16 +152,12 @@ impl Run {
         };
         let Some(frame) = frame else { return };
         if let Frame::Event { event, .. } = &frame {
-            match event {
-                Event::InputRequested(question) => {
-                    let id = question.request_id.clone();
-                    self.asked(&id);
-                }
-                Event::Retract(retract) => {
-                    self.characters = self.characters.min(retract.kept);
-                    self.current = Current::default();
-                }
-                _ => {}
+            if let Event::InputRequested(question) = event {
+                let id = question.request_id.clone();
+                self.asked(&id);
+            } else if let Event::Retract(retract) = event {
+                self.characters = self.characters.min(retract.kept);
+                self.current = Current::default();
             }
         }
         self.push(frame);

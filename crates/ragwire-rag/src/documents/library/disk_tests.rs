@@ -265,6 +265,14 @@ fn a_library_of_an_earlier_version_is_imported_once() {
     assert_eq!(library.list(), documents);
     assert_eq!(found(&library, "apple pear"), found(&other, "apple pear"));
     assert!(!old.exists() && folder.0.join(IMPORTED_FILE_NAME).exists());
+
+    // An import that was cut short goes on with the documents that are missing.
+    assert!(library.remove(&documents[1].id).unwrap());
+    drop(library);
+    std::fs::rename(folder.0.join(IMPORTED_FILE_NAME), &old).unwrap();
+    let library = open(&folder).unwrap();
+    assert_eq!(library.list(), documents);
+    assert_eq!(library.chunk_count(), other.chunk_count());
     drop(library);
 
     // A damaged old file is reported at every start, until it is moved away.

@@ -45,7 +45,9 @@ pub enum LibraryError {
     #[error("cannot create the library folder: {0}")]
     Folder(#[source] std::io::Error),
     /// The file of an earlier version could not be read.
-    #[error("cannot import library.redb of an earlier version: {0}")]
+    #[error(
+        "cannot import library.redb of an earlier version: {0}; move that file away to start without its documents"
+    )]
     Import(String),
     /// The file, or a record in it, does not have the expected form.
     #[error("the library file is damaged: {0}")]

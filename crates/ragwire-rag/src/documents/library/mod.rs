@@ -5,8 +5,8 @@
 //! writing) happen without the readers' lock. The index then takes the lock for a few hundred
 //! chunks at a time, and the document becomes visible at once when all of them are in.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::{ControlFlow, Deref, Range};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::chunk::{Piece, chunks};
-use super::levels::{Outline, OutlinedDocument};
+use super::levels::Outline;
 use crate::search::analyzer::{self, Analyzer, Language};
 use crate::search::lexical::{TermCounter, TermVector};
 use crate::{Document, FrontMatter, Parsed};
@@ -23,6 +23,7 @@ use changes::Changes;
 use database::Database;
 use records::StoredDocument;
 use segments::{Lexicon, TAIL_PASSAGES};
+use state::{Held, Shared};
 
 mod changes;
 mod database;
@@ -33,6 +34,7 @@ mod query;
 mod records;
 mod resolve;
 mod segments;
+mod state;
 
 pub use changes::{Change, ChangeKind};
 pub use error::LibraryError;
@@ -114,89 +116,6 @@ pub struct Library {
     writer: Mutex<()>,
 }
 
-/// A document of the library with what searches need to know of it.
-#[derive(Debug)]
-struct Held {
-    outlined: OutlinedDocument,
-    /// The number of its first passage.
-    first: u64,
-    language: Language,
-    tags: Vec<String>,
-    date: Option<String>,
-}
-
-impl Held {
-    fn new(first: u64, stored: StoredDocument) -> Self {
-        Self {
-            outlined: OutlinedDocument::new(stored.document, stored.outline),
-            first,
-            language: Language::of_code(&stored.language).unwrap_or_default(),
-            tags: stored.tags,
-            date: stored.date,
-        }
-    }
-
-    fn number(&self, ordinal: u32) -> u64 {
-        self.first + u64::from(ordinal)
-    }
-
-    fn passages(&self) -> Range<u64> {
-        self.first..self.number(self.document.chunks)
-    }
-}
-
-impl Deref for Held {
-    type Target = OutlinedDocument;
-
-    fn deref(&self) -> &OutlinedDocument {
-        &self.outlined
-    }
-}
-
-/// The state that readers see. A document is searchable while its passages are live, whatever else
-/// the index contains.
-#[derive(Debug, Default)]
-struct Shared {
-    /// By the number of the first passage.
-    documents: BTreeMap<u64, Arc<Held>>,
-    by_id: HashMap<String, u64>,
-    by_name: HashMap<String, u64>,
-    /// Passages of each language.
-    languages: BTreeMap<Language, usize>,
-    lexicon: Lexicon,
-}
-
-impl Shared {
-    fn publish(&mut self, held: Held) -> Arc<Held> {
-        let held = Arc::new(held);
-        self.by_id.insert(held.document.id.clone(), held.first);
-        self.by_name.insert(held.document.name.clone(), held.first);
-        self.lexicon.live.set(held.passages(), true);
-        self.lexicon.passages += held.document.chunks as usize;
-        *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
-        self.documents.insert(held.first, Arc::clone(&held));
-        held
-    }
-
-    fn withdraw(&mut self, first: u64) -> Option<Arc<Held>> {
-        let held = self.documents.remove(&first)?;
-        self.by_id.remove(&held.document.id);
-        self.by_name.remove(&held.document.name);
-        self.lexicon.live.set(held.passages(), false);
-        self.lexicon.passages -= held.document.chunks as usize;
-        if let Some(passages) = self.languages.get_mut(&held.language) {
-            *passages -= held.document.chunks as usize;
-        }
-        Some(held)
-    }
-
-    /// Returns the document of a passage.
-    fn document_of(&self, number: u64) -> Option<&Arc<Held>> {
-        let (_, held) = self.documents.range(..=number).next_back()?;
-        held.passages().contains(&number).then_some(held)
-    }
-}
-
 impl Library {
     /// Opens the library of a folder, and creates both if they do not exist. A library of an earlier
     /// version is imported first. Takes as long as reading the file once; only the passages that
@@ -209,21 +128,11 @@ impl Library {
     pub fn open(folder: &Path, limits: LibraryLimits) -> Result<Self, LibraryError> {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
         let (file, old) = (folder.join(FILE_NAME), folder.join(OLD_FILE_NAME));
-        let imports = old.exists() && !file.exists();
         let library = Self::with_database(Database::open(&file)?, limits)?;
-        if imports {
-            match library.import(&old) {
-                Ok(()) => {
-                    let imported = folder.join(IMPORTED_FILE_NAME);
-                    std::fs::rename(&old, imported).map_err(LibraryError::Folder)?;
-                }
-                Err(error) => {
-                    // The next start tries again.
-                    drop(library);
-                    drop(std::fs::remove_file(&file));
-                    return Err(error);
-                }
-            }
+        // The old file keeps its name until all of it is in: an import that was cut short goes on.
+        if old.exists() {
+            library.import(&old)?;
+            std::fs::rename(&old, folder.join(IMPORTED_FILE_NAME)).map_err(LibraryError::Folder)?;
         }
         Ok(library)
     }
@@ -287,6 +196,9 @@ impl Library {
     fn import(&self, old: &Path) -> Result<(), LibraryError> {
         tracing::info!(file = %old.display(), "importing the library of an earlier version");
         import::each_document(old, |document, pieces| {
+            if self.read().by_name.contains_key(&document.name) {
+                return Ok(());
+            }
             let text: String = pieces.iter().take(8).map(|piece| piece.text.as_str()).collect();
             let stored = self.stored(document.clone(), pieces, &text, &Default::default());
             let mut prepared = Vec::new();
