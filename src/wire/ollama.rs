@@ -325,7 +325,7 @@ fn write(out: &mut BytesMut, value: &impl Serialize) {
 /// | `error` | a failed end |
 /// | `ragwire` | the exact event, or the exact end; the other members of the line repeat it |
 ///
-/// A stream that ends without `done` or `error` is [`Finish::Truncated`]. A `done_reason` of
+/// A stream that ends without `done` or `error` is [`Finish::Truncated`](crate::wire::Finish::Truncated). A `done_reason` of
 /// `length` is a completed end with the member `finish_reason`. It holds one unfinished line, within
 /// twice the larger of the two limits, and the frames that were not taken yet.
 ///

@@ -22,7 +22,7 @@ use crate::wire::{DecodeError, Limits};
 ///
 /// Feed it bytes, then take frames until `next` returns `None`, which means that more bytes are
 /// needed; the iterator may return frames again after that. The end is returned at `[DONE]`, or at
-/// [`finish`](Decode::finish) if the stream ended after `finish`, `error` or `abort`. It holds one
+/// [`finish`](crate::wire::Decode::finish) if the stream ended after `finish`, `error` or `abort`. It holds one
 /// unfinished part within the larger of the two limits, the metadata within its limit, and the
 /// frames that were not taken yet.
 ///

@@ -19,7 +19,7 @@ use crate::wire::{DecodeError, object, typed};
 /// the larger of the two limits, and the frames that were not taken yet.
 ///
 /// `error` alone does not end the stream, because `done` follows it. If the bytes end before that,
-/// [`finish`](Decode::finish) ends the turn with the reported failure.
+/// [`finish`](crate::wire::Decode::finish) ends the turn with the reported failure.
 ///
 /// `PROTOCOL.md`, section "Forge", lists what differs from the turn that was encoded.
 ///

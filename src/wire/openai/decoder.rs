@@ -32,7 +32,7 @@ const HEAD_BYTES: usize = 64 * 1024;
 /// | `ragwire` | the exact event, or the exact end; the other members of the chunk repeat it |
 ///
 /// The stream ends with `[DONE]`, or after a `finish_reason` or an error where the bytes end. A
-/// stream without either is [`Finish::Truncated`]. `length` is a completed end with the member
+/// stream without either is [`Finish::Truncated`](crate::wire::Finish::Truncated). `length` is a completed end with the member
 /// `finish_reason`; `content_filter` and reasons that are not known are failed ends.
 ///
 /// It holds one unfinished event of the stream, the tool calls whose arguments are incomplete (64,

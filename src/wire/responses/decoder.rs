@@ -36,7 +36,7 @@ const ESCAPED_BYTES: usize = 6;
 ///
 /// A response that is incomplete because of `max_output_tokens` is a completed end with the member
 /// `finish_reason`; one that is `cancelled` is stopped. A stream without its last event is
-/// [`Finish::Truncated`].
+/// [`Finish::Truncated`](crate::wire::Finish::Truncated).
 ///
 /// The last event contains the whole output, so the decoder holds one event of up to 24 MiB (an
 /// answer of 4 MiB, escaped) besides the limits, and the frames that were not taken yet.
