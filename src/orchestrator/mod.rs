@@ -52,6 +52,14 @@ pub trait Orchestrator: Send + Sync + 'static {
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
         None
     }
+
+    /// Whether the orchestrator honours
+    /// [`options.output_schema`](QuestionOptions::output_schema): it then writes the JSON as text
+    /// and emits it as [`StructuredResult`](crate::event::StructuredResult). Default: `false`, the
+    /// endpoints refuse a request with a schema.
+    fn has_structured_results(&self) -> bool {
+        false
+    }
 }
 
 impl<F, A, E> Orchestrator for F
@@ -73,6 +81,10 @@ impl<O: Orchestrator + ?Sized> Orchestrator for Arc<O> {
 
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
         (**self).searcher()
+    }
+
+    fn has_structured_results(&self) -> bool {
+        (**self).has_structured_results()
     }
 }
 

@@ -240,7 +240,9 @@ impl Endpoints {
 
     /// Passes the JSON schema for an answer to the orchestrator, in
     /// [`options.output_schema`](ragwire::orchestrator::QuestionOptions::output_schema): Eve's
-    /// `outputSchema` and OpenAI's `response_format`. By default a request with a schema is refused.
+    /// `outputSchema` and OpenAI's `response_format`. By default a request with a schema is refused,
+    /// unless the orchestrator itself says that it
+    /// [has structured results](Orchestrator::has_structured_results).
     ///
     /// The orchestrator emits [`StructuredResult`](ragwire::event::StructuredResult) for Eve, and
     /// writes the JSON as the text of the answer for OpenAI.
@@ -381,6 +383,7 @@ impl Endpoints {
         let shared = Arc::new(Shared {
             answers_ollama: protocols.contains(&Protocol::Ollama),
             searcher: orchestrator.searcher(),
+            has_structured_results: has_structured_results || orchestrator.has_structured_results(),
             orchestrator,
             turns,
             eve: EveSessions::new(sessions.clone(), journal.clone()),
@@ -390,7 +393,6 @@ impl Endpoints {
             origins,
             passed_headers,
             accepts_attachments,
-            has_structured_results,
             parameters,
             limits,
             timeouts,

@@ -38,6 +38,10 @@ impl Orchestrator for Agent {
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
         Some(Arc::new(self.clone()))
     }
+
+    fn has_structured_results(&self) -> bool {
+        Self::has_structured_results(self)
+    }
 }
 
 /// GraphRAG uses the limits of its own service, otherwise their defaults.
@@ -93,7 +97,8 @@ impl From<Question> for AgentQuestion {
             .verify(options.verify)
             .sources_last(options.sources_last)
             .scope(question.owner)
-            .filter(filter(&options.extra));
+            .filter(filter(&options.extra))
+            .schema(options.output_schema);
         if let Some(mode) = question.mode {
             agent = agent.mode(mode);
         }

@@ -68,6 +68,10 @@ impl Orchestrator for Faults {
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
         self.inner.searcher()
     }
+
+    fn has_structured_results(&self) -> bool {
+        self.inner.has_structured_results()
+    }
 }
 
 /// A long answer. All words start with `name`, so that a test can distinguish turns.

@@ -100,4 +100,8 @@ impl Orchestrator for Reference {
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
         self.agent.searcher()
     }
+
+    fn has_structured_results(&self) -> bool {
+        Orchestrator::has_structured_results(&self.agent)
+    }
 }

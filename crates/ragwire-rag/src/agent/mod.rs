@@ -38,6 +38,7 @@ use crate::models::{ChatMessage, Rank};
 use crate::search::store::{MemoryStore, Vectors};
 use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
+use serde_json::Value;
 
 /// The limits on what an answer may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +91,8 @@ pub struct AgentQuestion {
     pub scope: String,
     /// The documents that are searched.
     pub filter: DocumentFilter,
+    /// The JSON schema of the answer, if it is to be JSON.
+    pub schema: Option<Value>,
 }
 
 impl AgentQuestion {
@@ -107,6 +110,7 @@ impl AgentQuestion {
             searches: None,
             scope: String::new(),
             filter: DocumentFilter::default(),
+            schema: None,
         }
     }
 
@@ -170,6 +174,14 @@ impl AgentQuestion {
     #[must_use]
     pub fn filter(mut self, filter: DocumentFilter) -> Self {
         self.filter = filter;
+        self
+    }
+
+    /// Sets the JSON schema of the answer. The text is then JSON without citations, and also sent as
+    /// a `structured_result` event. A generator that quotes ignores it.
+    #[must_use]
+    pub fn schema(mut self, schema: Option<Value>) -> Self {
+        self.schema = schema;
         self
     }
 }
@@ -248,6 +260,11 @@ impl Agent {
         let store = Arc::new(MemoryStore::new(Vectors::NONE));
         let tools = SearchTools::words(Arc::clone(&library), store);
         Self::builder(library, tools).build()
+    }
+
+    /// Whether a question's [`schema`](AgentQuestion::schema) is honoured.
+    pub fn has_structured_results(&self) -> bool {
+        self.parts.generator.has_structured_results()
     }
 
     /// Returns the retriever of the tool that answers most questions.

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::answer::extract::{Extract, extract};
@@ -35,6 +36,8 @@ pub struct GenerateRequest<'a> {
     pub earlier: &'a [ChatMessage],
     /// The application's instructions for a model; empty if there are none.
     pub instructions: &'a str,
+    /// The JSON schema of the answer, if it is to be JSON.
+    pub schema: Option<&'a Value>,
 }
 
 impl<'a> GenerateRequest<'a> {
@@ -46,6 +49,7 @@ impl<'a> GenerateRequest<'a> {
             tool,
             earlier: &[],
             instructions: "",
+            schema: None,
         }
     }
 
@@ -61,6 +65,15 @@ impl<'a> GenerateRequest<'a> {
     #[must_use]
     pub fn instructions(mut self, instructions: &'a str) -> Self {
         self.instructions = instructions;
+        self
+    }
+
+    /// Asks for an answer in JSON that satisfies a schema, instead of text with citations. A
+    /// generator whose [`has_structured_results`](Generate::has_structured_results) is false ignores
+    /// it.
+    #[must_use]
+    pub fn schema(mut self, schema: Option<&'a Value>) -> Self {
+        self.schema = schema;
         self
     }
 }
@@ -114,6 +127,8 @@ pub struct GeneratedAnswer {
     pub unknown_citations: u32,
     /// Whether the text was stopped at a limit of tokens or bytes.
     pub cut_short: bool,
+    /// The JSON of the text, if a schema was requested.
+    pub structured: Option<Value>,
 }
 
 impl GeneratedAnswer {
@@ -138,6 +153,7 @@ impl GeneratedAnswer {
             trimmed_messages: 0,
             unknown_citations: 0,
             cut_short: false,
+            structured: None,
         }
     }
 
@@ -212,6 +228,11 @@ impl GenerateError {
 pub trait Generate: Send + Sync + 'static {
     /// The model's name in events.
     fn model(&self) -> &str;
+
+    /// Whether the generator honours [`GenerateRequest::schema`]. Default: `false`.
+    fn has_structured_results(&self) -> bool {
+        false
+    }
 
     /// The number of tokens of the evidence, as the model counts them.
     fn context_tokens(&self, context: &[Hit]) -> u32;

@@ -1,7 +1,7 @@
 //! The steps that every way of answering shares: checking the question, and writing, citing,
 //! verifying and closing an answer.
 
-use ragwire::event::{GenerationStart, Source, Sources};
+use ragwire::event::{GenerationStart, Source, Sources, StructuredResult};
 use ragwire::{Metadata, Sink, Usage};
 
 use crate::Hit;
@@ -105,7 +105,8 @@ impl WrittenAnswer {
 }
 
 /// Writes an answer from the evidence of `request` into `sink`: sources, `generation_start`, text,
-/// and, if a verifier is set, the verification.
+/// the structured result if a schema was requested, and, if a verifier is set, the verification of a
+/// text.
 ///
 /// # Cancel safety
 ///
@@ -139,8 +140,13 @@ pub(crate) async fn write_answer(
     let start = GenerationStart::new(count(fit.chunks), fit.tokens, generator.model());
     sink.send(start).await?;
     let generated = generator.generate(request, sink).await?;
+    if let Some(result) = generated.structured.clone() {
+        sink.send(StructuredResult::new(result)).await?;
+    }
     let mut judge_usage = None;
-    if let Some(judge) = steps.verifier.filter(|_| generated.answered) {
+    // JSON has no sentences that claim something.
+    let is_text = generated.answered && generated.structured.is_none();
+    if let Some(judge) = steps.verifier.filter(|_| is_text) {
         let claims = claims(&generated.text);
         if !claims.is_empty() {
             let verified = judge.verify(&claims, &request.context[..fit.chunks]).await?;

@@ -10,8 +10,8 @@ use crate::models::{FinishReason, GenerationEnd, LanguageModel, ModelError, Prom
 /// that do not count tokens.
 pub(crate) const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
-/// A prompt and the number of sources that its answer may cite.
-pub(crate) type CitingPrompt = (Prompt, usize);
+/// A prompt and the number of sources that its answer may cite; `None` if the answer is JSON.
+pub(crate) type CitingPrompt = (Prompt, Option<usize>);
 
 /// The outcome of [`stream_answer`].
 #[derive(Debug)]

@@ -52,11 +52,11 @@ impl FactWriter {
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
         let mut shown = self.fitting;
-        let first = (self.prompt.clone(), shown);
+        let first = (self.prompt.clone(), Some(shown));
         let shorter = || {
             let fewer = shown.checked_sub(1).filter(|fewer| *fewer > 0)?;
             shown = fewer;
-            Some((prompt(request.question, &self.facts[..fewer]), fewer))
+            Some((prompt(request.question, &self.facts[..fewer]), Some(fewer)))
         };
         let answer = match stream_answer(&*self.model, first, shorter, sink).await? {
             Streamed::Answer(answer) => answer,

@@ -6,6 +6,7 @@
 
 #[cfg(feature = "qdrant-edge")]
 mod folder;
+mod hashed;
 mod levels;
 mod points;
 mod restarts;

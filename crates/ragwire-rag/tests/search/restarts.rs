@@ -1,14 +1,11 @@
 //! Tests of a library, its store and the tools together, as a server uses them, across restarts and
 //! on each store that runs in this process.
 
-#[path = "../eval/hashed.rs"]
-mod hashed;
-
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use hashed::HashedWords;
+use crate::hashed::HashedWords;
 use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, LibraryLimits, ParseLimits, Parsed, SearchTools, Tool, parse};

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use ragwire::{Frame, Status};
+use ragwire::{Event, Frame, Status};
 use ragwire_rag::graph::{Graph, GraphTraverse};
 use ragwire_rag::models::Prompt;
 use ragwire_rag::search::store::{Filter, Search};
@@ -277,6 +277,67 @@ async fn a_complete_answer_of_the_model_is_repeated_to_the_same_owner() {
             .iter()
             .all(|(key, _)| key == "Bearer s3cret")
     );
+    engines.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_schema_gives_json_from_a_model_on_every_protocol_that_has_one() {
+    const SAID: &str = r#"{"hunts": "at night", "seen": [1]}"#;
+    let schema = json!({"type": "object", "required": ["hunts"]});
+    let (url, asked, _serving) = double(SAID).await;
+    let library = owl();
+    let engines = Engines::start(&asking(&url), &library).await.unwrap();
+    let reference = Arc::new(Reference::new(&library, None, &engines));
+    let running = start_with(library, Some(reference), |_| {});
+    let call = async |path: &str, accept: &'static str, body: Value| {
+        let headers = [JSON, ("accept", accept)];
+        running
+            .call(http::Method::POST, path, &headers, body.to_string())
+            .await
+    };
+    let prompt = "When does the owl hunt?";
+
+    let body = json!({"prompt": prompt, "options": {"output_schema": schema}});
+    let reply = call("/v1/turns", "application/x-ndjson", body).await;
+    let (mut text, mut results) = (String::new(), Vec::new());
+    for frame in in_lines(&reply.body) {
+        match frame {
+            Frame::Text(piece) => text.push_str(&piece),
+            Frame::Event { event, .. } => {
+                if let Event::StructuredResult(one) = event {
+                    results.push(one.result);
+                }
+            }
+            Frame::End(end) => assert_eq!(end.status, Status::Completed),
+            Frame::Snapshot(_) => panic!("nothing was dropped"),
+        }
+    }
+    let said: Value = serde_json::from_str(SAID).unwrap();
+    assert_eq!((text.as_str(), results), (SAID, vec![said.clone()]));
+    let answered = asked.lock().unwrap().iter().any(|(_, body)| {
+        body["response_format"]["json_schema"]["schema"] == schema
+            && body["messages"].to_string().contains("The owl hunts at night.")
+    });
+    assert!(answered, "the model was given neither the schema nor the source");
+
+    let format = json!({"type": "json_schema", "json_schema": {"name": "a", "schema": schema}});
+    let messages = json!([{"role": "user", "content": prompt}]);
+    let body = json!({"model": "ragwire", "messages": messages, "response_format": format});
+    let reply = call("/v1/chat/completions", "application/json", body).await;
+    assert_eq!(reply.json()["choices"][0]["message"]["content"], SAID);
+
+    let body = json!({"message": prompt, "outputSchema": schema});
+    let reply = call("/eve/v1/session", "application/json", body).await;
+    let id = reply.json()["sessionId"].as_str().unwrap().to_owned();
+    let reply = running
+        .get(&format!("/eve/v1/session/{id}/stream?startIndex=0"))
+        .await;
+    let lines = String::from_utf8(reply.body.to_vec()).unwrap();
+    let completed = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|line| line["type"] == "result.completed");
+    assert_eq!(completed.unwrap()["data"]["result"], said);
     engines.shutdown().await;
 }
 

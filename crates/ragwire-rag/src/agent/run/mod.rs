@@ -86,9 +86,11 @@ pub(super) async fn run(
         explanation_ids: ExplanationIds::default(),
     };
     // An answer that depends on a conversation is only valid within it, one that follows
-    // instructions only with them, and one from some documents only for these.
-    let is_plain =
-        question.earlier.is_empty() && question.instructions.is_empty() && question.filter.is_empty();
+    // instructions or a schema only with them, and one from some documents only for these.
+    let is_plain = question.earlier.is_empty()
+        && question.instructions.is_empty()
+        && question.schema.is_none()
+        && question.filter.is_empty();
     let cache = parts.cache.as_ref().filter(|_| is_plain);
     let Some(cache) = cache else {
         let answer = run.answer(false).await?;
@@ -416,7 +418,8 @@ impl Run<'_> {
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool)
             .earlier(&self.question.earlier)
-            .instructions(&self.question.instructions);
+            .instructions(&self.question.instructions)
+            .schema(self.question.schema.as_ref());
         let steps = WriteSteps::new(&*self.parts.generator)
             .verifier(self.question.verify.then_some(&*self.parts.judge))
             .sources_last(self.question.sources_last);

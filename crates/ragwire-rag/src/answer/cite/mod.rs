@@ -370,7 +370,8 @@ pub(crate) fn without_marks(text: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct CitationFilter {
     scan: Scan,
-    sources: usize,
+    /// The number of sources, or `None` if nothing is a citation.
+    sources: Option<usize>,
     cited: CitedText,
 }
 
@@ -412,26 +413,33 @@ impl CitedText {
 }
 
 impl CitationFilter {
-    /// A filter for an answer that may cite this many sources.
-    pub(crate) fn new(sources: usize) -> Self {
+    /// A filter for an answer that may cite this many sources. `None` passes everything on, for
+    /// answers in which brackets mean something else.
+    pub(crate) fn new(sources: impl Into<Option<usize>>) -> Self {
         Self {
             scan: Scan::default(),
-            sources,
+            sources: sources.into(),
             cited: CitedText::default(),
         }
     }
 
     /// Takes the model's next piece and returns the text that can be passed on; it may be empty.
     pub(crate) fn push(&mut self, piece: &str) -> String {
-        let (from, sources, cited) = (self.cited.text.len(), self.sources, &mut self.cited);
+        let (from, cited) = (self.cited.text.len(), &mut self.cited);
+        let Some(sources) = self.sources else {
+            cited.text.push_str(piece);
+            return piece.to_owned();
+        };
         self.scan.push(piece, &mut |part| cited.part(part, sources));
         self.cited.text[from..].to_owned()
     }
 
     /// Returns the text that was held back, after the last piece.
     pub(crate) fn finish(&mut self) -> String {
-        let (from, sources, cited) = (self.cited.text.len(), self.sources, &mut self.cited);
-        self.scan.finish(&mut |part| cited.part(part, sources));
+        let (from, cited) = (self.cited.text.len(), &mut self.cited);
+        if let Some(sources) = self.sources {
+            self.scan.finish(&mut |part| cited.part(part, sources));
+        }
         self.cited.text[from..].to_owned()
     }
 

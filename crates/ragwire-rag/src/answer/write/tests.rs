@@ -6,7 +6,6 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::answer::stream::MAX_ANSWER_BYTES;
-use crate::models::ModelError;
 use crate::models::scripted::{Reply, Scripted, tokens};
 use ragwire::{Metadata, Turn, Usage};
 
@@ -66,6 +65,36 @@ fn instructions_follow_the_rules() {
         "{instructions}"
     );
     assert!(!instructions.contains("<|"), "{instructions}");
+}
+
+#[tokio::test]
+async fn a_schema_gives_json_in_which_brackets_are_not_citations() {
+    let schema = serde_json::json!({"type": "array"});
+    let write = async |replies: [&str; 2]| {
+        let pieces = replies.map(str::to_owned).to_vec();
+        let model = Arc::new(Scripted::new([Reply::Says(pieces)]));
+        let (sender, receiver) = oneshot::channel();
+        let (asked, schema, context) = (Arc::clone(&model), schema.clone(), hits(&BIRDS));
+        let orchestrator = async move |sink: Sink| {
+            let request = GenerateRequest::new("When?", &context, "hybrid_search").schema(Some(&schema));
+            let _ = sender.send(Writer::new(asked).generate(request, &sink).await);
+            Ok::<_, Infallible>(Metadata::default())
+        };
+        let turn = Turn::start(orchestrator).commit().await.unwrap();
+        let text = turn.collect().await.unwrap().text;
+        (text, receiver.await.unwrap(), model)
+    };
+    let (text, generated, model) = write(["[1, ", "[9]]"]).await;
+    assert_eq!(text, "[1, [9]]");
+    let generated = generated.unwrap();
+    assert_eq!(generated.structured, Some(serde_json::json!([1, [9]])));
+    assert_eq!((generated.answered, generated.unknown_citations), (true, 0));
+    let prompt = &model.prompts()[0];
+    assert_eq!(prompt.shape, Shape::Json(schema.clone()));
+    assert!(prompt.messages[0].content.ends_with(&schema.to_string()));
+    // Half of a JSON text is a failure, whatever was sent.
+    let (_, generated, _) = write(["[1, ", "[9"]).await;
+    assert_eq!(generated.unwrap_err().code(), "model_failed");
 }
 
 #[tokio::test]
