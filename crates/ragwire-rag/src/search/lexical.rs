@@ -204,11 +204,31 @@ impl Best {
     }
 }
 
+/// A text that contains a term, in one word: the key, then the impact in the lowest byte. An index in
+/// memory consists mostly of these. They are in the order of their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Posting(u64);
+
+impl Posting {
+    /// Keys have 56 bits.
+    pub(crate) fn new(key: u64, impact: Impact) -> Self {
+        Self(key << Impact::BITS | u64::from(impact))
+    }
+
+    pub(crate) fn key(self) -> u64 {
+        self.0 >> Impact::BITS
+    }
+
+    pub(crate) fn impact(self) -> Impact {
+        self.0 as Impact
+    }
+}
+
 /// The texts that contain one term.
 #[derive(Debug, Default)]
 pub(crate) struct List {
     /// Ascending by key.
-    pub(crate) postings: Vec<(u64, Impact)>,
+    pub(crate) postings: Vec<Posting>,
     /// Spellings other than the term.
     pub(crate) forms: Vec<Box<str>>,
 }
@@ -242,8 +262,8 @@ impl Index {
             };
             let list = self.lists.entry(Arc::clone(&name)).or_default();
             // Keys grow, so this is the end of the list but for a text that is replaced.
-            let at = list.postings.partition_point(|(known, _)| *known < key);
-            list.postings.insert(at, (key, impact));
+            let at = list.postings.partition_point(|known| known.key() < key);
+            list.postings.insert(at, Posting::new(key, impact));
             let is_new = *form != *name && list.forms.iter().all(|known| **known != *form);
             if is_new && list.forms.len() < MAX_FORMS {
                 list.forms.push(form.into());
@@ -262,7 +282,7 @@ impl Index {
             let Some(list) = self.lists.get_mut(term) else {
                 continue;
             };
-            if let Ok(at) = list.postings.binary_search_by_key(&key, |(known, _)| *known) {
+            if let Ok(at) = list.postings.binary_search_by_key(&key, |known| known.key()) {
                 list.postings.remove(at);
             }
             if list.postings.is_empty() {
@@ -285,7 +305,7 @@ impl Index {
     }
 
     /// Returns the texts with a term, ascending by key.
-    pub(crate) fn postings(&self, term: &str) -> &[(u64, Impact)] {
+    pub(crate) fn postings(&self, term: &str) -> &[Posting] {
         self.lists.get(term).map_or(&[], |list| &list.postings)
     }
 
@@ -309,8 +329,8 @@ impl Index {
             for spelling in &term.spellings {
                 let postings = self.postings(spelling);
                 let rarity = rarity(self.len(), postings.len());
-                for (key, impact) in postings {
-                    *scores.entry(*key).or_default() += score(rarity, *impact);
+                for posting in postings {
+                    *scores.entry(posting.key()).or_default() += score(rarity, posting.impact());
                 }
             }
         }

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Rows, Statement};
 
 use super::LibraryError;
 use super::database::{meta, seal, set_meta, unseal};
-use crate::search::lexical::{Best, Impact, Index, Match, QueryTerm, rarity, score};
+use crate::search::lexical::{Best, Index, Match, Posting, QueryTerm, rarity, score};
 
 /// Passages in memory that become a segment: 10 MB, and a tenth of a second at the next start.
 /// Fewer in tests, which then have many segments.
@@ -136,7 +136,7 @@ impl Lexicon {
             terms
                 .values()
                 .flat_map(|list| &list.postings)
-                .map(|(key, _)| *key)
+                .map(|posting| posting.key())
         };
         let (Some(first), Some(last)) = (keys().min(), keys().max()) else {
             set_meta(connection, "indexed", next)?;
@@ -218,7 +218,7 @@ impl Lexicon {
                 .filter(|cursor| cursor.term.as_ref() == Some(&term))
             {
                 let list = decode(&cursor.list, cursor.first, &term)?;
-                postings.extend(list.into_iter().filter(|(number, _)| self.live.has(*number)));
+                postings.extend(list.into_iter().filter(|posting| self.live.has(posting.key())));
                 for form in cursor.forms.split(FORM_SEPARATOR).filter(|form| !form.is_empty()) {
                     if forms.len() < MAX_FORMS && forms.iter().all(|known| known != form) {
                         forms.push(form.to_owned());
@@ -258,15 +258,16 @@ impl Lexicon {
                 let with = lists.iter().map(Vec::len).sum::<usize>() + self.live_in(in_tail).count();
                 let rarity = term.factor * rarity(self.passages, with);
                 for ((list, scores), segment) in lists.iter().zip(&mut scores).zip(&self.segments) {
-                    for (number, impact) in list {
+                    for posting in list {
+                        let (number, score) = (posting.key(), score(rarity, posting.impact()));
                         match scores.get_mut((number - segment.passages.start) as usize) {
-                            Some(sum) => *sum += score(rarity, *impact),
-                            None => *sparse.entry(*number).or_default() += score(rarity, *impact),
+                            Some(sum) => *sum += score,
+                            None => *sparse.entry(number).or_default() += score,
                         }
                     }
                 }
-                for (number, impact) in self.live_in(in_tail) {
-                    *sparse.entry(number).or_default() += score(rarity, impact);
+                for posting in self.live_in(in_tail) {
+                    *sparse.entry(posting.key()).or_default() += score(rarity, posting.impact());
                 }
             }
         }
@@ -292,7 +293,7 @@ impl Lexicon {
         let mut lookup = Lookup::new(connection)?;
         for segment in &self.segments {
             let list = lookup.list(segment, term)?;
-            if list.iter().any(|(number, _)| self.live.has(*number)) {
+            if list.iter().any(|posting| self.live.has(posting.key())) {
                 return Ok(true);
             }
         }
@@ -343,21 +344,21 @@ impl Lexicon {
     }
 
     /// Returns the live postings of a term, one list for each segment.
-    fn lists(&self, lookup: &mut Lookup<'_>, term: &str) -> Result<Vec<Vec<(u64, Impact)>>, LibraryError> {
+    fn lists(&self, lookup: &mut Lookup<'_>, term: &str) -> Result<Vec<Vec<Posting>>, LibraryError> {
         let list = |segment: &Segment| {
             let mut list = lookup.list(segment, term)?;
             // A posting outside of its segment is damage that the checksum did not show.
-            list.retain(|(number, _)| segment.passages.contains(number) && self.live.has(*number));
+            list.retain(|posting| segment.passages.contains(&posting.key()) && self.live.has(posting.key()));
             Ok(list)
         };
         self.segments.iter().map(list).collect()
     }
 
-    fn live_in<'a>(&'a self, postings: &'a [(u64, Impact)]) -> impl Iterator<Item = (u64, Impact)> + 'a {
+    fn live_in<'a>(&'a self, postings: &'a [Posting]) -> impl Iterator<Item = Posting> + 'a {
         postings
             .iter()
             .copied()
-            .filter(|(number, _)| self.live.has(*number))
+            .filter(|posting| self.live.has(posting.key()))
     }
 }
 
@@ -397,7 +398,7 @@ impl<'a> Lookup<'a> {
         Ok(Self { statement })
     }
 
-    fn list(&mut self, segment: &Segment, term: &str) -> Result<Vec<(u64, Impact)>, LibraryError> {
+    fn list(&mut self, segment: &Segment, term: &str) -> Result<Vec<Posting>, LibraryError> {
         let list = |row: &rusqlite::Row<'_>| row.get::<_, Vec<u8>>(0);
         let found = self.statement.query_row((segment.id as i64, term), list);
         let found = found.optional()?;
@@ -440,22 +441,22 @@ impl<'a> Cursor<'a> {
 }
 
 /// Writes postings as steps of seven bits a byte, each followed by its impact.
-fn encode(postings: &[(u64, Impact)], first: u64) -> Vec<u8> {
+fn encode(postings: &[Posting], first: u64) -> Vec<u8> {
     let (mut bytes, mut last) = (Vec::with_capacity(postings.len() * 3 + 4), first);
-    for (number, impact) in postings {
-        let mut step = number - last;
-        last = *number;
+    for posting in postings {
+        let mut step = posting.key() - last;
+        last = posting.key();
         while step >= 0x80 {
             bytes.push(step as u8 | 0x80);
             step >>= 7;
         }
         bytes.push(step as u8);
-        bytes.push(*impact);
+        bytes.push(posting.impact());
     }
     seal(bytes)
 }
 
-fn decode(sealed: &[u8], first: u64, term: &str) -> Result<Vec<(u64, Impact)>, LibraryError> {
+fn decode(sealed: &[u8], first: u64, term: &str) -> Result<Vec<Posting>, LibraryError> {
     let what = || format!("the index entry {term:?}");
     let bytes = unseal(sealed, &what())?;
     let (mut postings, mut last) = (Vec::with_capacity(bytes.len() / 2), first);
@@ -469,7 +470,7 @@ fn decode(sealed: &[u8], first: u64, term: &str) -> Result<Vec<(u64, Impact)>, L
         }
         last = last.saturating_add(step);
         let impact = bytes.next().ok_or_else(|| LibraryError::Damaged(what()))?;
-        postings.push((last, impact));
+        postings.push(Posting::new(last, impact));
     }
     Ok(postings)
 }
@@ -480,16 +481,20 @@ mod tests {
 
     #[test]
     fn lists_are_read_as_they_were_written() {
-        let cases: [&[(u64, Impact)]; 4] = [
+        let list = |postings: &[(u64, u8)]| -> Vec<Posting> {
+            let posting = |(key, impact): &(u64, u8)| Posting::new(*key, *impact);
+            postings.iter().map(posting).collect()
+        };
+        let cases: [&[(u64, u8)]; 4] = [
             &[],
             &[(7, 1)],
             &[(7, 1), (8, 255), (136, 3), (9_000_000_000, 200)],
-            &[(u64::MAX >> 1, 9)],
+            &[(u64::MAX >> 8, 9)],
         ];
-        for postings in cases {
-            assert_eq!(decode(&encode(postings, 7), 7, "x").unwrap(), postings);
+        for postings in cases.map(list) {
+            assert_eq!(decode(&encode(&postings, 7), 7, "x").unwrap(), postings);
         }
-        let mut damaged = encode(&[(7, 1), (9, 2)], 7);
+        let mut damaged = encode(&list(&[(7, 1), (9, 2)]), 7);
         damaged[1] ^= 4;
         assert_eq!(decode(&damaged, 7, "x").unwrap_err().code(), "library_damaged");
     }
