@@ -5,7 +5,8 @@
 import * as chats from "./page/chats.js";
 import { hideCard } from "./page/cite.js";
 import { element } from "./page/dom.js";
-import { start as startLibrary } from "./page/library.js";
+import { load as loadLibrary, start as startLibrary } from "./page/library.js";
+import { showProgress } from "./page/ready.js";
 import { atEnd, follow, jump } from "./page/scroll.js";
 import { showChats, startSide, toggle } from "./page/side.js";
 import { Turn } from "./page/turn.js";
@@ -225,4 +226,5 @@ startSide({
 });
 openChat(chats.current.get());
 startLibrary((documents) => showWelcome(documents, askQuestion, () => library.showModal()));
+showProgress(loadLibrary);
 if (atEnd() && matchMedia("(pointer: fine)").matches) prompt.focus({ preventScroll: true });

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::followers::Followers;
+use crate::readiness::Readiness;
 use crate::settings::Settings;
 
 /// The state of one server: its library, its endpoints and its limits.
@@ -35,6 +36,8 @@ pub struct App {
     pub journal: Journal,
     /// The stored sessions.
     pub sessions: Sessions,
+    /// What the server still reads or indexes.
+    pub readiness: Readiness,
     /// Permits for concurrent uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -94,6 +97,7 @@ impl App {
             settings,
             library: library.into(),
             followers: Followers::new(),
+            readiness: Readiness::ready(),
             extractor,
         }
     }
@@ -103,6 +107,13 @@ impl App {
     #[must_use]
     pub fn followers(mut self, followers: Followers) -> Self {
         self.followers = followers;
+        self
+    }
+
+    /// Sets what reports the progress of the start. By default the server is ready.
+    #[must_use]
+    pub fn readiness(mut self, readiness: Readiness) -> Self {
+        self.readiness = readiness;
         self
     }
 

@@ -193,11 +193,15 @@ async fn refused(response: Response<Incoming>) -> ClientError {
 /// Reads a refusal's body, with `otherwise` in place of a message it lacks.
 pub(crate) fn refusal(status: StatusCode, body: &[u8], otherwise: &str) -> ClientError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let member = |name: &str, otherwise: &str| body["error"][name].as_str().unwrap_or(otherwise).to_owned();
+    let member = |name: &str, probe: &str, otherwise: &str| {
+        let found = body["error"][name].as_str().or_else(|| body[probe].as_str());
+        found.unwrap_or(otherwise).to_owned()
+    };
     ClientError::Refused {
         status,
-        code: member("code", "unknown"),
-        message: member("message", otherwise),
+        // The probes, such as `/healthz`, have these members at the top.
+        code: member("code", "status", "unknown"),
+        message: member("message", "message", otherwise),
     }
 }
 

@@ -40,12 +40,12 @@ fn hint(error: &GraphIndexError) -> &'static str {
     }
 }
 
-/// Opens the graph in the data folder and brings it in step with the library. Returns `None` with
-/// `--graph=false`.
+/// Opens the graph in the data folder; [`sync`] brings it in step with the library. Returns `None`
+/// with `--graph=false`.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be used or the library cannot be read.
+/// Fails if the file cannot be used.
 pub async fn open(
     settings: &Settings,
     library: &Arc<Library>,
@@ -55,22 +55,35 @@ pub async fn open(
         return Ok(None);
     }
     let folder = settings.data.clone();
-    let failed = |source: GraphIndexError| {
-        let file = folder.join(Graph::FILE_NAME);
-        let file = std::path::absolute(&file).unwrap_or(file);
-        GraphStartError { file, source }
-    };
     let opening = tokio::task::spawn_blocking({
         let folder = folder.clone();
         move || Graph::open(&folder, GraphRoom::default())
     });
     let graph = match opening.await {
-        Ok(opened) => Arc::new(opened.map_err(|error| failed(error.into()))?),
+        Ok(opened) => Arc::new(opened.map_err(|error| failed(settings, error.into()))?),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     };
-    let index = index(settings, library, graph, engines);
+    Ok(Some(index(settings, library, graph, engines)))
+}
+
+fn failed(settings: &Settings, source: GraphIndexError) -> GraphStartError {
+    let file = settings.data.join(Graph::FILE_NAME);
+    let file = std::path::absolute(&file).unwrap_or(file);
+    GraphStartError { file, source }
+}
+
+/// Brings the graph in step with the library.
+///
+/// # Cancel safety
+///
+/// As [`GraphIndex::sync`].
+///
+/// # Errors
+///
+/// Fails if the file cannot be used or the library cannot be read.
+pub async fn sync(settings: &Settings, index: &GraphIndex) -> Result<(), GraphStartError> {
     let started = Instant::now();
-    let synced = index.sync().await.map_err(failed)?;
+    let synced = index.sync().await.map_err(|error| failed(settings, error))?;
     if !synced.no_room.is_empty() {
         tracing::warn!(
             documents = synced.no_room.len(),
@@ -84,7 +97,7 @@ pub async fn open(
             eprintln!("adding {documents} documents to the graph took {seconds:.1} s");
         }
     }
-    Ok(Some(index))
+    Ok(())
 }
 
 /// Creates the index that fills the graph: with the model as extractor if the settings say so, and

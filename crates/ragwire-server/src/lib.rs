@@ -19,6 +19,7 @@
 //! | how model files are named and downloaded | `models/` |
 //! | which models and stores run | `engines/` |
 //! | what follows the library | `followers.rs` |
+//! | what a starting server reports | `readiness.rs`, `routes/probes.rs` |
 //! | how connections are accepted, limited and closed | `serve.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 //! | how `eval` measures answers | `eval/` |
@@ -42,8 +43,10 @@ pub mod journal;
 pub mod manage;
 pub mod models;
 pub mod orchestrator;
+pub mod readiness;
 pub mod routes;
 pub mod sample;
 pub mod serve;
 pub mod settings;
+mod signals;
 pub mod start;

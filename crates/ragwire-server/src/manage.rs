@@ -87,14 +87,20 @@ pub async fn health(remote: Remote, environment: Remote) -> ExitCode {
         let mut out = io::stdout().lock();
         match remote.json {
             true => writeln!(out, "{health}")?,
-            false => writeln!(
-                out,
-                "{}: {} documents, {} chunks, {} answers running",
-                health["status"].as_str().unwrap_or("ok"),
-                health["documents"],
-                health["chunks"],
-                health["active_turns"]
-            )?,
+            false => {
+                write!(
+                    out,
+                    "{}: {} documents, {} chunks, {} answers running",
+                    health["status"].as_str().unwrap_or("ok"),
+                    health["documents"],
+                    health["chunks"],
+                    health["active_turns"]
+                )?;
+                match health["message"].as_str() {
+                    Some(message) => writeln!(out, "; {message}")?,
+                    None => writeln!(out)?,
+                }
+            }
         }
         Ok(())
     };

@@ -15,8 +15,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -30,14 +30,17 @@ use hyper_util::server::conn::auto::Builder;
 use ragwire::session::Sessions;
 use ragwire_endpoints::{Refusal, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 use crate::app::App;
+use crate::readiness::Readiness;
 use crate::routes;
+use crate::settings::Settings;
 
 /// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
@@ -56,12 +59,69 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// any case.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// An open port. The kernel queues connections until the server accepts them.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Listens on the address in the settings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the address cannot be used.
+    pub fn bind(settings: &Settings) -> io::Result<Self> {
+        let address = *settings.listen;
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // Otherwise a restart has to wait for the connections of the last run. On Windows the
+        // option means something else.
+        #[cfg(unix)]
+        socket.set_reuseaddr(true)?;
+        // Accepted sockets inherit it.
+        socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Returns the address it listens on, with the actual port.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
-    app: Arc<App>,
-    listener: TcpListener,
+    listening: Listening,
+    settings: Settings,
+    readiness: Readiness,
+    routes: Arc<OnceLock<Router>>,
+    opened: oneshot::Receiver<Arc<App>>,
+}
+
+/// Opens the routes of a server that is starting.
+#[derive(Debug)]
+pub struct Opener {
+    routes: Arc<OnceLock<Router>>,
     address: SocketAddr,
+    open: oneshot::Sender<Arc<App>>,
+}
+
+impl Opener {
+    /// Gives every connection, those that are already open too, the routes of the app. If the
+    /// server has stopped, nothing happens.
+    pub fn open(self, app: Arc<App>) {
+        // The only opener is consumed, so the routes are not set yet.
+        let _ = self.routes.set(routes::router(&app, self.address));
+        let _ = self.open.send(app);
+    }
 }
 
 /// How the server stopped.
@@ -80,44 +140,63 @@ impl Server {
     ///
     /// Fails if the address cannot be used.
     pub fn bind(app: Arc<App>) -> io::Result<Self> {
-        let address = *app.settings.listen;
-        let socket = match address {
-            SocketAddr::V4(_) => TcpSocket::new_v4()?,
-            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        let listening = Listening::bind(&app.settings)?;
+        let (settings, readiness) = (app.settings.clone(), app.readiness.clone());
+        let (server, opener) = Self::starting(listening, settings, readiness);
+        opener.open(app);
+        Ok(server)
+    }
+
+    /// Creates a server that reports the progress of its start until the opener gives it its routes.
+    /// If the opener is dropped, it never has them.
+    pub fn starting(listening: Listening, settings: Settings, readiness: Readiness) -> (Self, Opener) {
+        let (open, opened) = oneshot::channel();
+        let routes = Arc::new(OnceLock::new());
+        let opener = Opener {
+            routes: Arc::clone(&routes),
+            address: listening.address,
+            open,
         };
-        // Otherwise a restart has to wait for the connections of the last run. On Windows the
-        // option means something else.
-        #[cfg(unix)]
-        socket.set_reuseaddr(true)?;
-        // Accepted sockets inherit it.
-        socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
-        socket.bind(address)?;
-        let listener = socket.listen(BACKLOG)?;
-        let address = listener.local_addr()?;
-        Ok(Self {
-            app,
-            listener,
-            address,
-        })
+        let server = Self {
+            listening,
+            settings,
+            readiness,
+            routes,
+            opened,
+        };
+        (server, opener)
     }
 
     /// Returns the address it listens on, with the actual port.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address
     }
 
     /// Serves until `stop` resolves. Then ends open turns with their terminal, refuses new ones,
     /// and waits for the connections until the drain time elapses or `kill` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Shutdown {
-        let settings = &self.app.settings;
+        let Self {
+            listening: Listening { listener, address },
+            settings,
+            readiness,
+            routes,
+            mut opened,
+        } = self;
         let (closing, _) = watch::channel(false);
         let connections = Connections {
-            router: routes::router(&self.app, self.address),
+            starting: routes::starting(&settings, address, &readiness),
+            routes,
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
             permits: Arc::new(Semaphore::new(*settings.max_connections)),
             closing,
+        };
+        // A receiver that has given its value, or whose sender is gone, must not be awaited.
+        let (mut app, mut waits_for_app) = match opened.try_recv() {
+            Ok(app) => (Some(app), false),
+            Err(TryRecvError::Empty) => (None, true),
+            Err(TryRecvError::Closed) => (None, false),
         };
         let mut tasks = JoinSet::new();
         let (mut stop, mut kill) = (pin!(stop), pin!(kill));
@@ -125,27 +204,40 @@ impl Server {
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                (socket, permit) = connections.accept(&self.listener) => {
+                (socket, permit) = connections.accept(&listener) => {
                     tasks.spawn(connections.serve(socket, permit));
                 }
                 Some(joined) = tasks.join_next() => log_panic(joined),
+                given = &mut opened, if waits_for_app => {
+                    waits_for_app = false;
+                    app = given.ok();
+                }
                 _ = sweep.tick() => {
-                    tasks.spawn(sweep_sessions(self.app.sessions.clone()));
+                    if let Some(app) = &app {
+                        tasks.spawn(sweep_sessions(app.sessions.clone()));
+                    }
                 }
                 () = &mut stop => break,
             }
         }
 
+        // Opened in the same moment.
+        app = app.or_else(|| opened.try_recv().ok());
         let drain = *settings.drain;
-        tracing::info!(turns = self.app.turns.active(), ?drain, "shutting down");
-        self.app.endpoints.shut_down();
+        let turns = app.as_ref().map_or(0, |app| app.turns.active());
+        tracing::info!(turns, ?drain, "shutting down");
+        if let Some(app) = &app {
+            app.endpoints.shut_down();
+        }
         let deadline = Instant::now() + drain;
         // Still accepting: until the open turns have finished, new requests get 503 with
         // `retry-after`.
         let all_uploads = u32::try_from(*settings.max_uploads).unwrap_or(u32::MAX);
         let mut idle = pin!(async {
-            self.app.endpoints.drained().await;
-            let _ = self.app.uploads.acquire_many(all_uploads).await;
+            if let Some(app) = &app {
+                app.endpoints.drained().await;
+                let _ = app.uploads.acquire_many(all_uploads).await;
+            }
         });
         let mut out_of_time = pin!(async {
             tokio::select! {
@@ -155,7 +247,7 @@ impl Server {
         });
         let in_time = loop {
             tokio::select! {
-                (socket, permit) = connections.accept(&self.listener) => {
+                (socket, permit) = connections.accept(&listener) => {
                     tasks.spawn(connections.serve(socket, permit));
                 }
                 Some(joined) = tasks.join_next() => log_panic(joined),
@@ -163,7 +255,7 @@ impl Server {
                 () = &mut out_of_time => break false,
             }
         };
-        drop(self.listener);
+        drop(listener);
 
         connections.closing.send_replace(true);
         if in_time {
@@ -219,7 +311,9 @@ fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
 
 /// The state that all connections share.
 struct Connections {
-    router: Router,
+    /// The routes until the server has its own.
+    starting: Router,
+    routes: Arc<OnceLock<Router>>,
     http: Arc<Builder<TokioExecutor>>,
     first_request: Duration,
     write_timeout: Duration,
@@ -247,7 +341,8 @@ impl Connections {
 
     /// Serves one connection until it closes.
     fn serve(&self, socket: TcpStream, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
-        let (router, http) = (self.router.clone(), Arc::clone(&self.http));
+        let (starting, routes) = (self.starting.clone(), Arc::clone(&self.routes));
+        let http = Arc::clone(&self.http);
         let mut closing = self.closing.subscribe();
         let (first_request, write_timeout) = (self.first_request, self.write_timeout);
         async move {
@@ -267,7 +362,7 @@ impl Connections {
                 move |mut request: hyper::Request<Incoming>| {
                     has_request.store(true, Ordering::Relaxed);
                     request.extensions_mut().insert(upgrade.clone());
-                    respond(router.clone(), request)
+                    respond(routes.get().unwrap_or(&starting).clone(), request)
                 }
             });
             let mut connection =

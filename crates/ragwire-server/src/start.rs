@@ -1,15 +1,17 @@
 //! The commands `serve` and `ingest`: open the library, index documents, serve.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use ragwire::session::{SessionError, Sessions};
-use ragwire::turn::{Journal, RedisError};
+use ragwire::turn::RedisError;
 use ragwire_rag::graph::GraphIndex;
-use ragwire_rag::{Library, LibraryError};
+use ragwire_rag::{IndexingProgress, Library, LibraryError};
+use tokio::task::JoinSet;
 
 use crate::app::{App, library_limits, session_limits};
 use crate::engines::{Engines, EnginesError};
@@ -17,12 +19,14 @@ use crate::extract::Extractor;
 use crate::followers::Followers;
 use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
 use crate::graph::{self, GraphStartError};
-use crate::ingest::{Summary, ingest as ingest_files};
+use crate::ingest::ingest as ingest_files;
 use crate::journal;
 use crate::orchestrator::Reference;
+use crate::readiness::{Readiness, Stage};
 use crate::sample;
-use crate::serve::{Server, Shutdown};
+use crate::serve::{Listening, Opener, Server, Shutdown};
 use crate::settings::{Contradiction, Settings};
+use crate::signals::Signals;
 
 /// A server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -167,14 +171,11 @@ fn library_failed(settings: &Settings, source: LibraryError) -> StartError {
 }
 
 /// Indexes the documents that the settings name, or the sample documents into an empty library.
-///
-/// # Errors
-///
-/// [`StartError`].
-pub async fn fill_library(
+async fn fill_library(
     settings: &Settings,
     library: &Arc<Library>,
     extractor: &Extractor,
+    readiness: &Readiness,
 ) -> Result<(), StartError> {
     let failed = |source| library_failed(settings, source);
     if settings.docs.is_empty() {
@@ -184,16 +185,15 @@ pub async fn fill_library(
         }
     } else {
         let started = Instant::now();
-        index(settings, library, extractor).await.print();
+        let report = |done, total| readiness.set(Stage::Reading { done, total });
+        let max_bytes = *settings.max_upload_size;
+        let summary = ingest_files(library, extractor, &settings.docs, max_bytes, report).await;
+        summary.print();
         eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
         // The sample documents are only a placeholder for the user's own.
         sample::remove(library).map_err(failed)?;
     }
     Ok(())
-}
-
-async fn index(settings: &Settings, library: &Arc<Library>, extractor: &Extractor) -> Summary {
-    ingest_files(library, extractor, &settings.docs, *settings.max_upload_size).await
 }
 
 /// Runs the command `ingest`. Fails if the library is empty afterwards.
@@ -231,13 +231,16 @@ async fn fill_all(
     extractor: &Extractor,
     engines: Option<&Engines>,
 ) -> Result<(), StartError> {
-    fill_library(settings, library, extractor).await?;
+    fill_library(settings, library, extractor, &Readiness::new()).await?;
     if let Some(engines) = engines {
         engines.reconcile().await?;
     }
     // With a model as extractor the server fills the graph, because only it has the models.
     if !settings.graph_model {
-        graph::open(settings, library, &Engines::embedded(library)).await?;
+        let graph = graph::open(settings, library, &Engines::embedded(library)).await?;
+        if let Some(graph) = &graph {
+            graph::sync(settings, graph).await?;
+        }
     }
     Ok(())
 }
@@ -256,70 +259,118 @@ fn fail(error: &StartError) -> ExitCode {
 }
 
 async fn try_serve(settings: Settings) -> Result<(), StartError> {
+    let address = *settings.listen;
+    let listening = Listening::bind(&settings).map_err(|source| StartError::Listen { address, source })?;
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
-    // Before the library, which may take minutes to index.
-    let journal = journal::open(&settings).await?;
     if let Some(options) = settings.gateway_options()? {
-        return serve_gateway(settings, extractor, journal, options).await;
+        return serve_gateway(settings, extractor, listening, options).await;
     }
-    let library = open_library(&settings).await?;
-    let engines = Arc::new(Engines::start(&settings, &library).await?);
-    let served = serve_with(settings, extractor, journal, library, &engines).await;
+    let engines = Arc::new(OnceLock::new());
+    let served = run(listening, settings, |starting| {
+        serve_library(starting, extractor, Arc::clone(&engines))
+    })
+    .await;
     // A model that still computes while the process exits would use freed memory. Another signal
     // skips the wait.
-    let mut signals = Signals::new().map_err(StartError::Signals)?;
-    tokio::select! {
-        () = engines.shutdown() => {}
-        () = signals.next() => {}
+    if let Some(engines) = engines.get() {
+        let mut signals = Signals::new().map_err(StartError::Signals)?;
+        tokio::select! {
+            () = Engines::shutdown(engines) => {}
+            () = signals.next() => {}
+        }
     }
     served
 }
 
-async fn serve_with(
+/// What the start of a server gets: its settings, where it listens, what it reports its progress
+/// to, and what opens its routes.
+struct Starting {
     settings: Settings,
+    address: SocketAddr,
+    readiness: Readiness,
+    opener: Opener,
+}
+
+/// Opens the library, the models and the sessions, indexes the documents, and follows the library.
+///
+/// A library that already has documents answers questions while it reads more. An empty one refuses
+/// them until it is filled, because answers from a part of the first documents would be wrong.
+async fn serve_library(
+    starting: Starting,
     extractor: Extractor,
-    journal: Journal,
-    library: Arc<Library>,
-    engines: &Arc<Engines>,
-) -> Result<(), StartError> {
-    fill_library(&settings, &library, &extractor).await?;
-    let (sessions, session_summary) = open_sessions(&settings).await?;
-    engines.reconcile().await?;
-    let graph = graph::open(&settings, &library, engines).await?;
-    let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), engines));
-    let data = settings.data.clone();
-    warn_about(&settings);
-    let app = App::new(
+    running: Arc<OnceLock<Arc<Engines>>>,
+) -> Result<Infallible, StartError> {
+    let Starting {
         settings,
-        sessions,
-        Arc::clone(&library),
-        pipeline,
-        extractor,
-        journal,
-    );
-    let mut followers = Followers::new().with(Arc::clone(engines) as _);
+        address,
+        readiness,
+        opener,
+    } = starting;
+    let journal = journal::open(&settings).await?;
+    let library = open_library(&settings).await?;
+    readiness.set(Stage::Models);
+    let engines = Arc::new(Engines::start(&settings, &library).await?);
+    let _ = running.set(Arc::clone(&engines));
+    readiness.set(Stage::Opening);
+    let (sessions, session_summary) = open_sessions(&settings).await?;
+    let graph = graph::open(&settings, &library, &engines).await?;
+    let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), &engines));
+    warn_about(&settings);
+    let mut followers = Followers::new().with(Arc::clone(&engines) as _);
     if let Some(graph) = &graph {
         followers = followers.with(Arc::clone(graph) as _);
     }
-    let app = Arc::new(app.followers(followers.clone()));
-    run(app, &followers, |address| {
-        welcome(
-            &library,
-            graph.as_deref(),
-            engines,
-            &session_summary,
-            &data,
-            address,
-        );
-    })
-    .await
+    let app = App::new(
+        settings.clone(),
+        sessions,
+        Arc::clone(&library),
+        pipeline,
+        extractor.clone(),
+        journal,
+    );
+    let app = Arc::new(app.followers(followers.clone()).readiness(readiness.clone()));
+    let is_placeholder = !settings.docs.is_empty() && sample::is_all_of(&library);
+    let mut opener = Some(opener);
+    if library.chunk_count() > 0 && !is_placeholder {
+        opener
+            .take()
+            .into_iter()
+            .for_each(|opener| opener.open(Arc::clone(&app)));
+    }
+    readiness.set(Stage::Reading { done: 0, total: 0 });
+    fill_library(&settings, &library, &extractor, &readiness).await?;
+    readiness.set(Stage::Indexing { done: 0, total: 0 });
+    let report = |progress: IndexingProgress| {
+        readiness.set(Stage::Indexing {
+            done: progress.done_chunks,
+            total: progress.total_chunks,
+        });
+    };
+    engines.reconcile_reporting(report).await?;
+    if let Some(graph) = &graph {
+        readiness.set(Stage::Graph);
+        graph::sync(&settings, graph).await?;
+    }
+    opener
+        .into_iter()
+        .for_each(|opener| opener.open(Arc::clone(&app)));
+    readiness.set(Stage::Ready);
+    welcome(
+        &library,
+        graph.as_deref(),
+        &engines,
+        &session_summary,
+        &settings.data,
+        address,
+    );
+    Ok(followers.run().await)
 }
 
 /// Serves an orchestrator outside of this process. No library is opened.
 async fn serve_gateway(
     mut settings: Settings,
     extractor: Extractor,
-    journal: Journal,
+    listening: Listening,
     options: GatewayOptions,
 ) -> Result<(), StartError> {
     let target = match &options {
@@ -335,28 +386,83 @@ async fn serve_gateway(
         }
     };
     let gateway = Gateway::start(options).map_err(StartError::Orchestrator)?;
-    // For the sessions; without the library, which creates it otherwise.
-    tokio::fs::create_dir_all(&settings.data)
-        .await
-        .map_err(|reason| StartError::Path {
-            path: settings.data.clone(),
-            reason,
-        })?;
-    let (sessions, session_summary) = open_sessions(&settings).await?;
-    warn_about(&settings);
     let orchestrator = Arc::new(gateway.clone());
-    let app = App::new(settings, sessions, None, orchestrator, extractor, journal);
-    let followers = Followers::new();
-    let serving = run(Arc::new(app), &followers, |address| {
+    let serve = async move |starting| {
+        let Starting {
+            settings,
+            address,
+            readiness,
+            opener,
+        } = starting;
+        let journal = journal::open(&settings).await?;
+        // For the sessions; without the library, which creates it otherwise.
+        tokio::fs::create_dir_all(&settings.data)
+            .await
+            .map_err(|reason| StartError::Path {
+                path: settings.data.clone(),
+                reason,
+            })?;
+        let (sessions, session_summary) = open_sessions(&settings).await?;
+        warn_about(&settings);
+        let app = App::new(settings, sessions, None, orchestrator, extractor, journal);
+        opener.open(Arc::new(app.readiness(readiness.clone())));
+        readiness.set(Stage::Ready);
         eprintln!(
             "\n  ragwire-server answers at http://{address}/\n  orchestrator: {target}\n  \
              sessions: {session_summary}\n\n{}",
             first_question(address, "What is this about?")
         );
-    });
-    let served = serving.await;
+        std::future::pending().await
+    };
+    let served = run(listening, settings, serve).await;
     gateway.shut_down();
     served
+}
+
+/// Serves until a signal, while a task of its own starts what is served. That task reads files, so
+/// that connections do not wait for them.
+async fn run<S>(
+    listening: Listening,
+    settings: Settings,
+    start: impl FnOnce(Starting) -> S,
+) -> Result<(), StartError>
+where
+    S: Future<Output = Result<Infallible, StartError>> + Send + 'static,
+{
+    let mut first = Signals::new().map_err(StartError::Signals)?;
+    let mut second = Signals::new().map_err(StartError::Signals)?;
+    let kill = async {
+        // Every listener receives every signal, so the first one here is the one that stops the
+        // server.
+        second.next().await;
+        second.next().await;
+    };
+    let (address, readiness) = (listening.address(), Readiness::new());
+    // A script that starts the server with port 0 finds the port here.
+    eprintln!("starting at http://{address}/");
+    let (server, opener) = Server::starting(listening, settings.clone(), readiness.clone());
+    let mut starting = JoinSet::new();
+    starting.spawn(start(Starting {
+        settings,
+        address,
+        readiness,
+        opener,
+    }));
+    let shutdown = tokio::select! {
+        shutdown = server.run(first.next(), kill) => shutdown,
+        Some(ended) = starting.join_next() => match ended {
+            Ok(Err(error)) => return Err(error),
+            Ok(Ok(never)) => match never {},
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        },
+    };
+    // Waits for the current step, so that nothing uses the engines after them.
+    starting.shutdown().await;
+    match shutdown {
+        Shutdown::Drained => tracing::info!("all connections have finished"),
+        Shutdown::Cut(connections) => tracing::warn!(connections, "closed the remaining connections"),
+    }
+    Ok(())
 }
 
 fn warn_about(settings: &Settings) {
@@ -367,35 +473,6 @@ fn warn_about(settings: &Settings) {
     if settings.test_faults {
         tracing::warn!("test faults are enabled: questions that start with `fault:` fail on purpose");
     }
-}
-
-/// Serves until a signal. Calls `welcome` with the address listened on.
-async fn run(
-    app: Arc<App>,
-    followers: &Followers,
-    welcome: impl FnOnce(SocketAddr),
-) -> Result<(), StartError> {
-    let address = *app.settings.listen;
-    let server = Server::bind(app).map_err(|source| StartError::Listen { address, source })?;
-    let mut first = Signals::new().map_err(StartError::Signals)?;
-    let mut second = Signals::new().map_err(StartError::Signals)?;
-    welcome(server.address());
-    let kill = async {
-        // Every listener receives every signal, so the first one here is the one that stops the
-        // server.
-        second.next().await;
-        second.next().await;
-    };
-    let serving = server.run(first.next(), kill);
-    let shutdown = tokio::select! {
-        shutdown = serving => shutdown,
-        never = followers.run() => match never {},
-    };
-    match shutdown {
-        Shutdown::Drained => tracing::info!("all connections have finished"),
-        Shutdown::Cut(connections) => tracing::warn!(connections, "closed the remaining connections"),
-    }
-    Ok(())
 }
 
 /// A command that asks a first question.
@@ -437,39 +514,4 @@ fn welcome(
         engines.summary().join("\n  "),
         first_question(address, question),
     );
-}
-
-/// Ctrl-C and, on unix, SIGTERM: the first stops the server gracefully, the second at once.
-struct Signals {
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn new() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    #[expect(clippy::unnecessary_wraps, reason = "the unix one can fail")]
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {})
-    }
-
-    async fn next(&mut self) {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
-    }
 }

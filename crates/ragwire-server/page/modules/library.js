@@ -24,9 +24,12 @@ function size(bytes) {
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-async function load() {
+/** Loads the list of documents. */
+export async function load() {
   try {
     const response = await fetch("/v1/documents");
+    // The server is starting, and the list is loaded again once it is ready.
+    if (response.status === 503) return;
     if (response.status === 404) {
       // An orchestrator outside of the server answers, and there are no documents to manage.
       opener.hidden = true;

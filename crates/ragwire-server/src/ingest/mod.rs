@@ -162,12 +162,18 @@ fn printable(path: &Path) -> String {
         .replace(|letter: char| letter.is_control(), "\u{fffd}")
 }
 
-/// Indexes files and folders, with progress on stderr. Files that cannot be read are skipped.
+/// Indexes files and folders, with progress on stderr and to `report`, which gets the number of files
+/// that are done and of all files. Files that cannot be read are skipped.
+///
+/// # Cancel safety
+///
+/// Each document is added completely or not at all.
 pub async fn ingest(
     library: &Arc<Library>,
     extractor: &Extractor,
     paths: &[PathBuf],
     max_file_bytes: usize,
+    report: impl Fn(usize, usize),
 ) -> Summary {
     let (files, skipped) = walk::walk(paths);
     let mut summary = Summary::default();
@@ -175,7 +181,9 @@ pub async fn ingest(
         .into_iter()
         .map(|SkippedFile { path, reason }| (path, reason.to_owned()));
     summary.skipped.extend(skipped);
-    let progress = Progress::new(files.len());
+    let total = files.len();
+    let progress = Progress::new(total);
+    report(0, total);
     // Several files are read concurrently and added in the order of the walk.
     let mut reading = stream::iter(files)
         .map(|file| async {
@@ -183,6 +191,7 @@ pub async fn ingest(
             (file, parsed)
         })
         .buffered(extractor.concurrency());
+    let mut done = 0;
     while let Some((file, parsed)) = reading.next().await {
         let added = match parsed {
             Ok(parsed) => store(library, &file.name, parsed)
@@ -207,6 +216,8 @@ pub async fn ingest(
                 summary.skipped.push((file.path, reason));
             }
         }
+        done += 1;
+        report(done, total);
     }
     progress.finish();
     summary

@@ -1,7 +1,6 @@
 //! The web page and the stream parser that it imports, compiled into the program and sent compressed.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -17,8 +16,6 @@ use http::{HeaderMap, HeaderValue};
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, Paths};
 use utoipa::openapi::{ContentBuilder, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
-
-use crate::app::App;
 
 /// Allows only files of this server and no embedding, so that markup in a document cannot do
 /// anything.
@@ -54,7 +51,7 @@ macro_rules! client {
     };
 }
 
-const FILES: [PageFile; 25] = [
+const FILES: [PageFile; 26] = [
     ("/", HTML, include_str!("../../page/index.html")),
     ("/page.js", SCRIPT, include_str!("../../page/page.js")),
     ("/page.css", STYLE, include_str!("../../page/page.css")),
@@ -66,6 +63,7 @@ const FILES: [PageFile; 25] = [
     module!("inline.js"),
     module!("library.js"),
     module!("markdown.js"),
+    module!("ready.js"),
     module!("render.js"),
     module!("scroll.js"),
     module!("side.js"),
@@ -83,7 +81,7 @@ const FILES: [PageFile; 25] = [
 ];
 
 /// Returns one route per file.
-pub(super) fn routes() -> OpenApiRouter<Arc<App>> {
+pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> OpenApiRouter<S> {
     FILES
         .into_iter()
         .fold(OpenApiRouter::default(), |router, (path, media_type, text)| {

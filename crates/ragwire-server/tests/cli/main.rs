@@ -9,6 +9,7 @@ mod manage;
 #[path = "../served/mod.rs"]
 mod served;
 mod services;
+mod start;
 
 use std::io::Read;
 use std::path::Path;

@@ -20,5 +20,6 @@ mod rag;
 mod restart;
 mod resume;
 mod session_chat;
+mod starting;
 mod support;
 mod trustgraph;

@@ -10,7 +10,7 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 4] = ["get", "post", "patch", "delete"];
 
 /// Every route of the server. A route that is added here is also listed in `README.md`.
-const ROUTES: [&str; 93] = [
+const ROUTES: [&str; 96] = [
     "delete /threads/{thread_id}",
     "delete /v1/documents/{document_id}",
     "get /",
@@ -31,6 +31,7 @@ const ROUTES: [&str; 93] = [
     "get /healthz",
     "get /icon.svg",
     "get /info",
+    "get /livez",
     "get /openapi.json",
     "get /page.css",
     "get /page.js",
@@ -41,6 +42,7 @@ const ROUTES: [&str; 93] = [
     "get /page/inline.js",
     "get /page/library.js",
     "get /page/markdown.js",
+    "get /page/ready.js",
     "get /page/render.js",
     "get /page/scroll.js",
     "get /page/side.js",
@@ -50,6 +52,7 @@ const ROUTES: [&str; 93] = [
     "get /page/upload.js",
     "get /page/view.js",
     "get /page/welcome.js",
+    "get /readyz",
     "get /runs/{run_id}/stream",
     "get /threads/{thread_id}",
     "get /threads/{thread_id}/runs",

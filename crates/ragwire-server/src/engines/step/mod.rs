@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use ragwire_rag::models::Boxed;
 use ragwire_rag::search::store::StoreError;
-use ragwire_rag::{FollowError, FollowReport, IndexError, IndexReport, Library, LibraryFollower};
+use ragwire_rag::{
+    FollowError, FollowReport, IndexError, IndexReport, IndexingProgress, Library, LibraryFollower,
+};
 
 use super::Engines;
 use super::error::{EnginesError, chain};
@@ -37,6 +39,22 @@ impl Engines {
     ///
     /// Fails if the store or the library cannot be used at all, not if one document fails.
     pub async fn reconcile(&self) -> Result<(), EnginesError> {
+        self.reconcile_reporting(|_| {}).await
+    }
+
+    /// As [`reconcile`](Self::reconcile), and also calls `report` with the progress.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`reconcile`](Self::reconcile).
+    ///
+    /// # Errors
+    ///
+    /// As [`reconcile`](Self::reconcile).
+    pub async fn reconcile_reporting(
+        &self,
+        mut report: impl FnMut(IndexingProgress) + Send,
+    ) -> Result<(), EnginesError> {
         if !self.has_room() {
             let (passages, limit) = (self.library.chunk_count(), self.max_passages);
             eprintln!(
@@ -49,21 +67,22 @@ impl Engines {
         let mut display = ProgressDisplay::new();
         let progress = |progress| {
             display.update(progress);
+            report(progress);
             ControlFlow::Continue(())
         };
         let reconciled = self.indexer.reconcile(progress).await;
         drop(display);
-        let report = reconciled.map_err(|error| self.store_error(error))?;
+        let indexed = reconciled.map_err(|error| self.store_error(error))?;
         self.flush().await;
-        if let Some(vectors) = self.vectors.as_ref().filter(|_| report.failed.is_empty()) {
+        if let Some(vectors) = self.vectors.as_ref().filter(|_| indexed.failed.is_empty()) {
             vectors.sweep().await;
         }
-        self.list_failures(&report);
+        self.list_failures(&indexed);
         let seconds = started.elapsed().as_secs_f64();
-        if report.indexed > 0 && seconds > 1.0 {
-            eprintln!("indexing {} documents took {seconds:.1} s", report.indexed);
+        if indexed.indexed > 0 && seconds > 1.0 {
+            eprintln!("indexing {} documents took {seconds:.1} s", indexed.indexed);
         }
-        let mut errors = report.failed.into_iter().map(|failure| failure.error);
+        let mut errors = indexed.failed.into_iter().map(|failure| failure.error);
         match errors.find(concerns_all_documents) {
             Some(error) => Err(self.store_error(error)),
             None => Ok(()),

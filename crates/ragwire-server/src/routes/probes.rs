@@ -1,0 +1,157 @@
+//! What supervisors ask, and the routes of a server that cannot answer questions yet.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use http::StatusCode;
+use ragwire_endpoints::Refusal;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::page;
+use crate::app::App;
+use crate::guard::{Guard, guard};
+use crate::readiness::{Readiness, Report};
+use crate::settings::Settings;
+
+/// The `retry-after` of a question to a server that is starting: it reads some hundred documents in
+/// this time.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The state of the server.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// `ok`, `starting` or `shutting_down`.
+    status: &'static str,
+    documents: usize,
+    chunks: usize,
+    active_turns: usize,
+    /// What the server still reads or indexes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    message: Option<String>,
+}
+
+impl Health {
+    fn respond(self) -> Response {
+        let status = match self.status {
+            "ok" => StatusCode::OK,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        (status, Json(self)).into_response()
+    }
+}
+
+/// Returns 200 while the server accepts questions, and 503 before and while it shuts down.
+///
+/// A full server is healthy, and so is one that answers from its documents while it reads more.
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "server",
+    operation_id = "health",
+    responses(
+        (status = 200, description = "The server accepts questions", body = Health),
+        (status = 503, description = "The server is starting or shutting down", body = Health),
+    ),
+)]
+pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
+    Health {
+        status: if app.is_shutting_down() {
+            "shutting_down"
+        } else {
+            "ok"
+        },
+        documents: app.library.as_ref().map_or(0, |library| library.list().len()),
+        chunks: app.library.as_ref().map_or(0, |library| library.chunk_count()),
+        active_turns: app.turns.active(),
+        message: (!app.readiness.is_ready()).then(|| app.readiness.stage().to_string()),
+    }
+    .respond()
+}
+
+/// Returns 200 once all documents are read and indexed, and 503 before and while the server shuts
+/// down.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "server",
+    operation_id = "ready",
+    responses(
+        (status = 200, description = "Everything is read and indexed", body = Report),
+        (status = 503, description = "What is being read, and how far", body = Report),
+    ),
+)]
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
+    report(&app.readiness, app.is_shutting_down())
+}
+
+fn report(readiness: &Readiness, is_shutting_down: bool) -> Response {
+    let status = if readiness.is_ready() && !is_shutting_down {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, Json(readiness.report(is_shutting_down))).into_response()
+}
+
+/// Returns 200 as long as the process serves requests.
+#[utoipa::path(
+    get,
+    path = "/livez",
+    tag = "server",
+    operation_id = "live",
+    responses((status = 200, description = "The process serves requests", body = Live)),
+)]
+pub(super) async fn live() -> Json<Live> {
+    Json(Live { status: "ok" })
+}
+
+/// The answer of a process that runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Live {
+    /// `ok`.
+    status: &'static str,
+}
+
+/// Returns the routes of a server that cannot answer questions yet: the page, the probes, and a
+/// refusal for everything else.
+pub fn starting(settings: &Settings, address: SocketAddr, readiness: &Readiness) -> Router {
+    let guarding = Arc::new(Guard::new(settings, address));
+    let (page, _) = page::routes().split_for_parts();
+    let routes = page
+        .route("/livez", get(live))
+        .route(
+            "/readyz",
+            get(async |State(readiness): State<Readiness>| report(&readiness, false)),
+        )
+        .route("/healthz", get(starting_health))
+        .fallback(refuse)
+        .with_state(readiness.clone());
+    let routes = match guarding.cors() {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    routes.layer(axum::middleware::from_fn_with_state(guarding, guard))
+}
+
+async fn starting_health(State(readiness): State<Readiness>) -> Response {
+    Health {
+        status: "starting",
+        documents: 0,
+        chunks: 0,
+        active_turns: 0,
+        message: Some(readiness.stage().to_string()),
+    }
+    .respond()
+}
+
+async fn refuse(State(readiness): State<Readiness>) -> Refusal {
+    let message = format!("The server is starting. {}.", readiness.stage());
+    Refusal::temporary(StatusCode::SERVICE_UNAVAILABLE, "starting", message).retry_after(RETRY_AFTER)
+}
