@@ -7,6 +7,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { startServer } from "./harness.js";
+import { answerWith, cited, completed, passage } from "./stub.js";
 
 const SHOTS = process.env.TEST_SHOTS ?? fileURLToPath(new URL("./shots/", import.meta.url));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -49,14 +50,6 @@ after(async () => {
   await server?.stop();
 });
 
-/** Answers of a model, which the test server does not have. */
-async function answerWith(page, frames) {
-  const body = frames.map((frame, index) => `${JSON.stringify({ index, ...frame })}\n`).join("");
-  await page.route("**/v1/turns", (route) => route.fulfill({ status: 200, headers: { "content-type": "application/x-ndjson", "x-ragwire-turn": "1".repeat(32) }, body }));
-}
-
-const passage = (chunk_id, heading, text) => ({ chunk_id, document_id: "doc", text, page_numbers: [4], title: "commit-rule.pdf", heading });
-const cited = (chunk_id, supporting_quote) => ({ document_id: "doc", chunk_id, page_number: 4, supporting_quote, source_tool: "bm25" });
 const WRITTEN = [
   { event: "search", tool: "bm25", query: "commit rule" },
   { event: "thinking", content: "The reader asks for the rule. " },
@@ -64,7 +57,7 @@ const WRITTEN = [
   { event: "generation_start", context_chunks: 2, total_context_tokens: 100, model: "a-model" },
   { text: MARKDOWN },
   { event: "verification", claims_checked: 3, claims_supported: 2, claims_partially_supported: 0, claims_unsupported: 1, details: [], confidence: 0.7 },
-  { end: "completed", metadata: { citations: [cited("a", "The commit is the moment."), cited("b", "A failure is an error.")], tools_used: ["bm25"], answered: true }, timestamp: "2026-01-02T03:04:05Z", elapsed_ms: 2400 },
+  completed([cited("a", "The commit is the moment."), cited("b", "A failure is an error.")]),
 ];
 
 const ended = (page) => page.waitForFunction(() => document.querySelector(".turn:last-child")?.dataset.state !== "running" && document.querySelector(".turn") !== null);
