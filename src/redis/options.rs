@@ -86,6 +86,19 @@ impl RedisOptions {
         Ok(self)
     }
 
+    /// Appends a name to the prefix, for a second store of the same kind on the server. The name
+    /// has the characters of a [`prefix`](Self::prefix).
+    ///
+    /// # Errors
+    ///
+    /// [`RedisError::Prefix`]
+    pub fn name_space(self, name: &str) -> Result<Self, RedisError> {
+        let outer = self.prefix.clone();
+        let mut options = self.prefix(name)?;
+        options.prefix.insert_str(0, &outer);
+        Ok(options)
+    }
+
     /// Sets within what time the readers of a turn on other hosts learn that its host has died. All
     /// hosts of a service need the same value. Default: 10 seconds.
     ///

@@ -134,6 +134,17 @@ impl Sessions {
         }
     }
 
+    /// Returns the sessions of an owner, the one changed last first, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn list(&self, owner: &str, limit: usize) -> Result<Vec<Session>, SessionError> {
+        let listed = self.shared.backend.list(owner, limit).await?;
+        let read = |(id, stored): (String, Stored)| Session::read(&id, stored.stamp, &stored.bytes);
+        listed.into_iter().map(read).collect()
+    }
+
     /// Appends a message and returns the session with it.
     ///
     /// # Errors

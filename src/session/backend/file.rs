@@ -79,6 +79,11 @@ impl Backend for File {
         Box::pin(blocking(move || database.remove(&key)))
     }
 
+    fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
+        let (database, owner) = (Arc::clone(&self.0), owner.to_owned());
+        Box::pin(blocking(move || database.list(&owner, limit)))
+    }
+
     fn sweep(&self) -> Operation<'_, usize> {
         let database = Arc::clone(&self.0);
         Box::pin(blocking(move || database.sweep()))
@@ -201,6 +206,33 @@ impl SessionDatabase {
         let removed = Tables::open(&write)?.remove(key)?;
         write.commit().map_err(error)?;
         Ok(removed.is_some_and(|stamp| stamp >= self.oldest()))
+    }
+
+    fn list(&self, owner: &str, limit: usize) -> Result<Vec<(String, Stored)>, SessionError> {
+        let oldest = self.oldest();
+        let read = self.database.begin_read().map_err(error)?;
+        let sessions = read.open_table(SESSIONS).map_err(error)?;
+        let mut found = Vec::new();
+        for entry in sessions.range((owner, "")..).map_err(error)? {
+            let (key, value) = entry.map_err(error)?;
+            let (theirs, id) = key.value();
+            if theirs != owner {
+                break;
+            }
+            let (stamp, _) = value.value();
+            if stamp >= oldest {
+                found.push((stamp, id.to_owned()));
+            }
+        }
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.truncate(limit);
+        let mut listed = Vec::with_capacity(found.len());
+        for (stamp, id) in found {
+            let value = sessions.get((owner, &*id)).map_err(error)?;
+            let bytes = value.map(|value| value.value().1.to_vec()).unwrap_or_default();
+            listed.push((id, Stored { stamp, bytes }));
+        }
+        Ok(listed)
     }
 
     fn sweep(&self) -> Result<usize, SessionError> {

@@ -88,6 +88,18 @@ impl Backend for Memory {
         })
     }
 
+    fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
+        Box::pin(async move {
+            let oldest = self.limits.oldest(self.clock.now());
+            let state = self.lock();
+            let newest = state.order.range(oldest..).rev();
+            let theirs = newest.filter(|(_, key)| &*key.owner == owner).take(limit);
+            let found =
+                theirs.filter_map(|(_, key)| Some((key.id.to_string(), state.sessions.get(key)?.clone())));
+            Ok(found.collect())
+        })
+    }
+
     fn sweep(&self) -> Operation<'_, usize> {
         Box::pin(async move {
             let mut state = self.lock();

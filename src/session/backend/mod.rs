@@ -42,6 +42,9 @@ pub(super) trait Backend: Send + Sync {
     /// Removes a session and returns whether it existed.
     fn remove<'a>(&'a self, key: &'a Key) -> Operation<'a, bool>;
 
+    /// Returns the IDs and the sessions of an owner, the one changed last first, at most `limit`.
+    fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>>;
+
     /// Drops the expired sessions and returns how many are left.
     fn sweep(&self) -> Operation<'_, usize>;
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! ragwire:session:<hash of owner and ID>  hash   s = stamp, v = the session, n = the mark of its last change
 //! ragwire:sessions                        zset   those keys by their stamps, the oldest first
+//! ragwire:session-owner:<hash of owner>   zset   the IDs of an owner's sessions by their stamps
 //! ```
 //!
 //! Every change is one script that reads the server's clock, so that hosts whose clocks differ
@@ -26,6 +27,7 @@ use crate::session::{SessionError, SessionLimits, Sessions};
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
 static SWAP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/swap.lua")));
 static REMOVE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/remove.lua")));
+static LIST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/list.lua")));
 static SWEEP: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/sweep.lua")));
 
 /// Most expired sessions that one script drops: the server does nothing else while it runs.
@@ -99,9 +101,28 @@ impl Backend for Redis {
             let mut script = REMOVE.key(self.session(key));
             script
                 .key(self.order())
+                .key(self.of_owner(&key.owner))
                 .arg(self.limits.age())
-                .arg(self.clock.ahead());
+                .arg(self.clock.ahead())
+                .arg(&*key.id);
             Ok(self.link.request(Request::Script(&script)).await?)
+        })
+    }
+
+    fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
+        Box::pin(async move {
+            let mut script = LIST.key(self.of_owner(owner));
+            script.arg(self.limits.age()).arg(self.clock.ahead()).arg(limit);
+            let ids: Vec<String> = self.link.request(Request::Script(&script)).await?;
+            let mut found = Vec::with_capacity(ids.len());
+            for id in ids {
+                // A session that was evicted is still in the index of its owner.
+                if let Some(stored) = self.load(&Key::new(owner, &id)?).await? {
+                    found.push((id, stored));
+                }
+            }
+            found.sort_by_key(|(_, stored)| std::cmp::Reverse(stored.stamp));
+            Ok(found)
         })
     }
 
@@ -156,18 +177,24 @@ impl Redis {
         let mut script = SWAP.key(self.session(key));
         script
             .key(self.order())
+            .key(self.of_owner(&key.owner))
             .arg(self.limits.age())
             .arg(self.clock.ahead())
             .arg(MAX_DROPPED)
             .arg(from.map_or_else(String::new, |from| from.to_string()))
             .arg(bytes)
             .arg(mark)
-            .arg(self.limits.max_sessions);
+            .arg(self.limits.max_sessions)
+            .arg(&*key.id);
         Ok(self.link.request(Request::Script(&script)).await?)
     }
 
     fn session(&self, key: &Key) -> String {
         hashed(&self.prefix, "session", &key.owner, &key.id)
+    }
+
+    fn of_owner(&self, owner: &str) -> String {
+        hashed(&self.prefix, "session-owner", owner, "")
     }
 
     fn order(&self) -> String {

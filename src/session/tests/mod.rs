@@ -61,6 +61,7 @@ macro_rules! run_suite {
             sessions_are_bounded_in_number_and_age,
             another_owners_unknown_and_expired_sessions_give_the_same_error,
             owners_and_ids_never_collide,
+            an_owner_lists_their_own_sessions_newest_first,
             a_failed_change_changes_nothing,
             concurrent_changes_are_each_applied_once,
             only_one_of_many_claims_succeeds,

@@ -133,6 +133,35 @@ pub(super) async fn another_owners_unknown_and_expired_sessions_give_the_same_er
     assert_eq!(bad.code(), "bad_session_owner");
 }
 
+pub(super) async fn an_owner_lists_their_own_sessions_newest_first(storage: impl Storage) {
+    let limits = SessionLimits::default()
+        .max_sessions(4)
+        .max_age(Duration::from_secs(60));
+    let fixture = Fixture::new(storage, limits).await;
+    let (sessions, clock) = (&fixture.sessions, &fixture.clock);
+    let ids = async |owner: &'static str, limit| -> Vec<String> {
+        let listed = sessions.list(owner, limit).await.unwrap();
+        listed.iter().map(|session| session.id().to_owned()).collect()
+    };
+    assert_eq!(ids("ada", 9).await, Vec::<String>::new());
+    for (owner, id) in [("ada", "1"), ("ad", "x"), ("ada", "2"), ("ada\0b", "y")] {
+        sessions.get_or_begin(owner, id).await.unwrap();
+    }
+    clock.advance(Duration::from_secs(30));
+    let first = sessions.append("ada", "1", Role::User, "a").await.unwrap();
+    assert_eq!(sessions.list("ada", 1).await.unwrap(), [first]);
+    assert_eq!(ids("ada", 9).await, ["1", "2"]);
+    assert_eq!(ids("", 9).await, Vec::<String>::new());
+    // A fifth session evicts the one unchanged for longest, of another owner.
+    sessions.get_or_begin("ada", "3").await.unwrap();
+    assert_eq!(ids("ad", 9).await, Vec::<String>::new());
+    assert_eq!(ids("ada", 2).await, ["3", "1"]);
+    assert!(sessions.delete("ada", "3").await.unwrap());
+    assert_eq!(ids("ada", 9).await, ["1", "2"]);
+    clock.advance(Duration::from_secs(31));
+    assert_eq!(ids("ada", 9).await, ["1"]);
+}
+
 pub(super) async fn owners_and_ids_never_collide(storage: impl Storage) {
     let fixture = Fixture::new(storage, SessionLimits::default()).await;
     let sessions = &fixture.sessions;

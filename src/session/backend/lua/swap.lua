@@ -1,7 +1,8 @@
 -- Replaces a session if its stamp is the expected one; returns the new stamp, or nothing.
--- KEYS: session, order.
+-- KEYS: session, order, IDs of the owner.
 -- ARGV: age, ahead (microseconds), most sessions to drop, the expected stamp ('' for a new session),
---       the serialized session, the mark of this change, most sessions.
+--       the serialized session, the mark of this change, most sessions,
+--       the ID.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2] + ARGV[2]
 local oldest = now - ARGV[1]
@@ -35,6 +36,10 @@ redis.call('ZADD', KEYS[2], text(now), KEYS[1])
 local life = math.min(math.ceil(ARGV[1] / 1000) + 1000, 10 * 365 * 24 * 3600 * 1000)
 redis.call('PEXPIRE', KEYS[1], text(life))
 redis.call('PEXPIRE', KEYS[2], text(life))
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(oldest))
+redis.call('ZADD', KEYS[3], text(now), ARGV[8])
+redis.call('ZREMRANGEBYRANK', KEYS[3], 0, -1 - ARGV[7])
+redis.call('PEXPIRE', KEYS[3], text(life))
 while redis.call('ZCARD', KEYS[2]) > tonumber(ARGV[7]) do
   redis.call('DEL', redis.call('ZPOPMIN', KEYS[2])[1])
 end
