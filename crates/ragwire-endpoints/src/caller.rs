@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::request::Parts;
 use ragwire::Turn;
 use ragwire::session::Session;
@@ -59,6 +60,20 @@ impl Caller {
         F: FnOnce(Session) + Send + 'static,
     {
         start::start_in_session(&self.shared, &self.owner, reader, request, on_question).await
+    }
+
+    /// Refuses lists to anonymous callers, which would show what others asked, unless the server
+    /// has only one user.
+    pub(crate) fn check_lists(&self) -> Result<(), Refusal> {
+        if self.owner.name().is_some() || self.shared.lists_anonymous {
+            return Ok(());
+        }
+        Err(Refusal::permanent(
+            StatusCode::FORBIDDEN,
+            "owner_required",
+            "Callers of this server are anonymous, so it lists nothing; name the header with the user's name with \
+             --owner-header.",
+        ))
     }
 
     /// Returns a session.

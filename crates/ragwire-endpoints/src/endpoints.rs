@@ -21,6 +21,7 @@ use crate::openapi;
 use crate::origin::Origins;
 use crate::owner::OwnerOf;
 use crate::protocol::Protocol;
+use crate::records::TurnRecords;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::{ollama, trustgraph, turns};
@@ -50,6 +51,8 @@ pub struct Endpoints {
     orchestrator: Arc<dyn Orchestrator>,
     journal: Option<Journal>,
     sessions: Option<Sessions>,
+    records: Option<Sessions>,
+    lists_anonymous: bool,
     turns: Option<TurnGroup>,
     owner: Option<OwnerOf>,
     limits: EndpointLimits,
@@ -81,6 +84,8 @@ impl Endpoints {
             orchestrator: Arc::new(orchestrator),
             journal: None,
             sessions: None,
+            records: None,
+            lists_anonymous: false,
             turns: None,
             owner: None,
             limits: EndpointLimits::default(),
@@ -180,6 +185,26 @@ impl Endpoints {
     /// [`max_state_bytes`](Self::max_state_bytes) for the sessions of Eve.
     pub fn sessions(mut self, sessions: Sessions) -> Self {
         self.sessions = Some(sessions);
+        self
+    }
+
+    /// Sets the store of the finished turns of those conversations, which a page reads to show them
+    /// again: a store of its own, with [`record_limits`](Self::record_limits). Default: one in
+    /// memory.
+    pub fn records(mut self, records: Sessions) -> Self {
+        self.records = Some(records);
+        self
+    }
+
+    /// Returns the limits of a store of finished turns beside sessions with these limits.
+    pub fn record_limits(sessions: &SessionLimits) -> SessionLimits {
+        TurnRecords::limits(sessions)
+    }
+
+    /// Lets anonymous callers list the sessions and the feedback of all anonymous callers. Only for
+    /// a server with one user. Default: they may not, because the list shows what others asked.
+    pub fn list_anonymous(mut self) -> Self {
+        self.lists_anonymous = true;
         self
     }
 
@@ -354,6 +379,8 @@ impl Endpoints {
             orchestrator,
             journal,
             sessions,
+            records,
+            lists_anonymous,
             turns,
             owner,
             limits,
@@ -374,6 +401,7 @@ impl Endpoints {
             let state = EveSessions::max_state_bytes(limits.max_question_bytes);
             Sessions::in_memory(SessionLimits::default().max_state_bytes(state))
         });
+        let records = records.unwrap_or_else(|| Sessions::in_memory(TurnRecords::limits(sessions.limits())));
         let turns = turns.unwrap_or_else(|| {
             TurnGroup::builder()
                 .max_queued(MAX_QUEUED)
@@ -389,6 +417,8 @@ impl Endpoints {
             eve: EveSessions::new(sessions.clone(), journal.clone()),
             journal,
             sessions,
+            records: TurnRecords::new(records),
+            lists_anonymous,
             owner,
             origins,
             passed_headers,

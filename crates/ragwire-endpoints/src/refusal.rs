@@ -73,6 +73,18 @@ impl Refusal {
         }
     }
 
+    /// Creates the refusal for a turn whose record cannot be read or changed.
+    pub(crate) fn of_record(error: SessionError) -> Self {
+        match error {
+            SessionError::Unknown => Self::permanent(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "There is no record of such a turn: it is unknown, has not ended, or belongs to no session.",
+            ),
+            other => Self::internal(&other),
+        }
+    }
+
     /// Creates the refusal for a human's answer that the turn does not accept.
     pub(crate) fn of_answer(id: TurnId, error: AnswerError) -> Self {
         Self {

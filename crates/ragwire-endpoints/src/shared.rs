@@ -14,6 +14,7 @@ use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
 use crate::origin::Origins;
 use crate::owner::OwnerOf;
+use crate::records::TurnRecords;
 
 /// The state of one set of endpoints.
 pub(crate) struct Shared {
@@ -28,6 +29,10 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     /// The stored sessions.
     pub(crate) sessions: Sessions,
+    /// The finished turns of the sessions.
+    pub(crate) records: TurnRecords,
+    /// Whether anonymous callers may list the anonymous sessions.
+    pub(crate) lists_anonymous: bool,
     /// The sessions of the Eve routes.
     pub(crate) eve: EveSessions,
     /// Determines the owner of a request; without it all requests are anonymous.

@@ -4,8 +4,7 @@
 //! committed turn from [`start`]. The route itself decides on the wire and on the form of a
 //! [`Refusal`].
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ragwire::event::Mode;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
@@ -15,6 +14,7 @@ use ragwire::{Commit, Orchestrator, Question, Rejected, Status, Turn};
 use crate::lane::Lane;
 use crate::owner::Owner;
 use crate::rag::adr_metadata;
+use crate::records::{TurnRecord, TurnRecords};
 use crate::refusal::{Refusal, unknown_session};
 use crate::request::invalid;
 use crate::shared::Shared;
@@ -110,12 +110,14 @@ impl From<Question> for TurnRequest {
 #[derive(Clone)]
 struct TurnSession {
     sessions: Sessions,
+    /// The record of its turns; `None` in the name space of another route.
+    records: Option<TurnRecords>,
     owner: String,
     id: String,
     /// Whether the session is created if it does not exist.
     creates: bool,
-    /// Whether the question is stored, so that the answer may follow it.
-    has_question: Arc<AtomicBool>,
+    /// The question, once it is stored, so that the answer may follow it.
+    question: Arc<OnceLock<String>>,
 }
 
 impl TurnSession {
@@ -125,7 +127,8 @@ impl TurnSession {
             owner: owner.to_owned(),
             id,
             creates,
-            has_question: Arc::default(),
+            records: Some(shared.records.clone()),
+            question: Arc::default(),
         }
     }
 
@@ -147,19 +150,15 @@ impl TurnSession {
             .sessions
             .append(&self.owner, &self.id, Role::User, prompt)
             .await?;
-        self.has_question.store(true, Ordering::Release);
+        let _ = self.question.set(prompt.to_owned());
         Ok(session)
     }
 
-    /// Stores the answer, unless the turn never left the waiting list or was stopped before its
-    /// first word.
+    /// Stores the answer and the record of the turn, unless the turn never left the waiting list.
     async fn append_answer(&self, ending: Ending, on_end: Option<OnEnd>) {
-        let answer = if self.has_question.load(Ordering::Acquire) {
-            ending.answer()
-        } else {
-            String::new()
-        };
-        if answer.is_empty() && on_end.is_none() {
+        let question = self.question.get();
+        let answer = question.map_or_else(String::new, |_| ending.answer());
+        if question.is_none() && on_end.is_none() {
             return;
         }
         let change = |session: &mut Session| {
@@ -180,8 +179,16 @@ impl TurnSession {
             };
             stored = self.sessions.update(&self.owner, &self.id, only_answer).await;
         }
+        if let (Ok((session, ())), Some(question), Some(records)) = (&stored, question, &self.records)
+            && session.state.is_null()
+        {
+            let record = TurnRecord::new(&self.id, question, &ending);
+            if let Err(error) = records.add(&self.owner, record).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "cannot record a turn");
+            }
+        }
         match stored {
-            // An unknown session has expired in the meantime.
+            // An unknown session was deleted or has expired in the meantime.
             Ok(_) | Err(SessionError::Unknown) => {}
             Err(error) => tracing::error!(
                 error = &error as &dyn std::error::Error,
@@ -249,7 +256,10 @@ where
         }
         Conversation::Session(id) => Some(TurnSession::new(shared, owner.as_str(), id, true)),
         Conversation::ExistingSession(id) => Some(TurnSession::new(shared, owner.as_str(), id, false)),
-        Conversation::Space { owner, id } => Some(TurnSession::new(shared, &owner, id, false)),
+        Conversation::Space { owner, id } => Some(TurnSession {
+            records: None,
+            ..TurnSession::new(shared, &owner, id, false)
+        }),
     };
     if let Some(session) = session.clone() {
         builder = builder.before_end(move |ending: Ending| async move {

@@ -5,7 +5,7 @@
 //! server is full. A waiting client sees its position live. The session at the end of a chat
 //! contains the answers that the question waited for.
 
-mod session;
+pub(crate) mod session;
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,6 +24,7 @@ use utoipa_axum::routes;
 
 use self::session::{PROFILE, Session};
 use crate::caller::{self, Caller};
+use crate::chats;
 use crate::lane::Lane;
 use crate::openapi::schemas;
 use crate::openapi::{self, BodyRefusals, TurnRefusals, example};
@@ -40,6 +41,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(stream))
         .routes(routes!(whole))
         .routes(routes!(status))
+        .merge(chats::routes())
 }
 
 /// Largest body that creates a session, in bytes.

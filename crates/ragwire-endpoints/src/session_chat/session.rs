@@ -68,7 +68,7 @@ impl From<session::Session> for Session {
 }
 
 /// Returns seconds since 1970, exact to the microsecond up to the year 2255.
-fn seconds(time: SystemTime) -> f64 {
+pub(crate) fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as f64 / 1e6
 }

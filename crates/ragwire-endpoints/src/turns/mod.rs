@@ -5,6 +5,7 @@
 
 pub(crate) mod answers;
 mod cursor;
+mod feedback;
 pub(crate) mod resume;
 mod wires;
 
@@ -44,12 +45,15 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(openapi::protocol("questions", TAG)).routes(routes!(stream))
 }
 
-/// Returns the routes to resume, stop and answer a turn by its id.
+/// Returns the routes to resume, stop, answer and rate a turn by its id.
 pub(crate) fn routes_by_id() -> OpenApiRouter<Arc<Shared>> {
     OpenApiRouter::with_openapi(openapi::protocol("questions", TAG))
         .routes(routes!(resume::stream))
         .routes(routes!(resume::stop))
         .routes(routes!(answers::answer))
+        .routes(routes!(feedback::get))
+        .routes(routes!(feedback::set))
+        .routes(routes!(feedback::export))
 }
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");

@@ -2,6 +2,7 @@
 //! orchestrator gets.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
+mod chats;
 mod langgraph;
 mod mcp;
 mod ollama;
