@@ -1,6 +1,6 @@
 //! The sample documents, which allow a first question before any setup.
 //!
-//! They are about streamed answers. Their names start with `sample/`, which the name of an upload
+//! They are a guide to this program, and pages about streamed answers. Their names start with `sample/`, which the name of an upload
 //! cannot, so they are removed once the user adds other documents.
 
 use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
@@ -17,33 +17,40 @@ macro_rules! documents {
     };
 }
 
-const DOCUMENTS: [(&str, &[u8]); 9] = documents! {
+const DOCUMENTS: [(&str, &[u8]); 14] = documents! {
     "back-pressure.md"
     "chunking.md"
     "citations.md"
     "commit-rule.md"
+    "deployment.md"
+    "first-steps.md"
+    "for-developers.md"
     "framed-wire.md"
     "glossary.pdf"
+    "models.md"
     "operations.md"
     "retrieval.md"
     "time-outs.html"
+    "your-documents.md"
 };
 
-/// Adds the sample documents. They are trusted, so this process parses them itself.
+/// Adds the sample documents, and returns the ID and the file of each. They are trusted, so this
+/// process parses them itself.
 ///
 /// # Errors
 ///
 /// Fails if the library cannot be written.
-pub fn add(library: &Library) -> Result<(), LibraryError> {
+pub fn add(library: &Library) -> Result<Vec<(String, &'static [u8])>, LibraryError> {
+    let mut added = Vec::new();
     for (name, bytes) in DOCUMENTS {
         match parse(name, bytes, &ParseLimits::default()) {
             Ok(parsed) => {
-                library.add(name, &parsed)?;
+                added.push((library.add(name, &parsed)?.id, bytes));
             }
             Err(error) => tracing::error!(%error, name, "a sample document cannot be read"),
         }
     }
-    Ok(())
+    Ok(added)
 }
 
 /// Removes the sample documents.
