@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 import { startServer } from "./harness.js";
-import { answerWith, cited, completed, passage } from "./stub.js";
+import { answerWith, cited, completed, forgetChats, passage } from "./stub.js";
 
 const SHOTS = process.env.TEST_SHOTS ?? fileURLToPath(new URL("./shots/", import.meta.url));
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -68,6 +68,11 @@ async function ask(page, question) {
 async function asked(page, question) {
   await ask(page, question);
   await ended(page);
+}
+/** Opens the link to the last turn. */
+async function share(page) {
+  const id = await page.evaluate(() => JSON.parse(localStorage.getItem(`ragwire.chat.${sessionStorage.getItem("ragwire.current")}`)).turns.at(-1).id);
+  await page.goto(`${page.url()}#turn=${id}`);
 }
 const menu = (page) => page.locator("#menu").isVisible().then((narrow) => narrow && page.click("#menu"));
 
@@ -130,6 +135,25 @@ const STATES = {
     await ask(page, "fault:ask-text");
     await page.getByRole("textbox", { name: "What is your name?" }).waitFor();
   },
+  rated: async (page) => {
+    await asked(page, "What is the commit rule?");
+    await page.getByRole("button", { name: "Not helpful" }).click();
+    await page.getByRole("button", { name: "Add a note" }).click();
+  },
+  settings: async (page) => {
+    await menu(page);
+    await page.click("#open-settings");
+    await page.waitForFunction(() => document.querySelector("#model").textContent !== "");
+  },
+  shared: async (page) => {
+    await asked(page, "What is the commit rule?");
+    await share(page);
+    await page.locator(".turn").waitFor();
+  },
+  "shared-unknown": async (page) => {
+    await page.goto(`${page.url()}#turn=${"0".repeat(32)}`);
+    await page.getByText("no longer stored").waitFor();
+  },
   editing: async (page) => {
     await asked(page, "What is the commit rule?");
     await page.getByRole("button", { name: "Edit question" }).click();
@@ -163,7 +187,9 @@ const STATES = {
   "library-delete": async (page) => {
     await page.click("#open-library");
     await page.getByRole("button", { name: /^Delete sample/ }).first().click();
-    await page.getByRole("button", { name: "Keep" }).waitFor();
+    await page.getByRole("button", { name: "Undo" }).waitFor();
+    // Each state needs the whole library.
+    await page.route("**/v1/documents/*", (route) => route.abort());
   },
   "library-many": async (page) => {
     const documents = Array.from({ length: 3000 }, (_, at) => ({ id: String(at), name: `folder/document-${at}.md`, kind: "markdown", title: `Title ${at}`, chunks: 12, text_bytes: 4000, added_ms: at }));
@@ -178,6 +204,7 @@ for (const view of VIEWS) {
   test(`every state is accessible and fits: ${view.name}`, async (context) => {
     for (const [name, reach] of Object.entries(STATES)) {
       await context.test(name, async () => {
+        await forgetChats(server);
         const page = await browser.newPage({ viewport: { width: view.width, height: view.height }, colorScheme: view.colorScheme, reducedMotion: "reduce" });
         try {
           await page.goto(server.url);

@@ -1,6 +1,12 @@
 // Answers that the page gets in place of the server's: those of a model, which the test server does not have, and
 // those that have to be the same whatever the reference pipeline chooses.
 
+/** Deletes the chats of earlier tests: a server with one user lists all of them. */
+export async function forgetChats({ url }) {
+  const { sessions } = await (await fetch(`${url}/v1/sessions`)).json();
+  for (const { id } of sessions) await fetch(`${url}/v1/sessions/${id}`, { method: "DELETE" });
+}
+
 /** The ID of a stubbed turn. */
 export const STUBBED = "1".repeat(32);
 

@@ -29,12 +29,11 @@ use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use ragwire::orchestrator::Answering;
-use ragwire::session::Sessions;
 use ragwire::wire::Decode;
 use ragwire::{Frame, Metadata, Sink, Sse};
 use ragwire::{Orchestrator, Question};
 use ragwire_rag::Library;
-use ragwire_server::app::{App, session_limits};
+use ragwire_server::app::{App, Stores};
 use ragwire_server::extract::Extractor;
 use ragwire_server::journal;
 use ragwire_server::serve::Server;
@@ -121,11 +120,11 @@ async fn serve(kind: &str) {
             let library = Arc::new(Library::in_memory(Default::default()).expect("a library"));
             let this = std::env::current_exe().expect("a name");
             let extractor = Extractor::new(this, &settings);
-            let sessions = Sessions::in_memory(session_limits(&settings));
+            let stores = Stores::in_memory(&settings);
             let journal = journal::in_memory(&settings);
             let app = Arc::new(App::new(
                 settings,
-                sessions,
+                stores,
                 library,
                 Arc::new(Clock),
                 extractor,

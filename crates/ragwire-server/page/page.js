@@ -7,17 +7,16 @@ import { hideCard } from "./page/cite.js";
 import { element } from "./page/dom.js";
 import { load as loadLibrary, start as startLibrary } from "./page/library.js";
 import { showProgress } from "./page/ready.js";
+import * as remote from "./page/remote.js";
 import { atEnd, follow, jump } from "./page/scroll.js";
+import * as settings from "./page/settings.js";
 import { showChats, startSide, toggle } from "./page/side.js";
 import { Turn } from "./page/turn.js";
 import { TurnView, newRecord } from "./page/view.js";
 import { showWelcome } from "./page/welcome.js";
 
-const [prompt, ask, stop, review, status] = ["prompt", "ask", "stop", "review", "status"].map(element);
-const [thread, welcome, library] = ["thread", "welcome", "library"].map(element);
-/** Most earlier messages that go with a question whose chat is not the server's session. */
-const MAX_HISTORY = 20;
-
+const [prompt, ask, stop, status] = ["prompt", "ask", "stop", "status"].map(element);
+const [thread, welcome, dialog] = ["thread", "welcome", "library"].map(element);
 /**
  * Chats that are open or have a running turn: the chat, its views, and the running turn with its view. A turn continues
  * while another chat is shown.
@@ -30,6 +29,7 @@ let shown = null;
 function openChat(id) {
   if (shown !== null && shown.running === null) live.delete(shown.chat.id);
   const chat = live.get(id)?.chat ?? chats.open(id);
+  const known = live.has(chat.id);
   shown = live.get(chat.id) ?? { chat, views: [], running: null };
   live.set(chat.id, shown);
   chats.current.set(chat.id);
@@ -38,6 +38,7 @@ function openChat(id) {
     const last = shown.views.at(-1);
     // A turn whose end was not read may have ended or may still run on the server.
     if (last && ["running", "truncated"].includes(last.record.state)) restore(shown, last);
+    else if (!known) refresh(shown);
   }
   thread.replaceChildren(...shown.views.map((view) => view.element));
   prompt.value = "";
@@ -46,6 +47,38 @@ function openChat(id) {
   showChats(chat.id);
   toggle(false);
   jump();
+}
+
+/** Shows the turns that another browser has added to a chat or removed from it. */
+async function refresh(open) {
+  const listed = chats.list().some(({ id, stored }) => id === open.chat.id && stored);
+  const turns = listed ? await remote.turns(open.chat.id) : null;
+  await library;
+  if (turns === null || open !== shown || open.running !== null || open.removed) return;
+  const known = new Map(open.chat.turns.map((record) => [record.id, record]));
+  const ids = ({ id }) => id;
+  const merged = turns.map((turn) => (known.has(turn.id) ? Object.assign(known.get(turn.id), { feedback: turn.feedback }) : turn));
+  // A turn that was refused is only known here.
+  const own = open.chat.turns.filter(({ id }) => id === null);
+  const last = open.chat.turns.at(-1);
+  if (last !== undefined && own.includes(last)) merged.push(last);
+  if (JSON.stringify(merged.map(ids)) === JSON.stringify(open.chat.turns.map(ids))) return;
+  open.chat.turns = merged;
+  open.views = merged.map((record) => new TurnView(record, actionsFor(open)));
+  thread.replaceChildren(...open.views.map((view) => view.element));
+  chats.save(open.chat, { touch: false });
+  update();
+  jump();
+}
+
+/** Takes over the list of chats from the server. */
+async function refreshChats() {
+  const listed = await remote.chats();
+  settings.showStorage(listed !== null);
+  if (listed === null) return;
+  chats.merge(listed, (id) => live.get(id)?.running != null);
+  showChats(shown.chat.id);
+  await refresh(shown);
 }
 
 function actionsFor(open) {
@@ -62,6 +95,8 @@ function actionsFor(open) {
     retry: (view) => again(open, view, view.record.question),
     edit: (view, question) => again(open, view, question),
     reply: (id, response) => open.running.turn.reply(id, response),
+    rate: (record, feedback) => remote.rate(record.id, feedback),
+    link: (record) => `${location.origin}/#turn=${record.id}`,
   };
 }
 
@@ -76,7 +111,13 @@ async function restore(open, view) {
     event: (event) => fresh.event(event),
     text: (text) => fresh.text(text),
     snapshot: (item) => fresh.snapshot(item),
-    end: (end) => (end.status === "unknown" && record.answer !== "" ? fresh.revert(record) : fresh.end(end)),
+    end: async (end) => {
+      // The journal of the server is shorter than its record of turns.
+      const found = end.status === "unknown" ? await remote.turn(record.id) : null;
+      if (found !== null) fresh.revert(found);
+      else if (end.status === "unknown" && record.answer !== "") fresh.revert(record);
+      else fresh.end(end);
+    },
   });
   open.chat.turns[open.chat.turns.indexOf(record)] = fresh.record;
   open.views[open.views.indexOf(view)] = fresh;
@@ -100,9 +141,9 @@ async function run(open, view, turn, begin) {
 }
 
 function askQuestion(question, open = shown) {
-  if (open.running !== null) return;
+  if (open.running !== null || open.rewinding) return;
   const { chat } = open;
-  const body = { prompt: question, review_enabled: review.checked, ...contextOf(chat) };
+  const body = { prompt: question, session_id: chat.id, ...settings.asked() };
   const view = new TurnView(newRecord(question), actionsFor(open));
   chat.turns.push(view.record);
   open.views.push(view);
@@ -114,22 +155,16 @@ function askQuestion(question, open = shown) {
   run(open, view, turn, () => turn.ask(body));
 }
 
-/** The server keeps the conversation of a session. A chat in which a question was replaced sends its own. */
-function contextOf(chat) {
-  if (!chat.forked) return { session_id: chat.session };
-  const answered = chat.turns.filter(({ answer }) => answer !== "");
-  const history = answered.flatMap(({ question, answer }) => [{ role: "user", text: question }, { role: "assistant", text: answer }]);
-  return { history: history.slice(-MAX_HISTORY) };
-}
-
-/** Asks in place of a turn; the turns after it are removed. */
-function again(open, view, question) {
-  if (open.running !== null) return;
+/** Asks in place of a turn; the turns after it are removed, also from the session of the server. */
+async function again(open, view, question) {
+  if (open.running !== null || open.rewinding) return;
+  open.rewinding = true;
   const at = open.views.indexOf(view);
+  for (const { id } of open.chat.turns.slice(at)) if (id !== null && (await remote.rewind(open.chat.id, id))) break;
+  open.rewinding = false;
+  if (open.removed) return;
   for (const each of open.views.splice(at)) each.element.remove();
   open.chat.turns.splice(at);
-  open.chat.forked = at > 0;
-  if (at === 0) open.chat.session = chats.newId();
   askQuestion(question, open);
 }
 
@@ -175,7 +210,7 @@ function fit() {
 element("question").addEventListener("submit", (event) => {
   event.preventDefault();
   const question = prompt.value.trim();
-  if (question === "" || shown.running !== null) return;
+  if (question === "" || shown.running !== null || shown.rewinding) return;
   prompt.value = "";
   fit();
   askQuestion(question);
@@ -202,29 +237,56 @@ element("new-chat").addEventListener("click", () => {
   prompt.focus();
 });
 for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
-for (const dialog of document.querySelectorAll("dialog")) {
+for (const each of document.querySelectorAll("dialog")) {
   // The backdrop is part of the dialog; its content covers the rest of it.
-  dialog.addEventListener("click", (event) => event.target === dialog && event.detail > 0 && !inside(dialog, event) && dialog.close());
+  each.addEventListener("click", (event) => event.target === each && event.detail > 0 && !inside(each, event) && each.close());
 }
 
-function inside(dialog, { clientX, clientY }) {
-  const { left, right, top, bottom } = dialog.getBoundingClientRect();
+function inside(box, { clientX, clientY }) {
+  const { left, right, top, bottom } = box.getBoundingClientRect();
   return clientX >= left && clientX <= right && clientY >= top && clientY <= bottom;
 }
 
 startSide({
   open: (id) => (openChat(id), prompt.focus()),
-  removed: (id) => {
+  renamed: remote.rename,
+  removed: async (id) => {
     const open = live.get(id);
     if (open !== undefined) {
       open.removed = true;
-      open.running?.turn.stop();
       live.delete(id);
     }
     if (id === shown.chat.id) openChat();
+    // A turn that ends after its session was deleted is not stored.
+    await open?.running?.turn.stop();
+    await remote.remove(id);
   },
 });
-openChat(chats.current.get());
-startLibrary((documents) => showWelcome(documents, askQuestion, () => library.showModal()));
-showProgress(loadLibrary);
-if (atEnd() && matchMedia("(pointer: fine)").matches) prompt.focus({ preventScroll: true });
+
+/* ---- a shared answer ---- */
+
+/** Shows one finished turn, and nothing that changes it. */
+async function showShared(id) {
+  document.body.dataset.view = "shared";
+  const notice = element("shared");
+  notice.hidden = false;
+  await library;
+  const record = await remote.turn(id);
+  if (record === null) notice.firstChild.data = "This answer is no longer stored, or it belongs to another user. ";
+  else thread.replaceChildren(new TurnView(record, { readOnly: true }).element);
+}
+
+settings.start();
+const shared = /^#turn=([0-9a-f]{32})$/.exec(location.hash)?.[1];
+addEventListener("hashchange", () => location.reload());
+const library = startLibrary((documents) => shared === undefined && showWelcome(documents, askQuestion, () => dialog.showModal()));
+if (shared !== undefined) showShared(shared);
+else {
+  openChat(chats.current.get());
+  refreshChats();
+}
+showProgress(() => {
+  loadLibrary();
+  if (shared === undefined) refreshChats();
+});
+if (shared === undefined && atEnd() && matchMedia("(pointer: fine)").matches) prompt.focus({ preventScroll: true });

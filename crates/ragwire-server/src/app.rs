@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::followers::Followers;
+use crate::originals::Originals;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
 
@@ -23,7 +24,9 @@ pub struct App {
     pub settings: Settings,
     /// The documents; `None` if an orchestrator outside of this process answers.
     pub library: Option<Arc<Library>>,
-    /// The store and the graph, which follow the library.
+    /// The files of the documents; `None` if they are not kept.
+    pub originals: Option<Arc<Originals>>,
+    /// The store, the graph and the originals, which follow the library.
     pub followers: Followers,
     /// The routes of all protocols.
     pub endpoints: Service,
@@ -34,19 +37,40 @@ pub struct App {
     pub turns: TurnGroup,
     /// The record of streamed turns, from which they are resumed, stopped and answered.
     pub journal: Journal,
-    /// The stored sessions.
-    pub sessions: Sessions,
+    /// The model that writes the answers, if one does.
+    pub model: Option<String>,
+    /// The stored conversations.
+    pub stores: Stores,
     /// What the server still reads or indexes.
     pub readiness: Readiness,
     /// Permits for concurrent uploads.
     pub uploads: Arc<Semaphore>,
 }
 
+/// The stores of conversations.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// The sessions.
+    pub sessions: Sessions,
+    /// Their finished turns, with the limits of [`record_limits`].
+    pub records: Sessions,
+}
+
+impl Stores {
+    /// Creates stores in memory, as the settings limit them.
+    pub fn in_memory(settings: &Settings) -> Self {
+        Self {
+            sessions: Sessions::in_memory(session_limits(settings)),
+            records: Sessions::in_memory(record_limits(settings)),
+        }
+    }
+}
+
 impl App {
     /// Creates the state from the settings and the parts that only the caller can create.
     pub fn new(
         settings: Settings,
-        sessions: Sessions,
+        stores: Stores,
         library: impl Into<Option<Arc<Library>>>,
         orchestrator: Arc<dyn Orchestrator>,
         extractor: Extractor,
@@ -69,7 +93,8 @@ impl App {
             .max_sockets(*settings.max_connections);
         let mut endpoints = Endpoints::new(orchestrator)
             .journal(journal.clone())
-            .sessions(sessions.clone())
+            .sessions(stores.sessions.clone())
+            .records(stores.records.clone())
             .turns(turns.clone())
             .limits(limits)
             .timeouts(timeouts(&settings))
@@ -87,15 +112,19 @@ impl App {
         }
         if let Some(header) = settings.owner_header.as_ref() {
             endpoints = endpoints.owner(owner_header(header.clone()));
+        } else if has_one_user(&settings) {
+            endpoints = endpoints.list_anonymous();
         }
         Self {
             endpoints: endpoints.build(),
             turns,
             journal,
-            sessions,
+            stores,
+            model: None,
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
             settings,
             library: library.into(),
+            originals: None,
             followers: Followers::new(),
             readiness: Readiness::ready(),
             extractor,
@@ -114,6 +143,20 @@ impl App {
     #[must_use]
     pub fn readiness(mut self, readiness: Readiness) -> Self {
         self.readiness = readiness;
+        self
+    }
+
+    /// Sets where the files of the documents are kept.
+    #[must_use]
+    pub fn originals(mut self, originals: Arc<Originals>) -> Self {
+        self.originals = Some(originals);
+        self
+    }
+
+    /// Sets the name of the model that writes the answers.
+    #[must_use]
+    pub fn model(mut self, name: Option<String>) -> Self {
+        self.model = name;
         self
     }
 
@@ -139,6 +182,12 @@ impl App {
     }
 }
 
+/// Returns whether only programs of this machine can call the server. Behind a proxy a server has a
+/// host name, and then everybody who reaches the proxy is the same anonymous caller.
+fn has_one_user(settings: &Settings) -> bool {
+    settings.listen.ip().is_loopback() && settings.allow_host.is_empty() && settings.allow_origin.is_empty()
+}
+
 /// Returns the time limits of a turn.
 fn timeouts(settings: &Settings) -> Timeouts {
     Timeouts::default()
@@ -156,6 +205,11 @@ pub fn session_limits(settings: &Settings) -> SessionLimits {
         .max_bytes(*settings.session_size)
         .max_age(*settings.session_age)
         .max_state_bytes(Endpoints::max_state_bytes(*settings.max_question))
+}
+
+/// Returns the limits of the finished turns of the sessions.
+pub fn record_limits(settings: &Settings) -> SessionLimits {
+    Endpoints::record_limits(&session_limits(settings))
 }
 
 /// Returns the limits of the library.

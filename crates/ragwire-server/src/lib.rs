@@ -43,6 +43,7 @@ pub mod journal;
 pub mod manage;
 pub mod models;
 pub mod orchestrator;
+pub mod originals;
 pub mod readiness;
 pub mod routes;
 pub mod sample;

@@ -27,7 +27,6 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use ragwire::session::Sessions;
 use ragwire_endpoints::{Refusal, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
@@ -37,7 +36,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
-use crate::app::App;
+use crate::app::{App, Stores};
 use crate::readiness::Readiness;
 use crate::routes;
 use crate::settings::Settings;
@@ -214,7 +213,7 @@ impl Server {
                 }
                 _ = sweep.tick() => {
                     if let Some(app) = &app {
-                        tasks.spawn(sweep_sessions(app.sessions.clone()));
+                        tasks.spawn(sweep_stores(app.stores.clone()));
                     }
                 }
                 () = &mut stop => break,
@@ -275,12 +274,14 @@ impl Server {
     }
 }
 
-async fn sweep_sessions(sessions: Sessions) {
-    if let Err(error) = sessions.sweep().await {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "cannot delete expired sessions"
-        );
+async fn sweep_stores(stores: Stores) {
+    for sessions in [stores.sessions, stores.records] {
+        if let Err(error) = sessions.sweep().await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "cannot delete expired sessions"
+            );
+        }
     }
 }
 

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use ragwire::redis::RedisOptions;
 use ragwire::session::{SessionError, Sessions};
 use ragwire::turn::RedisError;
 use ragwire_rag::graph::GraphIndex;
 use ragwire_rag::{IndexingProgress, Library, LibraryError};
 use tokio::task::JoinSet;
 
-use crate::app::{App, library_limits, session_limits};
+use crate::app::{App, Stores, library_limits, record_limits, session_limits};
 use crate::engines::{Engines, EnginesError};
 use crate::extract::Extractor;
 use crate::followers::Followers;
@@ -22,6 +23,7 @@ use crate::graph::{self, GraphStartError};
 use crate::ingest::ingest as ingest_files;
 use crate::journal;
 use crate::orchestrator::Reference;
+use crate::originals::{self, Originals};
 use crate::readiness::{Readiness, Stage};
 use crate::sample;
 use crate::serve::{Listening, Opener, Server, Shutdown};
@@ -109,6 +111,10 @@ fn hint(error: &LibraryError) -> &'static str {
 
 /// The file of the sessions, beside that of the library.
 const SESSIONS_FILE: &str = "sessions.redb";
+/// The file of their finished turns.
+const TURNS_FILE: &str = "turns.redb";
+/// Their name space on a Redis server.
+const TURNS_NAME_SPACE: &str = "turns:";
 
 fn session_hint(error: &SessionError) -> &'static str {
     match error {
@@ -122,23 +128,37 @@ fn session_hint(error: &SessionError) -> &'static str {
 
 /// Opens the sessions on the Redis server, if there is one, otherwise those in the data folder,
 /// which exists by now. Also returns how many there are, and where, for the welcome message.
-async fn open_sessions(settings: &Settings) -> Result<(Sessions, String), StartError> {
-    let limits = session_limits(settings);
-    let (sessions, file) = match settings.redis_options()? {
-        Some(options) => (Sessions::redis(&options, limits).await, PathBuf::from("Redis")),
+async fn open_sessions(settings: &Settings) -> Result<(Stores, String), StartError> {
+    let redis = settings.redis_options()?;
+    let file = |name: &str| match redis {
+        Some(_) => PathBuf::from("Redis"),
         None => {
-            let file = settings.data.join(SESSIONS_FILE);
-            let opened = Sessions::open(&file, limits).await;
-            (opened, std::path::absolute(&file).unwrap_or(file))
+            let file = settings.data.join(name);
+            std::path::absolute(&file).unwrap_or(file)
         }
     };
-    let failed = |source| StartError::Sessions {
-        file: file.clone(),
-        source,
+    let open = async |name: &str, options: Option<&RedisOptions>, limits| {
+        let opened = match options {
+            Some(options) => Sessions::redis(options, limits).await,
+            None => Sessions::open(&file(name), limits).await,
+        };
+        opened.map_err(|source| StartError::Sessions {
+            file: file(name),
+            source,
+        })
     };
-    let sessions = sessions.map_err(failed)?;
-    let count = sessions.sweep().await.map_err(failed)?;
-    Ok((sessions, format!("{count}, in {}", file.display())))
+    let turns = match &redis {
+        Some(options) => Some(options.clone().name_space(TURNS_NAME_SPACE)?),
+        None => None,
+    };
+    let sessions = open(SESSIONS_FILE, redis.as_ref(), session_limits(settings)).await?;
+    let records = open(TURNS_FILE, turns.as_ref(), record_limits(settings)).await?;
+    let swept = sessions.sweep().await.map_err(|source| StartError::Sessions {
+        file: file(SESSIONS_FILE),
+        source,
+    });
+    let summary = format!("{}, in {}", swept?, file(SESSIONS_FILE).display());
+    Ok((Stores { sessions, records }, summary))
 }
 
 /// Opens the library without indexing anything.
@@ -175,25 +195,37 @@ async fn fill_library(
     settings: &Settings,
     library: &Arc<Library>,
     extractor: &Extractor,
+    originals: &Originals,
     readiness: &Readiness,
 ) -> Result<(), StartError> {
     let failed = |source| library_failed(settings, source);
     if settings.docs.is_empty() {
         if library.chunk_count() == 0 {
-            sample::add(library).map_err(failed)?;
+            for (id, bytes) in sample::add(library).map_err(failed)? {
+                originals.keep(&id, bytes).await;
+            }
             eprintln!("no documents yet: indexed the sample library; add your own with --docs PATH");
         }
     } else {
         let started = Instant::now();
         let report = |done, total| readiness.set(Stage::Reading { done, total });
         let max_bytes = *settings.max_upload_size;
-        let summary = ingest_files(library, extractor, &settings.docs, max_bytes, report).await;
+        let summary = ingest_files(library, extractor, originals, &settings.docs, max_bytes, report).await;
         summary.print();
         eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
         // The sample documents are only a placeholder for the user's own.
         sample::remove(library).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Opens the folder of the original files.
+async fn open_originals(settings: &Settings, library: &Arc<Library>) -> Result<Arc<Originals>, StartError> {
+    let folder = settings.data.join(originals::FOLDER);
+    let max_bytes = *settings.originals_size as u64;
+    let opened = Originals::open(Arc::clone(library), folder.clone(), max_bytes).await;
+    let opened = opened.map_err(|reason| StartError::Path { path: folder, reason });
+    opened.map(Arc::new)
 }
 
 /// Runs the command `ingest`. Fails if the library is empty afterwards.
@@ -231,7 +263,8 @@ async fn fill_all(
     extractor: &Extractor,
     engines: Option<&Engines>,
 ) -> Result<(), StartError> {
-    fill_library(settings, library, extractor, &Readiness::new()).await?;
+    let originals = open_originals(settings, library).await?;
+    fill_library(settings, library, extractor, &originals, &Readiness::new()).await?;
     if let Some(engines) = engines {
         engines.reconcile().await?;
     }
@@ -312,23 +345,31 @@ async fn serve_library(
     let engines = Arc::new(Engines::start(&settings, &library).await?);
     let _ = running.set(Arc::clone(&engines));
     readiness.set(Stage::Opening);
-    let (sessions, session_summary) = open_sessions(&settings).await?;
+    let originals = open_originals(&settings, &library).await?;
+    let (stores, session_summary) = open_sessions(&settings).await?;
     let graph = graph::open(&settings, &library, &engines).await?;
     let pipeline = Arc::new(Reference::new(&library, graph.as_deref(), &engines));
     warn_about(&settings);
-    let mut followers = Followers::new().with(Arc::clone(&engines) as _);
+    let mut followers = Followers::new()
+        .with(Arc::clone(&engines) as _)
+        .with(Arc::clone(&originals) as _);
     if let Some(graph) = &graph {
         followers = followers.with(Arc::clone(graph) as _);
     }
     let app = App::new(
         settings.clone(),
-        sessions,
+        stores,
         Arc::clone(&library),
         pipeline,
         extractor.clone(),
         journal,
     );
-    let app = Arc::new(app.followers(followers.clone()).readiness(readiness.clone()));
+    let app = app
+        .followers(followers.clone())
+        .originals(Arc::clone(&originals))
+        .model(engines.llm.as_ref().map(|llm| llm.name().to_owned()))
+        .readiness(readiness.clone());
+    let app = Arc::new(app);
     let is_placeholder = !settings.docs.is_empty() && sample::is_all_of(&library);
     let mut opener = Some(opener);
     if library.chunk_count() > 0 && !is_placeholder {
@@ -338,7 +379,7 @@ async fn serve_library(
             .for_each(|opener| opener.open(Arc::clone(&app)));
     }
     readiness.set(Stage::Reading { done: 0, total: 0 });
-    fill_library(&settings, &library, &extractor, &readiness).await?;
+    fill_library(&settings, &library, &extractor, &originals, &readiness).await?;
     readiness.set(Stage::Indexing { done: 0, total: 0 });
     let report = |progress: IndexingProgress| {
         readiness.set(Stage::Indexing {
@@ -402,9 +443,9 @@ async fn serve_gateway(
                 path: settings.data.clone(),
                 reason,
             })?;
-        let (sessions, session_summary) = open_sessions(&settings).await?;
+        let (stores, session_summary) = open_sessions(&settings).await?;
         warn_about(&settings);
-        let app = App::new(settings, sessions, None, orchestrator, extractor, journal);
+        let app = App::new(settings, stores, None, orchestrator, extractor, journal);
         opener.open(Arc::new(app.readiness(readiness.clone())));
         readiness.set(Stage::Ready);
         eprintln!(

@@ -2,11 +2,14 @@
 // marked.
 
 import { element, errorOf, make } from "./dom.js";
+import { nameOf, originalOf } from "./originals.js";
 
 const [card, dialog] = ["card", "passage"].map(element);
-const [heading, place, body] = ["passage-heading", "passage-place", "passage-text"].map(element);
+const [heading, place, original, body] = ["passage-heading", "passage-place", "passage-original", "passage-text"].map(element);
 /** Space between a number and its card, in pixels. */
 const GAP = 6;
+/** Fewest words that are taken for a quote while the answer is written. */
+const MIN_QUOTED = 4;
 /** Time in which the pointer can move from a number to its card, in milliseconds. */
 const LINGER = 250;
 
@@ -21,13 +24,30 @@ export function mergeCitations(citations, sources) {
     if (!places.has(key)) {
       const source = sources.get(chunk_id);
       places.set(key, passages.length);
-      passages.push({ title: source?.title ?? document_id, heading: found ?? source?.heading ?? "", page: page_number ?? null, document: document_id, chunk: chunk_id, quotes: [] });
+      passages.push({ title: source?.title ?? nameOf(document_id), heading: found ?? source?.heading ?? "", page: page_number ?? null, document: document_id, chunk: chunk_id, quotes: [] });
     }
     const { quotes } = passages[places.get(key)];
     if (!quotes.includes(supporting_quote)) quotes.push(supporting_quote);
     numbers.push({ passage: places.get(key), quote: supporting_quote });
   }
   return { passages, numbers };
+}
+
+/**
+ * Returns the passage and the quote of a number in an answer that is being written. Which source a number cites is in
+ * the end of the turn; before it, words that stand in a source as they are show the same.
+ */
+export function quotedBefore(answer, written, sources) {
+  const at = answer.indexOf(`[${written}]`);
+  if (at === -1) return null;
+  const before = answer.slice(0, at).split(/\[\d{1,4}\]|\n/).at(-1);
+  const quote = before.trim().replace(/^(?:[>*-]\s+)+/, "").replace(/^["“”]+|["“”]+$/g, "").trim();
+  const squeezed = quote.replace(/\s+/g, " ");
+  if (squeezed.split(" ").length < MIN_QUOTED) return null;
+  const source = sources.find(({ text = "" }) => text.replace(/\s+/g, " ").includes(squeezed));
+  if (source === undefined) return null;
+  const { document_id: document, chunk_id: chunk, title, heading: found, page_numbers: [page = null] = [] } = source;
+  return { quote, passage: { title: title ?? nameOf(document), heading: found ?? "", page, document, chunk, quotes: [quote] } };
 }
 
 /** Returns "heading · page 3", without what is unknown. */
@@ -63,6 +83,11 @@ function showCard(button, found) {
   button.setAttribute("aria-describedby", "card");
   card.replaceChildren(...parts);
   card.hidden = false;
+  if (found !== null) addOriginal(card, found.passage, () => shownFor === button && put(button));
+  put(button);
+}
+
+function put(button) {
   const at = button.getBoundingClientRect();
   const size = card.getBoundingClientRect();
   const left = Math.max(GAP, Math.min(at.left, document.documentElement.clientWidth - size.width - GAP));
@@ -110,12 +135,24 @@ card.addEventListener("pointerenter", () => clearTimeout(timer));
 card.addEventListener("pointerleave", hideCard);
 addEventListener("scroll", hideCard, { passive: true });
 
+/** Appends a link to the original file, if the server has it. */
+async function addOriginal(parent, passage, added = () => {}) {
+  const before = parent.firstChild;
+  const href = await originalOf(passage);
+  // Another passage may be shown by now.
+  if (href === null || parent.firstChild !== before) return;
+  parent.append(make("a", passage.page === null ? "Open the document" : `Open the document at page ${passage.page}`, { href, target: "_blank", rel: "noopener" }));
+  added();
+}
+
 /* ---- the passage ---- */
 
 async function openPassage(passage, quotes) {
   heading.textContent = passage.title;
   place.textContent = placeOf(passage);
   body.replaceChildren(...quotes.map((quote) => make("blockquote", quote)));
+  original.replaceChildren(make("span"));
+  addOriginal(original, passage);
   dialog.showModal();
   try {
     const [id, chunk] = [passage.document, passage.chunk].map(encodeURIComponent);

@@ -18,14 +18,18 @@ export function button(text, action, attributes = {}) {
   return made;
 }
 
-/** Returns the reason in a refused response. */
-export async function errorOf(response) {
+/** Returns the error `{message, request_id?}` of a refused response. */
+export async function refusalOf(response) {
   try {
-    return (await response.json()).error.message;
+    const { message, request_id } = (await response.json()).error;
+    return { message, request_id };
   } catch {
-    return `The server answered ${response.status}.`;
+    return { message: `The server answered ${response.status}.` };
   }
 }
+
+/** Returns the reason in a refused response. */
+export const errorOf = async (response) => (await refusalOf(response)).message;
 
 /** Copies text, and shows the outcome on the button for a moment. */
 export async function copy(text, from) {

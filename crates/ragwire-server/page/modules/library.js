@@ -1,6 +1,7 @@
-// The library: what is in it, search, sort, pages of rows, and deletion after a confirmation.
+// The library: what is in it, search, sort, pages of rows, and deletion that can be undone for some seconds.
 
 import { button, element, errorOf, make, plural } from "./dom.js";
+import { setDocuments } from "./originals.js";
 import { filesOf, send } from "./upload.js";
 
 const [dialog, opener, upload, drop, status] = ["library", "open-library", "upload", "drop", "upload-status"].map(element);
@@ -8,6 +9,8 @@ const [list, filter, sort, count] = ["documents", "filter", "sort", "count"].map
 const [pages, previous, next, range] = ["pages", "previous", "next", "range"].map(element);
 /** Rows per page. */
 const ROWS = 50;
+/** How long a deletion can be undone, in milliseconds. */
+const UNDO_MS = 8000;
 
 const ORDERS = {
   name: (one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }),
@@ -17,6 +20,8 @@ const ORDERS = {
 
 let documents = [];
 let first = 0;
+/** The document `{record, timer}` that is about to be deleted. */
+let deleting = null;
 let changed = () => {};
 
 function size(bytes) {
@@ -37,6 +42,8 @@ export async function load() {
     }
     if (!response.ok) throw new Error(await errorOf(response));
     ({ documents } = await response.json());
+    documents = documents.filter(({ id }) => id !== deleting?.record.id);
+    setDocuments(documents);
     show();
     changed(documents);
   } catch (error) {
@@ -65,29 +72,39 @@ function row(record) {
   const title = record.title && record.title !== record.name ? [make("span", record.title, { class: "title" })] : [];
   const item = make("li", undefined, { "data-id": record.id },
     make("div", undefined, { class: "what" }, name, ...title, make("span", facts.filter((fact) => fact !== "").join(" · "), { class: "size" })));
-  const ask = button("Delete", () => confirm(item, ask, record), { class: "plain delete", "aria-label": `Delete ${record.name}` });
-  item.append(ask);
+  item.append(button("Delete", () => remove(record), { class: "plain delete", "aria-label": `Delete ${record.name}` }));
   return item;
 }
 
-/** Asks in the row itself: the originals are not kept, so that a deletion cannot be undone. */
-function confirm(item, ask, record) {
-  const keep = button("Keep", () => {
-    group.replaceWith(ask);
-    ask.focus();
+/** Deletes a document after a while in which that can be undone. Until then answers may still quote it. */
+function remove(record) {
+  commit();
+  deleting = { record, timer: setTimeout(commit, UNDO_MS) };
+  documents = documents.filter(({ id }) => id !== record.id);
+  show();
+  const undo = button("Undo", () => {
+    clearTimeout(deleting.timer);
+    deleting = null;
+    documents.push(record);
+    show();
+    status.textContent = `${record.name} is kept.`;
+    filter.focus();
   });
-  const group = make("div", undefined, { class: "confirm", role: "group", "aria-label": `Delete ${record.name}?` },
-    make("span", "Delete it for good?"), button("Delete", () => remove(record, group), { class: "danger" }), keep);
-  ask.replaceWith(group);
-  keep.focus();
+  status.replaceChildren(`${record.name} was deleted. `, undo);
+  undo.focus();
 }
 
-async function remove(record, group) {
-  for (const each of group.querySelectorAll("button")) each.disabled = true;
-  const response = await fetch(`/v1/documents/${encodeURIComponent(record.id)}`, { method: "DELETE" }).catch(() => null);
+async function commit({ keepalive = false } = {}) {
+  if (deleting === null) return;
+  const { record, timer } = deleting;
+  clearTimeout(timer);
+  const response = await fetch(`/v1/documents/${encodeURIComponent(record.id)}`, { method: "DELETE", keepalive }).catch(() => null);
   const gone = response !== null && (response.ok || response.status === 404);
-  status.textContent = gone ? `${record.name} was deleted.` : `${record.name} could not be deleted.`;
-  filter.focus();
+  if (deleting?.record === record) {
+    deleting = null;
+    if (status.contains(document.activeElement)) filter.focus();
+    status.textContent = gone ? `${record.name} was deleted.` : `${record.name} could not be deleted.`;
+  }
   await load();
 }
 
@@ -100,6 +117,7 @@ function add(files) {
 export function start(onChange) {
   changed = onChange;
   opener.addEventListener("click", () => dialog.showModal());
+  addEventListener("pagehide", () => commit({ keepalive: true }));
   filter.addEventListener("input", () => ((first = 0), show()));
   sort.addEventListener("change", () => ((first = 0), show()));
   for (const [each, step] of [[previous, -ROWS], [next, ROWS]]) {

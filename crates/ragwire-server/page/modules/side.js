@@ -7,7 +7,7 @@ const [side, menu, items, none] = ["side", "menu", "chats", "no-chats"].map(elem
 
 let actions;
 
-/** Starts the list. `given` has `open(id)` and `removed(id)`. */
+/** Starts the list. `given` has `open(id)`, `renamed(id, title)` and `removed(id)`. */
 export function startSide(given) {
   actions = given;
   menu.addEventListener("click", () => toggle(menu.getAttribute("aria-expanded") !== "true"));
@@ -55,7 +55,11 @@ function edit(made, id, title) {
   const form = make("form", undefined, { class: "tools" }, field, make("button", "Save", { type: "submit" }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (field.value.trim() !== "") chats.rename(id, field.value.trim());
+    const renamed = field.value.trim();
+    if (renamed !== "") {
+      chats.rename(id, renamed);
+      actions.renamed(id, renamed);
+    }
     showChats();
   });
   field.addEventListener("keydown", (event) => {

@@ -6,7 +6,7 @@
 
 import { NdjsonDecoder } from "/client/ndjson.js";
 import { decodeStream } from "/client/stream.js";
-import { errorOf } from "./dom.js";
+import { errorOf, refusalOf } from "./dom.js";
 
 const NDJSON = "application/x-ndjson";
 /**
@@ -42,7 +42,12 @@ export class Turn {
         body: JSON.stringify(body),
         signal,
       });
-      if (!response.ok) return this.#end("failed", await errorOf(response));
+      if (!response.ok) {
+        const { message, request_id: id } = await refusalOf(response);
+        // A turn that failed before its response began has an ID, and its question is in the session.
+        if (id !== undefined) this.#reader.started(id);
+        return this.#end("failed", message);
+      }
       this.id = response.headers.get("x-ragwire-turn");
       this.#reader.started(this.id);
       await this.#follow(response.body);

@@ -1,8 +1,9 @@
 // One question and its answer on the page. A `TurnView` shows a record, and is the reader of its turn while that
 // runs. The record is plain data, which the chat stores.
 
-import { mergeCitations, sourceItems, watchNumbers } from "./cite.js";
+import { mergeCitations, quotedBefore, sourceItems, watchNumbers } from "./cite.js";
 import { button, copy, make } from "./dom.js";
+import { feedbackBar } from "./feedback.js";
 import { questionForm } from "./human.js";
 import { copyCode, render } from "./render.js";
 import { Counts, describe, summary } from "./steps.js";
@@ -12,7 +13,7 @@ const MAX_STEPS = 200;
 
 /** Returns the record of a question that is about to be asked. */
 export function newRecord(question) {
-  return { id: null, question, state: "running", answer: "", message: "", steps: [], thoughts: [], counts: { ...new Counts() }, cited: { passages: [], numbers: [] } };
+  return { id: null, question, state: "running", answer: "", message: "", steps: [], thoughts: [], counts: { ...new Counts() }, cited: { passages: [], numbers: [] }, feedback: null };
 }
 
 export class TurnView {
@@ -25,7 +26,10 @@ export class TurnView {
   #frame = 0;
   #actions;
 
-  /** `actions` has `changed(view)`, `retry(view)`, `edit(view, question)` and `reply(requestId, response)`. */
+  /**
+   * `actions` has `changed(view)`, `retry(view)`, `edit(view, question)`, `reply(requestId, response)`, `link(record)` and
+   * `rate(record, feedback)`; or only `readOnly`.
+   */
   constructor(record, actions) {
     this.record = record;
     this.#actions = actions;
@@ -109,11 +113,16 @@ export class TurnView {
   #showActions() {
     const { record } = this;
     if (this.running) return this.bar.replaceChildren();
+    const found = record.answer === "" ? [] : [button("Copy", (from) => copy(this.text, from), { class: "plain", "aria-label": "Copy the answer" })];
+    if (this.#actions.readOnly) return this.bar.replaceChildren(...found);
     const failed = ["failed", "truncated", "stopped", "unknown"].includes(record.state);
-    const parts = [];
-    if (record.answer !== "") parts.push(button("Copy", (from) => copy(this.text, from), { class: "plain", "aria-label": "Copy the answer" }));
+    const parts = [...found];
     parts.push(button(failed ? "Try again" : "Regenerate", () => this.#actions.retry(this), { class: failed ? "retry" : "plain retry" }));
     parts.push(button("Edit question", () => this.#edit(), { class: "plain edit" }));
+    if (record.id !== null && ["completed", "refused"].includes(record.state)) {
+      parts.push(button("Copy link", (from) => copy(this.#actions.link(record), from), { class: "plain", "aria-label": "Copy link to this answer" }));
+      parts.push(feedbackBar(record, (feedback) => this.#actions.rate(record, feedback), () => this.#actions.changed(this)));
+    }
     this.bar.replaceChildren(...parts);
   }
 
@@ -152,7 +161,8 @@ export class TurnView {
   #found(written) {
     const { passages, numbers } = this.record.cited;
     const found = numbers[written - 1];
-    return found === undefined ? null : { passage: passages[found.passage], quote: found.quote };
+    if (found !== undefined) return { passage: passages[found.passage], quote: found.quote };
+    return this.running ? quotedBefore(this.record.answer, written, [...this.#sources.values()]) : null;
   }
 
   /* ---- the reader of the turn ---- */

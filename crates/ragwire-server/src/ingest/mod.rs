@@ -13,6 +13,7 @@ use ragwire_rag::{Document, Library, LibraryError, Parsed};
 use tokio::io::AsyncReadExt;
 
 use crate::extract::{ExtractError, ExtractErrorKind, Extractor};
+use crate::originals::Originals;
 use progress::Progress;
 use walk::{SkippedFile, SourceFile};
 
@@ -171,6 +172,7 @@ fn printable(path: &Path) -> String {
 pub async fn ingest(
     library: &Arc<Library>,
     extractor: &Extractor,
+    originals: &Originals,
     paths: &[PathBuf],
     max_file_bytes: usize,
     report: impl Fn(usize, usize),
@@ -187,16 +189,20 @@ pub async fn ingest(
     // Several files are read concurrently and added in the order of the walk.
     let mut reading = stream::iter(files)
         .map(|file| async {
-            let parsed = read(extractor, &file, max_file_bytes).await;
-            (file, parsed)
+            let read = read(extractor, &file, max_file_bytes).await;
+            (file, read)
         })
         .buffered(extractor.concurrency());
     let mut done = 0;
-    while let Some((file, parsed)) = reading.next().await {
-        let added = match parsed {
-            Ok(parsed) => store(library, &file.name, parsed)
-                .await
-                .map_err(|error| error.to_string()),
+    while let Some((file, read)) = reading.next().await {
+        let added = match read {
+            Ok((parsed, bytes)) => {
+                let added = store(library, &file.name, parsed).await;
+                if let Ok(added) = &added {
+                    originals.keep(&added.document.id, &bytes).await;
+                }
+                added.map_err(|error| error.to_string())
+            }
             Err(reason) => Err(reason),
         };
         match added {
@@ -223,7 +229,11 @@ pub async fn ingest(
     summary
 }
 
-async fn read(extractor: &Extractor, source: &SourceFile, max_file_bytes: usize) -> Result<Parsed, String> {
+async fn read(
+    extractor: &Extractor,
+    source: &SourceFile,
+    max_file_bytes: usize,
+) -> Result<(Parsed, Bytes), String> {
     let failed = |error: std::io::Error| error.to_string();
     let file = tokio::fs::File::open(&source.path).await.map_err(failed)?;
     let metadata = file.metadata().await.map_err(failed)?;
@@ -242,8 +252,9 @@ async fn read(extractor: &Extractor, source: &SourceFile, max_file_bytes: usize)
     if bytes.len() > max_file_bytes {
         return Err(too_large());
     }
-    extractor
-        .extract(&source.name, bytes.into())
-        .await
+    let bytes = Bytes::from(bytes);
+    let parsed = extractor.extract(&source.name, bytes.clone()).await;
+    parsed
+        .map(|parsed| (parsed, bytes))
         .map_err(|error| error.to_string())
 }

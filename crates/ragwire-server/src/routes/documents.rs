@@ -30,7 +30,7 @@ const PART_BYTES: usize = 1024;
 const MAX_NAME_BYTES: usize = 255;
 
 /// One parameter of a path.
-type PathParam = Result<Path<String>, PathRejection>;
+pub(super) type PathParam = Result<Path<String>, PathRejection>;
 
 /// The query `?name=` of an upload with one file.
 #[derive(Debug, Default, Deserialize)]
@@ -212,8 +212,13 @@ pub(super) async fn upload(
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
-        match add(library, &app.extractor, &name, bytes).await {
-            Ok(added) => documents.push(added.document),
+        match add(library, &app.extractor, &name, bytes.clone()).await {
+            Ok(added) => {
+                if let Some(originals) = &app.originals {
+                    originals.keep(&added.document.id, &bytes).await;
+                }
+                documents.push(added.document);
+            }
             Err(error) => failed.push((name, error)),
         }
     }
@@ -324,7 +329,7 @@ fn clean_name(name: &str) -> Result<String, Refusal> {
     Ok(name)
 }
 
-fn unknown_document() -> Refusal {
+pub(super) fn unknown_document() -> Refusal {
     Refusal::permanent(
         StatusCode::NOT_FOUND,
         "not_found",

@@ -3,13 +3,14 @@
 //! | route | file |
 //! |---|---|
 //! | those of the protocols | the package `ragwire-endpoints` |
-//! | `/v1/documents…` | `documents.rs` |
+//! | `/v1/documents…` | `documents.rs`, `original.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
 //! | `GET /healthz`, `/readyz`, `/livez` | `probes.rs`, with the routes of a server that is starting |
 
 mod documents;
 mod openapi;
+mod original;
 mod page;
 mod probes;
 mod schemas;
@@ -36,6 +37,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(documents::list, documents::upload))
         .routes(routes!(documents::remove))
         .routes(routes!(documents::chunk))
+        .routes(routes!(original::get))
         .routes(routes!(probes::health))
         .routes(routes!(probes::ready))
         .routes(routes!(probes::live))

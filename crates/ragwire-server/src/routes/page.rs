@@ -51,7 +51,7 @@ macro_rules! client {
     };
 }
 
-const FILES: [PageFile; 26] = [
+const FILES: [PageFile; 30] = [
     ("/", HTML, include_str!("../../page/index.html")),
     ("/page.js", SCRIPT, include_str!("../../page/page.js")),
     ("/page.css", STYLE, include_str!("../../page/page.css")),
@@ -59,13 +59,17 @@ const FILES: [PageFile; 26] = [
     module!("chats.js"),
     module!("cite.js"),
     module!("dom.js"),
+    module!("feedback.js"),
     module!("human.js"),
     module!("inline.js"),
     module!("library.js"),
     module!("markdown.js"),
+    module!("originals.js"),
     module!("ready.js"),
+    module!("remote.js"),
     module!("render.js"),
     module!("scroll.js"),
+    module!("settings.js"),
     module!("side.js"),
     module!("steps.js"),
     module!("theme.js"),

@@ -31,6 +31,10 @@ pub(super) struct Health {
     documents: usize,
     chunks: usize,
     active_turns: usize,
+    /// The model that writes the answers; `null` if they quote the documents, or if an orchestrator
+    /// outside of this process answers.
+    #[schema(required = true)]
+    model: Option<String>,
     /// What the server still reads or indexes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
@@ -70,6 +74,7 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
         documents: app.library.as_ref().map_or(0, |library| library.list().len()),
         chunks: app.library.as_ref().map_or(0, |library| library.chunk_count()),
         active_turns: app.turns.active(),
+        model: app.model.clone(),
         message: (!app.readiness.is_ready()).then(|| app.readiness.stage().to_string()),
     }
     .respond()
@@ -146,6 +151,7 @@ async fn starting_health(State(readiness): State<Readiness>) -> Response {
         documents: 0,
         chunks: 0,
         active_turns: 0,
+        model: None,
         message: Some(readiness.stage().to_string()),
     }
     .respond()

@@ -184,6 +184,8 @@ settings! {
         max_connections: Count = MAX_CONNECTIONS;
         /// Maximum size of a file and of an upload
         max_upload_size: Size = MAX_UPLOAD_SIZE;
+        /// Maximum size of all original files that are kept for their readers
+        originals_size: Size = ORIGINALS_SIZE;
         /// Maximum number of files in one upload
         max_upload_files: Count = MAX_UPLOAD_FILES;
         /// Maximum length of a question, in bytes of UTF-8
@@ -281,6 +283,8 @@ const MAX_UPLOADS: Count = Count(4);
 const MAX_CONNECTIONS: Count = Count(900);
 /// A book with pictures. The parser has the same limit.
 const MAX_UPLOAD_SIZE: Size = Size(32 << 20);
+/// Some hundred books; the index of as many documents takes about as much.
+const ORIGINALS_SIZE: Size = Size(2 << 30);
 /// A folder dropped on the page.
 const MAX_UPLOAD_FILES: Count = Count(64);
 /// More than a page of text is not a question.
@@ -292,8 +296,9 @@ const MAX_CHUNKS: Count = Count(500_000);
 const MAX_SESSIONS: Count = Count(1_000);
 const SESSION_TURNS: Count = Count(50);
 const SESSION_SIZE: Size = Size(64 << 10);
-/// A working day and the night after it.
-const SESSION_AGE: Span = Span(Duration::from_secs(24 * 3600));
+/// A month: a list of chats that forgets after a day is of little use. The number of sessions is
+/// bounded in any case.
+const SESSION_AGE: Span = Span(Duration::from_secs(30 * 24 * 3600));
 /// A request head is one packet; nginx waits 60 seconds, Apache 20.
 const HEADER_TIMEOUT: Span = Span(Duration::from_secs(10));
 /// As long as a phone needs to change networks.

@@ -361,7 +361,7 @@ async fn invalid_requests_are_refused_in_eves_form() {
         "Session not found.",
     );
     // Refused requests changed no session and created none.
-    assert_eq!(server.app.sessions.sweep().await.unwrap(), 1);
+    assert_eq!(server.app.stores.sessions.sweep().await.unwrap(), 1);
     let parts = json!([{"type": "text", "text": "fault:"}, {"type": "text", "text": "empty"}]);
     let reply = post(
         &server,

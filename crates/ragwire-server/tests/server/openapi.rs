@@ -10,9 +10,11 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 4] = ["get", "post", "patch", "delete"];
 
 /// Every route of the server. A route that is added here is also listed in `README.md`.
-const ROUTES: [&str; 96] = [
+const ROUTES: [&str; 109] = [
     "delete /threads/{thread_id}",
     "delete /v1/documents/{document_id}",
+    "delete /v1/sessions/{session_id}",
+    "delete /v1/sessions/{session_id}/turns/{turn_id}",
     "get /",
     "get /api/chat/{chat_id}/stream",
     "get /api/ps",
@@ -38,13 +40,17 @@ const ROUTES: [&str; 96] = [
     "get /page/chats.js",
     "get /page/cite.js",
     "get /page/dom.js",
+    "get /page/feedback.js",
     "get /page/human.js",
     "get /page/inline.js",
     "get /page/library.js",
     "get /page/markdown.js",
+    "get /page/originals.js",
     "get /page/ready.js",
+    "get /page/remote.js",
     "get /page/render.js",
     "get /page/scroll.js",
+    "get /page/settings.js",
     "get /page/side.js",
     "get /page/steps.js",
     "get /page/theme.js",
@@ -64,13 +70,19 @@ const ROUTES: [&str; 96] = [
     "get /v1/chat/completions/{completion_id}",
     "get /v1/documents",
     "get /v1/documents/{document_id}/chunks/{chunk_id}",
+    "get /v1/documents/{document_id}/original",
+    "get /v1/feedback",
     "get /v1/generation/status",
     "get /v1/models",
     "get /v1/models/{model}",
     "get /v1/responses/{response_id}",
+    "get /v1/sessions",
     "get /v1/sessions/{session_id}",
+    "get /v1/sessions/{session_id}/turns",
+    "get /v1/turns/{turn_id}",
     "get /v1/turns/{turn_id}/stream",
     "patch /threads/{thread_id}",
+    "patch /v1/sessions/{session_id}",
     "post /ag-ui",
     "post /api/chat",
     "post /api/chat/{chat_id}/stop",
@@ -106,6 +118,7 @@ const ROUTES: [&str; 96] = [
     "post /v1/sessions/{session_id}/chat/stream",
     "post /v1/turns",
     "post /v1/turns/{turn_id}/answer",
+    "post /v1/turns/{turn_id}/feedback",
     "post /v1/turns/{turn_id}/stop",
 ];
 
@@ -231,7 +244,7 @@ async fn its_examples_work() {
         tried += 1;
     }
     assert_eq!(
-        tried, 17,
+        tried, 18,
         "every route that takes JSON and nothing that an answer said first"
     );
 }

@@ -487,7 +487,7 @@ async fn invalid_requests_are_refused() {
     ];
     server.refuses("/v1/sessions", &bad).await;
     assert_eq!(
-        server.app.sessions.sweep().await.unwrap(),
+        server.app.stores.sessions.sweep().await.unwrap(),
         1,
         "no session came of them"
     );

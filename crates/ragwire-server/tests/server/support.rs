@@ -16,7 +16,7 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Frame, Framed, Ndjson, Orchestrator};
 use ragwire_rag::Library;
 use ragwire_rag::graph::{Graph, GraphIndex, GraphRoom};
-use ragwire_server::app::{App, session_limits};
+use ragwire_server::app::{App, Stores};
 use ragwire_server::engines::Engines;
 use ragwire_server::extract::Extractor;
 use ragwire_server::followers::Followers;
@@ -91,9 +91,12 @@ pub(crate) fn start_over(
     });
     let orchestrator =
         orchestrator.unwrap_or_else(|| Arc::new(Reference::new(&library, graph.as_deref(), &engines)));
-    let sessions = sessions.unwrap_or_else(|| Sessions::in_memory(session_limits(&settings)));
+    let mut stores = Stores::in_memory(&settings);
+    if let Some(sessions) = sessions {
+        stores.sessions = sessions;
+    }
     let journal = journal::in_memory(&settings);
-    let app = App::new(settings, sessions, library, orchestrator, extractor, journal);
+    let app = App::new(settings, stores, library, orchestrator, extractor, journal);
     let mut followers = Followers::new().with(Arc::clone(&engines) as _);
     if let Some(graph) = &graph {
         followers = followers.with(Arc::clone(graph) as _);
@@ -229,7 +232,7 @@ impl Running {
     }
 
     pub(crate) async fn said_by(&self, owner: &str, id: &str) -> Vec<(Role, String)> {
-        let session = self.app.sessions.get(owner, id).await;
+        let session = self.app.stores.sessions.get(owner, id).await;
         let said = session.map(|session| session.messages).unwrap_or_default();
         said.into_iter().map(|said| (said.role, said.text)).collect()
     }

@@ -1,0 +1,95 @@
+//! `GET /v1/documents/{document_id}/original`: the file as it was added.
+//!
+//! Documents are untrusted. A browser shows a PDF in its viewer and everything else as plain text,
+//! and nothing in it runs: a sandbox without an origin, no other type than the declared one, and no
+//! requests to anywhere.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, stream};
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use ragwire_endpoints::{Refusal, openapi};
+use ragwire_rag::DocumentKind;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
+
+use super::documents::{PathParam, unknown_document};
+use crate::app::App;
+
+const TEXT_POLICY: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
+/// Browsers do not open their PDF viewer in a sandbox. The viewer keeps the scripts of a PDF in a
+/// sandbox of its own, and the type cannot be anything else.
+const PDF_POLICY: &str =
+    "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+/// How much of a file is in memory at a time.
+const PIECE_BYTES: usize = 64 << 10;
+/// The characters of RFC 8187 that need no encoding.
+const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Returns the file that a document was read from.
+///
+/// Markdown, text and HTML are sent as plain text.
+#[utoipa::path(
+    get,
+    path = "/v1/documents/{document_id}/original",
+    tag = "documents",
+    operation_id = "original",
+    params(("document_id" = String, Path, description = "The document")),
+    responses(
+        (status = 200, description = "The file", content((String = "application/pdf"), (String = "text/plain"))),
+        (status = 404, description = "The document does not exist, or its file was not kept", body = openapi::Refused),
+        (status = 500, description = "The file cannot be read", body = openapi::Refused),
+    ),
+)]
+pub(super) async fn get(State(app): State<Arc<App>>, id: PathParam) -> Result<Response, Refusal> {
+    let Path(id) = id.map_err(|_| unknown_document())?;
+    let document = app.library()?.document(&id).ok_or_else(unknown_document)?;
+    let kept = match &app.originals {
+        Some(originals) => originals
+            .open_file(&id)
+            .await
+            .map_err(|error| Refusal::internal(&error))?,
+        None => None,
+    };
+    let (file, size) = kept.ok_or_else(unknown_document)?;
+    let (media_type, policy) = if document.kind == DocumentKind::Pdf {
+        ("application/pdf", PDF_POLICY)
+    } else {
+        ("text/plain; charset=utf-8", TEXT_POLICY)
+    };
+    let name = document.name.rsplit('/').next().unwrap_or_default();
+    let disposition = format!(
+        "inline; filename*=UTF-8''{}",
+        utf8_percent_encode(name, ATTRIBUTE)
+    );
+    let headers = [
+        (CONTENT_TYPE, media_type.to_owned()),
+        (CONTENT_SECURITY_POLICY, policy.to_owned()),
+        (CONTENT_DISPOSITION, disposition),
+        (CONTENT_LENGTH, size.to_string()),
+        // A document can be removed.
+        (CACHE_CONTROL, "private, no-cache".to_owned()),
+    ];
+    Ok((headers, Body::from_stream(pieces(file))).into_response())
+}
+
+/// Reads a file piece by piece.
+fn pieces(file: File) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::try_unfold(file, async |mut file| {
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        let read = file.read_buf(&mut piece).await?;
+        Ok((read > 0).then(|| (piece.freeze(), file)))
+    })
+}

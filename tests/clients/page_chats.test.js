@@ -1,0 +1,240 @@
+// What the page shares with the server: chats in several browsers, links to answers, feedback, settings, and originals.
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, test } from "node:test";
+import { chromium } from "playwright-core";
+import { startServer } from "./harness.js";
+import { forgetChats } from "./stub.js";
+
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+const QUESTION = "When does the response begin?";
+
+let server, browser, page;
+before(async () => {
+  server = await startServer();
+  browser = await chromium.launch({ executablePath: process.env.TEST_CHROMIUM ?? "/usr/bin/chromium", args: FLAGS });
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+const problems = [];
+/** A page with a storage of its own: another browser, as far as the server can see. */
+async function another({ url = server.url } = {}) {
+  const opened = await browser.newPage({ viewport: { width: 1280, height: 800 } });
+  opened.on("pageerror", (error) => problems.push(String(error)));
+  await opened.goto(url);
+  return opened;
+}
+beforeEach(async () => {
+  await forgetChats(server);
+  page = await another();
+});
+afterEach(async () => {
+  await page.close();
+  assert.deepEqual(problems.splice(0), []);
+});
+
+const ended = (on, state = "completed") => on.waitForSelector(`#thread > .turn:last-child[data-state=${state}]`);
+async function ask(on, question, state) {
+  const turns = await on.locator(".turn").count();
+  await on.fill("#prompt", question);
+  await on.click("#ask");
+  await on.waitForFunction((count) => document.querySelectorAll(".turn").length > count, turns);
+  await ended(on, state);
+}
+const lastId = (on) =>
+  on.evaluate(() => JSON.parse(localStorage.getItem(`ragwire.chat.${sessionStorage.getItem("ragwire.current")}`)).turns.at(-1).id);
+const get = async (path) => (await fetch(`${server.url}${path}`)).json();
+
+test("a chat is listed, continued, renamed and deleted in another browser", async () => {
+  await ask(page, QUESTION);
+  const answer = await page.locator(".answer").textContent();
+  const other = await another();
+  await other.getByRole("button", { name: QUESTION, exact: true }).click();
+  await other.locator(".turn").waitFor();
+  assert.equal(await other.locator(".asked").textContent(), QUESTION);
+  assert.equal(await other.locator(".answer").textContent(), answer);
+  assert.match(await other.locator(".sources .name").first().textContent(), /^sample\//, "a citation has the name of its document");
+  await other.locator(".answer button.cite").first().click();
+  await other.locator("#passage mark").waitFor();
+  await other.keyboard.press("Escape");
+  await ask(other, "fault:no-events");
+  await other.locator("#chats li").hover();
+  await other.getByRole("button", { name: `Rename ${QUESTION}` }).click();
+  const renamed = other.waitForResponse((response) => response.request().method() === "PATCH");
+  await other.getByRole("textbox", { name: "Title" }).fill("Rules");
+  await other.keyboard.press("Enter");
+  await renamed;
+  // The first browser shows the second turn, and still has the steps of the first.
+  await page.reload();
+  await page.getByRole("button", { name: "Rules", exact: true }).waitFor();
+  await page.waitForFunction(() => document.querySelectorAll(".turn").length === 2);
+  assert.ok((await page.locator(".turn").first().locator(".steps li").count()) > 0);
+  const deleted = page.waitForResponse((response) => response.request().method() === "DELETE");
+  await page.locator("#chats li").hover();
+  await page.getByRole("button", { name: "Delete Rules" }).click();
+  await page.getByRole("group", { name: "Delete Rules?" }).getByRole("button", { name: "Delete" }).click();
+  await deleted;
+  await other.reload();
+  await other.waitForFunction(() => document.querySelectorAll("#chats li").length === 0);
+  assert.deepEqual((await get("/v1/sessions")).sessions, []);
+  await other.close();
+});
+
+test("a server that does not know its users lists nothing, and the page keeps its own chats", async () => {
+  const shared = await startServer({ args: ["--allow-host", "docs.example"] });
+  try {
+    await page.goto(shared.url);
+    await ask(page, QUESTION);
+    await page.reload();
+    await page.getByRole("button", { name: QUESTION, exact: true }).waitFor();
+    const other = await another({ url: shared.url });
+    await other.locator(".suggestion").first().waitFor();
+    assert.equal(await other.locator("#chats li").count(), 0);
+    await other.click("#open-settings");
+    await other.getByText("in this browser only").waitFor();
+    await other.close();
+  } finally {
+    await shared.stop();
+  }
+});
+
+test("a link shows one finished turn to read, and nothing to change", async () => {
+  await ask(page, QUESTION);
+  const link = `${server.url}/#turn=${await lastId(page)}`;
+  await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => (globalThis.copied = text) } }));
+  await page.getByRole("button", { name: "Copy link to this answer" }).click();
+  assert.equal(await page.evaluate(() => globalThis.copied), link);
+  const other = await another({ url: link });
+  await other.locator(".turn").waitFor();
+  assert.equal(await other.locator(".asked").textContent(), QUESTION);
+  assert.equal(await other.locator("#prompt:visible, #side:visible, #open-library:visible").count(), 0);
+  assert.deepEqual(await other.locator(".actions button").allTextContents(), ["Copy"]);
+  await other.locator(".answer button.cite").first().click();
+  await other.locator("#passage mark").waitFor();
+  await other.keyboard.press("Escape");
+  await other.getByRole("link", { name: "Ask your own question" }).click();
+  await other.locator("#prompt:visible").waitFor();
+  await other.goto(`${server.url}/#turn=${"0".repeat(32)}`);
+  await other.getByText("no longer stored").waitFor();
+  assert.equal(await other.locator(".turn").count(), 0);
+  await other.close();
+});
+
+test("feedback is stored with the turn, shown again, and exported", async () => {
+  await ask(page, QUESTION);
+  const pressed = () => page.locator(".feedback [aria-pressed=true]").textContent();
+  await page.getByRole("button", { name: "Not helpful" }).click();
+  await page.getByText("Thank you.").waitFor();
+  await page.getByRole("button", { name: "Add a note" }).click();
+  await page.getByRole("textbox", { name: "Note" }).fill("The date is missing.");
+  await page.keyboard.press("Enter");
+  await page.getByText("The note is stored.").waitFor();
+  const { turns } = await get("/v1/feedback");
+  assert.deepEqual(turns.map(({ question, feedback }) => [question, feedback]), [[QUESTION, { rating: "down", note: "The date is missing." }]]);
+  await page.reload();
+  assert.equal(await pressed(), "Not helpful");
+  await page.getByRole("button", { name: "Not helpful" }).click();
+  await page.getByText("Removed.").waitFor();
+  assert.deepEqual((await get("/v1/feedback")).turns, []);
+});
+
+test("settings go with each question and survive a reload", async () => {
+  await page.click("#open-settings");
+  await page.getByText("Answers quote the documents.", { exact: false }).first().waitFor();
+  await page.selectOption("#mode", "direct");
+  await page.selectOption("#effort", "high");
+  await page.check("#review");
+  await page.reload();
+  const body = page.waitForRequest((request) => request.url().endsWith("/v1/turns"));
+  await ask(page, QUESTION);
+  const { mode, reasoning_effort, review_enabled } = (await body).postDataJSON();
+  assert.deepEqual({ mode, reasoning_effort, review_enabled }, { mode: "direct", reasoning_effort: "high", review_enabled: true });
+});
+
+test("a number shows its passage while the answer is written", async () => {
+  await page.addInitScript(() => {
+    const fetched = globalThis.fetch;
+    const frames = [
+      { index: 0, event: "sources", sources: [{ chunk_id: "a", document_id: "doc", text: "First.\nThe commit is\nthe moment. Last.", page_numbers: [4], title: "rule.pdf", heading: "The rule" }] },
+      { index: 1, text: "> The commit is the moment. [1]\n\nIn other words, it is then [2]. " },
+    ];
+    // The stream stays open after these frames.
+    const start = (controller) => frames.forEach((frame) => controller.enqueue(new TextEncoder().encode(`${JSON.stringify(frame)}\n`)));
+    globalThis.fetch = (url, options) =>
+      url === "/v1/turns" ? Promise.resolve(new Response(new ReadableStream({ start }), { headers: { "x-ragwire-turn": "1".repeat(32) } })) : fetched(url, options);
+  });
+  await page.reload();
+  await page.fill("#prompt", "Why?");
+  await page.click("#ask");
+  await page.locator("button.cite").first().hover();
+  assert.equal(await page.locator("#card blockquote").textContent(), "The commit is the moment.");
+  assert.equal(await page.locator("#card .where").textContent(), "The rule · page 4");
+  await page.locator("button.cite").last().hover();
+  await page.getByText("The quote follows with the end of the answer.").waitFor();
+});
+
+test("the original of a citation is linked, and a PDF at its page", async () => {
+  await ask(page, "What is truncation?");
+  const numbers = page.locator(".answer button.cite");
+  const hrefs = [];
+  for (let at = 0; at < (await numbers.count()); at += 1) {
+    await numbers.nth(at).click();
+    const link = page.locator("#passage-original a");
+    await link.waitFor();
+    hrefs.push([await page.textContent("#passage-heading"), await link.getAttribute("href")]);
+    await page.keyboard.press("Escape");
+  }
+  const [, pdf] = hrefs.find(([name]) => name.endsWith(".pdf")) ?? assert.fail(JSON.stringify(hrefs));
+  assert.match(pdf, /^\/v1\/documents\/[0-9a-f]{32}\/original#page=\d+$/);
+  const file = await fetch(`${server.url}${pdf}`);
+  assert.equal(Buffer.from(await file.arrayBuffer()).subarray(0, 5).toString(), "%PDF-");
+});
+
+test("a dropped folder is added with its subfolders, without other files", async () => {
+  await page.evaluate(() => {
+    const file = (name, text) => ({ isFile: true, isDirectory: false, name, file: (give) => give(new File([text], name)) });
+    const folder = (name, entries) => ({
+      isFile: false, isDirectory: true, name,
+      // A reader returns its entries in parts, and an empty list at the end.
+      createReader: () => ({ left: [...entries], readEntries(give) { give(this.left.splice(0, 1)); } }),
+    });
+    const dropped = folder("notes", [
+      file("kestrel.md", "# Kestrels\n\nA kestrel hovers above the field.\n"),
+      folder("deep", [file("osprey.txt", "An osprey dives for fish.")]),
+      folder(".git", [file("config.txt", "hidden")]),
+      file("photo.png", "no"), file(".hidden.md", "no"),
+    ]);
+    const event = new Event("drop", { bubbles: true, cancelable: true });
+    Object.defineProperty(event, "dataTransfer", { value: { types: ["Files"], files: [], items: [{ webkitGetAsEntry: () => dropped }] } });
+    document.body.dispatchEvent(event);
+  });
+  await page.getByText("2 files added.").waitFor();
+  const { documents } = await get("/v1/documents");
+  const added = documents.filter(({ name }) => !name.startsWith("sample/"));
+  assert.deepEqual(added.map(({ name }) => name).sort(), ["kestrel.md", "osprey.txt"]);
+  for (const { id } of added) await fetch(`${server.url}/v1/documents/${id}`, { method: "DELETE" });
+});
+
+test("an original is sent as a type in which nothing runs, and leaves with its document", async () => {
+  const files = [
+    ["page.html", "<!DOCTYPE html><title>T</title><p>A heron waits. <script>fetch('/steal')</script>", "text/plain; charset=utf-8"],
+    ["größe \"1\".md", "# Size\n\nA heron is a metre tall.\n", "text/plain; charset=utf-8"],
+  ];
+  for (const [name, text, type] of files) {
+    const form = new FormData();
+    form.append("file", new Blob([text]), name);
+    const { documents: [{ id }] } = await (await fetch(`${server.url}/v1/documents`, { method: "POST", body: form })).json();
+    const address = `${server.url}/v1/documents/${id}/original`;
+    const reply = await fetch(address);
+    assert.equal(await reply.text(), text);
+    assert.equal(reply.headers.get("content-type"), type);
+    assert.equal(reply.headers.get("x-content-type-options"), "nosniff");
+    assert.match(reply.headers.get("content-security-policy"), /^sandbox; default-src 'none'/);
+    const [, encoded] = /^inline; filename\*=UTF-8''(\S+)$/.exec(reply.headers.get("content-disposition"));
+    assert.equal(decodeURIComponent(encoded).replace(/%22/g, '"'), name);
+    assert.equal((await fetch(`${server.url}/v1/documents/${id}`, { method: "DELETE" })).status, 204);
+    assert.equal((await fetch(address)).status, 404);
+  }
+});
