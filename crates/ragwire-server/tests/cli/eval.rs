@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::served::Served;
 use super::{program, run};
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
@@ -96,4 +97,32 @@ fn what_cannot_be_evaluated_is_refused_with_the_value_and_the_fix() {
         assert_eq!(code, 2, "{arguments:?}: {stderr}");
         assert!(stderr.contains(said), "{arguments:?}: {stderr}");
     }
+}
+
+/// Questions as new users type them, on the library of a server that has no documents yet. Each is
+/// judged by the passage that is cited and by a fact in the answer. The thresholds are what holds,
+/// so that a change that answers fewer of them is noticed.
+#[test]
+fn the_bundled_library_answers_new_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::start(folder.path(), &[]);
+    let questions = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/eval/questions/guide.json");
+    let arguments = [
+        "eval",
+        questions,
+        "--server",
+        &served.address,
+        "--details",
+        "--min-hit5",
+        "0.95",
+        "--min-cited",
+        "0.55",
+        "--min-fact",
+        "0.6",
+        "--min-refused",
+        "1",
+    ];
+    let (code, stdout, stderr) = run(&mut program(&arguments));
+    assert_eq!(code, 0, "{stdout}\n{stderr}");
+    assert!(stdout.contains("42 questions, 40 with an answer"), "{stdout}");
 }
