@@ -25,8 +25,9 @@ export async function startServer({ args = [], faults = true } = {}) {
   const url = await new Promise((resolve, reject) => {
     const look = (bytes) => {
       output += bytes;
-      const found = /http:\/\/127\.0\.0\.1:\d+/.exec(output);
-      if (found) resolve(found[0]);
+      // It listens before its library is filled.
+      const found = /answers at (http:\/\/127\.0\.0\.1:\d+)/.exec(output);
+      if (found) resolve(found[1]);
     };
     child.stdout.on("data", look);
     child.stderr.on("data", look);

@@ -73,7 +73,7 @@ test("examples match their schemas", () => {
       examples += 1;
     }
   }
-  assert.equal(examples, 17);
+  assert.equal(examples, 18);
 });
 
 test("answers match the document", async () => {
@@ -118,6 +118,21 @@ test("answers match the document", async () => {
   const whole = "/v1/rag/sessions/{session_id}/messages";
   const { citations } = await call("POST", whole, { body: '{"prompt":"What is the commit rule?"}', at: placed(whole) });
   await call("POST", whole, { body: '{"prompt":"Why?"}', at: whole.replace("{session_id}", "a%2Fb") });
+  const inSession = "/v1/sessions/{session_id}/turns";
+  const { turns } = await call("GET", inSession, { at: placed(inSession) });
+  const { turn_id: recorded } = turns.at(-1);
+  for (const id of [recorded, "0".repeat(32)]) {
+    await call("GET", "/v1/turns/{turn_id}", { at: `/v1/turns/${id}` });
+    for (const body of ['{"rating":"down","note":"Too long."}', '{"rating":"sideways"}', "{"]) {
+      await call("POST", "/v1/turns/{turn_id}/feedback", { body, at: `/v1/turns/${id}/feedback` });
+    }
+  }
+  // With feedback, the turn has every member.
+  await call("GET", "/v1/feedback");
+  for (const body of ['{"title":"Rules"}', '{"title":""}']) await call("PATCH", "/v1/sessions/{session_id}", { body, at: placed("/v1/sessions/{session_id}") });
+  for (let times = 0; times < 2; times += 1) await call("DELETE", `${inSession}/{turn_id}`, { at: `${placed(inSession)}/${recorded}` });
+  const { id: deleted } = await call("POST", "/v1/sessions", { body: "{}" });
+  for (let times = 0; times < 2; times += 1) await call("DELETE", "/v1/sessions/{session_id}", { at: `/v1/sessions/${deleted}` });
 
   const upload = { body: "An owl.", headers: { "content-type": "text/markdown" } };
   const { documents } = await call("POST", "/v1/documents", { ...upload, at: "/v1/documents?name=owl.md" });
@@ -127,6 +142,8 @@ test("answers match the document", async () => {
   const [{ document_id, chunk_id }] = citations;
   await call("GET", chunk, { at: `/v1/documents/${document_id}/chunks/${chunk_id}` });
   await call("GET", chunk, { at: "/v1/documents/a/chunks/b" });
+  const original = "/v1/documents/{document_id}/original";
+  for (const id of [documents[0].id, "unknown"]) await call("GET", original, { at: `/v1/documents/${id}/original` });
   const remove = "/v1/documents/{document_id}";
   for (let times = 0; times < 2; times += 1) await call("DELETE", remove, { at: `/v1/documents/${documents[0].id}` });
   for (const id of [session, "unknown", "a%2Fb"]) {

@@ -228,6 +228,8 @@ test("a turn that is no longer stored is reported, and the chat continues", asyn
     Object.assign(chat.turns[0], { id: "0".repeat(32), state: "running", answer: "" });
     localStorage.setItem(key, JSON.stringify(chat));
   });
+  // Otherwise the server still has the turns of the chat.
+  await forgetChats(server);
   await page.reload();
   await state("unknown");
   assert.equal(await last(".notice").textContent(), "The server no longer has this answer.");

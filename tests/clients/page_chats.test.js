@@ -189,6 +189,8 @@ test("the original of a citation is linked, and a PDF at its page", async () => 
   const [, pdf] = hrefs.find(([name]) => name.endsWith(".pdf")) ?? assert.fail(JSON.stringify(hrefs));
   assert.match(pdf, /^\/v1\/documents\/[0-9a-f]{32}\/original#page=\d+$/);
   const file = await fetch(`${server.url}${pdf}`);
+  assert.deepEqual([file.headers.get("content-type"), file.headers.get("x-content-type-options")], ["application/pdf", "nosniff"]);
+  assert.match(file.headers.get("content-security-policy"), /^sandbox; default-src 'none'/);
   assert.equal(Buffer.from(await file.arrayBuffer()).subarray(0, 5).toString(), "%PDF-");
 });
 

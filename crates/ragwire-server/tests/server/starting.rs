@@ -55,8 +55,7 @@ async fn an_open_connection_sees_the_start_and_its_end() {
     let report =
         json!({"status": "starting", "stage": "reading", "done": 120, "total": 3022, "message": message});
     assert_eq!(get("/readyz").await, (503, report));
-    let health =
-        json!({"status": "starting", "documents": 0, "chunks": 0, "active_turns": 0, "message": message});
+    let health = json!({"status": "starting", "documents": 0, "chunks": 0, "active_turns": 0, "model": null, "message": message});
     assert_eq!(get("/healthz").await, (503, health));
     assert_eq!(get("/livez").await, (200, json!({"status": "ok"})));
     assert_eq!(get("/page/ready.js").await.0, 200);
