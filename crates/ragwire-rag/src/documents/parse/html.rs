@@ -23,6 +23,8 @@ const INLINE: [&str; 35] = [
     "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
+/// Classes of the sign behind a heading that links to it.
+const PERMALINKS: [&str; 3] = ["headerlink", "header-anchor", "anchor-link"];
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
 /// How many of the newest nodes are checked: after `</body>` only the newest may be outside of a
@@ -175,6 +177,8 @@ fn is_skipped(element: &Element) -> bool {
     SKIPPED.contains(&element.name())
         || element.attr("hidden").is_some()
         || element.attr("aria-hidden") == Some("true")
+        || element.attr("role") == Some("navigation")
+        || element.classes().any(|class| PERMALINKS.contains(&class))
         || element.attr("style").is_some_and(hides)
 }
 
@@ -196,7 +200,7 @@ mod tests {
     #[test]
     fn visible_text_is_kept() {
         let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
-            <nav><a>Home</a></nav><h1>Guide <em>one</em></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
+            <nav><a>Home</a></nav><div role=navigation>next | previous</div><h1>Guide <em>one</em><a class=headerlink href='#x'>¶</a></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
             <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\
             <template><p>secret</p></template><script>secret()</script>\
             <h2>Install</h2><ul><li>first<li>second<ul><li>inner</ul></ul>\
