@@ -284,8 +284,9 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// Failures only. Documents that do not answer the question are not an error: the text says so,
-    /// `citations` is empty, and `answered` is false in the metadata.
+    /// Failures only. Documents that do not answer the question are not an error: the text says so, and
+    /// `answered` is false in the metadata. If passages are near, the text shows them, `citations` names
+    /// them and `closest` is true; otherwise `citations` is empty.
     pub fn answer(
         &self,
         question: AgentQuestion,

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::extract::{Extract, extract};
+use crate::answer::extract::{Extract, Verdict, extract};
+use crate::answer::render::render;
 use crate::models::{Boxed, ChatMessage, ModelError};
+use crate::search::follow_up::stand_alone;
 use crate::search::plan::Plan;
 use crate::{Hit, Library};
 use ragwire::{Citation, Metadata, SendError, Sink, Usage};
@@ -19,8 +21,13 @@ pub const NO_ANSWER: &str = "The documents do not answer this question.";
 /// The text of an answer from an empty library.
 pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
 
-/// Number of sentences at most for each question within a question.
-const SENTENCES_PER_PART: usize = 2;
+/// What precedes the closest passages of a question that none of them answers.
+const NOT_DIRECTLY: &str = "The documents do not answer this directly.";
+const CLOSEST: &str = "Closest passages:";
+/// Number of quotes at most for each question within a question.
+const QUOTES_PER_PART: usize = 2;
+/// Shorter quotes follow each other in one paragraph.
+const INLINE_BYTES: usize = 160;
 
 /// A question and the evidence to answer it from.
 #[derive(Clone, Copy, Debug)]
@@ -110,9 +117,11 @@ impl Fit {
 pub struct GeneratedAnswer {
     /// The cited evidence; the n-th is `[n]` in the text.
     pub citations: Vec<Citation>,
-    /// Whether the evidence answers the question. Otherwise the text says so and there are no
-    /// citations.
+    /// Whether the evidence answers the question. Otherwise the text says so, and there are citations
+    /// only if it shows the closest passages.
     pub answered: bool,
+    /// Whether the text shows the closest passages because none answers the question.
+    pub closest: bool,
     /// What the generation consumed, if it was measured.
     pub usage: Option<Usage>,
     /// The whole text as it was sent.
@@ -141,11 +150,21 @@ impl GeneratedAnswer {
         }
     }
 
+    /// A text that says that no passage answers, and shows the closest ones.
+    pub fn closest(citations: Vec<Citation>) -> Self {
+        Self {
+            citations,
+            closest: true,
+            ..Self::not_answered()
+        }
+    }
+
     /// A text that says that there is no answer.
     pub fn not_answered() -> Self {
         Self {
             citations: Vec::new(),
             answered: false,
+            closest: false,
             usage: None,
             text: String::new(),
             trimmed_chunks: 0,
@@ -170,6 +189,11 @@ impl GeneratedAnswer {
         let metadata = Metadata::default()
             .citations(self.citations.clone())
             .with("answered", self.answered);
+        let metadata = if self.closest {
+            metadata.with("closest", true)
+        } else {
+            metadata
+        };
         [
             ("trimmed_chunks", self.trimmed_chunks),
             ("trimmed_triples", self.trimmed_triples),
@@ -271,14 +295,14 @@ pub trait Generate: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<GeneratedAnswer, GenerateError>> + Send + 'a>>;
 }
 
-/// Answers by quoting sentences of the evidence, each followed by its number, word by word.
+/// Answers by quoting passages of the evidence, each followed by its number, word by word.
 #[derive(Clone, Debug)]
 pub struct Extractive {
     library: Arc<Library>,
 }
 
 impl Extractive {
-    /// Chooses sentences by their words, weighted as in `library`.
+    /// Chooses quotes by their words, weighted as in `library`.
     pub fn new(library: Arc<Library>) -> Self {
         Self { library }
     }
@@ -288,30 +312,39 @@ impl Extractive {
         request: GenerateRequest<'_>,
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
-        let parts = Plan::of(request.question).parts;
+        let question = stand_alone(&self.library, request.question, request.earlier);
+        let question = question.as_deref().unwrap_or(request.question);
         let mut answer = QuotedAnswer {
             request,
             sink,
             citations: Vec::new(),
-            unknown: Vec::new(),
+            is_open: false,
             text: String::new(),
+        };
+        let parts = Plan::of(question).parts;
+        let most = if parts.len() > 1 {
+            QUOTES_PER_PART
+        } else {
+            usize::MAX
         };
         let mut unanswered = Vec::new();
         for part in &parts {
             // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
             let found = extract(&self.library, part, request.context);
-            if found.quoted.is_empty() {
-                unanswered.push(part.as_str());
-            } else {
-                let most = if parts.len() > 1 {
-                    SENTENCES_PER_PART
-                } else {
-                    usize::MAX
-                };
-                answer.extract(found, most).await?;
+            match found.verdict {
+                Verdict::Answer => answer.quote(found, most).await?,
+                Verdict::Closest | Verdict::Nothing => unanswered.push(part.as_str()),
             }
         }
-        if answer.citations.is_empty() {
+        if !answer.citations.is_empty() {
+            if !unanswered.is_empty() {
+                let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
+                answer.send(&remark).await?;
+            }
+            return Ok(GeneratedAnswer::answered(answer.citations).text(answer.text));
+        }
+        let found = extract(&self.library, question, request.context);
+        if found.quoted.is_empty() {
             let text = if self.library.chunk_count() == 0 {
                 NO_DOCUMENTS
             } else {
@@ -320,11 +353,15 @@ impl Extractive {
             send_words(sink, text).await?;
             return Ok(GeneratedAnswer::not_answered().text(text));
         }
-        if !unanswered.is_empty() {
-            let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
-            answer.send(&remark).await?;
-        }
-        Ok(GeneratedAnswer::answered(answer.citations).text(answer.text))
+        let remark = if found.unknown.is_empty() {
+            NOT_DIRECTLY.to_owned()
+        } else {
+            format!("The documents do not mention “{}”.", found.unknown.join("”, “"))
+        };
+        answer.send(&format!("{remark} {CLOSEST}")).await?;
+        answer.is_open = true;
+        answer.quote(found, usize::MAX).await?;
+        Ok(GeneratedAnswer::closest(answer.citations).text(answer.text))
     }
 }
 
@@ -334,8 +371,8 @@ struct QuotedAnswer<'a> {
     request: GenerateRequest<'a>,
     sink: &'a Sink,
     citations: Vec<Citation>,
-    /// Words that the text already calls unknown.
-    unknown: Vec<String>,
+    /// Whether the next quote begins a paragraph.
+    is_open: bool,
     /// The text sent so far.
     text: String,
 }
@@ -346,72 +383,36 @@ impl QuotedAnswer<'_> {
         send_words(self.sink, text).await
     }
 
-    async fn extract(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
-        let unknown: Vec<String> = found
-            .unknown
-            .into_iter()
-            .filter(|word| !self.unknown.contains(word))
-            .collect();
-        if !unknown.is_empty() {
-            let space = if self.citations.is_empty() { "" } else { " " };
-            let remark = format!(
-                "{space}The documents do not mention “{}”. What comes closest:",
-                unknown.join("”, “")
-            );
-            self.send(&remark).await?;
-        }
-        let mut follows = !self.citations.is_empty() || !unknown.is_empty();
-        self.unknown.extend(unknown);
+    async fn quote(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
         for one in found.quoted.into_iter().take(most) {
-            let Some(hit) = self.request.context.get(one.hit) else {
+            let context = self.request.context;
+            let Some(hit) = context.get(one.hit) else {
                 continue;
             };
-            if self
-                .citations
-                .iter()
-                .any(|citation| citation.supporting_quote == one.sentence)
-            {
+            let Some(text) = hit.chunk.text.get(one.range.clone()) else {
+                continue;
+            };
+            let number = self.citations.len() + 1;
+            let rendered = render(text, &hit.chunk.text[..one.range.start], number);
+            let is_known = |citation: &Citation| citation.supporting_quote == rendered.quote;
+            if self.citations.iter().any(is_known) {
                 continue;
             }
-            let text = format!(
-                "{}{} [{}]",
-                if follows { " " } else { "" },
-                without_numbers(&one.sentence),
-                self.citations.len() + 1
-            );
-            self.send(&text).await?;
-            follows = true;
+            let is_block = rendered.text.contains('\n') || rendered.text.len() > INLINE_BYTES;
+            let between = if self.text.is_empty() {
+                ""
+            } else if is_block || self.is_open {
+                "\n\n"
+            } else {
+                " "
+            };
+            self.is_open = is_block;
+            self.send(&format!("{between}{}", rendered.text)).await?;
             self.citations
-                .push(citation(hit, one.sentence, self.request.tool));
+                .push(citation(hit, rendered.quote, self.request.tool));
         }
         Ok(())
     }
-}
-
-/// Rewrites the document's own `[1]` or `[2, 3]` in parentheses, so that numbers in brackets are
-/// always citations of this answer.
-fn without_numbers(sentence: &str) -> String {
-    let mut plain = String::with_capacity(sentence.len());
-    let mut rest = sentence;
-    while let Some((before, after)) = rest.split_once('[') {
-        let inside = after.split_once(']').filter(|(inside, _)| {
-            inside.contains(|c: char| c.is_ascii_digit())
-                && inside.chars().all(|c| c.is_ascii_digit() || ", -–".contains(c))
-        });
-        plain.push_str(before);
-        match inside {
-            Some((numbers, after)) => {
-                plain.extend(["(", numbers, ")"]);
-                rest = after;
-            }
-            None => {
-                plain.push('[');
-                rest = after;
-            }
-        }
-    }
-    plain.push_str(rest);
-    plain
 }
 
 pub(crate) fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
@@ -452,21 +453,4 @@ pub(crate) async fn send_words(sink: &Sink, text: &str) -> Result<(), SendError>
         sink.send(word).await?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_the_document_are_put_in_parentheses() {
-        for (sentence, plain) in [
-            ("As in [12] and [3, 4].", "As in (12) and (3, 4)."),
-            ("An array a[i] or [], [1", "An array a[i] or [], [1"),
-            ("[[7]]", "[(7)]"),
-            ("", ""),
-        ] {
-            assert_eq!(without_numbers(sentence), plain);
-        }
-    }
 }

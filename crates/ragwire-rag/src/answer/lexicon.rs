@@ -2,7 +2,7 @@
 //! table has no effect.
 
 /// Words that negate a sentence, besides those that end in `n't`.
-pub(super) const NEGATIONS: [&str; 21] = [
+pub(crate) const NEGATIONS: [&str; 21] = [
     "not", "no", "never", "none", "nor", "neither", "cannot", "cant", "dont", "without", "nobody", "nothing",
     "nowhere", "except", "nicht", "kein", "keine", "keinen", "nie", "niemals", "ohne",
 ];
@@ -28,18 +28,18 @@ const NUMBERS: [(&str, &str, bool); 16] = [
 ];
 
 /// Returns the digits of a number in words.
-pub(super) fn digits_of(word: &str) -> Option<&'static str> {
+pub(crate) fn digits_of(word: &str) -> Option<&'static str> {
     let number = NUMBERS.iter().find(|(name, ..)| *name == word);
     number.map(|(_, digits, _)| *digits)
 }
 
 /// Returns `true` if a sentence that contains the word gives a quantity.
-pub(super) fn is_quantity(word: &str) -> bool {
+pub(crate) fn is_quantity(word: &str) -> bool {
     NUMBERS.iter().any(|(name, _, gives)| *name == word && *gives)
 }
 
 /// Pairs of opposites.
-pub(super) const OPPOSITES: [(&str, &str); 32] = [
+pub(crate) const OPPOSITES: [(&str, &str); 32] = [
     ("before", "after"),
     ("first", "last"),
     ("oldest", "newest"),
@@ -75,7 +75,7 @@ pub(super) const OPPOSITES: [(&str, &str); 32] = [
 ];
 
 /// Question words, each with whether its answer can never be the answer to another of them.
-pub(super) const QUESTION_WORDS: [(&str, bool); 17] = [
+pub(crate) const QUESTION_WORDS: [(&str, bool); 17] = [
     ("who", true),
     ("whom", true),
     ("whose", true),
@@ -96,13 +96,13 @@ pub(super) const QUESTION_WORDS: [(&str, bool); 17] = [
 ];
 
 /// Words that decide, after `how`, what is asked for.
-pub(super) const AFTER_HOW: [&str; 14] = [
+pub(crate) const AFTER_HOW: [&str; 14] = [
     "many", "much", "long", "often", "large", "big", "far", "old", "fast", "high", "tall", "deep", "viele",
     "lange",
 ];
 
 /// Phrases of a question that asks for a number.
-pub(super) const QUANTITY_PHRASES: [&str; 14] = [
+pub(crate) const QUANTITY_PHRASES: [&str; 14] = [
     "how many",
     "how much",
     "how long",
@@ -120,6 +120,52 @@ pub(super) const QUANTITY_PHRASES: [&str; 14] = [
 ];
 
 /// Words before a number that counts nothing: it numbers a part of the document.
-pub(super) const NUMBERED_PARTS: [&str; 9] = [
+pub(crate) const NUMBERED_PARTS: [&str; 9] = [
     "table", "figure", "fig.", "section", "sec.", "chapter", "page", "row", "rows",
 ];
+
+/// Beginnings of a question for a definition, in lower case. The longer ones first.
+pub(crate) const DEFINITION_STARTS: [&str; 18] = [
+    "what does the term ",
+    "what is meant by ",
+    "what is the meaning of ",
+    "what is ",
+    "what's ",
+    "what’s ",
+    "whats ",
+    "what are ",
+    "define ",
+    "definition of ",
+    "explain what ",
+    "explain ",
+    "describe ",
+    "was ist ",
+    "was sind ",
+    "was bedeutet ",
+    "qu'est-ce que ",
+    "qué es ",
+];
+
+/// Verbs of a sentence that says what something is.
+pub(crate) const COPULAS: [&str; 16] = [
+    "is",
+    "are",
+    "was",
+    "means",
+    "refers",
+    "describes",
+    "denotes",
+    "consists",
+    "contains",
+    "provides",
+    "specifies",
+    "maintains",
+    "ist",
+    "sind",
+    "est",
+    "sont",
+];
+
+/// Question words for a person.
+pub(crate) const ASKS_FOR_PERSON: [&str; 8] =
+    ["who", "whom", "whose", "author", "authors", "wer", "qui", "quién"];

@@ -1,10 +1,15 @@
 //! Search: the lexical index, vector stores, query planning, ranking and fusion.
 
 pub(crate) mod analyzer;
+pub(crate) mod asked;
+pub(crate) mod follow_up;
 pub(crate) mod index;
 pub(crate) mod lexical;
+pub(crate) mod lines;
 pub(crate) mod plan;
+mod quantity;
 pub(crate) mod rank;
+pub(crate) mod relevance;
 pub(crate) mod retrieve;
 pub mod store;
 pub(crate) mod terms;

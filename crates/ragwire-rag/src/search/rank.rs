@@ -125,7 +125,7 @@ impl Rank for LexicalRank {
 fn covered(library: &Library, terms: &[Term], passage: &str) -> f32 {
     let share = |text: &str| {
         let stems: HashSet<String> = library.terms(text).into_iter().collect();
-        coverage(terms, |term| stems.contains(&term.stem))
+        coverage(terms, |term| term.is_in(&stems))
     };
     let all = share(passage);
     if all == 0.0 {

@@ -18,6 +18,7 @@ use crate::answer::judge::{
 };
 use crate::answer::steps::{WriteSteps, checked, write_answer};
 use crate::graph::GraphTraverse;
+use crate::search::follow_up::stand_alone;
 use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool};
 use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
@@ -77,6 +78,7 @@ pub(super) async fn run(
         tools: parts.tools.clone().within(question.filter.clone()),
         question,
         prompt,
+        query: stand_alone(&parts.library, prompt, &question.earlier).unwrap_or_else(|| prompt.to_owned()),
         sink,
         pool: Pool::default(),
         searched: Vec::new(),
@@ -131,6 +133,9 @@ struct Run<'a> {
     tools: SearchTools,
     question: &'a AgentQuestion,
     prompt: &'a str,
+    /// The question as it can be understood without the conversation. It is what is searched for and
+    /// graded.
+    query: String,
     sink: &'a Sink,
     pool: Pool,
     searched: Vec<SearchRecord>,
@@ -174,7 +179,7 @@ impl Run<'_> {
     /// Searches for the question and its parts. If the gate rejects every hit, searches once more
     /// with the other tools.
     async fn direct(&mut self, parts: &[String]) -> Result<(), AnswerError> {
-        let mut queries = Plan::of(self.prompt).queries;
+        let mut queries = Plan::of(&self.query).queries;
         for part in parts {
             if !queries.contains(part) {
                 queries.push(part.clone());
@@ -190,7 +195,7 @@ impl Run<'_> {
         if self.gate(&candidates).await? != CragAction::ReRetrieve {
             return Ok(());
         }
-        let mut new = self.search(Tool::Proposition, self.prompt, 2).await?;
+        let mut new = self.search(Tool::Proposition, &self.query.clone(), 2).await?;
         if let Some(passage) = self.hypothesis().await? {
             new.extend(self.search(Tool::Hyde, &passage, 2).await?);
         }
@@ -230,7 +235,7 @@ impl Run<'_> {
                 None => {
                     let found = self.pool.best(self.parts.budget.context_chunks);
                     let progress =
-                        Progress::new(self.prompt, &specs, most - done).after(&self.searched, &found);
+                        Progress::new(&self.query, &specs, most - done).after(&self.searched, &found);
                     let next = self.parts.judge.next_step(progress).await?;
                     self.add_usage(next.usage.as_ref());
                     let NextStep::Search { tool: name, query } = next.value else {
@@ -276,7 +281,7 @@ impl Run<'_> {
         if !self.tools.has(Tool::Hyde) {
             return Ok(None);
         }
-        let hypothesis = self.parts.judge.hypothesis(self.prompt).await?;
+        let hypothesis = self.parts.judge.hypothesis(&self.query).await?;
         Ok(hypothesis.map(|hypothesis| {
             self.add_usage(hypothesis.usage.as_ref());
             hypothesis.value
@@ -302,7 +307,7 @@ impl Run<'_> {
         };
         self.sink.send(found.event(name, start.elapsed())).await?;
         let SearchResults { hits, .. } = found;
-        let weight = plan::weight(query, self.prompt);
+        let weight = plan::weight(query, &self.query);
         let new = self.pool.add(name, hits, weight);
         self.searched
             .push(SearchRecord::new(name, query, count(new.len())));
@@ -312,7 +317,7 @@ impl Run<'_> {
 
     /// Grades hits. Where the gate says so, ambiguous hits are replaced by their sections.
     async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
-        let grades = self.parts.judge.grade(self.prompt, hits).await?;
+        let grades = self.parts.judge.grade(&self.query, hits).await?;
         self.add_usage(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
         let mut last = grades.value.clone();
@@ -321,7 +326,7 @@ impl Run<'_> {
             let ambiguous = (0..hits.len()).filter(|at| grades.value[*at].class == CragClass::Ambiguous);
             let wider = self.parents(hits, ambiguous.collect()).await?;
             let texts: Vec<Hit> = wider.iter().map(|(_, hit)| hit.clone()).collect();
-            let again = self.parts.judge.grade(self.prompt, &texts).await?;
+            let again = self.parts.judge.grade(&self.query, &texts).await?;
             self.add_usage(again.usage.as_ref());
             for ((at, wider), grade) in wider.into_iter().zip(again.value) {
                 // A section that scores lower than its passage does not replace it.
@@ -390,7 +395,7 @@ impl Run<'_> {
             Some(ranker) => {
                 let mut hits = self.pool.best(2 * most.max(budget.hits));
                 let texts = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
-                let scores = ranker.rank(self.prompt, texts).await.map_err(AnswerError::Rank)?;
+                let scores = ranker.rank(&self.query, texts).await.map_err(AnswerError::Rank)?;
                 for (hit, score) in hits.iter_mut().zip(scores) {
                     hit.score = score;
                 }

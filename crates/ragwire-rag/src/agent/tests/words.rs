@@ -50,7 +50,7 @@ async fn an_unknown_word_is_named() {
     let question = "When do the robin and the owl hunt at night or sing at dawn in Atlantis?";
     let text = ask_default(&agent, question).await.text;
     assert!(
-        text.starts_with("The documents do not mention “Atlantis”. What comes closest: "),
+        text.starts_with("The documents do not mention “Atlantis”. Closest passages:\n\n"),
         "{text}"
     );
 }

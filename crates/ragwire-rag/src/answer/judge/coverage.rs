@@ -31,10 +31,10 @@ pub(super) fn evidence_coverage(library: &Library, question: &str, hits: &[Hit])
         held.extend(library.terms(&hit.chunk.text));
         held.extend(library.terms(hit.chunk.heading.as_deref().unwrap_or_default()));
     }
-    if coverage(&terms, |term| held.contains(&term.stem)) >= ENOUGH {
+    if coverage(&terms, |term| term.is_in(&held)) >= ENOUGH {
         return EvidenceCoverage::Enough;
     }
-    let missing: Vec<&Term> = terms.iter().filter(|term| !held.contains(&term.stem)).collect();
+    let missing: Vec<&Term> = terms.iter().filter(|term| !term.is_in(&held)).collect();
     EvidenceCoverage::Lacks(next_queries(&terms, &missing))
 }
 

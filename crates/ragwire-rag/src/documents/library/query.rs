@@ -8,14 +8,15 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{DocumentFilter, Held, Language, Library, LibraryError};
 use crate::documents::chunk::Piece;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
+use crate::search::terms::with_apostrophes;
 use crate::{Chunk, Hit};
 
 /// Words shorter than this are not corrected: too many words are one letter apart.
 const MIN_CORRECTED_LETTERS: usize = 5;
 /// Words of this length may have two mistakes.
 const TWO_MISTAKES_LETTERS: usize = 10;
-/// Words shorter than this are not corrected where it is decided whether the library knows a word:
-/// `nation` is not a misspelled `notion`.
+/// Where it is decided whether the library knows a word, shorter words are corrected only if a letter
+/// is missing, doubled or swapped with its neighbour: `nation` is not a misspelled `notion`.
 const MIN_CERTAIN_LETTERS: usize = 7;
 /// The letters at the start of a word that are taken as right.
 const RIGHT_LETTERS: usize = 1;
@@ -67,7 +68,11 @@ impl Library {
         };
         let found = self.database.read(|connection| {
             let shared = self.read();
-            let mut terms = query_terms(&self.analyzer, query, &self.languages(query));
+            let mut terms = query_terms(
+                &self.analyzer,
+                &with_apostrophes(query),
+                &self.query_languages(query),
+            );
             for prefix in prefixes(query) {
                 let found = shared
                     .lexicon
@@ -87,7 +92,9 @@ impl Library {
                 for spelling in &term.spellings {
                     is_known = is_known || shared.lexicon.has(connection, spelling)?;
                 }
-                if !is_known && let Some(spelling) = self.correct(connection, &shared, &term.form, 2)? {
+                if !is_known
+                    && let Some(spelling) = self.correct(connection, &shared, &term.form, 2, false)?
+                {
                     (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
                 }
             }
@@ -135,6 +142,26 @@ impl Library {
             .terms_in(text, language.unwrap_or_else(|| self.main_language()))
     }
 
+    /// Returns the terms of a text in a language, as the index spells them.
+    pub(crate) fn terms_in(&self, text: &str, language: Language) -> Vec<String> {
+        self.analyzer.terms_in(text, language)
+    }
+
+    /// Returns the terms of a text in a language without the parts of identifiers, in order.
+    pub(crate) fn whole_terms_in(&self, text: &str, language: Language) -> Vec<String> {
+        let tokens = self.analyzer.tokens(text, language).into_iter();
+        tokens
+            .filter(|token| !token.is_part)
+            .map(|token| token.term)
+            .collect()
+    }
+
+    /// Returns the language of a text, or that of most passages if it is not certain.
+    pub(crate) fn language_of(&self, text: &str) -> Language {
+        let language = self.analyzer.language(text);
+        language.unwrap_or_else(|| self.main_language())
+    }
+
     /// Returns how significant each term is in this library: the inverse document frequency of BM25,
     /// highest for a term that no text contains, and for all terms if the file cannot be read.
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
@@ -157,18 +184,17 @@ impl Library {
 
     /// Returns the term of the library that a word means that it does not contain: that of
     /// `optimizer` for `optmizer`, which has one mistake. Returns `None` if the word has fewer than
-    /// seven letters or more mistakes.
+    /// five letters or more mistakes, or if it has fewer than seven and another letter is in place of
+    /// one.
     ///
     /// # Errors
     ///
     /// `library_storage`, `library_damaged`.
     pub fn correction(&self, word: &str) -> Result<Option<String>, LibraryError> {
         let form = word.to_lowercase();
-        if form.chars().count() < MIN_CERTAIN_LETTERS {
-            return Ok(None);
-        }
+        let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
         self.database
-            .read(|connection| self.correct(connection, &self.read(), &form, 1))
+            .read(|connection| self.correct(connection, &self.read(), &form, 1, is_short))
     }
 
     fn correct(
@@ -177,6 +203,7 @@ impl Library {
         shared: &super::Shared,
         form: &str,
         mistakes: usize,
+        keeps_letters: bool,
     ) -> Result<Option<String>, LibraryError> {
         let letters = form.chars().count();
         if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
@@ -197,7 +224,8 @@ impl Library {
             let spelled = forms
                 .iter()
                 .chain([&term])
-                .filter(|known| known.len().abs_diff(length) <= most);
+                .filter(|known| known.len().abs_diff(length) <= most)
+                .filter(|known| !keeps_letters || keeps_all_letters(known, form));
             let distance = spelled.map(|known| strsim::osa_distance(known, form)).min();
             if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
                 let least = near.entry(term).or_insert(distance);
@@ -222,7 +250,7 @@ impl Library {
     }
 
     /// Returns the languages to search a query in, its own first.
-    fn languages(&self, query: &str) -> Vec<Language> {
+    pub(crate) fn query_languages(&self, query: &str) -> Vec<Language> {
         let mut languages = Vec::new();
         languages.extend(self.analyzer.language(query));
         let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
@@ -241,6 +269,16 @@ impl Library {
         let most = shared.languages.iter().max_by_key(|(_, passages)| **passages);
         most.map(|(language, _)| *language).unwrap_or_default()
     }
+}
+
+/// Returns whether no letter is replaced by another: one has letters more, or they are in another order.
+fn keeps_all_letters(known: &str, form: &str) -> bool {
+    let letters = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    known.chars().count() != form.chars().count() || letters(known) == letters(form)
 }
 
 /// Returns whether a passage contains exactly these words, in any case.

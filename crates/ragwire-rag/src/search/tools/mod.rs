@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::models::{Embed, ModelError, Side};
 use crate::search::index::other_vectors;
+use crate::search::relevance::by_relevance;
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest, fuse};
 use crate::search::store::{CANDIDATES_PER_HIT, Filter, MAX_HITS, Search, Store};
 use crate::{DocumentFilter, Hit, Level, Library, LibraryError};
@@ -24,6 +25,8 @@ pub use error::ToolError;
 
 /// The most queries of one call, all of which are embedded at once.
 const MAX_QUERIES: usize = 32;
+/// Passages that are read for each hit of a search by words, to find the most relevant.
+const READ_PER_HIT: usize = 3;
 /// Sentences searched for each passage wanted: often several sentences of one passage match.
 const SENTENCES_PER_PASSAGE: usize = 3;
 
@@ -349,7 +352,13 @@ impl SearchTools {
 
     async fn words_of(&self, query: String, limit: usize) -> Result<Vec<Hit>, ToolError> {
         let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
-        Ok(spawn_blocking(move || library.search_in(&query, limit, &filter)).await??)
+        let search = move || {
+            let hits = library.search_in(&query, limit.saturating_mul(READ_PER_HIT), &filter)?;
+            let mut hits = by_relevance(&library, &query, hits);
+            hits.truncate(limit);
+            Ok::<_, LibraryError>(hits)
+        };
+        Ok(spawn_blocking(search).await??)
     }
 
     /// Returns the best hits of live documents, and of hits with the same key the first. Asks the

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::answer::differ::Traits;
 use crate::documents::sentences;
-use crate::models::{Boxed, ChatMessage, Role};
+use crate::models::{Boxed, ChatMessage};
+use crate::search::follow_up::stand_alone;
 use crate::search::plan::Plan;
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
@@ -40,16 +41,6 @@ const RANK_SHARE: f64 = 0.1;
 const SUPPORTED: f64 = 0.7;
 /// and from this share on it is partly supported.
 const PARTLY_SUPPORTED: f64 = 0.45;
-/// A question with fewer significant words than this depends on the conversation.
-const MIN_OWN_TERMS: usize = 2;
-/// Words that refer to the conversation.
-const REFERRING: [&str; 16] = [
-    "it", "its", "they", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her",
-    "there", "one", "ones",
-];
-/// Number of words of the previous question, the weightiest, that are added to one that depends on
-/// it.
-const MAX_CARRIED_TERMS: usize = 4;
 /// Words of a question that relates things, which takes more than one search.
 const RELATING: [&str; 16] = [
     "compare",
@@ -106,7 +97,9 @@ impl LexicalJudge {
             complexity => complexity,
         };
         let parts: &[String] = if plan.parts.len() > 1 { &plan.parts } else { &[] };
-        let mut sub_queries: Vec<String> = self.carried(question, earlier).into_iter().collect();
+        let carried = stand_alone(&self.library, question, earlier);
+        let cut = |query: String| query[..query.floor_char_boundary(MAX_QUERY_BYTES)].to_owned();
+        let mut sub_queries: Vec<String> = carried.map(cut).into_iter().collect();
         sub_queries.extend(
             parts
                 .iter()
@@ -122,25 +115,6 @@ impl LexicalJudge {
             sub_queries,
             mode,
         }
-    }
-
-    /// Adds the weightiest words of the previous question to one that depends on it.
-    fn carried(&self, question: &str, earlier: &[ChatMessage]) -> Option<String> {
-        let before = earlier.iter().rev().find(|message| message.role == Role::User)?;
-        let own = question_terms(&self.library, question);
-        if own.len() >= MIN_OWN_TERMS && !words(question).any(|word| REFERRING.contains(&word.as_str())) {
-            return None;
-        }
-        let mut carried = question_terms(&self.library, &before.content);
-        carried.retain(|term| own.iter().all(|known| known.stem != term.stem));
-        carried.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-        carried.truncate(MAX_CARRIED_TERMS);
-        if carried.is_empty() {
-            return None;
-        }
-        let words: Vec<&str> = carried.iter().map(|term| term.word.as_str()).collect();
-        let query = format!("{} {}", words.join(" "), question.trim());
-        Some(query[..query.floor_char_boundary(MAX_QUERY_BYTES)].to_owned())
     }
 
     /// Grades hits: [`Judge::grade`] without a future.
@@ -263,7 +237,7 @@ impl<'a> HitStems<'a> {
     /// that sentence.
     fn held(&self, terms: &[Term]) -> (f64, &'a str) {
         let share = |stems: &Stems| {
-            let holds = |term: &Term| stems.contains(&term.stem) || self.heading.contains(&term.stem);
+            let holds = |term: &Term| term.is_in(stems) || term.is_in(&self.heading);
             f64::from(coverage(terms, holds))
         };
         let around = share(&self.text);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::answer::judge::{Gate, JudgeName, STOP, SearchRecord, ToolSpec, claims};
+use crate::models::Role;
 use crate::{LibraryLimits, ParseLimits, parse, test_data};
 use ragwire::event::{CragAction, CragClass};
 

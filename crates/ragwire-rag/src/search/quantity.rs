@@ -1,7 +1,7 @@
 //! Whether a question asks for a number, and how well a sentence provides one.
 
-use super::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, is_quantity};
 use crate::Library;
+use crate::answer::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, is_quantity};
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.

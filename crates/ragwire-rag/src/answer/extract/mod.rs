@@ -1,0 +1,500 @@
+//! The answer without a model: the passages of the context that answer the question, quoted as they
+//! are.
+//!
+//! A quote begins with a sentence, or a line of a table or listing, and takes what follows it: the
+//! list after its lead-in, the code after the sentence that introduces it, the next sentences of a
+//! paragraph. It is worth the share of the question's weight that it covers, alone and with its
+//! heading, more if its first sentence covers it, and more if it holds the kind of answer that is
+//! asked for. Quotes of the first hits are preferred. A quote that repeats a chosen one is left out.
+
+mod segments;
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use self::segments::{Segment, segments};
+use crate::search::analyzer::Language;
+use crate::search::asked::Asked;
+use crate::search::lines::LineKind;
+use crate::search::terms::{Term, coverage, question_terms};
+use crate::{Hit, Library};
+
+/// Number of quotes of an answer at most.
+pub(super) const MAX_QUOTES: usize = 3;
+/// Number of hits that are quoted from, the best ones.
+const QUOTED_HITS: usize = 5;
+/// A quote ends before it is longer, in bytes: what a reader takes in at a glance. In the
+/// tuning half of `scripts/evaluate`, quotes of 300 bytes held 0.05 fewer facts, and quotes of 600
+/// bytes 0.01 more.
+const QUOTE_BYTES: usize = 450;
+/// From this length on, a paragraph is only added if it has further words of the question.
+const ENOUGH_BYTES: usize = 300;
+/// A listing is quoted to its end up to this length.
+const LISTING_BYTES: usize = 700;
+/// In a passage of so few sentences, one that has all words of the question is quoted alone.
+const FEW_SENTENCES: usize = 3;
+/// The coverage of a sentence that has all words of a question.
+const COMPLETE: f32 = 0.99;
+
+/// A further quote must be worth at least this share of the first one.
+const MIN_SHARE_OF_BEST: f32 = 0.75;
+/// The same if the first one defines what the question asks about: then that is the answer.
+const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
+/// A quote that has more words than this in common with a chosen one repeats it.
+const MAX_LIKENESS: f32 = 0.7;
+
+/// Weight of the words in a quote, of those in the quote and its headings, and of those in its first
+/// or, slightly less, its second sentence.
+const OWN_WORTH: f32 = 0.5;
+const NEAR_WORTH: f32 = 0.5;
+const FIRST_WORTH: f32 = 0.5;
+const SECOND_SHARE: f32 = 0.7;
+/// Weight of the words in the innermost heading for a quote that begins right below it.
+const TOP_WORTH: f32 = 0.3;
+/// Weight of the order of the hits, and how fast it falls.
+const RANK_WORTH: f32 = 1.5;
+const RANK_FALL: f32 = 0.2;
+/// What the kind of answer that is asked for is worth.
+const KIND_WORTH: f32 = 0.5;
+/// What a definition of the thing asked about is worth.
+const DEFINITION_WORTH: f32 = 0.25;
+/// Cost of a quote that begins with a question, which is a heading or an entry of a table of
+/// contents, and of one that begins within a paragraph.
+const QUESTION_COST: f32 = 0.5;
+const WITHIN_COST: f32 = 0.03;
+/// Cost of a quote without the short line above it that names what it is about, such as the name of an
+/// option.
+const UNTITLED_COST: f32 = 0.1;
+/// Cost of a quote of lines that are no sentences: a table of contents or an index.
+const FRAGMENTS_COST: f32 = 0.4;
+/// Cost of a quote that begins with a listing, which is found by the words that it happens to contain.
+const LISTING_COST: f32 = 0.3;
+/// Factor for a bibliography, which names every subject and answers nothing.
+const BIBLIOGRAPHY_SHARE: f32 = 0.5;
+/// The innermost heading is about the question from this coverage on: the text below it is
+/// quoted even without a word of the question.
+const HEADING_COVERAGE: f32 = 0.5;
+
+/// The best quote has to cover this share of the question, with its headings, to be an answer.
+const ANSWERING: f32 = 0.6;
+/// One of the passages has to cover this share of the question to be near it. Of the tuning half of
+/// `scripts/evaluate`, 12 of 22 questions without an answer and none with one are below it.
+const NEAR: f32 = 0.34;
+/// An unknown word is mentioned in the answer from this share of the question's weight on.
+const UNKNOWN_SHARE: f32 = 0.2;
+
+/// How well the quotes answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// They answer.
+    Answer,
+    /// They are the closest passages.
+    Closest,
+    /// There is nothing near.
+    #[default]
+    Nothing,
+}
+
+/// A quote of an answer.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub(super) struct Quoted {
+    /// Index of its hit, counted from 0.
+    pub hit: usize,
+    /// Its position in the text of the hit.
+    pub range: Range<usize>,
+    /// The share of the question that it covers with its headings, 0 to 1.
+    pub coverage: f32,
+}
+
+/// The result of [`extract`].
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub(super) struct Extract {
+    pub verdict: Verdict,
+    /// The quotes, best first. Empty if there is nothing near.
+    pub quoted: Vec<Quoted>,
+    /// Significant words of the question that occur nowhere in the library.
+    pub unknown: Vec<String>,
+}
+
+/// A possible quote.
+#[derive(Debug)]
+struct Candidate {
+    hit: usize,
+    range: Range<usize>,
+    stems: HashSet<String>,
+    coverage: f32,
+    /// Whether it begins with a definition of what the question asks about.
+    defines: bool,
+    worth: f32,
+}
+
+/// Chooses the quotes that answer a question from its hits, best hit first.
+pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extract {
+    let terms = question_terms(library, question);
+    let reader = Reader {
+        library,
+        terms: &terms,
+        asked: Asked::of(library, question, library.language_of(question)),
+    };
+    let all: f32 = terms.iter().map(|term| term.weight).sum();
+    let unknown = terms
+        .iter()
+        .filter(|term| !term.known && term.weight >= all * UNKNOWN_SHARE);
+    let unknown: Vec<String> = unknown.map(|term| term.word.clone()).collect();
+    let nearest = hits
+        .iter()
+        .map(|hit| reader.passage_coverage(hit))
+        .fold(0.0, f32::max);
+    if nearest < NEAR {
+        return Extract {
+            unknown,
+            ..Extract::default()
+        };
+    }
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for (at, hit) in hits.iter().take(QUOTED_HITS).enumerate() {
+        reader.read(at, hit, &mut candidates);
+    }
+    // The sort is stable: equal worth keeps the order of the hits.
+    candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
+    let quoted = without_repetition(candidates);
+    let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
+    let verdict = if quoted.is_empty() {
+        Verdict::Nothing
+    } else if covered >= ANSWERING && unknown.is_empty() {
+        Verdict::Answer
+    } else {
+        Verdict::Closest
+    };
+    Extract {
+        verdict,
+        quoted,
+        unknown,
+    }
+}
+
+/// Reads the quotes of hits.
+#[derive(Debug)]
+struct Reader<'a> {
+    library: &'a Library,
+    terms: &'a [Term],
+    asked: Asked,
+}
+
+impl Reader<'_> {
+    fn stems(&self, text: &str, language: Language) -> HashSet<String> {
+        self.library.terms_in(text, language).into_iter().collect()
+    }
+
+    fn covered(&self, stems: &HashSet<String>) -> f32 {
+        coverage(self.terms, |term| term.is_in(stems))
+    }
+
+    fn passage_coverage(&self, hit: &Hit) -> f32 {
+        let language = self.library.language_of(&hit.chunk.text);
+        let mut stems = self.stems(&hit.chunk.text, language);
+        stems.extend(self.stems(hit.chunk.heading.as_deref().unwrap_or_default(), language));
+        self.covered(&stems)
+    }
+
+    /// Adds the quotes of a hit, one from each of its segments on.
+    fn read(&self, at: usize, hit: &Hit, candidates: &mut Vec<Candidate>) {
+        let text = &hit.chunk.text;
+        let language = self.library.language_of(text);
+        let headings = hit.chunk.heading.as_deref().unwrap_or_default();
+        let last = headings.rsplit(" > ").next().unwrap_or_default();
+        let above = self.stems(headings, language);
+        let below = self.covered(&self.stems(last, language));
+        let share = if matches!(last.to_lowercase().as_str(), "references" | "bibliography") {
+            BIBLIOGRAPHY_SHARE
+        } else {
+            1.0
+        };
+        let rank = RANK_WORTH / (1.0 + RANK_FALL * at as f32);
+        let segments = segments(text);
+        let stems: Vec<HashSet<String>> = segments
+            .iter()
+            .map(|segment| self.stems(segment.text, language))
+            .collect();
+        let covered: Vec<f32> = stems.iter().map(|stems| self.covered(stems)).collect();
+        let kinds: Vec<f32> = segments
+            .iter()
+            .zip(&covered)
+            .map(|(segment, covered)| {
+                if *covered > 0.0 {
+                    KIND_WORTH * self.asked.fit(self.library, segment.text)
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        for (from, segment) in segments.iter().enumerate() {
+            let (to, held) = self.grown(&segments, &stems, from);
+            let own = self.covered(&held);
+            if own == 0.0 && below < HEADING_COVERAGE {
+                continue;
+            }
+            let near = coverage(self.terms, |term| term.is_in(&held) || term.is_in(&above));
+            let second = covered.get(from + 1).filter(|_| from < to);
+            let second_share = if segment.is_title() { 1.0 } else { SECOND_SHARE };
+            let first = covered[from].max(second_share * second.copied().unwrap_or_default());
+            let kind = kinds[from..=to].iter().copied().fold(0.0, f32::max);
+            let mut worth = OWN_WORTH * own
+                + NEAR_WORTH * near
+                + FIRST_WORTH * first
+                + TOP_WORTH * below / (1 + from) as f32
+                + rank
+                + kind;
+            let defines = self.asked.is_defined_by(self.library, segment.text, language);
+            if defines {
+                worth += DEFINITION_WORTH;
+            }
+            if segment.is_question() || segment.text == last {
+                worth -= QUESTION_COST;
+            }
+            if from > 0 && segments[from - 1].line == segment.line {
+                worth -= WITHIN_COST;
+            }
+            if from > 0 && segments[from - 1].is_title() && !segment.is_title() {
+                worth -= UNTITLED_COST;
+            }
+            if segment.kind == LineKind::Code {
+                worth -= LISTING_COST;
+            }
+            worth -= FRAGMENTS_COST * fragments_share(&segments[from..=to]);
+            candidates.push(Candidate {
+                hit: at,
+                range: segment.start..segments[to].end,
+                stems: held,
+                coverage: near,
+                defines,
+                worth: worth * share,
+            });
+        }
+    }
+
+    /// Returns the last segment of the quote that begins with segment `from`, and its stems.
+    fn grown(
+        &self,
+        segments: &[Segment<'_>],
+        stems: &[HashSet<String>],
+        from: usize,
+    ) -> (usize, HashSet<String>) {
+        let mut held = stems[from].clone();
+        let mut to = from;
+        while let Some(next) = segments.get(to + 1) {
+            let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
+            let with = next.end - segments[from].start;
+            let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
+            if with > QUOTE_BYTES && !(in_listing && with <= LISTING_BYTES) {
+                break;
+            }
+            let is_complete = !last.leads_in() && !last.is_question() && self.covered(&held) >= COMPLETE;
+            if is_complete && segments.len() <= FEW_SENTENCES {
+                break;
+            }
+            if next.line != last.line && bytes >= ENOUGH_BYTES && !last.leads_in() && !in_listing {
+                let paragraph = segments
+                    .iter()
+                    .zip(stems)
+                    .filter(|(one, _)| one.line == next.line);
+                let adds = paragraph.flat_map(|(_, stems)| stems).any(|stem| {
+                    !held.contains(stem) && self.terms.iter().any(|term| term.stems.contains(stem))
+                });
+                if !adds {
+                    break;
+                }
+            }
+            to += 1;
+            held.extend(stems[to].iter().cloned());
+        }
+        // A lead-in without what it leads to is left out, unless it is all.
+        if to > from && (segments[to].leads_in() || segments[to].is_question()) {
+            to -= 1;
+        }
+        (to, held)
+    }
+}
+
+/// Returns the share of the lines that are no sentences, except in the list after a lead-in.
+fn fragments_share(quote: &[Segment<'_>]) -> f32 {
+    let lead = quote.iter().position(Segment::leads_in);
+    let fragments = quote
+        .iter()
+        .take(lead.unwrap_or(quote.len()))
+        .skip(1)
+        .filter(|segment| segment.is_title());
+    fragments.count() as f32 / quote.len() as f32
+}
+
+/// Chooses quotes that do not repeat each other from candidates sorted by worth.
+fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
+    let least = candidates.first().map_or(0.0, |best| {
+        let share = if best.defines {
+            MIN_SHARE_OF_DEFINITION
+        } else {
+            MIN_SHARE_OF_BEST
+        };
+        best.worth * share
+    });
+    let mut chosen: Vec<Candidate> = Vec::new();
+    for candidate in candidates {
+        if chosen.len() == MAX_QUOTES || candidate.worth < least {
+            break;
+        }
+        let repeats = |other: &Candidate| {
+            let overlaps = other.hit == candidate.hit
+                && candidate.range.start < other.range.end
+                && other.range.start < candidate.range.end;
+            overlaps || likeness(&candidate.stems, &other.stems) > MAX_LIKENESS
+        };
+        if !chosen.iter().any(repeats) {
+            chosen.push(candidate);
+        }
+    }
+    let quoted = |one: Candidate| Quoted {
+        hit: one.hit,
+        range: one.range,
+        coverage: one.coverage,
+    };
+    chosen.into_iter().map(quoted).collect()
+}
+
+/// The share of words that two quotes have in common, 0 to 1.
+fn likeness(a: &HashSet<String>, b: &HashSet<String>) -> f32 {
+    let shared = a.intersection(b).count();
+    let all = a.len() + b.len() - shared;
+    if all == 0 { 0.0 } else { shared as f32 / all as f32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LibraryLimits, ParseLimits, parse, test_data};
+
+    fn library(name: &str, bytes: &[u8]) -> Library {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        library
+            .add(name, &parse(name, bytes, &ParseLimits::default()).unwrap())
+            .unwrap();
+        library
+    }
+
+    fn answer(library: &Library, question: &str) -> String {
+        let hits = library.search(question, 8).unwrap();
+        let extract = extract(library, question, &hits);
+        let text: Vec<_> = extract
+            .quoted
+            .iter()
+            .map(|one| {
+                format!(
+                    "({:.2}) {}",
+                    one.coverage,
+                    &hits[one.hit].chunk.text[one.range.clone()]
+                )
+            })
+            .collect();
+        text.join("\n")
+    }
+
+    #[test]
+    fn a_real_paper_answers_its_own_questions_and_no_others() {
+        let Some(bytes) = test_data::attention_paper() else {
+            return;
+        };
+        let library = library("attention.pdf", &bytes);
+        let answered = [
+            (
+                "How many attention heads does the base model use?",
+                "h = 8 parallel attention layers, or heads",
+            ),
+            ("What optimizer was used?", "We used the Adam optimizer"),
+            (
+                "What BLEU score does the big model reach on English-to-German?",
+                "28.4",
+            ),
+            ("What hardware were the models trained on?", "8 NVIDIA P100 GPUs"),
+            ("How many layers does the encoder have?", "N = 6 identical layers"),
+            ("What is label smoothing used for?", "label smoothing"),
+            ("Why is the dot product scaled?", "we scale the dot products"),
+            (
+                "How large was the training dataset?",
+                "4.5 million sentence pairs",
+            ),
+            ("What dropout rate is used for the base model?", "Pdrop = 0.1"),
+            (
+                "What does the Transformer dispense with?",
+                "dispensing with recurrence",
+            ),
+        ];
+        let refused = [
+            "What is the capital of France?",
+            "Who won the 2018 world cup?",
+            "How do I bake sourdough bread?",
+            "What is the boiling point of water?",
+            "Who is the president of the United States?",
+            "How tall is Mount Everest?",
+        ];
+        let mut wrong = Vec::new();
+        for (question, wanted) in answered {
+            let text = answer(&library, question);
+            println!("{question}\n{text}\n");
+            if !text.contains(wanted) {
+                wrong.push(question);
+            }
+        }
+        for question in refused {
+            let text = answer(&library, question);
+            println!("{question}\n{text}\n");
+            if !text.is_empty() {
+                wrong.push(question);
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
+    #[test]
+    fn a_small_library_answers_too() {
+        let library = library("birds.md", b"# Birds\n\nA robin sings at dawn. An owl hunts at night.\n\n# Fish\n\nA carp eats plants all day.");
+        for (question, wanted) in [
+            ("When do robins sing?", "A robin sings at dawn."),
+            ("What does the owl do at night?", "An owl hunts at night."),
+            ("What do carps eat?", "A carp eats plants all day."),
+        ] {
+            let text = answer(&library, question);
+            assert!(text.contains(wanted), "{question}: {text}");
+        }
+        for question in [
+            "What is the capital of France?",
+            "When do penguins sing?",
+            "",
+            "the of and",
+            "\u{1d}\u{1e}",
+        ] {
+            assert_eq!(answer(&library, question), "", "{question}");
+        }
+        // One unknown word of three or four leaves an answer, even if it is the weightiest.
+        let owls = Library::in_memory(LibraryLimits::default()).unwrap();
+        let parsed = parse(
+            "owl.md",
+            b"The owl turns its head by 270 degrees.",
+            &ParseLimits::default(),
+        )
+        .unwrap();
+        owls.add("owl.md", &parsed).unwrap();
+        let text = answer(&owls, "How far does the owl turn its head?");
+        assert!(text.contains("270 degrees"), "{text}");
+        let text = answer(&library, "Does a carp eat plants, Unicorn?");
+        assert!(text.contains("A carp eats plants all day."), "{text}");
+    }
+
+    #[test]
+    fn no_sentence_is_quoted_twice() {
+        let text = "# A\n\nThe red fox jumps high.\n\n# B\n\nThe red fox jumps high.\n\n# C\n\nThe red fox jumps very high.";
+        let library = library("foxes.md", text.as_bytes());
+        let text = answer(&library, "How high does the red fox jump?");
+        assert_eq!(text.matches("jumps high.").count(), 1, "{text}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Splits the text of a passage into sentences and the lines of listings and tables.
+//!
+//! A passage has one line for each paragraph, item of a list, row of a table and line of a listing,
+//! and does not say which of them a line is.
+
+use crate::documents::sentences;
+use crate::search::lines::{LineKind, is_title};
+
+/// A sentence, or a whole line of a table or listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment<'a> {
+    pub(super) text: &'a str,
+    /// Its position in the passage, in bytes.
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The index of its line.
+    pub(super) line: usize,
+    pub(super) kind: LineKind,
+}
+
+impl Segment<'_> {
+    /// Returns whether something has to follow.
+    pub(super) fn leads_in(&self) -> bool {
+        self.kind == LineKind::Prose && self.text.ends_with(':')
+    }
+
+    /// Returns whether it is a short line that is no sentence: a heading, a name, an item.
+    pub(super) fn is_title(&self) -> bool {
+        is_title(self.text)
+    }
+
+    pub(super) fn is_question(&self) -> bool {
+        self.kind == LineKind::Prose && self.text.ends_with('?')
+    }
+}
+
+/// Returns the segments of a passage, in order.
+pub(super) fn segments(text: &str) -> Vec<Segment<'_>> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for (line, content) in text.split('\n').enumerate() {
+        let kind = LineKind::of(content);
+        let pieces = match kind {
+            LineKind::Prose => sentences(content),
+            LineKind::Row | LineKind::Code => vec![content.trim_end()],
+        };
+        let mut rest = start;
+        for piece in pieces.into_iter().filter(|piece| !piece.trim().is_empty()) {
+            let Some(at) = text.get(rest..).and_then(|after| after.find(piece)) else {
+                continue;
+            };
+            let begin = rest + at;
+            rest = begin + piece.len();
+            found.push(Segment {
+                text: piece,
+                start: begin,
+                end: rest,
+                line,
+                kind,
+            });
+        }
+        start += content.len() + 1;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_know_where_they_are() {
+        let text = "One. Two:\n  code. more\n\na | b\nOne.";
+        let found = segments(text);
+        let texts: Vec<_> = found.iter().map(|one| (one.text, one.line)).collect();
+        assert_eq!(
+            texts,
+            [
+                ("One.", 0),
+                ("Two:", 0),
+                ("  code. more", 1),
+                ("a | b", 3),
+                ("One.", 4)
+            ]
+        );
+        for one in found {
+            assert_eq!(&text[one.start..one.end], one.text);
+        }
+        assert!(segments("").is_empty());
+    }
+}

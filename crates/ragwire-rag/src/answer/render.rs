@@ -1,0 +1,233 @@
+//! Writes a quote as Markdown: paragraphs, lists after their lead-in, tables with their header, and
+//! listings in fences. The words stay as they are.
+
+use crate::search::lines::{CELL, LineKind};
+
+/// The longest line that is the item of a list after a lead-in, in bytes.
+const MAX_ITEM_BYTES: usize = 300;
+/// The fewest items of a list.
+const MIN_ITEMS: usize = 2;
+
+/// A quote as an answer shows it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Rendered {
+    /// The Markdown, with the number of the citation behind the quote.
+    pub(super) text: String,
+    /// The words that the citation is of, as they are in the document: the first block that is not a
+    /// listing.
+    pub(super) quote: String,
+}
+
+/// Consecutive lines of one kind.
+#[derive(Debug)]
+struct Block<'a> {
+    kind: LineKind,
+    lines: Vec<&'a str>,
+}
+
+/// Writes a quote that follows `before` in its passage.
+pub(super) fn render(quote: &str, before: &str, number: usize) -> Rendered {
+    let blocks = blocks(quote);
+    let cited = blocks
+        .iter()
+        .position(|block| block.kind != LineKind::Code)
+        .unwrap_or(0);
+    let mut text: Vec<String> = Vec::new();
+    let mut cited_words = String::new();
+    for (at, block) in blocks.iter().enumerate() {
+        let mark = if at == cited {
+            format!(" [{number}]")
+        } else {
+            String::new()
+        };
+        let (shown, words) = match block.kind {
+            LineKind::Prose => prose(&block.lines, &mark),
+            LineKind::Row => table(&block.lines, header(before, &block.lines, at), &mark),
+            LineKind::Code => listing(&block.lines, &mark),
+        };
+        if at == cited {
+            cited_words = words;
+        }
+        text.push(shown);
+    }
+    Rendered {
+        text: text.join("\n\n"),
+        quote: cited_words,
+    }
+}
+
+fn blocks(quote: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    for line in quote.split('\n') {
+        let kind = LineKind::of(line);
+        match blocks.last_mut() {
+            // An empty line is part of the listing around it.
+            Some(last) if last.kind == kind || (line.trim().is_empty() && last.kind == LineKind::Code) => {
+                last.lines.push(line);
+            }
+            _ if line.trim().is_empty() => {}
+            _ => blocks.push(Block {
+                kind,
+                lines: vec![line],
+            }),
+        }
+    }
+    blocks
+}
+
+/// Returns paragraphs, with the lines after a lead-in as a list, and the cited words: the lines up to
+/// the list.
+fn prose(lines: &[&str], mark: &str) -> (String, String) {
+    let lead = lines.iter().position(|line| line.ends_with(':')).filter(|at| {
+        let items = lines.get(at + 1..).unwrap_or_default();
+        items.len() >= MIN_ITEMS && items.iter().all(|line| line.len() <= MAX_ITEM_BYTES)
+    });
+    let (paragraphs, items) = lines.split_at(lead.map_or(lines.len(), |at| at + 1));
+    let quote = paragraphs.join("\n");
+    let mut text = format!("{}{mark}", without_numbers(&quote));
+    if !items.is_empty() {
+        text.push('\n');
+    }
+    for item in items {
+        text.push_str("\n- ");
+        text.push_str(&without_numbers(item));
+    }
+    (text, quote)
+}
+
+/// Returns the first row of the table in the passage, if the quote does not begin with it.
+fn header<'a>(before: &'a str, rows: &[&str], block: usize) -> Option<&'a str> {
+    let cells = |row: &str| row.matches(CELL).count();
+    let wanted = rows.first().map(|row| cells(row))?;
+    let above = before.lines().rev().filter(|_| block == 0);
+    above
+        .take_while(|line| LineKind::of(line) == LineKind::Row && cells(line) == wanted)
+        .last()
+}
+
+/// Returns a table. The last row carries the number of the citation, and is the cited words.
+fn table(rows: &[&str], header: Option<&str>, mark: &str) -> (String, String) {
+    let (header, rows) = match (header, rows) {
+        (None, [first, rest @ ..]) if !rest.is_empty() => (*first, rest),
+        (None, [only, ..]) => return (format!("{}{mark}", without_numbers(only)), (*only).to_owned()),
+        (header, rows) => (header.unwrap_or_default(), rows),
+    };
+    let last = rows.last().copied().unwrap_or_default();
+    let columns = header.split(CELL).count();
+    let mut text = format!(
+        "| {} |\n|{}",
+        without_numbers(header.trim()),
+        "---|".repeat(columns)
+    );
+    for (at, row) in rows.iter().enumerate() {
+        let mark = if at + 1 == rows.len() { mark } else { "" };
+        text.push_str(&format!("\n| {}{mark} |", without_numbers(row)));
+    }
+    (text, last.to_owned())
+}
+
+/// Returns a fenced listing. Its fence is longer than any in it.
+fn listing(lines: &[&str], mark: &str) -> (String, String) {
+    let listing = lines.join("\n");
+    let listing = listing.trim_end();
+    let longest = listing
+        .split(|c| c != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
+    let fence = "`".repeat(3.max(longest + 1));
+    let mark = mark.trim_start();
+    let mark = if mark.is_empty() {
+        String::new()
+    } else {
+        format!("\n\n{mark}")
+    };
+    (
+        format!("{fence}\n{listing}\n{fence}{mark}"),
+        listing.trim().to_owned(),
+    )
+}
+
+/// Rewrites the document's own `[1]` or `[2, 3]` in parentheses, so that numbers in brackets are
+/// always citations of this answer.
+fn without_numbers(sentence: &str) -> String {
+    let mut plain = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while let Some((before, after)) = rest.split_once('[') {
+        let inside = after.split_once(']').filter(|(inside, _)| {
+            inside.contains(|c: char| c.is_ascii_digit())
+                && inside.chars().all(|c| c.is_ascii_digit() || ", -–".contains(c))
+        });
+        plain.push_str(before);
+        match inside {
+            Some((numbers, after)) => {
+                plain.extend(["(", numbers, ")"]);
+                rest = after;
+            }
+            None => {
+                plain.push('[');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_the_document_are_put_in_parentheses() {
+        for (sentence, plain) in [
+            ("As in [12] and [3, 4].", "As in (12) and (3, 4)."),
+            ("An array a[i] or [], [1", "An array a[i] or [], [1"),
+            ("[[7]]", "[(7)]"),
+            ("", ""),
+        ] {
+            assert_eq!(without_numbers(sentence), plain);
+        }
+    }
+
+    #[test]
+    fn lists_tables_and_listings_keep_their_shape() {
+        let cases = [
+            ("One. Two.", "", "One. Two. [1]", "One. Two."),
+            ("One.\nTwo.", "", "One.\nTwo. [1]", "One.\nTwo."),
+            (
+                "Choose one:\nred\nblue [3]",
+                "",
+                "Choose one: [1]\n\n- red\n- blue (3)",
+                "Choose one:",
+            ),
+            (
+                "b | 2",
+                "Text.\nname | value\na | 1\n",
+                "| name | value |\n|---|---|\n| b | 2 [1] |",
+                "b | 2",
+            ),
+            (
+                "name | value\na | 1",
+                "",
+                "| name | value |\n|---|---|\n| a | 1 [1] |",
+                "a | 1",
+            ),
+            ("a | 1", "", "a | 1 [1]", "a | 1"),
+            (
+                "Run this:\n$ cargo build\n\n$ cargo test\nThen wait.",
+                "",
+                "Run this: [1]\n\n```\n$ cargo build\n\n$ cargo test\n```\n\nThen wait.",
+                "Run this:",
+            ),
+            ("    a = 1", "", "```\n    a = 1\n```\n\n[1]", "a = 1"),
+        ];
+        for (quote, before, text, cited) in cases {
+            let wanted = Rendered {
+                text: text.to_owned(),
+                quote: cited.to_owned(),
+            };
+            assert_eq!(render(quote, before, 1), wanted);
+        }
+    }
+}

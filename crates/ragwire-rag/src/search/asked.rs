@@ -1,0 +1,156 @@
+//! What kind of answer a question asks for, and whether a sentence holds it.
+
+use std::collections::HashSet;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::quantity::Quantity;
+use crate::Library;
+use crate::answer::lexicon::{ASKS_FOR_PERSON, COPULAS, DEFINITION_STARTS};
+use crate::search::analyzer::Language;
+
+/// The fit of [`Quantity`] that counts fully.
+const FULL_FIT: f32 = 3.0;
+/// The words that a definition may have before and after its subject, such as an article.
+const AROUND_SUBJECT: usize = 3;
+
+/// The kind of answer that a question asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    quantity: Quantity,
+    version: bool,
+    person: bool,
+    /// The stems of X of "What is X?".
+    subject: HashSet<String>,
+    /// How many words X has.
+    subject_words: usize,
+}
+
+impl Asked {
+    pub(crate) fn of(library: &Library, question: &str, language: Language) -> Self {
+        let lower = question.to_lowercase();
+        let asked = lower.trim().trim_end_matches(['?', '.', '!']);
+        let does = asked.strip_prefix("what does ");
+        let subject = does.and_then(|does| does.strip_suffix(" do").or_else(|| does.strip_suffix(" mean")));
+        let starts = || {
+            DEFINITION_STARTS
+                .iter()
+                .find_map(|start| asked.strip_prefix(start))
+        };
+        let subject = subject.or_else(starts).unwrap_or_default();
+        Self {
+            quantity: Quantity::of(library, question),
+            version: lower.contains("version"),
+            person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
+            subject: library.terms_in(subject, language).into_iter().collect(),
+            subject_words: subject.unicode_words().count(),
+        }
+    }
+
+    /// Returns how well a sentence holds that kind of answer, from 0 to 1.
+    pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
+        let fit = self.quantity.fit(library, sentence);
+        let number = if fit > 0.0 { (fit / FULL_FIT).max(0.5) } else { 0.0 };
+        let version = f32::from(u8::from(self.version && has_version(sentence)));
+        let person = f32::from(u8::from(self.person && has_name(sentence)));
+        number.max(version).max(person)
+    }
+
+    /// Returns whether a sentence defines what the question asks about: it begins with it, and says
+    /// what it is.
+    pub(crate) fn is_defined_by(&self, library: &Library, sentence: &str, language: Language) -> bool {
+        if self.subject.is_empty() {
+            return false;
+        }
+        let reach = self.subject_words + AROUND_SUBJECT;
+        let start: Vec<&str> = sentence.unicode_words().take(reach).collect();
+        let is_copula = |word: &&str| COPULAS.contains(&word.to_lowercase().as_str());
+        let Some(copula) = start.iter().position(is_copula) else {
+            return false;
+        };
+        let stems = library.terms_in(&start[..copula].join(" "), language);
+        self.subject.is_subset(&stems.into_iter().collect())
+    }
+}
+
+/// Returns whether a text contains a number with a point, such as `1.70`.
+fn has_version(text: &str) -> bool {
+    let is_version = |word: &str| {
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+        let bare = bare.strip_prefix('v').unwrap_or(bare);
+        bare.contains('.') && bare.starts_with(|c: char| c.is_ascii_digit())
+    };
+    text.split_whitespace().any(is_version)
+}
+
+/// Returns whether a text contains two words with a capital in a row, the second not at its start.
+fn has_name(text: &str) -> bool {
+    let words: Vec<&str> = text.unicode_words().collect();
+    words.windows(2).any(|pair| {
+        pair.iter().all(|word| {
+            let mut letters = word.chars();
+            letters.next().is_some_and(char::is_uppercase) && letters.next().is_some_and(char::is_lowercase)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LibraryLimits;
+
+    #[test]
+    fn sentences_with_the_wanted_kind_are_worth_more() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let cases = [
+            ("which rust version is needed", "It needs Rust 1.88.", true),
+            ("which rust version is needed", "It needs a new Rust.", false),
+            ("who wrote it?", "It was written by Ada Lovelace.", true),
+            ("who wrote it?", "It was written long ago.", false),
+            ("how many heads are there", "There are eight heads.", true),
+            ("what is a head", "There are eight heads.", false),
+        ];
+        for (question, sentence, wanted) in cases {
+            let asked = Asked::of(&library, question, Language::English);
+            assert_eq!(
+                asked.fit(&library, sentence) > 0.0,
+                wanted,
+                "{question} {sentence}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_definition_begins_with_its_subject() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let cases = [
+            (
+                "what's a virtual package?",
+                "A virtual package is a generic name.",
+                true,
+            ),
+            (
+                "explain virtual packages",
+                "A virtual package is a generic name.",
+                true,
+            ),
+            (
+                "what does myorigin do?",
+                "The myorigin parameter specifies the domain.",
+                true,
+            ),
+            ("what is a virtual package", "This package is virtual.", false),
+            (
+                "what is a virtual package",
+                "They are said to provide the virtual package.",
+                false,
+            ),
+            ("how many are there", "There are many.", false),
+        ];
+        for (question, sentence, wanted) in cases {
+            let asked = Asked::of(&library, question, Language::English);
+            let is_defined = asked.is_defined_by(&library, sentence, Language::English);
+            assert_eq!(is_defined, wanted, "{question} {sentence}");
+        }
+    }
+}
