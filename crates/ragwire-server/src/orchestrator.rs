@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ragwire::orchestrator::{Answering, Searcher, Service};
 use ragwire::{Failure, Orchestrator, Question, Sink};
+use ragwire_rag::answer::Fallback;
 use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
 use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
 use ragwire_rag::graph::{GraphIndex, GraphRag, GraphTraverse};
@@ -25,19 +26,26 @@ impl Reference {
     /// Creates the pipelines for a library, its graph, if there is one, and the models. Without a
     /// model, the lexical implementations are used.
     pub fn new(library: &Arc<Library>, graph: Option<&GraphIndex>, engines: &Engines) -> Self {
+        let quotes: Arc<dyn Generate> = Arc::new(Extractive::new(Arc::clone(library)));
         let generator: Arc<dyn Generate> = match &engines.llm {
-            Some(llm) => Arc::new(Writer::new(Arc::clone(llm))),
-            None => Arc::new(Extractive::new(Arc::clone(library))),
+            Some(llm) => {
+                let writer = Arc::new(Writer::new(Arc::clone(llm)));
+                Arc::new(Fallback::new(writer, quotes))
+            }
+            None => quotes,
         };
         let mut agent =
             Agent::builder(Arc::clone(library), engines.tools.clone()).generator(Arc::clone(&generator));
         let mut documents = DocumentRag::new(Arc::new(engines.tools.retriever(Tool::Hybrid)), generator);
         let mut rag = graph.map(|index| GraphRag::new(Arc::clone(index.graph()), Arc::clone(library)));
         if let Some(llm) = &engines.llm {
-            let judge = ModelJudge::new(Arc::clone(llm), Arc::clone(library), JudgeOptions::default());
-            agent = agent
-                .judge(Arc::new(judge))
-                .cache(Arc::new(cache(library, engines)));
+            agent = agent.cache(Arc::new(cache(library, engines)));
+            // Each judgement is another call of the model.
+            if engines.judges {
+                let options = JudgeOptions::default();
+                let judge = ModelJudge::new(Arc::clone(llm), Arc::clone(library), options);
+                agent = agent.judge(Arc::new(judge));
+            }
             rag = rag.map(|rag| rag.model(Arc::clone(llm)));
         }
         if let Some(ranker) = &engines.ranker {

@@ -107,7 +107,9 @@ impl AnswerError {
             Self::Generate(error) => match error {
                 GenerateError::Send(_) => AnswerErrorKind::TurnEnded,
                 GenerateError::QuestionTooLong { .. } => AnswerErrorKind::QuestionTooLong,
-                GenerateError::Model(_) | GenerateError::Failed(_) => AnswerErrorKind::Model,
+                GenerateError::Model(_) | GenerateError::Broken { .. } | GenerateError::Failed(_) => {
+                    AnswerErrorKind::Model
+                }
             },
             Self::Judge(_) | Self::Rank(_) => AnswerErrorKind::Model,
             Self::Tool(error) => tool_kind(error),
@@ -136,10 +138,27 @@ impl AnswerError {
             AnswerErrorKind::BadLimit => {
                 Failure::new(code, format!("A limit is out of its bounds: {self}.")).permanent()
             }
+            AnswerErrorKind::Model if self.is_rejected() => {
+                Failure::new(code, "The model server rejects this server's requests.").permanent()
+            }
             AnswerErrorKind::Model => Failure::new(code, "The language model failed."),
             AnswerErrorKind::Search => Failure::new(code, "The documents could not be searched."),
             AnswerErrorKind::TurnEnded => Failure::new(code, "The turn is over.").permanent(),
         }
+    }
+}
+
+impl AnswerError {
+    /// Returns whether a model server rejects the key or does not know the model, which no retry
+    /// changes.
+    fn is_rejected(&self) -> bool {
+        let model = match self {
+            Self::Generate(GenerateError::Model(error) | GenerateError::Broken { source: error, .. })
+            | Self::Rank(error) => Some(error),
+            Self::Tool(ToolError::Embed(error)) => Some(error),
+            _ => None,
+        };
+        matches!(model, Some(ModelError::Rejected(_)))
     }
 }
 

@@ -43,6 +43,8 @@ pub struct GenerateRequest<'a> {
     pub earlier: &'a [ChatMessage],
     /// The application's instructions for a model; empty if there are none.
     pub instructions: &'a str,
+    /// The number of citations in the answer before this part of it.
+    pub citations_before: usize,
     /// The JSON schema of the answer, if it is to be JSON.
     pub schema: Option<&'a Value>,
 }
@@ -56,6 +58,7 @@ impl<'a> GenerateRequest<'a> {
             tool,
             earlier: &[],
             instructions: "",
+            citations_before: 0,
             schema: None,
         }
     }
@@ -72,6 +75,13 @@ impl<'a> GenerateRequest<'a> {
     #[must_use]
     pub fn instructions(mut self, instructions: &'a str) -> Self {
         self.instructions = instructions;
+        self
+    }
+
+    /// Counts citations from `count` + 1, because an answer begins with as many.
+    #[must_use]
+    pub fn after_citations(mut self, count: usize) -> Self {
+        self.citations_before = count;
         self
     }
 
@@ -136,6 +146,8 @@ pub struct GeneratedAnswer {
     pub unknown_citations: u32,
     /// Whether the text was stopped at a limit of tokens or bytes.
     pub cut_short: bool,
+    /// The code of the error because of which quotes replace the model's text.
+    pub fallback: Option<&'static str>,
     /// The JSON of the text, if a schema was requested.
     pub structured: Option<Value>,
 }
@@ -172,6 +184,7 @@ impl GeneratedAnswer {
             trimmed_messages: 0,
             unknown_citations: 0,
             cut_short: false,
+            fallback: None,
             structured: None,
         }
     }
@@ -194,7 +207,7 @@ impl GeneratedAnswer {
         } else {
             metadata
         };
-        [
+        let metadata = [
             ("trimmed_chunks", self.trimmed_chunks),
             ("trimmed_triples", self.trimmed_triples),
             ("trimmed_messages", self.trimmed_messages),
@@ -202,7 +215,11 @@ impl GeneratedAnswer {
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
-        .fold(metadata, |metadata, (name, count)| metadata.with(name, count))
+        .fold(metadata, |metadata, (name, count)| metadata.with(name, count));
+        match self.fallback {
+            Some(code) => metadata.with("fallback", code),
+            None => metadata,
+        }
     }
 
     /// Sets what the generation consumed.
@@ -228,9 +245,18 @@ pub enum GenerateError {
         /// Most tokens that the model reads besides those reserved for the answer.
         limit: u32,
     },
-    /// The model failed.
+    /// The model failed before the first word.
     #[error("the answer could not be generated")]
     Model(#[source] ModelError),
+    /// The model failed in the middle of its answer.
+    #[error("the answer broke off")]
+    Broken {
+        /// What was sent, with its citations.
+        begun: Box<GeneratedAnswer>,
+        /// The cause.
+        #[source]
+        source: ModelError,
+    },
     /// The generator failed.
     #[error("the answer could not be generated")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
@@ -242,7 +268,7 @@ impl GenerateError {
         match self {
             Self::Send(_) => "turn_over",
             Self::QuestionTooLong { .. } => "question_too_long",
-            Self::Model(error) => error.code(),
+            Self::Model(error) | Self::Broken { source: error, .. } => error.code(),
             Self::Failed(_) => "generation_failed",
         }
     }
@@ -392,7 +418,7 @@ impl QuotedAnswer<'_> {
             let Some(text) = hit.chunk.text.get(one.range.clone()) else {
                 continue;
             };
-            let number = self.citations.len() + 1;
+            let number = self.request.citations_before + self.citations.len() + 1;
             let rendered = render(text, &hit.chunk.text[..one.range.start], number);
             let is_known = |citation: &Citation| citation.supporting_quote == rendered.quote;
             if self.citations.iter().any(is_known) {

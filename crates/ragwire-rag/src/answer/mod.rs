@@ -6,6 +6,7 @@ mod differ;
 pub(crate) mod document_rag;
 pub(crate) mod error;
 mod extract;
+pub(crate) mod fallback;
 pub(crate) mod fence;
 pub(crate) mod figures;
 pub(crate) mod generate;
@@ -14,8 +15,10 @@ pub(crate) mod lexicon;
 mod render;
 pub(crate) mod steps;
 pub(crate) mod stream;
+pub(crate) mod thoughts;
 pub(crate) mod write;
 
 pub use error::{AnswerError, AnswerErrorKind, MAX_QUESTION_BYTES};
+pub use fallback::Fallback;
 pub use generate::{Fit, NO_ANSWER, NO_DOCUMENTS};
 pub use write::{ANSWER_RULES, WriterOptions};

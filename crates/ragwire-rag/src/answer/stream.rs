@@ -4,6 +4,7 @@ use ragwire::Sink;
 
 use crate::answer::cite::CitationFilter;
 use crate::answer::generate::GenerateError;
+use crate::answer::thoughts::Thoughts;
 use crate::models::{FinishReason, GenerationEnd, LanguageModel, ModelError, Prompt};
 
 /// Length in bytes at which an answer is stopped. Its tokens allow far less; this bounds servers
@@ -20,6 +21,8 @@ pub(crate) enum Streamed {
     Answer(StreamedAnswer),
     /// Even the shortest prompt overflowed the model's context. Nothing was sent.
     Overflow(ModelError),
+    /// The model failed after some text.
+    Broken(StreamedAnswer, ModelError),
 }
 
 /// A model's answer that was sent.
@@ -64,26 +67,49 @@ pub(crate) async fn stream_answer(
     }
     let mut filter = CitationFilter::new(sources);
     let mut is_cut_short = false;
+    let mut thoughts = Thoughts::default();
+    let mut broken = None;
     while let Some(piece) = next {
-        let text = filter.push(&piece.map_err(GenerateError::Model)?);
-        if !text.is_empty() {
-            sink.send(text.as_str()).await?;
-        }
+        let piece = match piece {
+            Ok(piece) => piece,
+            Err(error) if filter.text().trim().is_empty() => return Err(GenerateError::Model(error)),
+            Err(error) => {
+                broken = Some(error);
+                break;
+            }
+        };
+        send(filter.push(&thoughts.push(&piece)), sink).await?;
         if filter.text().len() >= MAX_ANSWER_BYTES {
             is_cut_short = true;
             break;
         }
         next = generation.next().await;
     }
-    let rest = filter.finish();
-    if !rest.is_empty() {
-        sink.send(rest.as_str()).await?;
+    match thoughts.finish() {
+        Some(rest) => send(filter.push(&rest), sink).await?,
+        None if broken.is_none() => {
+            let error = "the model has only thought".into();
+            return Err(GenerateError::Model(ModelError::Failed(error)));
+        }
+        None => {}
     }
+    send(filter.finish(), sink).await?;
     let finished = generation.finished();
     is_cut_short |= finished.is_some_and(|finished| finished.reason == FinishReason::Length);
-    Ok(Streamed::Answer(StreamedAnswer {
+    let answer = StreamedAnswer {
         filter,
         finished,
         is_cut_short,
-    }))
+    };
+    Ok(match broken {
+        Some(error) => Streamed::Broken(answer, error),
+        None => Streamed::Answer(answer),
+    })
+}
+
+async fn send(text: String, sink: &Sink) -> Result<(), GenerateError> {
+    if !text.is_empty() {
+        sink.send(text.as_str()).await?;
+    }
+    Ok(())
 }

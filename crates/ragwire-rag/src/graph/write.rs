@@ -10,7 +10,7 @@ use crate::answer::figures::count;
 use crate::answer::generate::{
     Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation,
 };
-use crate::answer::stream::{Streamed, stream_answer};
+use crate::answer::stream::{Streamed, StreamedAnswer, stream_answer};
 use crate::models::{Boxed, LanguageModel, ModelError, Prompt};
 
 /// Writes one answer from as many facts as fit the model.
@@ -61,7 +61,21 @@ impl FactWriter {
         let answer = match stream_answer(&*self.model, first, shorter, sink).await? {
             Streamed::Answer(answer) => answer,
             Streamed::Overflow(error) => return Err(GenerateError::Model(error)),
+            Streamed::Broken(answer, source) => {
+                let begun = Box::new(self.generated(&answer, shown, request));
+                return Err(GenerateError::Broken { begun, source });
+            }
         };
+        Ok(self.generated(&answer, shown, request))
+    }
+
+    /// Returns what was written from the first `shown` facts.
+    fn generated(
+        &self,
+        answer: &StreamedAnswer,
+        shown: usize,
+        request: GenerateRequest<'_>,
+    ) -> GeneratedAnswer {
         let filter = &answer.filter;
         let cited = filter.cited();
         let cited = cited.iter().filter_map(|one| self.facts[..shown].get(*one));
@@ -72,7 +86,7 @@ impl FactWriter {
         generated.unknown_citations = filter.unknown();
         generated.cut_short = answer.is_cut_short;
         generated.usage = answer.finished.map(|finished| finished.usage(self.model.name()));
-        Ok(generated)
+        generated
     }
 }
 

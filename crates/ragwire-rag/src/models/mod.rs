@@ -272,6 +272,9 @@ pub enum ModelError {
     /// The model could not be reached, or did not answer in time.
     #[error("the model is unavailable")]
     Unavailable(#[source] Option<Box<dyn Error + Send + Sync>>),
+    /// The server rejects the key, or does not know the model or the route: a retry cannot help.
+    #[error("the model server rejects the request")]
+    Rejected(#[source] Box<dyn Error + Send + Sync>),
     /// The model failed during its work.
     #[error("the model failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
@@ -290,6 +293,7 @@ impl ModelError {
             Self::Unsupported(_) => "model_unsupported",
             Self::Busy => "model_busy",
             Self::Unavailable(_) => "model_unavailable",
+            Self::Rejected(_) => "model_rejected",
             Self::Failed(_) => "model_failed",
             Self::Closed => "model_closed",
         }

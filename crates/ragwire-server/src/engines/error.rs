@@ -5,7 +5,7 @@ use ragwire_rag::ToolError;
 use ragwire_rag::models::ModelError;
 #[cfg(feature = "llama")]
 use ragwire_rag::models::llama::LoadError;
-use ragwire_rag::models::upstream::UpstreamError;
+use ragwire_rag::models::upstream::{DiscoverError, UpstreamError};
 use ragwire_rag::search::store::StoreError;
 
 use super::location::StoreLocation;
@@ -46,6 +46,22 @@ pub enum EnginesError {
     /// The server of a language model cannot be used.
     #[error("--llm-url: {}", chain(.0))]
     Upstream(#[from] UpstreamError),
+    /// The server of another model cannot be used.
+    #[error("--{setting}: {}{}", chain(source), remote_hint(setting, source))]
+    Remote {
+        /// The setting that names it.
+        setting: &'static str,
+        /// The cause.
+        source: UpstreamError,
+    },
+    /// No model was found on a server.
+    #[error("--{setting}: {}", discover_message(setting, source))]
+    Discover {
+        /// The setting that names the server.
+        setting: &'static str,
+        /// The cause.
+        source: DiscoverError,
+    },
     /// The store cannot be used.
     #[error("{}", store_message(location, source))]
     Store {
@@ -72,7 +88,8 @@ impl EnginesError {
             #[cfg(feature = "llama")]
             Self::Model { source, .. } => source.code(),
             Self::Tokens(error) => error.code(),
-            Self::Upstream(error) => error.code(),
+            Self::Upstream(error) | Self::Remote { source: error, .. } => error.code(),
+            Self::Discover { source, .. } => source.code(),
             Self::Store { source, .. } => source.code(),
             Self::Index(error) => error.code(),
             Self::Tools(error) => error.code(),
@@ -90,6 +107,42 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     words
+}
+
+/// Returns what to do about a server that cannot be used.
+fn remote_hint(setting: &str, error: &UpstreamError) -> String {
+    let name = setting.trim_end_matches("-url");
+    match error {
+        UpstreamError::Connect(_) | UpstreamError::Timeout { .. } => {
+            "; start that server first, or correct the address".to_owned()
+        }
+        UpstreamError::Refused {
+            status: 401 | 403, ..
+        } => format!("; set its key as RAGWIRE_{}_KEY", name.to_ascii_uppercase()),
+        UpstreamError::Refused {
+            status: 404 | 405, ..
+        } => format!("; check the address, and the model in --{name}-model"),
+        _ => String::new(),
+    }
+}
+
+/// Returns the message for a server on which no model was found.
+fn discover_message(setting: &str, error: &DiscoverError) -> String {
+    let name = setting.trim_end_matches("-url");
+    let hint = match error {
+        DiscoverError::Server(source) => {
+            let start = match source {
+                UpstreamError::Connect(_) if setting == "llm-url" => ". With --llm-model it may start later",
+                _ => "",
+            };
+            return format!("{}{}{start}", chain(source), remote_hint(setting, source));
+        }
+        DiscoverError::NoList => format!("; name one with --{name}-model"),
+        DiscoverError::Several(_) => format!("; choose one with --{name}-model"),
+        DiscoverError::Empty => "; load one, with Ollama for example `ollama pull qwen3:4b`".to_owned(),
+        _ => String::new(),
+    };
+    format!("{error}{hint}")
 }
 
 /// Returns the message for a model that does not load.

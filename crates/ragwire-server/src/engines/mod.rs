@@ -6,6 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `local` (feature `llama`) | models in this process |
+//! | `remote` | models behind servers |
 //! | `store`, `location` | the store for chunks, and where it is |
 //! | `step` | keeps the store in step with the library |
 //! | `progress` | shows the progress of that |
@@ -22,18 +23,19 @@ mod local;
 mod location;
 mod part;
 mod progress;
+mod remote;
 mod step;
 mod store;
 mod summary;
 
 use std::sync::Arc;
 
-use ragwire_rag::models::upstream::Upstream;
 use ragwire_rag::models::{Embed, LanguageModel, Rank, StoredVectors};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, SearchTools};
 
 use crate::settings::Settings;
+use crate::settings::engines::JudgeKind;
 
 pub use error::EnginesError;
 pub use location::StoreLocation;
@@ -63,6 +65,8 @@ pub struct Engines {
     vectors: Option<Arc<StoredVectors>>,
     library: Arc<Library>,
     location: StoreLocation,
+    /// Whether the language model also judges: searches, evidence and claims.
+    pub judges: bool,
     /// The number of passages whose sections and sentences a default store in memory holds.
     max_passages: usize,
     parts: Vec<Arc<dyn Part>>,
@@ -178,7 +182,11 @@ impl Engines {
         let mut models = Models::default();
         let opened = models.start(purpose, settings).await;
         match opened.and_then(|(store, location)| OpenStore::new(store, location, &models, library)) {
-            Ok(store) => Ok(Self::new(models, store, library)),
+            Ok(store) => {
+                let mut engines = Self::new(models, store, library);
+                engines.judges = settings.judge == JudgeKind::Model;
+                Ok(engines)
+            }
             Err(error) => {
                 part::shut_down(&models.parts).await;
                 Err(error)
@@ -198,6 +206,7 @@ impl Engines {
             vectors: models.vectors,
             library: Arc::clone(library),
             location: store.location,
+            judges: false,
             max_passages: step::MAX_PASSAGES_IN_MEMORY,
             parts: models.parts,
             summary: models.summary,
@@ -235,13 +244,11 @@ impl Models {
         purpose: Purpose,
         settings: &Settings,
     ) -> Result<(Arc<dyn Store>, StoreLocation), EnginesError> {
-        if purpose == Purpose::Answering
-            && let Some(options) = settings.upstream_options()?
-        {
-            let model = Upstream::new(options)?;
-            self.summary.set_upstream(&model);
-            self.llm = Some(Arc::new(model));
+        if purpose == Purpose::Answering {
+            remote::start_writer(self, settings).await?;
+            remote::start_ranker(self, settings).await?;
         }
+        remote::start_embedder(self, settings).await?;
         #[cfg(feature = "llama")]
         let files = local::ModelFiles::locate(purpose, settings).await?;
         #[cfg(feature = "llama")]

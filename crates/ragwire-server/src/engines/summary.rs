@@ -1,9 +1,7 @@
 //! One line per part for the user who starts the server: what runs, or what replaces it. The lines
 //! contain neither addresses nor keys.
 
-#[cfg(feature = "llama")]
-use ragwire_rag::models::Embed;
-use ragwire_rag::models::LanguageModel;
+use ragwire_rag::models::{Embed, LanguageModel};
 
 use super::location::StoreLocation;
 
@@ -14,14 +12,14 @@ const LLM: &str = if cfg!(feature = "llama") {
     "--llm-url URL, or --llm in builds with --features llama"
 };
 const EMBEDDER: &str = if cfg!(feature = "llama") {
-    "--embedder FILE.gguf"
+    "--embedder FILE.gguf or --embedder-url URL"
 } else {
-    "--embedder in builds with --features llama"
+    "--embedder-url URL, or --embedder in builds with --features llama"
 };
 const RERANKER: &str = if cfg!(feature = "llama") {
-    "--reranker FILE.gguf"
+    "--reranker FILE.gguf or --reranker-url URL"
 } else {
-    "--reranker in builds with --features llama"
+    "--reranker-url URL, or --reranker in builds with --features llama"
 };
 const PERSISTENT_STORE: &str = if cfg!(feature = "qdrant-edge") {
     "--store qdrant-edge is persistent"
@@ -59,6 +57,16 @@ impl Summary {
     pub(super) fn set_upstream(&mut self, model: &dyn LanguageModel) {
         let (name, tokens) = (model.name(), model.context_tokens());
         self.llm = format!("llm: {name}, on the server of --llm-url, {tokens} tokens of context");
+    }
+
+    pub(super) fn set_remote_embedder(&mut self, model: &dyn Embed) {
+        let (name, dimensions) = (model.name(), model.dimensions());
+        self.embedder = format!("embedder: {name}, on the server of --embedder-url, {dimensions} dimensions");
+    }
+
+    pub(super) fn set_remote_ranker(&mut self, name: &str) {
+        let name = if name.is_empty() { "" } else { &format!("{name}, ") };
+        self.reranker = format!("reranker: {name}on the server of --reranker-url");
     }
 
     #[cfg(feature = "llama")]

@@ -5,11 +5,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use ragwire_rag::models::upstream::{ApiKey, Dialect, UpstreamOptions};
+use ragwire_rag::models::upstream::{ApiKey, Dialect, UpstreamOptions, UpstreamTimeouts};
 
 use super::values::{BadValue, hidden, values};
 use super::{
-    Contradiction, LLM_CONTEXT, LLM_GPU_LAYERS, LLM_SLOTS, LLM_THREADS, QDRANT_COLLECTION, Settings,
+    Contradiction, LLM_CONTEXT, LLM_GPU_LAYERS, LLM_SLOTS, LLM_THREADS, LLM_TIMEOUT, QDRANT_COLLECTION,
+    Settings,
 };
 use crate::models::ModelFile;
 
@@ -52,6 +53,15 @@ pub enum StoreKind {
     Qdrant,
 }
 
+/// What judges: `words`, `model`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JudgeKind {
+    /// The words of questions, passages and answers.
+    Words,
+    /// The language model.
+    Model,
+}
+
 /// Upper bound of [`Layers`]: ten times as many as the largest models have.
 const MAX_LAYERS: u32 = 1_000;
 /// Longest collection name, in bytes. Qdrant uses it as a folder name.
@@ -64,6 +74,7 @@ const DIALECTS: [(&str, Dialect); 6] = [
     ("vllm", Dialect::Vllm),
     ("vllm-guided", Dialect::Vllm),
 ];
+const JUDGES: [(&str, JudgeKind); 2] = [("words", JudgeKind::Words), ("model", JudgeKind::Model)];
 const STORES: [(&str, StoreKind); 3] = [
     ("memory", StoreKind::Memory),
     ("qdrant-edge", StoreKind::QdrantEdge),
@@ -149,6 +160,26 @@ impl FromStr for LlmDialect {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for JudgeKind {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(super::values::TextVisitor(std::marker::PhantomData))
+    }
+}
+
+impl FromStr for JudgeKind {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        parse_name(&JUDGES, text)
+    }
+}
+
+impl fmt::Display for JudgeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        name_of(&JUDGES, self).fmt(f)
+    }
+}
+
 impl FromStr for StoreKind {
     type Err = BadValue;
 
@@ -200,26 +231,60 @@ impl Settings {
     ///
     /// A [`Contradiction`] that names the setting and repeats neither URL nor key.
     pub fn upstream_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
-        let Some(url) = self.llm_url.as_deref() else {
+        let server = remote("llm", &self.llm_url, &self.llm_model, &self.llm_key)?;
+        let Some(mut options) = server else {
             return Ok(None);
         };
-        let Some(model) = self.llm_model.as_deref() else {
-            return Err(Contradiction::new(
-                "llm-url needs llm-model, the model's name on that server",
-            ));
-        };
-        let mut options = UpstreamOptions::new(url, model)
-            .map_err(|error| Contradiction::new(format!("llm-url: {error}")))?
-            .dialect(*self.llm_dialect);
+        let mut timeouts = UpstreamTimeouts::default();
+        timeouts.first = *self.llm_timeout;
+        options = options.dialect(*self.llm_dialect).timeouts(timeouts);
         if self.llm_context != LLM_CONTEXT {
             options = options.context_tokens(u32::try_from(*self.llm_context).unwrap_or(u32::MAX));
         }
-        if let Some(key) = self.llm_key.as_deref() {
-            let key = ApiKey::new(key).map_err(|error| Contradiction::new(format!("llm-key: {error}")))?;
-            options = options.key(key);
-        }
         Ok(Some(options))
     }
+
+    /// Returns the options of the embedder's server, or `None` without `embedder-url`.
+    ///
+    /// # Errors
+    ///
+    /// As [`upstream_options`](Self::upstream_options).
+    pub fn embedder_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
+        let (url, model, key) = (&self.embedder_url, &self.embedder_model, &self.embedder_key);
+        remote("embedder", url, model, key)
+    }
+
+    /// Returns the options of the reranker's server, or `None` without `reranker-url`.
+    ///
+    /// # Errors
+    ///
+    /// As [`upstream_options`](Self::upstream_options).
+    pub fn reranker_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
+        let (url, model, key) = (&self.reranker_url, &self.reranker_model, &self.reranker_key);
+        remote("reranker", url, model, key)
+    }
+}
+
+/// Returns the options of the server of a model; `name` is the prefix of its settings.
+fn remote(
+    name: &str,
+    url: &Address,
+    model: &Label,
+    key: &Secret,
+) -> Result<Option<UpstreamOptions>, Contradiction> {
+    let Some(url) = url.as_deref() else {
+        return Ok(None);
+    };
+    let mut options =
+        UpstreamOptions::unnamed(url).map_err(|error| Contradiction::new(format!("{name}-url: {error}")))?;
+    if let Some(model) = model.as_deref() {
+        options = options.named(model);
+    }
+    if let Some(key) = key.as_deref() {
+        let key = ApiKey::new(key).map_err(|error| Contradiction::new(format!("{name}-key: {error}")))?;
+        options = options.key(key);
+    }
+    Ok(Some(options))
 }
 
 /// The error for a setting that this build does not support.
@@ -234,6 +299,8 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
     check_build(settings)?;
     check_prerequisites(settings)?;
     settings.upstream_options()?;
+    settings.embedder_options()?;
+    settings.reranker_options()?;
     check_qdrant(settings)
 }
 
@@ -288,10 +355,31 @@ impl Prerequisite {
 fn check_prerequisites(settings: &Settings) -> Result<(), Contradiction> {
     let has_llm = settings.llm.is_some();
     let has_url = settings.llm_url.is_some();
-    if has_llm && has_url {
-        return Err(Contradiction::new(
-            "llm and llm-url each name a language model; set only one of them",
-        ));
+    let (embedder_url, reranker_url) = (settings.embedder_url.is_some(), settings.reranker_url.is_some());
+    for (name, what, is_twice) in [
+        ("llm", "a language model", has_llm && has_url),
+        (
+            "embedder",
+            "an embedding model",
+            settings.embedder.is_some() && embedder_url,
+        ),
+        (
+            "reranker",
+            "a reranker",
+            settings.reranker.is_some() && reranker_url,
+        ),
+    ] {
+        if is_twice {
+            return Err(Contradiction::new(format!(
+                "{name} and {name}-url each name {what}; set only one of them"
+            )));
+        }
+    }
+    if has_url && settings.llm_timeout >= settings.idle_timeout {
+        return Err(Contradiction::new(format!(
+            "llm-timeout ({}) must be less than idle-timeout ({}), so that quotes can replace the answer",
+            settings.llm_timeout, settings.idle_timeout
+        )));
     }
     let llm = Prerequisite {
         name: "llm",
@@ -315,7 +403,27 @@ fn check_prerequisites(settings: &Settings) -> Result<(), Contradiction> {
     };
     let collection = settings.qdrant_collection.as_str();
 
+    for (name, url, model, key) in [
+        (
+            "embedder-url",
+            embedder_url,
+            &settings.embedder_model,
+            &settings.embedder_key,
+        ),
+        (
+            "reranker-url",
+            reranker_url,
+            &settings.reranker_model,
+            &settings.reranker_key,
+        ),
+    ] {
+        let server = Prerequisite { name, is_met: url };
+        server.check(&name.replace("-url", "-model"), model.is_some())?;
+        server.check(&name.replace("-url", "-key"), key.is_some())?;
+    }
     any_llm.check("graph-model", settings.graph_model)?;
+    any_llm.check("judge", settings.judge != JudgeKind::Words)?;
+    llm_url.check("llm-timeout", settings.llm_timeout != LLM_TIMEOUT)?;
     llm_url.check("llm-model", settings.llm_model.is_some())?;
     llm_url.check("llm-key", settings.llm_key.is_some())?;
     llm_url.check("llm-dialect", *settings.llm_dialect != Dialect::default())?;
@@ -431,8 +539,32 @@ mod tests {
                 "llm-dialect requires llm-url",
             ),
             (
-                |s| s.llm_url = Address(Some("http://a/v1".into())),
-                "llm-url needs llm-model",
+                |s| s.judge = JudgeKind::Model,
+                "judge requires llm or llm-url, none of which is set",
+            ),
+            (
+                |s| (url(s), s.llm_timeout = s.idle_timeout).1,
+                "llm-timeout (2m) must be less than idle-timeout (2m)",
+            ),
+            (
+                |s| s.embedder_model = Label(Some("m".into())),
+                "embedder-model requires embedder-url, which is not set",
+            ),
+            (
+                |s| s.reranker_key = Secret(Some("s3cret".into())),
+                "reranker-key requires reranker-url, which is not set",
+            ),
+            (
+                |s| s.embedder_url = Address(Some("http://u:s3cret@a".into())),
+                "embedder-url: ",
+            ),
+            #[cfg(feature = "llama")]
+            (
+                |s| {
+                    s.reranker_url = Address(Some("http://a".into()));
+                    s.reranker = "m.gguf".parse().unwrap();
+                },
+                "reranker and reranker-url each name a reranker",
             ),
             (
                 |s| (url(s), s.llm_url = Address(Some("http://u:s3cret@a".into()))).1,

@@ -76,7 +76,13 @@ pub fn settle(
 }
 
 /// API keys, which come from a variable or the file, never from a flag.
-pub const SECRETS: [&str; 3] = ["llm-key", "qdrant-api-key", "orchestrator-token"];
+pub const SECRETS: [&str; 5] = [
+    "llm-key",
+    "embedder-key",
+    "reranker-key",
+    "qdrant-api-key",
+    "orchestrator-token",
+];
 
 /// Rejects API keys among the flags.
 ///
@@ -84,7 +90,13 @@ pub const SECRETS: [&str; 3] = ["llm-key", "qdrant-api-key", "orchestrator-token
 ///
 /// [`SettingsError::SecretInFlag`]
 pub fn no_secrets(flags: &Options) -> Result<(), SettingsError> {
-    let values = [&flags.llm_key, &flags.qdrant_api_key, &flags.orchestrator_token];
+    let values = [
+        &flags.llm_key,
+        &flags.embedder_key,
+        &flags.reranker_key,
+        &flags.qdrant_api_key,
+        &flags.orchestrator_token,
+    ];
     let secret = SECRETS.into_iter().zip(values).find(|(_, value)| value.is_some());
     secret.map_or(Ok(()), |(name, _)| {
         let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());

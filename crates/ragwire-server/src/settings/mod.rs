@@ -19,7 +19,7 @@ use ragwire_rag::answer::MAX_QUESTION_BYTES;
 use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 
-use engines::{Address, Label, Layers, LlmDialect, Model, Secret, StoreKind};
+use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
 use values::{Count, CountOrZero, Grace, Header, Listen, Name, RedisDurability, RedisUrl, Size, Span};
 
 macro_rules! settings {
@@ -118,10 +118,10 @@ settings! {
         embedder: Model = Model::default();
         /// Reranker for search results, named like --llm
         reranker: Model = Model::default();
-        /// OpenAI-compatible server of a language model, as http://127.0.0.1:8000/v1; set its key
+        /// OpenAI-compatible server of a language model, as http://127.0.0.1:11434/v1; set its key
         /// as RAGWIRE_LLM_KEY
         llm_url: Address = Address::default();
-        /// Name of the model on the server of --llm-url
+        /// Name of the model on the server of --llm-url; by default its only one
         llm_model: Label = Label::default();
         /// Key for the server of --llm-url
         #[arg(hide = true)]
@@ -142,6 +142,27 @@ settings! {
         llm_gpu_layers: Layers = LLM_GPU_LAYERS;
         /// Threads for each local model; 0 uses half of the cores, at most 16
         llm_threads: CountOrZero = LLM_THREADS;
+        /// How long the server of --llm-url may take to begin its answer; then quotes replace it
+        llm_timeout: Span = LLM_TIMEOUT;
+        /// Server of an embedding model, as http://127.0.0.1:11434/v1: OpenAI's protocol or TEI; set
+        /// its key as RAGWIRE_EMBEDDER_KEY
+        embedder_url: Address = Address::default();
+        /// Name of the model on the server of --embedder-url; by default its only one
+        embedder_model: Label = Label::default();
+        /// Key for the server of --embedder-url
+        #[arg(hide = true)]
+        embedder_key: Secret = Secret::default();
+        /// Server of a reranker, as http://127.0.0.1:8080: llama.cpp, vLLM, TEI, Jina or Cohere; set
+        /// its key as RAGWIRE_RERANKER_KEY
+        reranker_url: Address = Address::default();
+        /// Name of the model on the server of --reranker-url; by default its only one
+        reranker_model: Label = Label::default();
+        /// Key for the server of --reranker-url
+        #[arg(hide = true)]
+        reranker_key: Secret = Secret::default();
+        /// What judges searches, passages and answers: words, or the language model, which is then
+        /// called several times per question
+        judge: JudgeKind = JudgeKind::Words;
         /// Store for chunks and vectors: memory, qdrant-edge or qdrant
         store: StoreKind = StoreKind::Memory;
         /// Qdrant server, as http://127.0.0.1:6334; set its key as RAGWIRE_QDRANT_API_KEY
@@ -270,6 +291,8 @@ const LLM_SLOTS: Count = Count(4);
 const LLM_GPU_LAYERS: Layers = Layers(None);
 /// The other half of the cores serves requests; often they are hyperthreads and not real cores.
 const LLM_THREADS: CountOrZero = CountOrZero(0);
+/// Half of the time after which a silent turn fails, so that quotes still replace the answer.
+const LLM_TIMEOUT: Span = Span(Duration::from_secs(60));
 const QDRANT_COLLECTION: &str = "ragwire";
 /// Half of the time after which a silent turn fails, so that the orchestrator is named as the cause.
 const ORCHESTRATOR_TIMEOUT: Span = Span(Duration::from_secs(60));
@@ -335,7 +358,7 @@ macro_rules! help_text {
 help_text! {
     Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
     Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
-    Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE"
+    Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
 }
 
 impl HelpText for PathBuf {

@@ -135,7 +135,9 @@ pub(super) fn check(settings: &Settings) -> Result<(), Contradiction> {
         ("llm", settings.llm.is_some()),
         ("llm-url", settings.llm_url.is_some()),
         ("embedder", settings.embedder.is_some()),
+        ("embedder-url", settings.embedder_url.is_some()),
         ("reranker", settings.reranker.is_some()),
+        ("reranker-url", settings.reranker_url.is_some()),
         ("store", settings.store != StoreKind::Memory),
         ("graph-model", settings.graph_model),
     ] {

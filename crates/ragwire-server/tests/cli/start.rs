@@ -63,6 +63,18 @@ fn a_starting_server_reports_what_it_does_and_stops_when_it_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let model = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", model.local_addr().unwrap());
+    // The list of models is refused; the request of the graph's extractor follows.
+    let held = |model: &TcpListener| {
+        let (mut socket, _) = model.accept().unwrap();
+        let _ = socket.read(&mut [0; 4096]).unwrap();
+        socket
+            .write_all(
+                b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+            )
+            .unwrap();
+        drop(socket);
+        model.accept().unwrap()
+    };
     let (docs, data) = (with_a_document(folder.path()), folder.path().join("data"));
     let mut child = program(&["--listen", "127.0.0.1:0", "--docs", &docs, "--data"])
         .arg(&data)
@@ -71,8 +83,8 @@ fn a_starting_server_reports_what_it_does_and_stops_when_it_is_told() {
         .spawn()
         .unwrap();
     let address = address_of(&mut child);
-    // The request of the graph's extractor: everything before it is done.
-    let (_held, _) = model.accept().unwrap();
+    // Everything before the graph is done.
+    let _held = held(&model);
     let ready = get(&address, "/readyz");
     assert!(ready.starts_with("HTTP/1.1 503 "), "{ready}");
     assert!(
@@ -106,7 +118,7 @@ fn a_starting_server_reports_what_it_does_and_stops_when_it_is_told() {
         .spawn()
         .unwrap();
     let address = address_of(&mut child);
-    let (_held, _) = model.accept().unwrap();
+    let _held = held(&model);
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 503 "));
     let documents = get(&address, "/v1/documents");
     assert!(documents.starts_with("HTTP/1.1 200 "), "{documents}");
@@ -116,4 +128,87 @@ fn a_starting_server_reports_what_it_does_and_stops_when_it_is_told() {
     assert!(stdout.ends_with("; Adding documents to the graph\n"), "{stdout}");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// A model server that answers every request with this JSON.
+fn model_server(status: &'static str, json: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let mut request = BufReader::new(&socket).lines();
+            while request
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let length = json.len();
+            let _ = write!(
+                &socket,
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+                 connection: close\r\n\r\n{json}"
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn a_model_server_without_an_obvious_model_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        format!("http://{}", listener.local_addr().unwrap())
+    };
+    let two = r#"{"data":[{"id":"llama3.2:latest"},{"id":"qwen3:8b"}]}"#;
+    for (setting, url, message) in [
+        (
+            "--llm-url",
+            model_server("200 OK", two),
+            "--llm-url: the server has 2 models: llama3.2:latest, qwen3:8b; choose one with --llm-model",
+        ),
+        (
+            "--llm-url",
+            model_server("200 OK", r#"{"object":"list","data":null}"#),
+            "--llm-url: the server has no model; load one, with Ollama for example `ollama pull qwen3:4b`",
+        ),
+        (
+            "--llm-url",
+            model_server("404 Not Found", "{}"),
+            "--llm-url: the server does not list its models; name one with --llm-model",
+        ),
+        (
+            "--llm-url",
+            model_server("401 Unauthorized", r#"{"error":"bad key"}"#),
+            "--llm-url: the server answered 401: bad key; set its key as RAGWIRE_LLM_KEY",
+        ),
+        (
+            "--llm-url",
+            closed.clone(),
+            "start that server first, or correct the address. With --llm-model it may start later",
+        ),
+        (
+            "--embedder-url",
+            model_server("404 Not Found", "{}"),
+            "--embedder-url: the server does not list its models; name one with --embedder-model",
+        ),
+        (
+            "--reranker-url",
+            model_server("404 Not Found", "{}"),
+            "--reranker-url: the server answered 404: no reason; check the address, and the model in \
+             --reranker-model",
+        ),
+    ] {
+        let arguments = [
+            "--listen",
+            "127.0.0.1:0",
+            "--data",
+            data.to_str().unwrap(),
+            setting,
+            &url,
+        ];
+        let (code, _, stderr) = run(&mut program(&arguments));
+        assert_eq!(code, 1, "{message}: {stderr}");
+        assert!(stderr.contains(message), "{message}: {stderr}");
+    }
 }

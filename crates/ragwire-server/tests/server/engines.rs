@@ -41,12 +41,12 @@ fn told_of_none() -> [String; 4] {
         "--llm-url URL, or --llm in builds with --features llama",
     );
     let embedder = with_llama(
-        "--embedder FILE.gguf",
-        "--embedder in builds with --features llama",
+        "--embedder FILE.gguf or --embedder-url URL",
+        "--embedder-url URL, or --embedder in builds with --features llama",
     );
     let reranker = with_llama(
-        "--reranker FILE.gguf",
-        "--reranker in builds with --features llama",
+        "--reranker FILE.gguf or --reranker-url URL",
+        "--reranker-url URL, or --reranker in builds with --features llama",
     );
     let store = if cfg!(feature = "qdrant-edge") {
         "--store qdrant-edge is persistent"
@@ -146,6 +146,11 @@ async fn double(says: &str) -> (String, Asked, JoinSet<()>) {
                 let (seen, events) = (Arc::clone(&seen), events.clone());
                 async move {
                     let (head, body) = request.into_parts();
+                    if head.method == http::Method::GET {
+                        // A gateway that does not list its models.
+                        let response = http::Response::builder().status(404);
+                        return Ok(response.body(Full::default()).unwrap());
+                    }
                     let key = head.headers["authorization"].to_str().unwrap().to_owned();
                     let body = body.collect().await.unwrap().to_bytes();
                     seen.lock()

@@ -14,6 +14,7 @@ mod eve_sessions;
 mod gateway;
 mod history;
 mod human;
+mod models;
 mod openai;
 mod openapi;
 mod rag;

@@ -342,7 +342,8 @@ impl SemanticCache {
     }
 
     /// Stores an answer and returns `true`. Returns `false` for an answer that is a refusal, cut
-    /// short, empty or too large, or whose documents were removed since the lookup.
+    /// short, empty or too large, that cites nothing or something that does not exist, that replaces
+    /// a model's, or whose documents were removed since the lookup.
     pub fn store(
         &self,
         ticket: Ticket,
@@ -350,7 +351,10 @@ impl SemanticCache {
         sources: Vec<Source>,
         mode: impl Into<String>,
     ) -> bool {
-        if !generated.answered || generated.cut_short || generated.text.trim().is_empty() {
+        // An answer without citations is a refusal in other words, or not from the documents.
+        let is_cited = !generated.citations.is_empty() && generated.unknown_citations == 0;
+        let is_complete = generated.answered && !generated.cut_short && generated.fallback.is_none();
+        if !is_cited || !is_complete || generated.text.trim().is_empty() {
             return false;
         }
         let answer = StoredAnswer {

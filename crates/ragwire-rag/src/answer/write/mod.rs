@@ -256,6 +256,10 @@ impl Writer {
         let answer = match stream_answer(&*self.model, first, shorter, sink).await? {
             Streamed::Answer(answer) => answer,
             Streamed::Overflow(_) => return refuse_for_space(sink, &cut).await,
+            Streamed::Broken(answer, source) => {
+                let begun = Box::new(self.generated(&answer, &cut));
+                return Err(GenerateError::Broken { begun, source });
+            }
         };
         let mut generated = if request.schema.is_some() {
             structured(&answer)?

@@ -381,3 +381,12 @@ async fn a_model_that_fails_or_never_stops_ends_the_answer() {
         (MAX_ANSWER_BYTES, true, None)
     );
 }
+
+#[tokio::test]
+async fn thoughts_in_the_text_are_not_the_answer() {
+    let (text, generated) = answer(&["<thi", "nk>Source 2? No. [2]</think>\n\nAt dawn", " [1]."]).await;
+    assert_eq!((&*text, generated.citations.len()), ("At dawn [1].", 1));
+    let thought = Reply::says("<think>It never ends");
+    let (sent, outcome) = write(Arc::new(Scripted::new([thought])), hits(&BIRDS), Vec::new()).await;
+    assert_eq!((&*sent, outcome.unwrap_err().code()), ("", "model_failed"));
+}

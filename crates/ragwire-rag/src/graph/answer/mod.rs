@@ -20,6 +20,7 @@ use super::store::Graph;
 use super::traverse::{GraphTraverse, MODE, TOOL, Traversal};
 use super::write::FactWriter;
 use crate::answer::error::AnswerError;
+use crate::answer::fallback::Fallback;
 use crate::answer::figures::{count, milliseconds};
 use crate::answer::generate::{GenerateError, GenerateRequest};
 use crate::answer::steps::{WriteSteps, checked, write_answer};
@@ -189,8 +190,11 @@ impl GraphRag {
             None => None,
         };
         let request = GenerateRequest::new(prompt, &found.hits, TOOL);
-        let written = match &writer {
-            Some(writer) => write_answer(request, WriteSteps::new(writer).all_sources(), sink).await?,
+        let written = match writer {
+            Some(writer) => {
+                let writer = Fallback::new(Arc::new(writer), Arc::clone(&self.generator));
+                write_answer(request, WriteSteps::new(&writer).all_sources(), sink).await?
+            }
             None => write_answer(request, WriteSteps::new(&*self.generator), sink).await?,
         };
         Ok(written.metadata(MODE, [TOOL], None))

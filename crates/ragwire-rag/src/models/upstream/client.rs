@@ -54,6 +54,27 @@ impl Client {
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.send(request, deadline).await
+    }
+
+    /// Gets a JSON body within the limits, in one attempt.
+    pub(super) async fn get(&self, uri: Uri) -> Result<Bytes, UpstreamError> {
+        let total = Deadline::new(self.options.timeouts.total, Wait::Total);
+        let first = Deadline::new(self.options.timeouts.first, Wait::First).min(total);
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = uri;
+        let accept = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(ACCEPT, accept);
+        let response = self.send(request, first).await.map_err(|trouble| trouble.error)?;
+        self.whole(&mut response.into_body(), total).await
+    }
+
+    async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+        deadline: Deadline,
+    ) -> Result<Response<HttpBody>, Trouble> {
+        let headers = request.headers_mut();
         if let Some(authorization) = &self.authorization {
             headers.insert(AUTHORIZATION, authorization.clone());
         }

@@ -1,4 +1,4 @@
-//! Vectors from `…/embeddings`: texts in batches, one vector of length 1 for each, in order.
+//! Vectors from `…/embeddings`, or from TEI's `/embed`: texts in batches, one vector of length 1 for each, in order.
 
 use bytes::Bytes;
 use http::Uri;
@@ -31,6 +31,33 @@ pub struct EmbeddingOptions {
     /// Number of texts in one request. Default: 32, the default limit of TGI's embedding server;
     /// larger batches gain little.
     pub batch: usize,
+}
+
+/// Parts of the names of models that were trained with prefixes, and their prefixes of queries and
+/// of passages. The first that fits applies.
+const PREFIXES: [(&str, &str, &str); 5] = [
+    // Instructed models expect a task that only their user knows.
+    ("instruct", "", ""),
+    ("nomic-embed", "search_query: ", "search_document: "),
+    ("e5-", "query: ", "passage: "),
+    ("mxbai-embed", BGE_QUERY, ""),
+    ("bge-large-en", BGE_QUERY, ""),
+];
+const BGE_QUERY: &str = "Represent this sentence for searching relevant passages: ";
+
+impl EmbeddingOptions {
+    /// The options for a model, with the prefixes that it was trained with if its name is known:
+    /// E5, nomic-embed, mxbai-embed, bge-large-en.
+    pub fn for_model(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let known = PREFIXES.into_iter().find(|(part, ..)| name.contains(part));
+        let (_, query, passage) = known.unwrap_or_default();
+        Self {
+            query_prefix: query.to_owned(),
+            passage_prefix: passage.to_owned(),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for EmbeddingOptions {
@@ -73,8 +100,13 @@ impl UpstreamEmbedder {
         if embedding.batch == 0 || embedding.max_text_bytes < prefix + 4 {
             return Err(UpstreamError::Setting("a batch has no room for a text"));
         }
+        let uri = if options.is_tei {
+            options.base.beside("/embed")?
+        } else {
+            options.base.route("/embeddings")?
+        };
         let mut embedder = Self {
-            uri: options.base.route("/embeddings")?,
+            uri,
             client: Client::new(options)?,
             options: embedding,
             dimensions: 0,
@@ -96,13 +128,19 @@ impl UpstreamEmbedder {
 
     async fn request(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, UpstreamError> {
         let options = &self.client.options;
-        let request = Request {
-            model: &options.model,
-            input: texts,
-            encoding_format: "float",
+        let body = if options.is_tei {
+            serde_json::to_vec(&TeiRequest {
+                inputs: texts,
+                truncate: true,
+            })
+        } else {
+            serde_json::to_vec(&Request {
+                model: &options.model,
+                input: texts,
+                encoding_format: "float",
+            })
         };
-        let body = serde_json::to_vec(&request)
-            .map_err(|_| UpstreamError::Setting("a text cannot be written as json"))?;
+        let body = body.map_err(|_| UpstreamError::Setting("a text cannot be written as json"))?;
         if body.len() > options.limits.request {
             return Err(UpstreamError::TooLarge {
                 what: "the body of the request",
@@ -113,8 +151,12 @@ impl UpstreamEmbedder {
             .client
             .exchange(&self.uri, &Bytes::from(body), options.retry)
             .await?;
-        let answer: Answer = serde_json::from_slice(&answer)
-            .map_err(|_| UpstreamError::Unreadable("it is not a list of vectors"))?;
+        let answer = if options.is_tei {
+            serde_json::from_slice(&answer).map(Answer::in_order)
+        } else {
+            serde_json::from_slice(&answer)
+        };
+        let answer = answer.map_err(|_| UpstreamError::Unreadable("it is not a list of vectors"))?;
         self.vectors(answer, texts.len())
     }
 
@@ -205,9 +247,28 @@ struct Request<'a> {
     encoding_format: &'static str,
 }
 
+/// A request to TEI's own route, which truncates a text that is too long; its other route refuses
+/// the whole batch.
+#[derive(Serialize)]
+struct TeiRequest<'a> {
+    inputs: &'a [String],
+    truncate: bool,
+}
+
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Entry>,
+}
+
+impl Answer {
+    fn in_order(vectors: Vec<Vec<f32>>) -> Self {
+        let entries = vectors.into_iter().enumerate();
+        Self {
+            data: entries
+                .map(|(index, embedding)| Entry { index, embedding })
+                .collect(),
+        }
+    }
 }
 
 #[derive(Deserialize)]

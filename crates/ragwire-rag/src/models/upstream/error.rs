@@ -177,6 +177,10 @@ impl UpstreamError {
                 status: 400 | 413 | 422,
                 ..
             } => ModelError::Failed(Box::new(self)),
+            Self::Refused {
+                status: 401 | 403 | 404 | 405,
+                ..
+            } => ModelError::Rejected(Box::new(self)),
             Self::Overflow { prompt, context } => ModelError::Overflow {
                 prompt: prompt.unwrap_or(request.prompt_tokens),
                 limit: context
@@ -205,6 +209,15 @@ pub(super) struct RequestSize {
     pub(super) prompt_tokens: u32,
     pub(super) max_tokens: u32,
     pub(super) context_tokens: u32,
+}
+
+impl RequestSize {
+    /// A request whose tokens are not estimated.
+    pub(super) const UNKNOWN: Self = Self {
+        prompt_tokens: 0,
+        max_tokens: 0,
+        context_tokens: 0,
+    };
 }
 
 /// Returns `true` for 408 and 429, and for those 5xx that a gateway or a starting server sends.

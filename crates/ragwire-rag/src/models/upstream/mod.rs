@@ -1,4 +1,4 @@
-//! Answers and vectors from any server with OpenAI's protocol: vLLM, llama.cpp's server, Ollama,
+//! Answers, vectors and scores from any server with OpenAI's protocol: vLLM, llama.cpp's server, Ollama,
 //! TGI, OpenAI itself.
 //!
 //! ```no_run
@@ -30,6 +30,8 @@
 //! | `retry` | when a request is repeated |
 //! | `count` | the tokens of a prompt |
 //! | `embedder` | vectors |
+//! | `ranker` | scores of a reranker |
+//! | `discover` | which model a server has |
 //! | `error` | errors of a server, and those that a pipeline sees |
 //! | `error_body` | the error messages of servers |
 //!
@@ -40,12 +42,14 @@ mod answer;
 mod client;
 mod connection;
 mod count;
+mod discover;
 mod embedder;
 mod error;
 mod error_body;
 mod http_client;
 mod key;
 mod options;
+mod ranker;
 mod request;
 mod retry;
 
@@ -67,11 +71,13 @@ use self::retry::Trouble;
 use crate::models::{Boxed, Generation, GenerationEnd, LanguageModel, ModelError, Piece, Prompt};
 
 pub use self::connection::HttpBody;
+pub use self::discover::{DiscoverError, Purpose};
 pub use self::embedder::{EmbeddingOptions, UpstreamEmbedder};
 pub use self::error::{UpstreamError, Wait};
 pub use self::http_client::HttpClient;
 pub use self::key::ApiKey;
 pub use self::options::{Dialect, UpstreamLimits, UpstreamOptions, UpstreamTimeouts, parse_address};
+pub use self::ranker::UpstreamRanker;
 pub use self::retry::{Retry, retry_after};
 
 /// How long numbers and `[DONE]` may take after the end of the text: there is nothing left to
@@ -91,9 +97,9 @@ const LAST_BYTES: Duration = Duration::from_secs(1);
 /// - **Dropping** a [`Generation`] closes its connection, which is how these servers learn that the
 ///   answer is no longer needed.
 /// - **Errors**: [`ModelError::Busy`] after 429; [`Overflow`](ModelError::Overflow) if the server
-///   says so; [`Unavailable`](ModelError::Unavailable) if the server cannot be reached, rejects the
-///   key, or does not know the model or route; [`Failed`](ModelError::Failed) for the rest. The
-///   source is an [`UpstreamError`].
+///   says so; [`Unavailable`](ModelError::Unavailable) if the server cannot be reached;
+///   [`Rejected`](ModelError::Rejected) if it rejects the key, or does not know the model or route;
+///   [`Failed`](ModelError::Failed) for the rest. The source is an [`UpstreamError`].
 /// - **Times** are those that the server measured (llama.cpp's `timings`), otherwise absent.
 ///
 /// ```no_run

@@ -107,9 +107,15 @@ pub struct UpstreamOptions {
     pub(super) timeouts: UpstreamTimeouts,
     pub(super) retry: Retry,
     pub(super) roots: Option<RootCertStore>,
+    /// Whether the server is TEI, whose own routes truncate texts.
+    pub(super) is_tei: bool,
 }
 
 impl UpstreamOptions {
+    /// Default number of tokens that prompt and answer may have together: what the evidence for one
+    /// answer needs.
+    pub const CONTEXT_TOKENS: u32 = 8_192;
+
     /// Options for the server with the routes below `base` (`http://127.0.0.1:8000/v1`,
     /// `https://api.openai.com/v1`), and its name for the model.
     ///
@@ -123,18 +129,43 @@ impl UpstreamOptions {
         if model.trim().is_empty() {
             return Err(UpstreamError::Setting("the model has no name"));
         }
+        let mut options = Self::unnamed(base)?;
+        options.model = model;
+        Ok(options)
+    }
+
+    /// Options for the server with the routes below `base`, whose model is found by
+    /// [`discover`](Self::discover).
+    ///
+    /// # Errors
+    ///
+    /// [`UpstreamError::Url`] as for [`new`](Self::new).
+    pub fn unnamed(base: &str) -> Result<Self, UpstreamError> {
         Ok(Self {
             base: Base::new(base)?,
-            model,
+            model: String::new(),
             key: None,
             dialect: Dialect::default(),
-            context_tokens: 8_192,
+            context_tokens: Self::CONTEXT_TOKENS,
             bytes_per_token: 2,
             limits: UpstreamLimits::default(),
             timeouts: UpstreamTimeouts::default(),
             retry: Retry::default(),
             roots: None,
+            is_tei: false,
         })
+    }
+
+    /// Sets the name of the model.
+    #[must_use]
+    pub fn named(mut self, model: &str) -> Self {
+        model.clone_into(&mut self.model);
+        self
+    }
+
+    /// Returns the name of the model; empty if it is not found yet.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// Sets the key, which is sent as `Authorization: Bearer …`. With `http://`, anyone on the
@@ -266,6 +297,28 @@ impl Base {
         whole
             .parse()
             .map_err(|_| UpstreamError::Url("write http://host:port/v1 or https://host/v1"))
+    }
+
+    /// The addresses that users write for this server: itself, and with `/v1` if that is missing.
+    pub(super) fn candidates(&self) -> Vec<Self> {
+        let mut candidates = vec![self.clone()];
+        if !self.is_versioned() {
+            candidates.push(Self(format!("{}/v1", self.0)));
+        }
+        candidates
+    }
+
+    /// Returns whether the address ends with `/v1`, `/v2` and so on.
+    pub(super) fn is_versioned(&self) -> bool {
+        let last = self.0.rsplit('/').next().unwrap_or_default();
+        let version = last.strip_prefix('v');
+        version
+            .is_some_and(|version| !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// Returns whether the address is that of one route.
+    pub(super) fn ends_with(&self, route: &str) -> bool {
+        self.0.ends_with(route)
     }
 
     /// A route beside `/v1`, where llama.cpp and vLLM have their own routes.

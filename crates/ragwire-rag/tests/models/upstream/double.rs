@@ -185,7 +185,8 @@ async fn answer(
     inner.recorded.lock().unwrap().push(RecordedRequest {
         line: format!("{} {}", head.method, head.uri),
         headers: head.headers,
-        body: serde_json::from_slice(&body).unwrap(),
+        // A request without a body is recorded as null.
+        body: serde_json::from_slice(&body).unwrap_or_default(),
     });
     inner.requests.send_modify(|recorded| *recorded += 1);
     let reply = inner.replies.lock().unwrap().pop_front();

@@ -138,7 +138,7 @@ async fn invalid_vectors_are_rejected() {
             (
                 "refused",
                 Reply::json(401, &json!({})),
-                "model_unavailable upstream_refused",
+                "model_rejected upstream_refused",
             ),
             ("busy", Reply::json(429, &json!({})), "model_busy"),
         ] {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod clock;
+mod discover;
 mod double;
 mod embedder;
 mod outside;

@@ -65,7 +65,7 @@ async fn malformed_heads_are_errors() {
                 "error without end",
                 format!("{error}{}", "x".repeat(1_000_000)),
                 "",
-                "model_unavailable upstream_refused",
+                "model_rejected upstream_refused",
             ),
         ] {
             let base = raw(bytes.into_bytes()).await;

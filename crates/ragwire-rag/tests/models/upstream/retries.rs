@@ -223,7 +223,11 @@ fn cases() -> Vec<Case> {
             stays(status),
             1,
             (0, 0),
-            "model_unavailable upstream_refused",
+            if [401, 403, 404, 405].contains(&status) {
+                "model_rejected upstream_refused"
+            } else {
+                "model_unavailable upstream_refused"
+            },
         ));
     }
     for status in [400, 413, 422] {

@@ -64,7 +64,7 @@ async fn silence_fails_a_generation_and_is_not_retried() {
         (
             "no reason",
             Reply::new(404, "application/json", "{").then(Then::Hang),
-            "model_unavailable upstream_refused",
+            "model_rejected upstream_refused",
             5,
         ),
     ] {

@@ -183,6 +183,13 @@ async fn only_complete_answers_are_stored() {
     let mut unanswered = good.clone();
     unanswered.answered = false;
     let empty = good.clone().text(" \n");
+    // A refusal in the model's own words cites nothing.
+    let mut uncited = good.clone().text("Dazu steht nichts in den Dokumenten.");
+    uncited.citations.clear();
+    let mut invented = good.clone().text("At dawn. [1] [?]");
+    invented.unknown_citations = 1;
+    let mut quoted = good.clone();
+    quoted.fallback = Some("model_unavailable");
     let large = good
         .clone()
         .text("x".repeat(CacheLimits::default().max_bytes / 8));
@@ -190,6 +197,9 @@ async fn only_complete_answers_are_stored() {
         cut,
         unanswered,
         empty,
+        uncited,
+        invented,
+        quoted,
         large,
         GeneratedAnswer::not_answered().text("No."),
     ] {
@@ -221,8 +231,7 @@ async fn removing_a_document_evicts_its_answers() {
     let Lookup::Miss(ticket) = cache.lookup("s", robin).await else {
         panic!()
     };
-    let (mut generated, sources) = answer("At dawn.", &birds);
-    generated.citations.clear();
+    let ((generated, _), (_, sources)) = (answer("At dawn. [1]", &fish), answer("", &birds));
     assert!(cache.store(ticket, &generated, sources, "lexical"));
     assert_eq!(ask(&cache, "s", shark, "In the sea. [1]", &fish).await, None);
     assert_eq!(cache.len(), 2);

@@ -27,6 +27,7 @@ use super::{
     MAX_SUB_QUERIES, NextStep, Progress, STOP, Thresholds,
 };
 use crate::answer::fence::Fence;
+use crate::answer::thoughts::{json_in, without_thoughts};
 use crate::models::{Boxed, ChatMessage, FinishReason, LanguageModel, ModelError, Prompt, Sampling, Shape};
 use crate::{Hit, Library};
 use ragwire::Usage;
@@ -215,7 +216,7 @@ impl ModelJudge {
         if reason == FinishReason::Length {
             return Err(CallError::Unusable);
         }
-        serde_json::from_str(text.trim()).map_err(|_| CallError::Unusable)
+        serde_json::from_str(json_in(&text)).map_err(|_| CallError::Unusable)
     }
 
     async fn analysis(
@@ -439,7 +440,7 @@ impl ModelJudge {
         let (text, _) = self
             .text(prompt(prompts::HYPOTHESIS, asked, HYPOTHESIS_TOKENS), spent)
             .await?;
-        let text = cut(text.trim(), MAX_HYPOTHESIS_BYTES);
+        let text = cut(without_thoughts(&text).trim(), MAX_HYPOTHESIS_BYTES);
         Ok((!text.is_empty()).then(|| text.to_owned()))
     }
 

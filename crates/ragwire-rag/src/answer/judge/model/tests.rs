@@ -185,7 +185,6 @@ async fn output_that_violates_the_schema_is_discarded() {
         "{\"scores\":[1,2.5]}",
         "{\"scores\":[1,\"2\"]}",
         "{\"scores\":[1,2],\"more\":1}",
-        "Sure: {\"scores\":[1,2]}",
         "{\"scores\":[1,2]} {\"scores\":[1,2]}",
         "{\"scores\":[1,2",
         "null",

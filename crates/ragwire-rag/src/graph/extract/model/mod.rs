@@ -15,6 +15,7 @@ use super::super::entity::{MAX_NAME_BYTES, Normal};
 use super::{ExtractGraph, Extraction, MAX_PREDICATE_BYTES, MAX_TRIPLES, Patterns, Relation};
 use crate::Chunk;
 use crate::answer::fence::Fence;
+use crate::answer::thoughts::json_in;
 use crate::models::{Boxed, ChatMessage, Generation, LanguageModel, ModelError, Prompt, Role, Shape};
 
 /// Number of passages that the model reads at a time: it batches them, and more would only wait.
@@ -87,7 +88,7 @@ impl ModelExtractor {
         let (text, _) = whole
             .map_err(|_| "model_timeout")?
             .map_err(|error: ModelError| error.code())?;
-        let output: ModelOutput = serde_json::from_str(&text).map_err(|_| "bad_json")?;
+        let output: ModelOutput = serde_json::from_str(json_in(&text)).map_err(|_| "bad_json")?;
         let written = output.triples.len();
         let words: BTreeSet<String> = self
             .normal
