@@ -66,13 +66,12 @@ impl Library {
         } else {
             limit.max(PHRASE_HITS)
         };
+        // Before the lock is taken: a thread that takes it twice waits forever for a writer that waits
+        // in between.
+        let languages = self.query_languages(query);
+        let mut terms = query_terms(&self.analyzer, &with_apostrophes(query), &languages);
         let found = self.database.read(|connection| {
             let shared = self.read();
-            let mut terms = query_terms(
-                &self.analyzer,
-                &with_apostrophes(query),
-                &self.query_languages(query),
-            );
             for prefix in prefixes(query) {
                 let found = shared
                     .lexicon
