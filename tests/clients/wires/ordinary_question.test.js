@@ -88,7 +88,7 @@ for (const [name, ai] of Object.entries({ "ai 5.0.277": ai5, "ai 6.0.322": ai6, 
       assert.deepEqual(source, {
         type: "source-document",
         sourceId: `citation-${at + 1}`,
-        mediaType: "text/markdown",
+        mediaType: title.endsWith(".html") ? "text/html" : "text/markdown",
         title: `${title}: ${citation.heading}`,
         filename: title,
         providerMetadata: { ragwire: citation },

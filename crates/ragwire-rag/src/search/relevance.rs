@@ -44,8 +44,8 @@ const ABOUT_CHANGES: [&str; 8] = [
     "chang", "version", "releas", "new", "added", "remov", "fix", "histor",
 ];
 
-/// Returns the hits of `query`, the most relevant first. Their scores stay; equally relevant hits keep
-/// their order.
+/// Returns the hits of `query`, the most relevant first, with scores in that order. Equally relevant hits keep their
+/// order.
 pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Vec<Hit> {
     let terms = question_terms(library, query);
     let best = hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
@@ -91,7 +91,11 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
         })
         .collect();
     ordered.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    ordered.into_iter().map(|(_, hit)| hit).collect()
+    let scored = |(relevance, mut hit): (f32, Hit)| {
+        hit.score = best * relevance.max(f32::EPSILON);
+        hit
+    };
+    ordered.into_iter().map(scored).collect()
 }
 
 /// The words of a hit.
@@ -225,14 +229,20 @@ mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
 
-    fn first(files: &[(&str, &str)], query: &str) -> String {
+    fn ordered(files: &[(&str, &str)], query: &str) -> Vec<Hit> {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         for (name, text) in files {
             let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
             library.add(name, &parsed).unwrap();
         }
         let hits = library.search(query, 10).unwrap();
-        by_relevance(&library, query, hits).remove(0).chunk.document_name
+        by_relevance(&library, query, hits)
+    }
+
+    fn first(files: &[(&str, &str)], query: &str) -> String {
+        let hits = ordered(files, query);
+        assert!(hits.is_sorted_by(|a, b| a.score >= b.score) && hits.iter().all(|hit| hit.score > 0.0));
+        hits[0].chunk.document_name.clone()
     }
 
     #[test]

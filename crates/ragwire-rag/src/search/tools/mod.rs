@@ -27,6 +27,8 @@ pub use error::ToolError;
 const MAX_QUERIES: usize = 32;
 /// Passages that are read for each hit of a search by words, to find the most relevant.
 const READ_PER_HIT: usize = 3;
+/// The fewest passages that are read, so that a shorter list is the beginning of a longer one.
+const MIN_READ: usize = 30;
 /// Sentences searched for each passage wanted: often several sentences of one passage match.
 const SENTENCES_PER_PASSAGE: usize = 3;
 
@@ -353,7 +355,8 @@ impl SearchTools {
     async fn words_of(&self, query: String, limit: usize) -> Result<Vec<Hit>, ToolError> {
         let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
         let search = move || {
-            let hits = library.search_in(&query, limit.saturating_mul(READ_PER_HIT), &filter)?;
+            let hits =
+                library.search_in(&query, limit.saturating_mul(READ_PER_HIT).max(MIN_READ), &filter)?;
             let mut hits = by_relevance(&library, &query, hits);
             hits.truncate(limit);
             Ok::<_, LibraryError>(hits)
