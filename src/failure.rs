@@ -79,6 +79,8 @@ failure_kinds! {
     NotAcceptable = "not_acceptable",
     /// Something that the turn needs does not exist, for example its session.
     NotFound = "not_found",
+    /// There are no documents to search.
+    NoDocuments = "no_documents",
     /// The turn does not exist or belongs to another owner.
     UnknownTurn = "unknown_turn",
     /// The journal has dropped the frames that the reader needs next.

@@ -153,7 +153,38 @@ impl Metadata {
         self.extra.insert(name.into(), value.into());
         self
     }
+
+    /// Reports that the answer was cut at a limit of tokens or bytes: the member `finish_reason` is
+    /// `length`, and wires with a reason of their own have theirs.
+    ///
+    /// ```
+    /// use ragwire::Metadata;
+    ///
+    /// let metadata = Metadata::default().cut_short();
+    /// assert!(metadata.is_cut_short());
+    /// assert_eq!(metadata.extra["finish_reason"], "length");
+    /// ```
+    #[must_use]
+    pub fn cut_short(self) -> Self {
+        self.with(FINISH_REASON, "length")
+    }
+
+    /// Returns `true` if the answer was cut at a limit of tokens or bytes.
+    pub fn is_cut_short(&self) -> bool {
+        let reason = self.extra.get(FINISH_REASON).and_then(Value::as_str);
+        reason.is_some_and(|reason| CUT_REASONS.contains(&reason))
+    }
+
+    /// Returns why a completed answer ended, in the words that most protocols share.
+    pub(crate) fn finish_reason(&self) -> &'static str {
+        if self.is_cut_short() { "length" } else { "stop" }
+    }
 }
+
+/// The member with the reason why the answer ended.
+pub(crate) const FINISH_REASON: &str = "finish_reason";
+/// How model servers say that the answer is as long as was allowed.
+pub(crate) const CUT_REASONS: [&str; 4] = ["length", "max_tokens", "model_length", "max_output_tokens"];
 
 #[cfg(test)]
 mod tests {

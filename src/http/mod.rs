@@ -83,7 +83,7 @@ impl Turn {
 impl Rejected {
     /// Returns the HTTP status for the kind of failure:
     ///
-    /// - 404 if the turn, or something it needs, does not exist,
+    /// - 404 if the turn, or something it needs, does not exist: a session, or any document,
     /// - 406 if the `Accept` header matches none of the offered wires,
     /// - 409 if the journal's server lost frames that the reader has seen,
     /// - 410 if the journal has dropped the requested frames,
@@ -108,7 +108,9 @@ impl Rejected {
             | FailureKind::UpstreamTooLarge => StatusCode::BAD_GATEWAY,
             FailureKind::Timeout | FailureKind::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             FailureKind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
-            FailureKind::NotFound | FailureKind::UnknownTurn => StatusCode::NOT_FOUND,
+            FailureKind::NotFound | FailureKind::NoDocuments | FailureKind::UnknownTurn => {
+                StatusCode::NOT_FOUND
+            }
             FailureKind::Lost => StatusCode::CONFLICT,
             FailureKind::Gone => StatusCode::GONE,
             FailureKind::Ahead => StatusCode::RANGE_NOT_SATISFIABLE,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Turn;
+use super::admission::Names;
 use super::admission::group::{Membership, TurnGroup};
 use super::commit::{Commit, Pending};
 use super::ending::{BoxError, Ending, Hook};
@@ -100,6 +101,7 @@ pub struct TurnBuilder {
     group: Option<TurnGroup>,
     owner: Option<String>,
     lane: Lane,
+    client: Option<String>,
     journal: Option<Journal>,
     disconnect: Disconnect,
 }
@@ -206,6 +208,14 @@ impl TurnBuilder {
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lane = Lane::Named(lane.into());
+        self
+    }
+
+    /// Sets the client by which the group's limits per client count, for example the address of the
+    /// connection. It does not grant access to the turn.
+    #[must_use]
+    pub fn client(mut self, client: impl Into<String>) -> Self {
+        self.client = Some(client.into());
         self
     }
 
@@ -385,7 +395,11 @@ impl TurnBuilder {
                     id,
                     queue: Arc::clone(queue),
                 };
-                Some(group.join(&handle, lane.clone(), started)?)
+                let names = Names {
+                    lane: lane.as_deref().map(Arc::from),
+                    client: self.client.take().map(Arc::from),
+                };
+                Some(group.join(&handle, names, started)?)
             }
             None => None,
         };
@@ -413,7 +427,7 @@ fn turn_span(id: TurnId) -> tracing::Span {
     tracing::info_span!(
         target: "ragwire",
         "turn",
-        %id,
+        id = %id.short(),
         wire = tracing::field::Empty,
         first_event_ms = tracing::field::Empty,
         first_text_ms = tracing::field::Empty,

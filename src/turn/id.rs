@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The name of a turn in responses and logs: 128 random bits, written as 32 hexadecimal digits.
+/// The name of a turn in responses: 128 random bits, written as 32 hexadecimal digits. Logs have
+/// only the first 8 of them, because an ID grants access to a turn without an owner.
 ///
 /// ```
 /// use ragwire::TurnId;
@@ -35,6 +36,19 @@ impl TurnId {
             .ok()
             .filter(|_| is_written)
             .map(Self)
+    }
+
+    /// Returns the first 8 of the 32 digits, for logs: they find the turn, and are too few to read
+    /// it.
+    ///
+    /// ```
+    /// use ragwire::TurnId;
+    ///
+    /// let id = TurnId::random();
+    /// assert_eq!(id.short(), id.to_string()[..8]);
+    /// ```
+    pub fn short(self) -> String {
+        format!("{:08x}", self.0 >> 96)
     }
 
     /// Returns `false` if the system had no randomness for this ID.

@@ -253,6 +253,7 @@ impl Failure {
             | FailureKind::Ahead
             | FailureKind::Lost => true,
             FailureKind::ChatFailed
+            | FailureKind::NoDocuments
             | FailureKind::Timeout
             | FailureKind::ShuttingDown
             | FailureKind::Busy

@@ -9,7 +9,7 @@ use super::{DecodeError, object};
 use crate::event::{Event, Thinking, ToolCall};
 use crate::failure::Failure;
 use crate::frame::{End, Frame, Status};
-use crate::metadata::Metadata;
+use crate::metadata::{CUT_REASONS, FINISH_REASON, Metadata};
 
 /// The code of a failure that a model server reports without a code.
 pub(super) const UPSTREAM_FAILED: &str = "upstream_failed";
@@ -194,7 +194,7 @@ pub(super) fn failure(error: &Value) -> Failure {
 }
 
 /// How an answer ended, from the reason that a model server gives.
-pub(super) fn end_of(reason: &str, mut metadata: Metadata) -> End {
+pub(super) fn end_of(reason: &str, metadata: Metadata) -> End {
     let failed = |code: &'static str, message: String| End::failed(Failure::new(code, message));
     match reason {
         // TGI writes the second and third, Anthropic's compatible servers the fourth.
@@ -202,10 +202,7 @@ pub(super) fn end_of(reason: &str, mut metadata: Metadata) -> End {
             End::completed(metadata)
         }
         // The answer is as long as was allowed. It is complete for the protocol, not for its reader.
-        "length" | "max_tokens" | "model_length" | "max_output_tokens" => {
-            metadata.extra.insert("finish_reason".to_owned(), reason.into());
-            End::completed(metadata)
-        }
+        _ if CUT_REASONS.contains(&reason) => End::completed(metadata.with(FINISH_REASON, reason)),
         "cancelled" => End {
             status: Status::Stopped,
             metadata,

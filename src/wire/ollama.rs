@@ -138,7 +138,7 @@ impl Ollama {
             message["thinking"] = thinking.into();
         }
         chat["done"] = true.into();
-        chat["done_reason"] = "stop".into();
+        chat["done_reason"] = end.metadata.finish_reason().into();
         for (name, figure) in figures(end) {
             chat[name] = figure.into();
         }
@@ -263,7 +263,9 @@ impl Spelling for OllamaSpelling {
             out.extend_from_slice(&self.head);
             out.extend_from_slice(br#""""#);
             out.extend_from_slice(self.close.as_bytes());
-            out.extend_from_slice(br#","done":true,"done_reason":"stop""#);
+            out.extend_from_slice(br#","done":true,"done_reason":""#);
+            out.extend_from_slice(end.metadata.finish_reason().as_bytes());
+            out.extend_from_slice(b"\"");
             for (name, figure) in figures(end) {
                 out.extend_from_slice(format!(",\"{name}\":{figure}").as_bytes());
             }

@@ -516,3 +516,37 @@ async fn queue_stats_of_the_orchestrator_stay() {
         .start(|sink| play(&[], sink));
     assert_eq!(read(turn).await, Ok(format!("\x1d{DONE}")));
 }
+
+/// 29: one client leaves room for the others, running and waiting.
+#[tokio::test(start_paused = true)]
+async fn a_client_leaves_room_for_others() {
+    let group = TurnGroup::builder()
+        .max_active(4)
+        .max_queued(4)
+        .max_active_per_client(2)
+        .max_queued_per_client(2)
+        .build();
+    let start = |client| Turn::builder().group(&group).client(client).channel();
+    let mut of_alice: Vec<_> = (0..4).map(|_| start("alice")).collect();
+    assert_eq!((group.active(), group.queued()), (2, 2));
+    let (_, refused) = start("alice");
+    let rejected = refused.commit().await.unwrap_err();
+    assert_eq!(
+        (rejected.status().as_u16(), rejected.failure.code()),
+        (429, "too_many")
+    );
+
+    let mut of_bob = vec![start("bob"), start("bob")];
+    assert_eq!((group.active(), group.queued()), (4, 2), "they run at once");
+    // The room is free for anyone except alice, who has her share.
+    drop(of_bob.pop());
+    settle().await;
+    assert_eq!((group.active(), group.queued()), (3, 2));
+    // Her own turn makes room for her next one.
+    drop(of_alice.remove(0));
+    settle().await;
+    assert_eq!((group.active(), group.queued()), (3, 1));
+    drop((of_alice, of_bob));
+    settle().await;
+    idle(&group);
+}

@@ -5,6 +5,7 @@
 //! alone.
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
+mod cut;
 mod decoded;
 mod differential;
 mod encoders;

@@ -15,6 +15,7 @@ use ragwire::{Orchestrator, Timeouts};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::bodies::Bodies;
 use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
 use crate::openapi;
@@ -406,6 +407,8 @@ impl Endpoints {
             TurnGroup::builder()
                 .max_queued(MAX_QUEUED)
                 .max_per_owner(1)
+                .max_active_per_client(limits.client_share.of(TurnGroup::MAX_ACTIVE))
+                .max_queued_per_client(limits.client_share.of(MAX_QUEUED))
                 .build()
         });
         let shared = Arc::new(Shared {
@@ -424,6 +427,7 @@ impl Endpoints {
             passed_headers,
             accepts_attachments,
             parameters,
+            bodies: Bodies::new(limits),
             limits,
             timeouts,
             disconnect_grace,
@@ -476,6 +480,24 @@ impl Service {
         self.table().into_openapi()
     }
 
+    /// Returns the request bodies that are being read, so that further routes of the server share
+    /// their limits.
+    pub fn bodies(&self) -> &Bodies {
+        &self.shared.bodies
+    }
+
+    /// Determines the owner of a request to a further route of the server, and stores the client in
+    /// its extensions, by which [`bodies`](Self::bodies) counts. Returns `None` if the owner is
+    /// anonymous.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] of the function that determines owners, see [`Endpoints::owner`].
+    pub fn identify(&self, head: &mut Parts) -> Result<Option<String>, Refusal> {
+        let owner = self.shared.identify(head)?;
+        Ok(owner.name().map(str::to_owned))
+    }
+
     /// Returns every selected route. The attributes of its handler are also its entry in the
     /// OpenAPI document.
     fn table(&self) -> OpenApiRouter<Arc<Shared>> {
@@ -496,10 +518,12 @@ impl Service {
         }
     }
 
-    /// Refuses new questions and ends the running turns with a failure. Wait for
+    /// Refuses new questions and bodies that are still arriving, and ends the running turns with a
+    /// failure. Wait for
     /// [`drained`](Self::drained) before the server closes its connections.
     pub fn shut_down(&self) {
         self.shared.turns.shut_down();
+        self.shared.bodies.shut_down();
         self.gateway.shut_down();
     }
 

@@ -38,7 +38,7 @@
 //! | TrustGraph | `GET /api/v1/socket`, `POST /api/v1/flow/{flow}/service/{service}` | [`trustgraph`] |
 //!
 //! [`owner_header`] and [`Endpoints::owner`] determine the owner of a request, [`Refusal`] is every
-//! refused request, and [`body`] reads bodies with limits.
+//! refused request, [`Bodies`] reads bodies with limits, and [`body`] parses them.
 //!
 //! # Handlers of your own
 //!
@@ -76,9 +76,11 @@
 
 pub mod ag_ui;
 pub mod ai_sdk;
+mod bodies;
 pub mod body;
 mod caller;
 mod chats;
+mod client;
 mod endpoints;
 pub mod eve;
 pub mod forge;
@@ -106,6 +108,8 @@ pub mod trustgraph;
 pub mod turns;
 mod upgrade;
 
+pub use bodies::{Bodies, ReceivedBody};
+pub use client::{ClientShare, Peer};
 pub use endpoints::{Endpoints, Service};
 pub use limits::EndpointLimits;
 pub use owner::owner_header;

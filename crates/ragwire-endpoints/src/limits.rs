@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::client::ClientShare;
+
 /// The limits of requests and sockets.
 ///
 /// What is stored has its own limits: those of the [journal](ragwire::turn::JournalLimits) and of
@@ -14,8 +16,23 @@ pub struct EndpointLimits {
     /// stores.
     pub max_question_bytes: usize,
     /// How long a client may be silent while it sends a body. Default: 30 seconds, as long as a
-    /// phone needs to change networks. The whole body may take 20 times as long.
+    /// phone needs to change networks. The whole body may take 20 times as long, at
+    /// [`min_body_rate`](Self::min_body_rate).
     pub body_timeout: Duration,
+    /// How fast a body must arrive, in bytes per second. A body may take
+    /// [`body_timeout`](Self::body_timeout) and what its bytes take at this rate. Default: 1,024,
+    /// slower than any mobile network in use.
+    pub min_body_rate: usize,
+    /// The memory for all bodies that are being read, in bytes. Beyond it, the slowest body is
+    /// evicted with 503. Default: 128 MiB, four uploads of the largest size that ragwire-server
+    /// accepts, and 80 of the longest conversations.
+    pub max_body_memory: usize,
+    /// The share of the memory for bodies, of the running turns and of the waiting list that one
+    /// client may use. Default: half. A [group](crate::Endpoints::turns) of your own has its own
+    /// limits per client.
+    ///
+    /// A client is an owner or, without owners, a [`Peer`](crate::Peer).
+    pub client_share: ClientShare,
     /// How many bytes more a request may have where files are accepted, over all files of the
     /// conversation. Default: 8 MiB, some photos of a phone in base 64.
     pub max_attachment_bytes: usize,
@@ -29,6 +46,13 @@ impl EndpointLimits {
     pub const MAX_QUESTION_BYTES: usize = 8 << 10;
     /// The default of [`body_timeout`](Self::body_timeout).
     pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+    /// The default of [`min_body_rate`](Self::min_body_rate).
+    pub const MIN_BODY_RATE: usize = 1 << 10;
+    /// The default of [`max_body_memory`](Self::max_body_memory).
+    pub const MAX_BODY_MEMORY: usize = 128 << 20;
+    /// The default of [`client_share`](Self::client_share), in percent: a client that takes all that
+    /// it may leaves as much for the others.
+    pub const CLIENT_SHARE: u8 = 50;
     /// The default of [`max_attachment_bytes`](Self::max_attachment_bytes).
     pub const MAX_ATTACHMENT_BYTES: usize = 8 << 20;
     /// The default of [`max_sockets`](Self::max_sockets).
@@ -45,6 +69,27 @@ impl EndpointLimits {
     #[must_use]
     pub fn body_timeout(mut self, after: Duration) -> Self {
         self.body_timeout = after;
+        self
+    }
+
+    /// Sets how fast a body must arrive, in bytes per second.
+    #[must_use]
+    pub fn min_body_rate(mut self, bytes: usize) -> Self {
+        self.min_body_rate = bytes;
+        self
+    }
+
+    /// Sets the memory for all bodies that are being read, in bytes.
+    #[must_use]
+    pub fn max_body_memory(mut self, bytes: usize) -> Self {
+        self.max_body_memory = bytes;
+        self
+    }
+
+    /// Sets the share of the memory for bodies that one client may use.
+    #[must_use]
+    pub fn client_share(mut self, share: ClientShare) -> Self {
+        self.client_share = share;
         self
     }
 
@@ -68,6 +113,9 @@ impl Default for EndpointLimits {
         Self {
             max_question_bytes: Self::MAX_QUESTION_BYTES,
             body_timeout: Self::BODY_TIMEOUT,
+            min_body_rate: Self::MIN_BODY_RATE,
+            max_body_memory: Self::MAX_BODY_MEMORY,
+            client_share: ClientShare::percent(Self::CLIENT_SHARE),
             max_attachment_bytes: Self::MAX_ATTACHMENT_BYTES,
             max_sockets: Self::MAX_SOCKETS,
         }

@@ -71,6 +71,8 @@ fn unauthorized(message: impl Into<String>) -> Refusal {
 pub(crate) struct Owner {
     name: String,
     headers: Headers,
+    /// By which the limits per client count.
+    client: Option<Arc<str>>,
 }
 
 impl Owner {
@@ -79,6 +81,7 @@ impl Owner {
         Self {
             name: String::new(),
             headers: Headers::default(),
+            client: None,
         }
     }
 
@@ -107,15 +110,26 @@ impl Owner {
         }
         Ok(Self {
             name,
-            headers: Headers::default(),
+            ..Self::anonymous()
         })
+    }
+
+    /// Sets the client by which limits count.
+    pub(crate) fn of_client(mut self, client: Option<Arc<str>>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Returns the client by which limits count.
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.client.as_deref()
     }
 
     #[cfg(test)]
     pub(crate) fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            headers: Headers::default(),
+            ..Self::anonymous()
         }
     }
 }
@@ -124,11 +138,7 @@ impl FromRequestParts<Arc<Shared>> for Owner {
     type Rejection = Refusal;
 
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
-        let owner = match &shared.owner {
-            Some(owner_of) => owner_of(parts)?,
-            None => None,
-        };
-        let owner = owner.map_or_else(|| Ok(Self::anonymous()), Self::named)?;
+        let owner = shared.identify(parts)?;
         let passed = parts
             .headers
             .iter()

@@ -29,8 +29,8 @@ pub struct Refusal {
     pub failure: Failure,
     /// When a retry makes sense, if that is known.
     pub retry_after: Option<Duration>,
-    /// The id that the client can quote to the operator, who finds it in the log: the turn's, if
-    /// there was one.
+    /// The id that the client can quote to the operator, who finds its first 8 digits in the log: the
+    /// turn's, if there was one.
     pub request_id: TurnId,
 }
 
@@ -93,13 +93,13 @@ impl Refusal {
         }
     }
 
-    /// Logs the refusal and returns its request id.
+    /// Logs the refusal, with a part of its request id, and returns the whole id.
     pub fn log(&self) -> String {
         let id = self.request_id.to_string();
         tracing::info!(
             code = self.failure.code(),
             status = self.status.as_u16(),
-            request_id = id,
+            request_id = self.request_id.short(),
             "refused a request"
         );
         id

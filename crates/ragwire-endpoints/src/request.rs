@@ -58,8 +58,8 @@ pub(crate) async fn read_bytes(
     request: Request,
 ) -> Result<(HeaderMap, Bytes), Refusal> {
     let (head, body) = request.into_parts();
-    let bytes = body::read(&head.headers, body, max_bytes, shared.limits.body_timeout).await?;
-    Ok((head.headers, bytes))
+    let body = shared.bodies.read(&head, body, max_bytes).await?;
+    Ok((head.headers, body.into_bytes()))
 }
 
 /// Reads a JSON body. A full server reads it too, because human answers are what makes room; a

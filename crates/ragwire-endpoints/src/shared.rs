@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use http::request::Parts;
 use ragwire::orchestrator::Searcher;
 use ragwire::session::Sessions;
 use ragwire::turn::{Disconnect, Journal, TurnGroup};
 use ragwire::{FailureKind, Orchestrator, Timeouts};
 
+use crate::bodies::Bodies;
+use crate::client;
 use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
 use crate::origin::Origins;
-use crate::owner::OwnerOf;
+use crate::owner::{Owner, OwnerOf};
 use crate::records::TurnRecords;
+use crate::refusal::Refusal;
 
 /// The state of one set of endpoints.
 pub(crate) struct Shared {
@@ -50,6 +54,8 @@ pub(crate) struct Shared {
     /// Whether `POST /api/chat` also answers the clients of Ollama.
     pub(crate) answers_ollama: bool,
     pub(crate) limits: EndpointLimits,
+    /// The request bodies that are being read.
+    pub(crate) bodies: Bodies,
     pub(crate) timeouts: Timeouts,
     /// How long a turn continues without readers if its client can reconnect.
     pub(crate) disconnect_grace: Duration,
@@ -62,6 +68,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Determines the owner of a request and stores its client in the extensions.
+    pub(crate) fn identify(&self, head: &mut Parts) -> Result<Owner, Refusal> {
+        let name = match &self.owner {
+            Some(owner_of) => owner_of(head)?,
+            None => None,
+        };
+        let owner = name.map_or_else(|| Ok(Owner::anonymous()), Owner::named)?;
+        let client = client::identify(&mut head.extensions, &owner);
+        Ok(owner.of_client(client))
+    }
+
     /// Returns what happens to a turn after its last reader disconnects, if readers can reconnect.
     pub(crate) fn grace(&self) -> Disconnect {
         Disconnect::grace(self.disconnect_grace)

@@ -317,6 +317,9 @@ fn builder(shared: &Shared, owner: &Owner, reader: Reader) -> TurnBuilder {
     if let Some(name) = owner.name() {
         builder = builder.owner(name);
     }
+    if let Some(client) = owner.client() {
+        builder = builder.client(client);
+    }
     let disconnect = match reader {
         Reader::Whole => return builder,
         Reader::Leaving => Disconnect::cancel(),

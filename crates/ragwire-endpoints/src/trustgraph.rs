@@ -153,7 +153,10 @@ async fn answer(shared: &Shared, kind: ServiceKind, call: &Call) -> Result<Turn,
         Ok(service) => {
             let mut question = Question::new(call.query());
             question.options.service = service;
-            start::start(shared, &Owner::anonymous(), Reader::Whole, question).await
+            // The owner of the socket.
+            let owner = call.extensions.get::<Owner>().cloned();
+            let owner = owner.unwrap_or_else(Owner::anonymous);
+            start::start(shared, &owner, Reader::Whole, question).await
         }
         Err(message) => Err(request::invalid(message)),
     };
@@ -185,10 +188,12 @@ pub(crate) async fn socket(
     owner: Result<Owner, Refusal>,
     mut request: Request,
 ) -> Response {
-    if let Err(refusal) = owner {
-        return refusal.into_response();
-    }
-    let Some(slot) = request.extensions().get::<SocketSlot>().cloned() else {
+    match owner {
+        Ok(owner) => request.extensions_mut().insert(owner),
+        Err(refusal) => return refusal.into_response(),
+    };
+    // Removed, because the socket keeps the extensions, and the slot would keep the socket.
+    let Some(slot) = request.extensions_mut().remove::<SocketSlot>() else {
         return gateway.upgrade(&mut request).map(Body::new);
     };
     let response = match gateway.accept(&mut request) {

@@ -86,10 +86,15 @@ impl App {
             .max_queued(*settings.max_queued)
             .queue_timeout(*settings.queue_timeout)
             .max_per_owner(1)
+            .max_active_per_client(settings.client_share.of(*settings.max_turns))
+            .max_queued_per_client(settings.client_share.of(*settings.max_queued))
             .build();
         let limits = EndpointLimits::default()
             .max_question_bytes(*settings.max_question)
             .body_timeout(*settings.body_timeout)
+            .min_body_rate(*settings.min_body_rate)
+            .max_body_memory(*settings.max_body_memory)
+            .client_share(*settings.client_share)
             .max_sockets(*settings.max_connections);
         let mut endpoints = Endpoints::new(orchestrator)
             .journal(journal.clone())

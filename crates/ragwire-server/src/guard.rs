@@ -6,7 +6,7 @@
 //! something or open a socket must not come from a page of another origin, because browsers send
 //! uploads and plain posts without asking. There is no CORS unless an origin is allowed by name.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -25,8 +25,9 @@ const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 /// The allowed hosts and origins.
 #[derive(Debug)]
 pub struct Guard {
-    /// Whether unknown hosts are refused.
-    only_known_hosts: bool,
+    /// Whether addresses and local names are accepted too, see [`is_fixed`]. A server on the network
+    /// does not know its own addresses and names.
+    accepts_fixed_hosts: bool,
     hosts: Vec<String>,
     origins: Vec<String>,
 }
@@ -39,11 +40,11 @@ impl Guard {
             .iter()
             .map(|host| host.to_ascii_lowercase())
             .collect();
-        let only_known_hosts = address.ip().is_loopback() || !hosts.is_empty();
+        let accepts_fixed_hosts = !address.ip().is_loopback() && hosts.is_empty();
         hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
         hosts.push(host_of(address));
         Self {
-            only_known_hosts,
+            accepts_fixed_hosts,
             hosts,
             origins: settings.allow_origin.clone(),
         }
@@ -76,7 +77,8 @@ impl Guard {
             ));
         };
         let host = authority.host().to_ascii_lowercase();
-        if self.only_known_hosts && !self.hosts.contains(&host) {
+        let is_known = self.hosts.contains(&host) || (self.accepts_fixed_hosts && is_fixed(&host));
+        if !is_known {
             return Err(Refusal::permanent(
                 StatusCode::MISDIRECTED_REQUEST,
                 "foreign_host",
@@ -127,6 +129,13 @@ fn authority(request: &Request) -> Option<Authority> {
         .filter(|authority| !authority.as_str().contains('@'))
 }
 
+/// Returns `true` for a host that the owner of a domain cannot point at another server: an address,
+/// or a name without a dot, which only the local network resolves.
+fn is_fixed(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok() || !host.contains('.')
+}
+
 fn host_of(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(address) => address.ip().to_string(),
@@ -160,4 +169,48 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
     let nosniff = HeaderValue::from_static("nosniff");
     response.headers_mut().insert(NOSNIFF, nosniff);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the status of a request with this host, or 200.
+    fn status(guard: &Guard, host: &str) -> u16 {
+        let request = Request::get("/").header(HOST, host);
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        guard
+            .check(&request)
+            .map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn a_server_on_the_network_is_not_reached_by_a_foreign_domain() {
+        let settings = Settings::default();
+        let network = Guard::new(&settings, "0.0.0.0:8787".parse().unwrap());
+        for host in [
+            "192.0.2.7",
+            "192.0.2.7:8787",
+            "[2001:db8::1]:8787",
+            "localhost:8787",
+            "ragwire:8787",
+        ] {
+            assert_eq!(status(&network, host), 200, "{host}");
+        }
+        for host in ["evil.example", "192.0.2.7.evil.example:8787", "ragwire."] {
+            assert_eq!(status(&network, host), 421, "{host}");
+        }
+        let loopback = Guard::new(&settings, "127.0.0.1:8787".parse().unwrap());
+        for host in ["192.0.2.7", "ragwire", "evil.example"] {
+            assert_eq!(status(&loopback, host), 421, "{host}");
+        }
+        let named = Settings {
+            allow_host: vec!["Docs.example.org".to_owned()],
+            ..Settings::default()
+        };
+        let named = Guard::new(&named, "0.0.0.0:8787".parse().unwrap());
+        for (host, expected) in [("docs.example.org", 200), ("192.0.2.7", 421), ("ragwire", 421)] {
+            assert_eq!(status(&named, host), expected, "{host}");
+        }
+    }
 }

@@ -20,7 +20,7 @@
 //! | which models and stores run | `engines/` |
 //! | what follows the library | `followers.rs` |
 //! | what a starting server reports | `readiness.rs`, `routes/probes.rs` |
-//! | how connections are accepted, limited and closed | `serve.rs` |
+//! | how connections are accepted, limited and closed | `serve.rs`, `connections.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 //! | how `eval` measures answers | `eval/` |
 //! | what `health` and `documents` send and print | `manage.rs`; the HTTP client of all three: `client.rs` |
@@ -30,6 +30,7 @@ pub mod app;
 pub mod ask;
 pub mod cli;
 pub mod client;
+mod connections;
 pub mod engines;
 pub mod eval;
 pub mod extract;
@@ -42,6 +43,7 @@ pub mod ingest;
 pub mod journal;
 pub mod manage;
 pub mod models;
+mod open_files;
 pub mod orchestrator;
 pub mod originals;
 pub mod readiness;

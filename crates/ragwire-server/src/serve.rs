@@ -5,7 +5,7 @@
 //! - `TCP_NODELAY`, because an event must not wait for the next one;
 //! - small buffers, because each stalled reader keeps its buffers full;
 //! - a write time-out that closes the connection;
-//! - a limit on connections;
+//! - a limit on connections, in `connections.rs`;
 //! - a shutdown that ends the streams first.
 //!
 //! The server starts its connection tasks here and joins all of them.
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -27,16 +27,17 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use ragwire_endpoints::{Refusal, SocketSlot};
+use ragwire_endpoints::{ClientShare, Refusal, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
 use crate::app::{App, Stores};
+use crate::connections::{OpenConnection, OpenConnections, OpenRequest};
 use crate::readiness::Readiness;
 use crate::routes;
 use crate::settings::Settings;
@@ -188,7 +189,15 @@ impl Server {
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
-            permits: Arc::new(Semaphore::new(*settings.max_connections)),
+            open: OpenConnections::new(
+                *settings.max_connections,
+                // Behind a proxy that names the users every connection has its address.
+                match settings.owner_header.as_ref() {
+                    Some(_) => ClientShare::ALL,
+                    None => *settings.client_share,
+                },
+            ),
+            pending: Mutex::new(None),
             closing,
         };
         // A receiver that has given its value, or whose sender is gone, must not be awaited.
@@ -197,19 +206,21 @@ impl Server {
             Err(TryRecvError::Empty) => (None, true),
             Err(TryRecvError::Closed) => (None, false),
         };
+        connections.open.evict_from(app.as_deref());
         let mut tasks = JoinSet::new();
         let (mut stop, mut kill) = (pin!(stop), pin!(kill));
         let mut sweep = interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                (socket, permit) = connections.accept(&listener) => {
-                    tasks.spawn(connections.serve(socket, permit));
+                (socket, open) = connections.accept(&listener) => {
+                    tasks.spawn(connections.serve(socket, open));
                 }
                 Some(joined) = tasks.join_next() => log_panic(joined),
                 given = &mut opened, if waits_for_app => {
                     waits_for_app = false;
                     app = given.ok();
+                    connections.open.evict_from(app.as_deref());
                 }
                 _ = sweep.tick() => {
                     if let Some(app) = &app {
@@ -246,8 +257,8 @@ impl Server {
         });
         let in_time = loop {
             tokio::select! {
-                (socket, permit) = connections.accept(&listener) => {
-                    tasks.spawn(connections.serve(socket, permit));
+                (socket, open) = connections.accept(&listener) => {
+                    tasks.spawn(connections.serve(socket, open));
                 }
                 Some(joined) = tasks.join_next() => log_panic(joined),
                 () = &mut idle => break true,
@@ -318,19 +329,39 @@ struct Connections {
     http: Arc<Builder<TokioExecutor>>,
     first_request: Duration,
     write_timeout: Duration,
-    permits: Arc<Semaphore>,
+    open: OpenConnections,
+    /// A socket that was accepted and waits for room.
+    pending: Mutex<Option<(TcpStream, SocketAddr)>>,
     closing: watch::Sender<bool>,
 }
 
 impl Connections {
-    /// Accepts the next connection once a permit is free. Dropping the future loses nothing.
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, OwnedSemaphorePermit) {
-        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
-            unreachable!("the semaphore is never closed")
-        };
+    /// Accepts the next connection and waits for room for it. Dropping the future loses nothing.
+    async fn accept(&self, listener: &TcpListener) -> (TcpStream, OpenConnection) {
+        loop {
+            if self.pending().is_none() {
+                let accepted = Self::accept_socket(listener).await;
+                *self.pending() = Some(accepted);
+            }
+            let permit = self.open.room().await;
+            let Some((socket, address)) = self.pending().take() else {
+                continue;
+            };
+            if self.open.has_room_for(address) {
+                return (socket, self.open.open(address, permit));
+            }
+            tracing::debug!(%address, "this address has its share of the connections");
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Option<(TcpStream, SocketAddr)>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn accept_socket(listener: &TcpListener) -> (TcpStream, SocketAddr) {
         loop {
             match listener.accept().await {
-                Ok((socket, _)) => return (socket, permit),
+                Ok(accepted) => return accepted,
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "cannot accept connections");
@@ -341,13 +372,12 @@ impl Connections {
     }
 
     /// Serves one connection until it closes.
-    fn serve(&self, socket: TcpStream, permit: OwnedSemaphorePermit) -> impl Future<Output = ()> + use<> {
+    fn serve(&self, socket: TcpStream, open: OpenConnection) -> impl Future<Output = ()> + use<> {
         let (starting, routes) = (self.starting.clone(), Arc::clone(&self.routes));
         let http = Arc::clone(&self.http);
         let mut closing = self.closing.subscribe();
         let (first_request, write_timeout) = (self.first_request, self.write_timeout);
         async move {
-            let _permit = permit;
             if let Err(error) = socket.set_nodelay(true) {
                 tracing::debug!(%error, "a client disconnected before it was served");
                 return;
@@ -360,10 +390,13 @@ impl Connections {
             let upgrade = SocketSlot::new();
             let service = service_fn({
                 let (has_request, upgrade) = (Arc::clone(&has_request), upgrade.clone());
+                let (requests, peer) = (open.requests(), open.peer().clone());
                 move |mut request: hyper::Request<Incoming>| {
                     has_request.store(true, Ordering::Relaxed);
                     request.extensions_mut().insert(upgrade.clone());
-                    respond(routes.get().unwrap_or(&starting).clone(), request)
+                    request.extensions_mut().insert(peer.clone());
+                    let router = routes.get().unwrap_or(&starting).clone();
+                    respond(router, request, requests.begin())
                 }
             });
             let mut connection =
@@ -372,14 +405,16 @@ impl Connections {
             // for ever.
             let mut no_request = pin!(sleep(first_request));
             let mut waiting = true;
-            let mut open = true;
+            let mut is_open = true;
             let served = loop {
                 tokio::select! {
                     served = &mut connection => break served,
-                    _ = closing.wait_for(|closing| *closing), if open => {
-                        open = false;
+                    _ = closing.wait_for(|closing| *closing), if is_open => {
+                        is_open = false;
                         connection.as_mut().graceful_shutdown();
                     }
+                    // Another connection needs the room, and this one is idle.
+                    () = open.closed() => return,
                     () = &mut no_request, if waiting => {
                         waiting = false;
                         if !has_request.load(Ordering::Relaxed) {
@@ -393,6 +428,7 @@ impl Connections {
             }
             // Served here, so that the socket counts as a connection and closes with them.
             if let Some(socket) = upgrade.take() {
+                let _request = open.requests().begin();
                 socket.await;
             }
         }
@@ -419,14 +455,16 @@ fn concerns_one_connection(error: &io::Error) -> bool {
 async fn respond(
     router: Router,
     request: hyper::Request<Incoming>,
+    open: OpenRequest,
 ) -> Result<axum::response::Response, Infallible> {
     let handled = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
-    handled.unwrap_or_else(|_| {
+    let response = handled.unwrap_or_else(|_| {
         let refusal = Refusal::temporary(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
             "The server failed. Please retry.",
         );
         Ok(refusal.into_response())
-    })
+    });
+    response.map(|response| response.map(|body| open.held_by(body)))
 }

@@ -22,6 +22,7 @@ use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
 use crate::graph::{self, GraphStartError};
 use crate::ingest::ingest as ingest_files;
 use crate::journal;
+use crate::open_files;
 use crate::orchestrator::Reference;
 use crate::originals::{self, Originals};
 use crate::readiness::{Readiness, Stage};
@@ -507,8 +508,9 @@ where
 }
 
 fn warn_about(settings: &Settings) {
+    open_files::provide(settings);
     let address = *settings.listen;
-    if !address.ip().is_loopback() {
+    if !address.ip().is_loopback() && settings.owner_header.is_none() {
         tracing::warn!(%address, "anyone who can reach this address can read and change the library");
     }
     if settings.test_faults {

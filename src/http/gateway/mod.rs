@@ -46,7 +46,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::http::{Request, Response};
+use ::http::{Extensions, Request, Response};
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -74,6 +74,8 @@ pub struct Call {
     pub request: Map<String, Value>,
     /// The authenticated client; `None` if the gateway does not authenticate.
     pub identity: Option<Arc<Identity>>,
+    /// The extensions of the request that opened the socket, for what a middleware stored there.
+    pub extensions: Arc<Extensions>,
 }
 
 impl Call {
@@ -236,7 +238,8 @@ impl Gateway {
         };
         let (response, upgrade) = handshake::shake(request, &self.shared.origins)?;
         let gateway = Arc::clone(&self.shared);
-        let socket = Box::pin(socket::run(upgrade, gateway, closing));
+        let extensions = Arc::new(request.extensions().clone());
+        let socket = Box::pin(socket::run(upgrade, gateway, extensions, closing));
         Ok((
             response,
             Socket {

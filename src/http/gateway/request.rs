@@ -1,5 +1,7 @@
 //! Parses the text messages of a client, within the limits.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::auth::Token;
@@ -91,6 +93,7 @@ fn request(message: &mut Map<String, Value>) -> Result<(String, Call), Refusal> 
         workspace: text(message, "workspace", "`workspace` is not a string.")?,
         request,
         identity: None,
+        extensions: Arc::default(),
     };
     Ok((service, call))
 }

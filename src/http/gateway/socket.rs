@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use ::http::Extensions;
 use bytes::Bytes;
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use hyper::upgrade::{OnUpgrade, Upgraded};
@@ -56,7 +57,12 @@ enum SocketEnd {
 }
 
 /// Serves one socket to its end.
-pub(super) async fn run(upgrade: OnUpgrade, gateway: Arc<Shared>, mut closing: watch::Receiver<bool>) {
+pub(super) async fn run(
+    upgrade: OnUpgrade,
+    gateway: Arc<Shared>,
+    extensions: Arc<Extensions>,
+    mut closing: watch::Receiver<bool>,
+) {
     let connection = match timeout(UPGRADE_WITHIN, upgrade).await {
         Ok(Ok(connection)) => TokioIo::new(connection),
         Ok(Err(error)) => {
@@ -73,7 +79,7 @@ pub(super) async fn run(upgrade: OnUpgrade, gateway: Arc<Shared>, mut closing: w
         .max_message_size(Some(gateway.limits.max_message_bytes))
         .max_frame_size(Some(gateway.limits.max_frame_bytes));
     let socket = WebSocket::from_raw_socket(connection, Role::Server, Some(config)).await;
-    let mut live = Live::new(socket, gateway);
+    let mut live = Live::new(socket, gateway, extensions);
     let end = {
         let mut closing = pin!(async { closing.wait_for(|closing| *closing).await.is_ok() });
         let mut shutting_down = false;
@@ -155,6 +161,8 @@ const TRIPLES: &str = "triples";
 struct Live {
     socket: WebSocket,
     gateway: Arc<Shared>,
+    /// Those of the handshake request.
+    extensions: Arc<Extensions>,
     calls: Calls,
     /// What was explained on this socket.
     triples: Triples,
@@ -201,7 +209,7 @@ enum Due {
 }
 
 impl Live {
-    fn new(socket: WebSocket, gateway: Arc<Shared>) -> Self {
+    fn new(socket: WebSocket, gateway: Arc<Shared>, extensions: Arc<Extensions>) -> Self {
         let now = Instant::now();
         let auth_by = gateway
             .auth
@@ -210,6 +218,7 @@ impl Live {
         Self {
             socket,
             gateway,
+            extensions,
             calls: Calls::default(),
             triples: Triples::default(),
             answer: None,
@@ -404,6 +413,7 @@ impl Live {
         {
             let call = Call {
                 identity: self.identity.clone(),
+                extensions: Arc::clone(&self.extensions),
                 ..call
             };
             let wire = gateway.wire(service.kind, &id, streaming);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::members::{Deferred, Joined, Limits, Members, Position};
+use super::members::{Deferred, Joined, Limits, Members, Names, Position};
 use crate::failure::Failure;
 use crate::metadata::QueueStats;
 use crate::turn::handle::TurnHandle;
@@ -116,6 +116,21 @@ impl TurnGroupBuilder {
         self
     }
 
+    /// Sets the maximum number of running turns of the same
+    /// [`client`](crate::turn::TurnBuilder::client), at least 1. Default: no such limit. Further
+    /// turns go to the waiting list and do not delay other clients there.
+    pub fn max_active_per_client(mut self, turns: usize) -> Self {
+        self.limits.max_active_per_client = turns.max(1);
+        self
+    }
+
+    /// Sets the maximum number of turns of the same [`client`](crate::turn::TurnBuilder::client) on
+    /// the waiting list. Default: no such limit. Further turns are refused.
+    pub fn max_queued_per_client(mut self, turns: usize) -> Self {
+        self.limits.max_queued_per_client = turns;
+        self
+    }
+
     /// Creates the group.
     pub fn build(self) -> TurnGroup {
         TurnGroup {
@@ -159,6 +174,8 @@ impl TurnGroup {
                 max_active: Self::MAX_ACTIVE,
                 max_queued: 0,
                 max_per_owner: usize::MAX,
+                max_active_per_client: usize::MAX,
+                max_queued_per_client: usize::MAX,
             },
             queue_timeout: Self::QUEUE_TIMEOUT,
         }
@@ -227,10 +244,10 @@ impl TurnGroup {
     pub(in crate::turn) fn join(
         &self,
         turn: &TurnHandle,
-        owner: Option<String>,
+        names: Names,
         joined_at: Instant,
     ) -> Result<Membership, Rejected> {
-        let (joined, deferred) = self.lock().join(&self.shared.limits, turn, owner.map(Arc::from));
+        let (joined, deferred) = self.lock().join(&self.shared.limits, turn, names);
         deferred.run();
         let joined = joined.map_err(refused)?;
         Ok(Membership(Arc::new(Member {

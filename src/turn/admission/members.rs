@@ -3,6 +3,7 @@
 //! A plain value under the group's only lock. It knows no clock and wakes no task itself: work for
 //! after the lock is returned as a [`Deferred`].
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -17,6 +18,46 @@ pub(super) struct Limits {
     pub(super) max_active: usize,
     pub(super) max_queued: usize,
     pub(super) max_per_owner: usize,
+    pub(super) max_active_per_client: usize,
+    pub(super) max_queued_per_client: usize,
+}
+
+/// The names by which limits count a turn.
+#[derive(Clone, Debug, Default)]
+pub(in crate::turn) struct Names {
+    /// Its owner, or the lane in place of it.
+    pub(in crate::turn) lane: Option<Arc<str>>,
+    /// Its client.
+    pub(in crate::turn) client: Option<Arc<str>>,
+}
+
+/// How many active turns there are by name.
+#[derive(Debug, Default)]
+struct Shares(HashMap<Arc<str>, usize>);
+
+impl Shares {
+    fn of(&self, name: Option<&Arc<str>>) -> usize {
+        name.and_then(|name| self.0.get(name))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn add(&mut self, name: Option<&Arc<str>>) {
+        if let Some(name) = name {
+            *self.0.entry(Arc::clone(name)).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, name: Option<&Arc<str>>) {
+        if let Some(name) = name
+            && let Some(share) = self.0.get_mut(name)
+        {
+            *share -= 1;
+            if *share == 0 {
+                self.0.remove(name);
+            }
+        }
+    }
 }
 
 /// The members of a group.
@@ -29,15 +70,17 @@ pub(super) struct Members {
     waiting: Vec<Waiting>,
     /// How many members ended on the waiting list but still have a reader or an orchestrator.
     ended: usize,
-    /// How many active turns each owner has. Turns without an owner are not counted.
-    shares: HashMap<Arc<str>, usize>,
+    /// The active turns of each owner or lane. Turns without one are not counted.
+    lanes: Shares,
+    /// The active turns of each client.
+    clients: Shares,
     is_closed: bool,
 }
 
 #[derive(Debug)]
 struct Active {
     turn: TurnHandle,
-    owner: Option<Arc<str>>,
+    names: Names,
     /// Orders the active turns by the time of their activation.
     since: u64,
 }
@@ -46,7 +89,7 @@ struct Active {
 struct Waiting {
     number: u64,
     turn: TurnHandle,
-    owner: Option<Arc<str>>,
+    names: Names,
     position: Position,
     waker: Option<Waker>,
 }
@@ -97,35 +140,42 @@ impl Members {
         &mut self,
         limits: &Limits,
         turn: &TurnHandle,
-        owner: Option<Arc<str>>,
+        names: Names,
     ) -> (Result<Joined, Failure>, Deferred) {
         if self.is_closed {
             return (Err(shutting_down()), Deferred::default());
         }
-        let share = self.share(owner.as_ref());
+        let share = self.lanes.of(names.lane.as_ref());
         let number = self.next_number();
-        // If there is room, all waiting turns wait for another turn of their owner, so this one
-        // overtakes none.
-        if self.active.len() < limits.max_active && share < limits.max_per_owner {
-            self.activate(number, turn.clone(), owner);
+        // If there is room, all waiting turns wait for another turn of their owner or client, so
+        // this one overtakes none.
+        if self.active.len() < limits.max_active
+            && share < limits.max_per_owner
+            && self.clients.of(names.client.as_ref()) < limits.max_active_per_client
+        {
+            self.activate(number, turn.clone(), names);
             return (Ok(Joined { number, position: 0 }), Deferred::default());
         }
         // Turns that have ended take no room on the waiting list.
         let mut deferred = self.update(limits);
         if self.waiting.len() >= limits.max_queued {
-            let same = |waiting: &&Waiting| owner.is_some() && waiting.owner == owner;
+            let same = |waiting: &&Waiting| names.lane.is_some() && waiting.names.lane == names.lane;
             let open = share + self.waiting.iter().filter(same).count();
-            let failure = if owner.is_some() && open >= limits.max_per_owner {
+            let failure = if names.lane.is_some() && open >= limits.max_per_owner {
                 too_many()
             } else {
                 busy()
             };
             return (Err(failure), deferred);
         }
+        let same = |waiting: &&Waiting| names.client.is_some() && waiting.names.client == names.client;
+        if self.waiting.iter().filter(same).count() >= limits.max_queued_per_client {
+            return (Err(too_many()), deferred);
+        }
         self.waiting.push(Waiting {
             number,
             turn: turn.clone(),
-            owner,
+            names,
             position: Position::default(),
             waker: None,
         });
@@ -208,14 +258,14 @@ impl Members {
         active.sort_unstable_by_key(|active| active.since);
         active
             .into_iter()
-            .filter_map(|active| active.owner.as_deref().map(str::to_owned))
+            .filter_map(|active| active.names.lane.as_deref().map(str::to_owned))
             .collect()
     }
 
     /// Returns the owners of the waiting turns, in order of arrival.
     pub(super) fn queued_owners(&self) -> Vec<String> {
         self.still_waiting()
-            .filter_map(|waiting| waiting.owner.as_deref().map(str::to_owned))
+            .filter_map(|waiting| waiting.names.lane.as_deref().map(str::to_owned))
             .collect()
     }
 
@@ -229,25 +279,17 @@ impl Members {
         self.last_number
     }
 
-    fn share(&self, owner: Option<&Arc<str>>) -> usize {
-        owner
-            .and_then(|owner| self.shares.get(owner))
-            .copied()
-            .unwrap_or_default()
-    }
-
     fn find(&self, number: u64) -> Option<usize> {
         self.waiting
             .binary_search_by_key(&number, |waiting| waiting.number)
             .ok()
     }
 
-    fn activate(&mut self, number: u64, turn: TurnHandle, owner: Option<Arc<str>>) {
-        if let Some(owner) = &owner {
-            *self.shares.entry(Arc::clone(owner)).or_default() += 1;
-        }
+    fn activate(&mut self, number: u64, turn: TurnHandle, names: Names) {
+        self.lanes.add(names.lane.as_ref());
+        self.clients.add(names.client.as_ref());
         let since = self.next_number();
-        self.active.insert(number, Active { turn, owner, since });
+        self.active.insert(number, Active { turn, names, since });
     }
 
     /// Removes a running or waiting turn.
@@ -256,27 +298,21 @@ impl Members {
             return Some(self.waiting.remove(index).turn);
         }
         let active = self.active.remove(&number)?;
-        if let Some(owner) = &active.owner
-            && let Some(share) = self.shares.get_mut(owner)
-        {
-            *share -= 1;
-            if *share == 0 {
-                self.shares.remove(owner);
-            }
-        }
+        self.lanes.remove(active.names.lane.as_ref());
+        self.clients.remove(active.names.client.as_ref());
         Some(active.turn)
     }
 
     /// Admits waiting turns while there is room, and updates the positions of the others. Turns
-    /// that have ended are removed. A turn that waits for another one of its owner is passed over
-    /// and does not delay other owners.
+    /// that have ended are removed. A turn that waits for another one of its owner or client is
+    /// passed over and does not delay others.
     fn update(&mut self, limits: &Limits) -> Deferred {
         let mut deferred = Deferred::default();
         if self.waiting.is_empty() {
             return deferred;
         }
         let mut free_before = 0;
-        let mut before: HashMap<Arc<str>, OwnerWaiting> = HashMap::new();
+        let (mut lanes, mut clients) = (WaitingBefore::default(), WaitingBefore::default());
         let list = std::mem::take(&mut self.waiting);
         self.waiting.reserve(list.len());
         for mut waiting in list {
@@ -285,21 +321,25 @@ impl Members {
                 deferred.drop.push(waiting.turn);
                 continue;
             }
-            let share = self.share(waiting.owner.as_ref());
-            let of_owner = waiting
-                .owner
-                .as_ref()
-                .map(|owner| *before.entry(Arc::clone(owner)).or_default());
-            let limited = of_owner.filter(|waiting| share + waiting.free >= limits.max_per_owner);
+            let Names { lane, client } = &waiting.names;
+            let of_lane = lanes.limited(lane.as_ref(), &self.lanes, limits.max_per_owner);
+            let of_client = clients.limited(client.as_ref(), &self.clients, limits.max_active_per_client);
+            // The limit with more turns ahead decides when the turn is admitted.
+            let limited = of_lane.max(of_client);
             if limited.is_none() && self.active.len() < limits.max_active && !self.is_closed {
                 deferred.wake.extend(waiting.waker.take());
-                self.activate(waiting.number, waiting.turn, waiting.owner);
+                self.activate(waiting.number, waiting.turn, waiting.names);
                 continue;
             }
-            let (waiting_before, running) = match limited {
-                Some(of_owner) => (of_owner.all, share),
-                None => (free_before, self.active.len()),
-            };
+            lanes.add(lane.as_ref(), of_lane.is_none());
+            clients.add(client.as_ref(), limited.is_none());
+            let Ahead {
+                waiting: waiting_before,
+                running,
+            } = limited.unwrap_or(Ahead {
+                waiting: free_before,
+                running: self.active.len(),
+            });
             let position = Position {
                 index: count(waiting_before + 1),
                 ahead: count(waiting_before + running),
@@ -309,22 +349,60 @@ impl Members {
                 deferred.wake.extend(waiting.waker.take());
             }
             free_before += usize::from(limited.is_none());
-            if let Some(of_owner) = waiting.owner.as_ref().and_then(|owner| before.get_mut(owner)) {
-                of_owner.all += 1;
-                of_owner.free += usize::from(limited.is_none());
-            }
             self.waiting.push(waiting);
         }
         deferred
     }
 }
 
-/// How many turns of one owner are on the waiting list before the current one.
+/// The turns with the same name that have to end before a limited turn is admitted. The order is
+/// that of their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ahead {
+    waiting: usize,
+    running: usize,
+}
+
+impl Ord for Ahead {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let turns = |ahead: &Self| (ahead.waiting + ahead.running, ahead.waiting);
+        turns(self).cmp(&turns(other))
+    }
+}
+
+impl PartialOrd for Ahead {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By name, how many turns are on the waiting list before the current one.
+#[derive(Debug, Default)]
+struct WaitingBefore(HashMap<Arc<str>, CountBefore>);
+
 #[derive(Clone, Copy, Debug, Default)]
-struct OwnerWaiting {
+struct CountBefore {
     all: usize,
-    /// Those that wait for room in the group and not for another turn of their owner.
+    /// Those that wait for room in the group and not for another turn with the same name.
     free: usize,
+}
+
+impl WaitingBefore {
+    /// Returns what is ahead of the next turn with this name if the name's limit keeps it waiting.
+    fn limited(&self, name: Option<&Arc<str>>, active: &Shares, limit: usize) -> Option<Ahead> {
+        let before = self.0.get(name?).copied().unwrap_or_default();
+        let running = active.of(name);
+        let waiting = before.all;
+        (running + before.free >= limit).then_some(Ahead { waiting, running })
+    }
+
+    fn add(&mut self, name: Option<&Arc<str>>, is_free: bool) {
+        if let Some(name) = name {
+            let before = self.0.entry(Arc::clone(name)).or_default();
+            before.all += 1;
+            before.free += usize::from(is_free);
+        }
+    }
 }
 
 impl Waiting {

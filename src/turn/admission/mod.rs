@@ -4,5 +4,5 @@ pub(crate) mod group;
 mod members;
 mod wait;
 
-pub(super) use members::busy;
+pub(super) use members::{Names, busy};
 pub(super) use wait::wait;

@@ -203,7 +203,12 @@ impl Spelling for AiSdkSpelling {
             Status::Completed => {
                 self.documents
                     .write(&end.metadata.citations, self.wire.limits, out);
-                self.write_metadata(r#""finish","finishReason":"stop""#, end, out);
+                let finish = if end.metadata.is_cut_short() {
+                    r#""finish","finishReason":"length""#
+                } else {
+                    r#""finish","finishReason":"stop""#
+                };
+                self.write_metadata(finish, end, out);
             }
             Status::Stopped => self.write_metadata(r#""finish","finishReason":"other""#, end, out),
             Status::Failed(failure) => {

@@ -63,7 +63,9 @@ impl<'a> Chunk<'a> {
     pub(super) fn last(id: &'a str, last: &Last) -> Self {
         let mut chunk = Self::text(id, "");
         last.cite(&mut chunk.additional_kwargs);
-        chunk.response_metadata = last.is_complete.then(|| json!({"finish_reason": "stop"}));
+        chunk.response_metadata = last
+            .is_complete
+            .then(|| json!({"finish_reason": last.finish_reason}));
         chunk.usage_metadata.clone_from(&last.usage);
         chunk
     }
@@ -106,6 +108,7 @@ pub(super) struct Last {
     citations: Vec<Citation>,
     usage: Option<Value>,
     pub(super) is_complete: bool,
+    finish_reason: &'static str,
 }
 
 impl Last {
@@ -114,6 +117,7 @@ impl Last {
             citations: metadata.citations.clone(),
             usage: metadata.usage.as_ref().and_then(usage),
             is_complete,
+            finish_reason: metadata.finish_reason(),
         }
     }
 
@@ -132,7 +136,7 @@ impl Last {
             self.cite(kwargs);
         }
         if self.is_complete {
-            message["response_metadata"]["finish_reason"] = "stop".into();
+            message["response_metadata"]["finish_reason"] = self.finish_reason.into();
         }
         if let Some(usage) = &self.usage {
             message["usage_metadata"] = usage.clone();

@@ -154,7 +154,7 @@ impl OpenAi {
             "choices": [{
                 "index": 0,
                 "message": {"role": "assistant", "content": content},
-                "finish_reason": "stop",
+                "finish_reason": end.metadata.finish_reason(),
             }],
         });
         let message = &mut completion["choices"][0]["message"];
@@ -386,7 +386,9 @@ impl OpenAiSpelling {
             }
             None => out.extend_from_slice(b"{}"),
         }
-        out.extend_from_slice(br#","finish_reason":"stop"}]"#);
+        out.extend_from_slice(br#","finish_reason":""#);
+        out.extend_from_slice(end.metadata.finish_reason().as_bytes());
+        out.extend_from_slice(br#""}]"#);
         self.write_metadata(end, out);
         if let Some(usage) = tokens(end).filter(|_| self.usage) {
             out.extend_from_slice(&self.head);

@@ -444,6 +444,7 @@ impl Request {
             | FailureKind::Stopped
             | FailureKind::NotAcceptable
             | FailureKind::NotFound
+            | FailureKind::NoDocuments
             | FailureKind::UnknownTurn
             | FailureKind::Gone
             | FailureKind::Ahead

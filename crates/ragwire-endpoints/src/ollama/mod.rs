@@ -77,7 +77,7 @@ pub(crate) async fn answer_or_return(caller: &Caller, request: Request) -> Resul
     }
     let (head, body) = request.into_parts();
     let max_bytes = request::max_bytes(shared, BodyKind::Conversation);
-    let bytes = body::read(&head.headers, body, max_bytes, shared.limits.body_timeout).await?;
+    let bytes = shared.bodies.read(&head, body, max_bytes).await?.into_bytes();
     if !is_chat(&bytes) {
         return Ok(Answered::No(Request::from_parts(head, Body::from(bytes))));
     }

@@ -137,7 +137,7 @@ crate::sampled_schemas! {
         note("/choices/*/message/role", "`assistant`."),
         note("/choices/*/message/reasoning_content", "Steps and thoughts, one line each."),
         note("/choices/*/message/annotations", "The citations: `url_citation` or `file_citation`."),
-        note("/choices/*/finish_reason", "`stop`."),
+        note("/choices/*/finish_reason", "`stop`, or `length` if the answer was cut at a limit of tokens."),
         component("/usage", "CompletionUsage", "The token counts of the model."),
         component("/usage/prompt_tokens_details", "PromptTokens", "Details of the prompt."),
         note("/usage/prompt_tokens_details/cached_tokens", "Tokens that were not decoded again."),

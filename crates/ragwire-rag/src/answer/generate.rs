@@ -207,6 +207,11 @@ impl GeneratedAnswer {
         } else {
             metadata
         };
+        let metadata = if self.cut_short {
+            metadata.cut_short()
+        } else {
+            metadata
+        };
         let metadata = [
             ("trimmed_chunks", self.trimmed_chunks),
             ("trimmed_triples", self.trimmed_triples),

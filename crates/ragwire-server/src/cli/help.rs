@@ -31,7 +31,10 @@ pub(super) fn in_groups(command: clap::Command) -> clap::Command {
 /// that fits applies.
 const GROUPS: [(&str, &[&str]); 9] = [
     ("Common", &["config", "docs", "listen", "data", "drain"]),
-    ("Models", &["llm", "embedder", "reranker", "judge"]),
+    (
+        "Models",
+        &["llm", "log_upstream", "embedder", "reranker", "judge"],
+    ),
     ("Library", &["store", "qdrant", "graph", "extract"]),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
@@ -41,7 +44,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         &["journal", "disconnect", "max_session", "session"],
     ),
     (TIME_OUTS, &["keep_alive"]),
-    ("Limits", &["max_"]),
+    ("Limits", &["max_", "min_", "client_share"]),
 ];
 const TIME_OUTS: &str = "Time-outs";
 const OTHER: &str = "Other";

@@ -93,6 +93,7 @@ impl GatewayError {
             | FailureKind::QueueTimeout
             | FailureKind::NotAcceptable
             | FailureKind::NotFound
+            | FailureKind::NoDocuments
             | FailureKind::UnknownTurn
             | FailureKind::Gone
             | FailureKind::Ahead

@@ -51,6 +51,8 @@ pub enum AddErrorKind {
     Unsupported,
     /// The file or its text exceeds a limit.
     TooLarge,
+    /// A shared document, or one of another user, has that name.
+    NotOwner,
     /// The library has reached its limit.
     LibraryFull,
     /// The file has no readable text, or its name is not valid.
@@ -70,6 +72,7 @@ impl AddError {
                 ExtractErrorKind::Internal => AddErrorKind::Internal,
             },
             Self::Library(LibraryError::Full { .. } | LibraryError::NoSpace) => AddErrorKind::LibraryFull,
+            Self::Library(LibraryError::NotOwner) => AddErrorKind::NotOwner,
             Self::Library(LibraryError::BadName | LibraryError::EmptyDocument) => AddErrorKind::Unreadable,
             // Only the errors above concern the document.
             Self::Library(_) | Self::Lost => AddErrorKind::Internal,
@@ -86,7 +89,7 @@ impl AddError {
     }
 }
 
-/// Reads a document and adds it.
+/// Reads a document and adds it, for an owner if there is one.
 ///
 /// # Cancel safety
 ///
@@ -98,22 +101,33 @@ impl AddError {
 pub async fn add(
     library: &Arc<Library>,
     extractor: &Extractor,
+    owner: Option<&str>,
     name: &str,
     bytes: Bytes,
 ) -> Result<AddedDocument, AddError> {
     let parsed = extractor.extract(name, bytes).await?;
-    store(library, name, parsed).await
+    store(library, owner, name, parsed).await
 }
 
-async fn store(library: &Arc<Library>, name: &str, parsed: Parsed) -> Result<AddedDocument, AddError> {
+async fn store(
+    library: &Arc<Library>,
+    owner: Option<&str>,
+    name: &str,
+    parsed: Parsed,
+) -> Result<AddedDocument, AddError> {
     let (library, name) = (Arc::clone(library), name.to_owned());
+    let owner = owner.map(str::to_owned);
     let adding = tokio::task::spawn_blocking(move || {
         // Called for a new document, never for an unchanged one.
         let mut new = false;
-        let document = library.add_with(&name, &parsed, |_| {
+        let progress = |_| {
             new = true;
             std::ops::ControlFlow::Continue(())
-        })?;
+        };
+        let document = match owner {
+            Some(owner) => library.add_for(&owner, &name, &parsed, progress)?,
+            None => library.add_with(&name, &parsed, progress)?,
+        };
         Ok(AddedDocument {
             document,
             unchanged: !new,
@@ -197,7 +211,7 @@ pub async fn ingest(
     while let Some((file, read)) = reading.next().await {
         let added = match read {
             Ok((parsed, bytes)) => {
-                let added = store(library, &file.name, parsed).await;
+                let added = store(library, None, &file.name, parsed).await;
                 if let Ok(added) = &added {
                     originals.keep(&added.document.id, &bytes).await;
                 }

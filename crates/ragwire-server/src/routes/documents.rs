@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
+use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use ragwire::Failure;
-use ragwire_rag::{Document, Library};
+use ragwire_rag::{Document, Library, LibraryError};
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use ragwire_endpoints::{Refusal, body, openapi};
@@ -23,9 +25,6 @@ use crate::ingest::{AddError, AddErrorKind, add};
 
 /// The `retry-after` while all permits for uploads are taken.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Size of the boundary and the headers of each part in a multipart body.
-const PART_BYTES: usize = 1024;
-
 /// The longest name that `Library::add` accepts, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -75,7 +74,7 @@ struct FailedFile {
         (status = 404, description = "The server has no documents, because an orchestrator outside of it answers", body = openapi::Refused),
     ),
 )]
-pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, Refusal> {
+pub(super) async fn list(State(app): State<Arc<App>>, _: DocumentUser) -> Result<Response, Refusal> {
     let documents = app.library()?.list();
     Ok(Json(Documents { documents }).into_response())
 }
@@ -89,14 +88,26 @@ pub(super) async fn list(State(app): State<Arc<App>>) -> Result<Response, Refusa
     params(("document_id" = String, Path, description = "The document")),
     responses(
         (status = 204, description = "The document was removed"),
+        (status = 403, description = "The document is shared or belongs to another user (`--owner-header`)", body = openapi::Refused),
         (status = 404, description = "The document does not exist", body = openapi::Refused),
         (status = 500, description = "The library cannot be written", body = openapi::Refused),
     ),
 )]
-pub(super) async fn remove(State(app): State<Arc<App>>, id: PathParam) -> Result<StatusCode, Refusal> {
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    DocumentUser(owner): DocumentUser,
+    id: PathParam,
+) -> Result<StatusCode, Refusal> {
     let Path(document_id) = id.map_err(|_| unknown_document())?;
-    let removed = with_library(&app, move |library| library.remove(&document_id)).await?;
-    match removed.map_err(|error| Refusal::internal(&error))? {
+    let removed = with_library(&app, move |library| match owner {
+        Some(owner) => library.remove_for(&owner, &document_id),
+        None => library.remove(&document_id),
+    });
+    let removed = removed.await?.map_err(|error| match error {
+        LibraryError::NotOwner => not_owner(&error),
+        error => Refusal::internal(&error),
+    });
+    match removed? {
         true => {
             app.followers.reconcile().await;
             Ok(StatusCode::NO_CONTENT)
@@ -123,6 +134,7 @@ pub(super) async fn remove(State(app): State<Arc<App>>, id: PathParam) -> Result
 )]
 pub(super) async fn chunk(
     State(app): State<Arc<App>>,
+    _: DocumentUser,
     ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Refusal> {
     let Path((document_id, chunk_id)) = ids.map_err(|_| unknown_document())?;
@@ -156,6 +168,7 @@ pub(super) async fn chunk(
         (status = 201, description = "The added documents, and the files that failed", body = Uploaded),
         (status = 400, description = "The body is incomplete, or the form is malformed", body = openapi::Refused),
         (status = 408, description = "The body did not arrive in time", body = openapi::Refused),
+        (status = 409, description = "A shared document or one of another user has that name (`--owner-header`)", body = openapi::Refused),
         (status = 413, description = "The body or a file in it is too large", body = openapi::Refused),
         (status = 415, description = "The file type is not supported", body = openapi::Refused),
         (status = 422, description = "The file cannot be read, or has no name", body = openapi::Refused),
@@ -166,6 +179,7 @@ pub(super) async fn chunk(
 )]
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
+    DocumentUser(owner): DocumentUser,
     query: Result<Query<UploadQuery>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
@@ -177,22 +191,12 @@ pub(super) async fn upload(
             return Err(refusal);
         }
     };
-    let Ok(_permit) = Arc::clone(&app.uploads).try_acquire_owned() else {
+    if app.uploads.available_permits() == 0 {
         body::linger(&head.headers, body).await;
-        return Err(Refusal::temporary(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "busy",
-            "Too many concurrent uploads. Please retry in a moment.",
-        )
-        .retry_after(RETRY_AFTER));
-    };
+        return Err(too_many_uploads());
+    }
     let media_type = body::media_type(&head.headers);
     let multipart = media_type.as_deref() == Some("multipart/form-data");
-    let envelope = if multipart {
-        PART_BYTES * (*app.settings.max_upload_files + 1)
-    } else {
-        0
-    };
     if !multipart && !is_document(media_type.as_deref()) {
         body::linger(&head.headers, body).await;
         return Err(Refusal::permanent(
@@ -202,8 +206,19 @@ pub(super) async fn upload(
              application/octet-stream.",
         ));
     }
-    let max_bytes = *app.settings.max_upload_size + envelope;
-    let bytes = body::read(&head.headers, body, max_bytes, *app.settings.body_timeout).await?;
+    let max_bytes = if multipart {
+        app.settings.max_upload_body()
+    } else {
+        *app.settings.max_upload_size
+    };
+    let received = app.endpoints.bodies().read(&head, body, max_bytes).await?;
+    // Only now, because a client may send its body slowly. The body counts against the memory for
+    // bodies while it waits and until it was added.
+    let waiting = timeout(*app.settings.extract_timeout, app.uploads.acquire());
+    let Ok(Ok(_permit)) = waiting.await else {
+        return Err(too_many_uploads());
+    };
+    let bytes = received.bytes();
     let files = if multipart {
         parts(&head.headers, bytes, *app.settings.max_upload_files).await?
     } else {
@@ -212,7 +227,7 @@ pub(super) async fn upload(
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
-        match add(library, &app.extractor, &name, bytes.clone()).await {
+        match add(library, &app.extractor, owner.as_deref(), &name, bytes.clone()).await {
             Ok(added) => {
                 if let Some(originals) = &app.originals {
                     originals.keep(&added.document.id, &bytes).await;
@@ -240,11 +255,27 @@ pub(super) async fn upload(
     Ok((StatusCode::CREATED, Json(Uploaded { documents, failed })).into_response())
 }
 
+/// The user of a request to the documents: the owner if the server knows owners.
+pub(super) struct DocumentUser(Option<String>);
+
+impl FromRequestParts<Arc<App>> for DocumentUser {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(head: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+        app.endpoints.identify(head).map(Self)
+    }
+}
+
+fn not_owner(error: &LibraryError) -> Refusal {
+    Refusal::permanent(StatusCode::FORBIDDEN, "not_owner", format!("Refused: {error}."))
+}
+
 fn refusal_of(name: &str, error: &AddError) -> Refusal {
     let status = match error.kind() {
         AddErrorKind::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         AddErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         AddErrorKind::LibraryFull => StatusCode::INSUFFICIENT_STORAGE,
+        AddErrorKind::NotOwner => StatusCode::CONFLICT,
         AddErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
         AddErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
@@ -327,6 +358,15 @@ fn clean_name(name: &str) -> Result<String, Refusal> {
         ));
     }
     Ok(name)
+}
+
+fn too_many_uploads() -> Refusal {
+    Refusal::temporary(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "busy",
+        "Too many concurrent uploads. Please retry in a moment.",
+    )
+    .retry_after(RETRY_AFTER)
 }
 
 pub(super) fn unknown_document() -> Refusal {

@@ -21,7 +21,7 @@ use ragwire_rag::DocumentKind;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-use super::documents::{PathParam, unknown_document};
+use super::documents::{DocumentUser, PathParam, unknown_document};
 use crate::app::App;
 
 /// No scripts, no origin and no requests. Chromium opens its PDF viewer within a sandbox too.
@@ -50,7 +50,11 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
         (status = 500, description = "The file cannot be read", body = openapi::Refused),
     ),
 )]
-pub(super) async fn get(State(app): State<Arc<App>>, id: PathParam) -> Result<Response, Refusal> {
+pub(super) async fn get(
+    State(app): State<Arc<App>>,
+    _: DocumentUser,
+    id: PathParam,
+) -> Result<Response, Refusal> {
     let Path(id) = id.map_err(|_| unknown_document())?;
     let document = app.library()?.document(&id).ok_or_else(unknown_document)?;
     let kept = match &app.originals {

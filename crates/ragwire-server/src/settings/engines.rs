@@ -231,7 +231,7 @@ impl Settings {
     ///
     /// A [`Contradiction`] that names the setting and repeats neither URL nor key.
     pub fn upstream_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
-        let server = remote("llm", &self.llm_url, &self.llm_model, &self.llm_key)?;
+        let server = self.remote("llm", &self.llm_url, &self.llm_model, &self.llm_key)?;
         let Some(mut options) = server else {
             return Ok(None);
         };
@@ -251,7 +251,7 @@ impl Settings {
     /// As [`upstream_options`](Self::upstream_options).
     pub fn embedder_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
         let (url, model, key) = (&self.embedder_url, &self.embedder_model, &self.embedder_key);
-        remote("embedder", url, model, key)
+        self.remote("embedder", url, model, key)
     }
 
     /// Returns the options of the reranker's server, or `None` without `reranker-url`.
@@ -261,30 +261,32 @@ impl Settings {
     /// As [`upstream_options`](Self::upstream_options).
     pub fn reranker_options(&self) -> Result<Option<UpstreamOptions>, Contradiction> {
         let (url, model, key) = (&self.reranker_url, &self.reranker_model, &self.reranker_key);
-        remote("reranker", url, model, key)
+        self.remote("reranker", url, model, key)
     }
-}
 
-/// Returns the options of the server of a model; `name` is the prefix of its settings.
-fn remote(
-    name: &str,
-    url: &Address,
-    model: &Label,
-    key: &Secret,
-) -> Result<Option<UpstreamOptions>, Contradiction> {
-    let Some(url) = url.as_deref() else {
-        return Ok(None);
-    };
-    let mut options =
-        UpstreamOptions::unnamed(url).map_err(|error| Contradiction::new(format!("{name}-url: {error}")))?;
-    if let Some(model) = model.as_deref() {
-        options = options.named(model);
+    /// Returns the options of the server of a model; `name` is the prefix of its settings.
+    fn remote(
+        &self,
+        name: &str,
+        url: &Address,
+        model: &Label,
+        key: &Secret,
+    ) -> Result<Option<UpstreamOptions>, Contradiction> {
+        let Some(url) = url.as_deref() else {
+            return Ok(None);
+        };
+        let mut options = UpstreamOptions::unnamed(url)
+            .map_err(|error| Contradiction::new(format!("{name}-url: {error}")))?
+            .error_messages(self.log_upstream_errors);
+        if let Some(model) = model.as_deref() {
+            options = options.named(model);
+        }
+        if let Some(key) = key.as_deref() {
+            let key = ApiKey::new(key).map_err(|error| Contradiction::new(format!("{name}-key: {error}")))?;
+            options = options.key(key);
+        }
+        Ok(Some(options))
     }
-    if let Some(key) = key.as_deref() {
-        let key = ApiKey::new(key).map_err(|error| Contradiction::new(format!("{name}-key: {error}")))?;
-        options = options.key(key);
-    }
-    Ok(Some(options))
 }
 
 /// The error for a setting that this build does not support.

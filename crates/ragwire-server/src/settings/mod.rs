@@ -15,12 +15,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ragwire::turn::{Durability, JournalLimits, RedisError, RedisOptions, Timeouts, TurnGroup};
+use ragwire_endpoints::{ClientShare, EndpointLimits};
 use ragwire_rag::answer::MAX_QUESTION_BYTES;
 use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 
 use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
-use values::{Count, CountOrZero, Grace, Header, Listen, Name, RedisDurability, RedisUrl, Size, Span};
+use values::{
+    Count, CountOrZero, Grace, Header, Listen, Name, Percent, RedisDurability, RedisUrl, Size, Span,
+};
 
 macro_rules! settings {
     (
@@ -129,6 +132,10 @@ settings! {
         /// Request fields that the server of --llm-url understands: plain, openai,
         /// openai-reasoning, llama.cpp, vllm or vllm-guided
         llm_dialect: LlmDialect = LlmDialect(Dialect::Plain);
+        /// Write the error messages of the servers of models to the log; some quote texts and the
+        /// prompt in them
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        log_upstream_errors: bool = false;
         /// Context size in tokens, prompt and answer together; 0 uses the size the model was
         /// trained on, at most 8,192
         llm_context: CountOrZero = LLM_CONTEXT;
@@ -199,10 +206,19 @@ settings! {
         /// Header in which a trusted proxy names the user; only that user can read, stop and answer
         /// their turns
         owner_header: Header = Header(None);
-        /// Maximum number of concurrent uploads
+        /// Largest share of the connections, of the questions and of the memory for bodies that one
+        /// client may have, in percent; a client is a user with --owner-header, otherwise an address
+        client_share: Percent = CLIENT_SHARE;
+        /// Maximum number of uploads that are read and indexed concurrently, once their bodies have
+        /// arrived
         max_uploads: Count = MAX_UPLOADS;
-        /// Maximum number of open connections; further ones wait
+        /// Maximum number of open connections; if there are more, idle ones and slow uploads give way
         max_connections: Count = MAX_CONNECTIONS;
+        /// Maximum memory for the bodies of all requests that are arriving; beyond it, the slowest
+        /// one is refused
+        max_body_memory: Size = Size(EndpointLimits::MAX_BODY_MEMORY);
+        /// Minimum rate at which the body of a request must arrive, in bytes per second
+        min_body_rate: Size = Size(EndpointLimits::MIN_BODY_RATE);
         /// Maximum size of a file and of an upload
         max_upload_size: Size = MAX_UPLOAD_SIZE;
         /// Maximum size of all original files that are kept for their readers
@@ -300,8 +316,12 @@ const ORCHESTRATOR_TIMEOUT: Span = Span(Duration::from_secs(60));
 const ORCHESTRATOR_ATTEMPTS: Count = Count(3);
 /// Each holds an interpreter and often a model client in memory.
 const ORCHESTRATOR_WORKERS: Count = Count(4);
-/// Each holds one body in memory and one process that reads it.
+/// A client that takes all that it may leaves as much for the others.
+const CLIENT_SHARE: Percent = Percent(ClientShare::percent(EndpointLimits::CLIENT_SHARE));
+/// Each holds one document in memory and one process that reads it.
 const MAX_UPLOADS: Count = Count(4);
+/// Size of the boundary and the headers of each part in a multipart body.
+const PART_BYTES: usize = 1024;
 /// The usual soft limit on open files is 1,024; the rest of the server needs some of them.
 const MAX_CONNECTIONS: Count = Count(900);
 /// A book with pictures. The parser has the same limit.
@@ -357,7 +377,7 @@ macro_rules! help_text {
 
 help_text! {
     Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
-    Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
+    Percent "PERCENT" Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
     Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
 }
 
@@ -432,6 +452,17 @@ impl Settings {
                 Size(MAX_QUESTION_BYTES)
             )));
         }
+        let (upload, share) = (
+            self.max_upload_body(),
+            self.client_share.of(*self.max_body_memory),
+        );
+        if share < upload {
+            return Err(Contradiction(format!(
+                "max-body-memory ({}) is too small: client-share ({}) of it is less than an upload, which has \
+                 up to {upload} bytes with max-upload-size ({})",
+                self.max_body_memory, self.client_share, self.max_upload_size
+            )));
+        }
         if *self.journal_turns < *self.max_turns + *self.max_queued {
             return Err(Contradiction(format!(
                 "journal-turns ({}) must not be less than max-turns ({}) and max-queued ({}) together: the \
@@ -457,6 +488,11 @@ impl Settings {
             )));
         }
         Ok(())
+    }
+
+    /// Returns the largest body of an upload: its files, and the headers of each in a form.
+    pub fn max_upload_body(&self) -> usize {
+        *self.max_upload_size + PART_BYTES * (*self.max_upload_files + 1)
     }
 
     fn check_hosts(&self) -> Result<(), Contradiction> {
@@ -526,6 +562,10 @@ mod tests {
                 "redis-lease (10ms)",
             ),
             (|s| s.redis_retry = Span(Duration::from_secs(3601)), "redis-retry"),
+            (
+                |s| s.max_body_memory = Size(*s.max_upload_size),
+                "max-body-memory",
+            ),
             (|s| s.max_question = Size(1 << 30), "max-question"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use http::HeaderName;
 use ragwire::turn::Durability;
+use ragwire_endpoints::ClientShare;
 use serde::de::{Error, Visitor};
 
 /// Upper bound of a [`Span`]: a leap year.
@@ -62,6 +63,10 @@ pub struct Count(pub usize);
 /// A whole number from 0 to 1,000,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CountOrZero(pub usize);
+
+/// A share from 1 to 100 percent: `50`, `50%`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percent(pub ClientShare);
 
 /// A number of bytes from 1 to 1 TiB: `8KiB`, `32MiB`, `4096`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -219,6 +224,18 @@ impl FromStr for CountOrZero {
     }
 }
 
+impl FromStr for Percent {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let number = text.trim().trim_end_matches('%');
+        match number.parse() {
+            Ok(percent @ 1..=100) => Ok(Self(ClientShare::percent(percent))),
+            _ => Err(BadValue(format!("`{text}` is not a share from 1 to 100 percent"))),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = BadValue;
 
@@ -298,6 +315,12 @@ impl fmt::Display for CountOrZero {
     }
 }
 
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -358,6 +381,7 @@ values! {
     Count(usize)
     CountOrZero(usize)
     Size(usize)
+    Percent(ClientShare)
     Listen(SocketAddr)
     Header(Option<HeaderName>)
     RedisUrl(Option<String>)
@@ -397,6 +421,16 @@ mod tests {
         }
         for text in ["", "70000", "here", "here:80", "1.2.3.4", "http://127.0.0.1:8080"] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
+        }
+        for text in ["1%", "50%", "100%"] {
+            assert_eq!(text.parse::<Percent>().unwrap().to_string(), text);
+            assert_eq!(
+                text[..text.len() - 1].parse::<Percent>().unwrap().to_string(),
+                text
+            );
+        }
+        for text in ["", "%", "0", "101", "256", "-1", "1.5"] {
+            assert!(text.parse::<Percent>().is_err(), "{text}");
         }
         assert_eq!("7".parse::<Count>().unwrap(), Count(7));
         for count in [0, 7] {

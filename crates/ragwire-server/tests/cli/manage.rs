@@ -253,7 +253,14 @@ fn a_settings_file_with_every_default_is_valid() {
         .lines()
         .filter_map(|line| line.strip_prefix("# ")?.split_once(" = "))
     {
-        let is_secret = ["llm-key", "qdrant-api-key", "orchestrator-token"].contains(&flag.0);
+        let secrets = [
+            "llm-key",
+            "embedder-key",
+            "reranker-key",
+            "qdrant-api-key",
+            "orchestrator-token",
+        ];
+        let is_secret = secrets.contains(&flag.0);
         assert!(is_secret || help.contains(&format!("--{}", flag.0)), "{flag:?}");
     }
 }

@@ -195,7 +195,7 @@ fn a_model_server_without_an_obvious_model_is_refused_with_what_to_do() {
         (
             "--reranker-url",
             model_server("404 Not Found", "{}"),
-            "--reranker-url: the server answered 404: no reason; check the address, and the model in \
+            "--reranker-url: the server answered 404: its message is not shown; check the address, and the model in \
              --reranker-model",
         ),
     ] {

@@ -111,6 +111,16 @@ async fn documents_are_added_listed_opened_and_removed() {
 }
 
 #[tokio::test]
+async fn a_question_to_an_empty_library_is_not_a_failure_of_the_server() {
+    let library = Arc::new(Library::in_memory(Default::default()).unwrap());
+    let server = start_with(library, None, |_| {});
+    for path in [STREAM, WHOLE] {
+        let reply = server.ask(path, "What does the hoopoe have?").await;
+        assert_eq!((reply.status.as_u16(), &*reply.code()), (404, "no_documents"));
+    }
+}
+
+#[tokio::test]
 async fn uploads_are_limited() {
     let server = start(|settings| {
         settings.max_upload_size = Size(1000);

@@ -123,7 +123,7 @@ const ROUTES: [&str; 109] = [
 ];
 
 /// Each operation: its method, its path and its description in the document.
-fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
+pub(crate) fn operations(document: &Value) -> Vec<(&str, &str, &Value)> {
     let mut operations = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {

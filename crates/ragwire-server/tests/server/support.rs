@@ -438,6 +438,8 @@ pub(crate) fn no_json() -> Vec<(Value, u16, &'static str)> {
         (&*deep, 400, "bad_json"),
         ("\u{feff}{}", 400, "bad_json"),
         ("{}", 422, "invalid_request"),
+        // Broken after a member of the wrong shape.
+        (r#"{"prompt":7,"messages":7,"query":7,"#, 400, "bad_json"),
     ];
     cases
         .map(|(body, status, code)| (body.into(), status, code))

@@ -10,6 +10,7 @@ use ragwire_server::settings::values::{Count, CountOrZero};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
@@ -26,6 +27,17 @@ impl Socket {
         let connection = TcpStream::connect(server.address()).await.unwrap();
         let url = format!("ws://{}/api/v1/socket", server.address());
         Self(client_async(url, connection).await.unwrap().0)
+    }
+
+    /// The same as a user whom a proxy names.
+    pub(crate) async fn open_as(server: &Running, user: &'static str) -> Self {
+        let connection = TcpStream::connect(server.address()).await.unwrap();
+        let url = format!("ws://{}/api/v1/socket", server.address());
+        let mut request = url.into_client_request().unwrap();
+        request
+            .headers_mut()
+            .insert("x-user", http::HeaderValue::from_static(user));
+        Self(client_async(request, connection).await.unwrap().0)
     }
 
     async fn ask(&mut self, id: &str, service: &str, query: &str) {
@@ -245,10 +257,9 @@ async fn pages_of_other_origins_cannot_open_a_socket() {
         ("origin", "null", 403),
         ("host", "evil.example", 421),
     ] {
-        let mut request = tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(
-            format!("ws://{}/api/v1/socket", server.address()),
-        )
-        .unwrap();
+        let mut request =
+            IntoClientRequest::into_client_request(format!("ws://{}/api/v1/socket", server.address()))
+                .unwrap();
         request.headers_mut().insert(name, value.parse().unwrap());
         let connection = TcpStream::connect(server.address()).await.unwrap();
         let answered = match client_async(request, connection).await {

@@ -86,7 +86,7 @@ impl Store {
             .arg(millis(self.running_ttl()));
         let fenced: u64 = self.link.request(Request::Script(&script)).await?;
         if fenced == 1 {
-            tracing::warn!(id = %turn.id, "the host of a turn has died");
+            tracing::warn!(id = %turn.id.short(), "the host of a turn has died");
         }
         Ok(())
     }

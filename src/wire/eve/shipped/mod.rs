@@ -513,7 +513,7 @@ impl Spelling for Shipped {
         self.start(timestamp, out);
         self.close_calls(&end.status, timestamp, out);
         let reason = match &end.status {
-            Status::Completed => "stop",
+            Status::Completed => end.metadata.finish_reason(),
             Status::Stopped => "other",
             Status::Failed(failure) => {
                 // Clients would show the text as streaming for ever.

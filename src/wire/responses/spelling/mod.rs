@@ -243,6 +243,7 @@ impl ResponsesSpelling {
     /// Finishes all items and returns the response.
     pub(super) fn finish(&mut self, end: &End, out: &mut BytesMut) -> Bytes {
         let (status, of_items) = match &end.status {
+            Status::Completed if end.metadata.is_cut_short() => ("incomplete", "incomplete"),
             Status::Completed => ("completed", "completed"),
             Status::Failed(_) => ("failed", "incomplete"),
             Status::Stopped => ("cancelled", "incomplete"),
@@ -275,6 +276,12 @@ impl ResponsesSpelling {
 
     fn response(&self, status: &str, end: &End) -> Bytes {
         let mut head = self.wire.head(status);
+        if status == "incomplete" {
+            head.insert(
+                "incomplete_details".into(),
+                json!({"reason": "max_output_tokens"}),
+            );
+        }
         if let Status::Failed(failure) = &end.status {
             let code = match failure.kind {
                 FailureKind::Busy | FailureKind::TooMany | FailureKind::QueueTimeout => "rate_limit_exceeded",
@@ -285,6 +292,7 @@ impl ResponsesSpelling {
                 | FailureKind::Stopped
                 | FailureKind::NotAcceptable
                 | FailureKind::NotFound
+                | FailureKind::NoDocuments
                 | FailureKind::UnknownTurn
                 | FailureKind::Gone
                 | FailureKind::Ahead
@@ -419,10 +427,10 @@ impl Spelling for ResponsesSpelling {
         self.begin(out);
         let response = self.finish(end, out);
         let kind = match end.status {
-            Status::Completed => "response.completed",
+            Status::Completed if !end.metadata.is_cut_short() => "response.completed",
             Status::Failed(_) => "response.failed",
             // The protocol has a status for a stop, and no event of its own.
-            Status::Stopped => "response.incomplete",
+            Status::Completed | Status::Stopped => "response.incomplete",
         };
         self.events.write_response(kind, &response, out);
     }

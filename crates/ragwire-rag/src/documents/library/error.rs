@@ -20,6 +20,9 @@ pub enum LibraryError {
         /// The limit.
         limit: usize,
     },
+    /// The document is shared, or belongs to another owner. Nothing was changed.
+    #[error("the document is shared or belongs to another user, so it cannot be replaced or removed")]
+    NotOwner,
     /// The progress callback cancelled the operation. Nothing was changed.
     #[error("adding the document was cancelled")]
     Cancelled,
@@ -61,6 +64,7 @@ impl LibraryError {
             Self::BadName => "bad_name",
             Self::EmptyDocument => "empty_document",
             Self::Full { .. } => "library_full",
+            Self::NotOwner => "not_owner",
             Self::Cancelled => "cancelled",
             Self::InUse => "library_in_use",
             Self::Version { .. } => "library_version",

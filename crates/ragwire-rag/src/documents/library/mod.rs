@@ -30,6 +30,7 @@ mod database;
 mod error;
 mod filter;
 mod import;
+mod owners;
 mod query;
 mod records;
 mod resolve;
@@ -232,6 +233,17 @@ impl Library {
         &self,
         name: &str,
         parsed: &Parsed,
+        progress: impl FnMut(IndexingProgress) -> ControlFlow<()>,
+    ) -> Result<Document, LibraryError> {
+        self.add_as(None, name, parsed, progress)
+    }
+
+    /// Adds a document of `owner`, or a shared one, which may replace any other.
+    fn add_as(
+        &self,
+        owner: Option<&str>,
+        name: &str,
+        parsed: &Parsed,
         mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()>,
     ) -> Result<Document, LibraryError> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
@@ -246,6 +258,9 @@ impl Library {
         let old = self.room_for(name, &id, pieces.len())?;
         if let Some(same) = old.as_ref().filter(|old| old.document.id == id) {
             return Ok(same.document.clone());
+        }
+        if old.as_ref().is_some_and(|old| !old.may_be_changed_by(owner)) {
+            return Err(LibraryError::NotOwner);
         }
         let total_chunks = pieces.len();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -266,7 +281,8 @@ impl Library {
                 text.push('\n');
             }
         }
-        let stored = self.stored(document, &pieces, &text, &parsed.front_matter);
+        let mut stored = self.stored(document, &pieces, &text, &parsed.front_matter);
+        stored.owner = owner.map(str::to_owned);
         let mut prepared = Vec::with_capacity(total_chunks);
         for (done_chunks, piece) in pieces.iter().enumerate() {
             if done_chunks % CHUNKS_PER_PROGRESS == 0
@@ -304,6 +320,7 @@ impl Library {
             language: language.code().to_owned(),
             tags: front_matter.tags.clone(),
             date: front_matter.date.clone(),
+            owner: None,
         }
     }
 
@@ -444,33 +461,6 @@ impl Library {
             self.database
                 .write_with_reserve(|connection| segments::forget(connection, &old))?;
         }
-    }
-
-    /// Removes a document. Returns `false` if no document has that ID.
-    ///
-    /// # Errors
-    ///
-    /// `library_storage`; the document is then still in the library.
-    pub fn remove(&self, document_id: &str) -> Result<bool, LibraryError> {
-        let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(held) = self.find(document_id) else {
-            return Ok(false);
-        };
-        self.database
-            .write_with_reserve(|connection| records::remove(connection, held.first, held.document.chunks))?;
-        let mut shared = self.write();
-        let withdrawn = shared.withdraw(held.first);
-        if let Some(old) = &withdrawn {
-            self.changes.record(ChangeKind::Removed, &old.document.id);
-        }
-        drop(shared);
-        if let Some(old) = withdrawn {
-            self.clear_tail(&old);
-        }
-        if let Err(error) = self.merge() {
-            tracing::warn!(%error, "removed passages stay in the index file");
-        }
-        Ok(true)
     }
 
     /// Returns all documents in the order in which they were added.

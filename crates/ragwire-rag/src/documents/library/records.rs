@@ -39,6 +39,9 @@ pub(super) struct StoredDocument {
     pub(super) tags: Vec<String>,
     #[serde(default)]
     pub(super) date: Option<String>,
+    /// The only owner who may replace or remove it; absent if it is shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<String>,
 }
 
 /// Returns all documents with their first passages, in the order of these.

@@ -18,6 +18,7 @@ pub(super) struct Held {
     pub(super) language: Language,
     pub(super) tags: Vec<String>,
     pub(super) date: Option<String>,
+    pub(super) owner: Option<String>,
 }
 
 impl Held {
@@ -28,6 +29,7 @@ impl Held {
             language: Language::of_code(&stored.language).unwrap_or_default(),
             tags: stored.tags,
             date: stored.date,
+            owner: stored.owner,
         }
     }
 

@@ -19,6 +19,7 @@ const DONE: &str = "[DONE]";
 pub(super) struct Answer {
     events: EventStream,
     key: Option<ApiKey>,
+    error_messages: bool,
     max_text: usize,
     text_bytes: usize,
     /// Whether a choice has been seen.
@@ -43,6 +44,7 @@ impl Answer {
         Self {
             events: EventStream::new(max_event),
             key,
+            error_messages: true,
             max_text,
             text_bytes: 0,
             has_choice: false,
@@ -51,6 +53,12 @@ impl Answer {
             timings: None,
             is_done: false,
         }
+    }
+
+    /// Sets whether errors contain the server's own message.
+    pub(super) fn error_messages(mut self, shown: bool) -> Self {
+        self.error_messages = shown;
+        self
     }
 
     /// Adds the next bytes of a stream.
@@ -94,7 +102,8 @@ impl Answer {
         let chunk: Chunk =
             serde_json::from_slice(json).map_err(|_| UpstreamError::Unreadable("an event is not a chunk"))?;
         if is_error || chunk.error.as_ref().is_some_and(|error| !error.is_null()) {
-            return Err(UpstreamErrorBody::read(json, self.key.as_ref()).report());
+            let error = UpstreamErrorBody::read(json, self.key.as_ref());
+            return Err(error.with_message(self.error_messages).report());
         }
         let update = |value: Option<Value>, stored: &mut Option<Value>| {
             if let Some(value) = value.filter(Value::is_object) {

@@ -109,6 +109,7 @@ impl Client {
             .await;
             kept.truncate(MAX_ERROR_BYTES);
             UpstreamErrorBody::read(&kept, self.options.key.as_ref())
+                .with_message(self.options.error_messages)
         } else {
             UpstreamErrorBody::default()
         };

@@ -101,6 +101,8 @@ impl UpstreamOptions {
             idle: LIST,
             total: LIST,
         });
+        // The request has no text that a message could quote.
+        let listing = listing.error_messages(true);
         let client = Client::new(listing)?;
         let mut attempt = 1;
         let (base, listed) = loop {

@@ -9,6 +9,9 @@ use super::key::ApiKey;
 /// the rest is a trace.
 const MAX_MESSAGE_CHARS: usize = 300;
 
+/// The longest name of an error that is shown without its message.
+const MAX_WORD_BYTES: usize = 64;
+
 /// The error in a server's response, in any of the usual shapes: `{"error": {…}}` (OpenAI),
 /// `{"error": "…"}` (Ollama), `[{"error": {…}}]` (Gemini), `{"message": …}` (vLLM), `{"detail": …}`
 /// (FastAPI).
@@ -20,6 +23,7 @@ pub(super) struct UpstreamErrorBody {
     status: Option<u16>,
     prompt: Option<u32>,
     context: Option<u32>,
+    hides_message: bool,
 }
 
 impl UpstreamErrorBody {
@@ -48,12 +52,34 @@ impl UpstreamErrorBody {
                 .and_then(|status| u16::try_from(status).ok()),
             prompt: small("n_prompt_tokens"),
             context: small("n_ctx"),
+            hides_message: false,
         }
     }
 
     /// Reads the body of a response.
     pub(super) fn read(body: &[u8], key: Option<&ApiKey>) -> Self {
         serde_json::from_slice(body).map_or_else(|_| Self::default(), |value: Value| Self::of(&value, key))
+    }
+
+    /// Leaves the message out of the error unless it may be shown.
+    pub(super) fn with_message(mut self, is_shown: bool) -> Self {
+        self.hides_message = !is_shown;
+        self
+    }
+
+    fn reason(self) -> String {
+        if !self.hides_message {
+            return self.message.unwrap_or_else(|| "no reason".into());
+        }
+        let words: Vec<_> = [self.kind, self.code]
+            .into_iter()
+            .filter(|word| is_word(word))
+            .collect();
+        if words.is_empty() {
+            "its message is not shown".into()
+        } else {
+            format!("{}; its message is not shown", words.join(", "))
+        }
     }
 
     /// Recognizes an overflow: OpenAI and llama.cpp have a code for it, vLLM only a sentence.
@@ -78,7 +104,7 @@ impl UpstreamErrorBody {
         overflow.unwrap_or_else(|| UpstreamError::Refused {
             status,
             exhausted: self.code == "insufficient_quota" || self.kind == "insufficient_quota",
-            message: self.message.unwrap_or_else(|| "no reason".into()),
+            message: self.reason(),
         })
     }
 
@@ -91,9 +117,15 @@ impl UpstreamErrorBody {
             .or_else(|| self.kind.contains("invalid_request").then_some(400));
         overflow.unwrap_or_else(|| UpstreamError::Reported {
             status,
-            message: self.message.unwrap_or_else(|| "no reason".into()),
+            message: self.reason(),
         })
     }
+}
+
+/// Returns `true` for the name of an error, which holds no sentence.
+fn is_word(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=MAX_WORD_BYTES).contains(&text.len()) && text.bytes().all(is_letter)
 }
 
 /// Sanitizes a message for a log: short, on one line, and without the key, which some servers
@@ -157,6 +189,30 @@ mod tests {
             UpstreamErrorBody::read(b"<html>", None).refusal(502).to_string(),
             "the server answered 502: no reason"
         );
+    }
+
+    #[test]
+    fn a_hidden_message_leaves_the_names_of_the_error() {
+        for (value, shown) in [
+            (
+                json!({"error": {"message": "SECRET", "type": "invalid_request_error", "code": "model_not_found"}}),
+                "invalid_request_error, model_not_found; its message is not shown",
+            ),
+            (
+                json!({"error": {"message": "SECRET", "type": "SECRET with words", "code": 400}}),
+                "its message is not shown",
+            ),
+            (json!({"error": "SECRET"}), "its message is not shown"),
+            (json!({"detail": "SECRET"}), "its message is not shown"),
+        ] {
+            let error = UpstreamErrorBody::of(&value, None).with_message(false);
+            assert_eq!(error.reason(), shown);
+        }
+        let overflow = json!({"error": {"message": "the maximum context length is 8 tokens: SECRET"}});
+        let error = UpstreamErrorBody::of(&overflow, None)
+            .with_message(false)
+            .refusal(400);
+        assert!(matches!(error, UpstreamError::Overflow { .. }), "{error}");
     }
 
     #[test]

@@ -245,7 +245,8 @@ impl ActiveGeneration<'_> {
         let response = self.client.post(uri, accept, body, first).await?;
         let is_stream = is_stream(&response)?;
         let mut body = response.into_body();
-        let mut answer = Answer::new(options.limits.event, options.limits.text, options.key.clone());
+        let mut answer = Answer::new(options.limits.event, options.limits.text, options.key.clone())
+            .error_messages(options.error_messages);
         if is_stream {
             self.stream(&mut body, &mut answer, first, total).await?;
         } else {

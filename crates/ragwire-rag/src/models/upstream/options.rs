@@ -109,6 +109,7 @@ pub struct UpstreamOptions {
     pub(super) roots: Option<RootCertStore>,
     /// Whether the server is TEI, whose own routes truncate texts.
     pub(super) is_tei: bool,
+    pub(super) error_messages: bool,
 }
 
 impl UpstreamOptions {
@@ -153,6 +154,7 @@ impl UpstreamOptions {
             retry: Retry::default(),
             roots: None,
             is_tei: false,
+            error_messages: true,
         })
     }
 
@@ -173,6 +175,15 @@ impl UpstreamOptions {
     #[must_use]
     pub fn key(mut self, key: ApiKey) -> Self {
         self.key = Some(key);
+        self
+    }
+
+    /// Sets whether errors contain the server's own message. Default: yes, shortened and without the
+    /// key. Some servers quote the prompt in it, and errors go to the log; without the message an
+    /// error has the server's words for its type and its code.
+    #[must_use]
+    pub fn error_messages(mut self, shown: bool) -> Self {
+        self.error_messages = shown;
         self
     }
 

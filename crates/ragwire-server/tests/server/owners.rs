@@ -1,0 +1,172 @@
+//! Users, who are named by a header of a proxy, and what they may not do to each other.
+
+use std::sync::Arc;
+
+use http::Method;
+use ragwire::orchestrator::Answering;
+use ragwire::{Metadata, Orchestrator, Question, Sink};
+use ragwire_rag::Library;
+use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::Header;
+use serde_json::json;
+
+use crate::openapi::operations;
+use crate::support::{JSON, Reply, Running, WHOLE, start, start_with};
+use crate::trustgraph::Socket;
+
+/// Routes for everyone: the page, the state of the server, and what a client asks for before it knows
+/// its user. None of them has anything of a user. Every other route checks the owner.
+const PUBLIC: [&str; 19] = [
+    "get /",
+    "get /api/ps",
+    "get /api/tags",
+    "get /api/version",
+    "get /assistants/{assistant_id}",
+    "get /eve/v1/health",
+    "get /eve/v1/info",
+    "get /healthz",
+    "get /icon.svg",
+    "get /info",
+    "get /livez",
+    "get /openapi.json",
+    "get /page.css",
+    "get /page.js",
+    "get /readyz",
+    "get /v1/models",
+    "get /v1/models/{model}",
+    "post /api/show",
+    "post /assistants/search",
+];
+/// The modules of the page.
+const PUBLIC_FOLDERS: [&str; 2] = ["get /page/", "get /client/"];
+
+fn with_owners(settings: &mut Settings) {
+    settings.owner_header = Header(Some("x-user".parse().unwrap()));
+}
+
+#[tokio::test]
+async fn every_route_is_public_by_name_or_checks_the_owner() {
+    let server = start(with_owners).await;
+    let document = server.get("/openapi.json").await.json();
+    let mut unused: Vec<_> = PUBLIC.to_vec();
+    let mut wrong = Vec::new();
+    for (method, path, _) in operations(&document) {
+        let route = format!("{method} {path}");
+        unused.retain(|public| *public != route);
+        let is_public =
+            PUBLIC.contains(&&*route) || PUBLIC_FOLDERS.iter().any(|folder| route.starts_with(folder));
+        let path = path.replace(['{', '}'], "");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        for (users, is_named) in [
+            (&[][..], false),
+            (&[""], false),
+            (&[" "], false),
+            (&["alice", "bob"], false),
+            (&["alice"], true),
+        ] {
+            let mut headers = vec![JSON];
+            headers.extend(users.iter().map(|user| ("x-user", *user)));
+            let status = server.send(method.clone(), &path, &headers, "{}").await.status();
+            if (status == 401) == (is_public || is_named) {
+                wrong.push(format!("{route} as {users:?}: {status}"));
+            }
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    assert_eq!(unused, [""; 0], "public routes that do not exist");
+}
+
+async fn as_user(server: &Running, user: &str, method: Method, path: &str, body: &str) -> Reply {
+    let headers = [("x-user", user), ("content-type", "text/markdown")];
+    server.call(method, path, &headers, body.to_owned()).await
+}
+
+#[tokio::test]
+async fn users_change_only_their_own_documents() {
+    let server = start(with_owners).await;
+    let shared = server.app.library().unwrap().list()[0].id.clone();
+    let upload =
+        async |user, text| as_user(&server, user, Method::POST, "/v1/documents?name=owl.md", text).await;
+    let remove = async |user, id: &str| {
+        let path = format!("/v1/documents/{id}");
+        as_user(&server, user, Method::DELETE, &path, "").await
+    };
+    let refused = |reply: &Reply| (reply.status.as_u16(), reply.code());
+    let not_owner = |status| (status, "not_owner".to_owned());
+
+    let added = upload("alice", "The owl sees at night.").await;
+    assert_eq!(added.status, 201);
+    let of_alice = added.json()["documents"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(refused(&upload("bob", "The owl is blind.").await), not_owner(409));
+    assert_eq!(refused(&remove("bob", &of_alice).await), not_owner(403));
+    assert_eq!(refused(&remove("alice", &shared).await), not_owner(403));
+    assert_eq!(
+        server
+            .call(Method::DELETE, &format!("/v1/documents/{of_alice}"), &[], "")
+            .await
+            .status,
+        401
+    );
+
+    // All users search all documents.
+    let headers = [JSON, ("x-user", "bob")];
+    let question = r#"{"prompt":"When does the owl see?"}"#;
+    let answer = server.call(Method::POST, WHOLE, &headers, question).await.json();
+    assert_eq!(answer["citations"][0]["document_id"], *of_alice, "{answer}");
+
+    let replaced = upload("alice", "The owl sees at dusk.").await;
+    let of_alice = replaced.json()["documents"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(remove("alice", &of_alice).await.status, 204);
+    assert_eq!(
+        refused(&remove("alice", &of_alice).await),
+        (404, "not_found".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn users_do_not_see_each_others_sessions() {
+    let server = start(with_owners).await;
+    let path = "/v1/rag/sessions/secret/messages/stream";
+    let body = json!({ "prompt": "fault:silent" }).to_string();
+    let as_user = async |user, method, path: &str, body: String| {
+        server.send(method, path, &[JSON, ("x-user", user)], body).await
+    };
+    let running = as_user("alice", Method::POST, path, body).await;
+    assert_eq!(running.status(), 200);
+    let status = async |user| {
+        let headers = [("x-user", user)];
+        let reply = server
+            .call(Method::GET, "/v1/generation/status", &headers, "")
+            .await;
+        reply.json()["generating_session_id"].clone()
+    };
+    assert_eq!(status("alice").await, "secret");
+    assert_eq!(status("bob").await, json!(null));
+    let of_bob = as_user("bob", Method::GET, "/v1/sessions/secret", String::new()).await;
+    assert_eq!(of_bob.status(), 404);
+}
+
+/// Answers with the name of the user.
+#[derive(Debug)]
+struct WhoAsks;
+
+impl Orchestrator for WhoAsks {
+    fn answer(&self, question: Question, sink: Sink) -> Answering {
+        Box::pin(async move {
+            sink.send(format!("You are {}.", question.owner)).await?;
+            Ok(Metadata::default())
+        })
+    }
+}
+
+#[tokio::test]
+async fn questions_on_a_socket_belong_to_its_user() {
+    let library = Arc::new(Library::in_memory(Default::default()).unwrap());
+    let server = start_with(library, Some(Arc::new(WhoAsks)), with_owners);
+    let mut socket = Socket::open_as(&server, "alice").await;
+    let request = json!({ "query": "Who am I?", "streaming": false });
+    let request = json!({ "id": "1", "service": "document-rag", "flow": "default", "request": request });
+    socket.send(request).await;
+    let answer = socket.answer().await;
+    assert!(json!(answer).to_string().contains("You are alice."), "{answer:?}");
+}
