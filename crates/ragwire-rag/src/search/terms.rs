@@ -84,6 +84,8 @@ pub(crate) struct Term {
     pub weight: f32,
     /// Whether it occurs in the library.
     pub known: bool,
+    /// Whether it only says that something is asked, such as “explain”.
+    pub is_question_word: bool,
 }
 
 impl Term {
@@ -166,6 +168,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                     stems,
                     weight: share * (BASE_SHARE * unseen + weight),
                     known: weight < unseen,
+                    is_question_word,
                 });
             }
         }

@@ -141,7 +141,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extrac
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     let unknown = terms
         .iter()
-        .filter(|term| !term.known && term.weight >= all * UNKNOWN_SHARE);
+        .filter(|term| !term.known && !term.is_question_word && term.weight >= all * UNKNOWN_SHARE);
     let unknown: Vec<String> = unknown.map(|term| term.word.clone()).collect();
     let nearest = hits
         .iter()
@@ -474,6 +474,16 @@ mod tests {
             "\u{1d}\u{1e}",
         ] {
             assert_eq!(answer(&library, question), "", "{question}");
+        }
+        // The library has no such verbs, and needs none.
+        for question in ["Explain the owl", "Describe robins", "Summarise carps"] {
+            let hits = library.search(question, 5).unwrap();
+            let found = extract(&library, question, &hits);
+            assert_eq!(
+                (found.verdict, found.unknown),
+                (Verdict::Answer, Vec::new()),
+                "{question}"
+            );
         }
         // One unknown word of three or four leaves an answer, even if it is the weightiest.
         let owls = Library::in_memory(LibraryLimits::default()).unwrap();
