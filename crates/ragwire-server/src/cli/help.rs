@@ -35,7 +35,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Models",
         &["llm", "log_upstream", "embedder", "reranker", "judge"],
     ),
-    ("Library", &["store", "qdrant", "graph", "extract"]),
+    ("Library", &["store", "qdrant", "graph", "extract", "originals"]),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
     ("Access", &["allow", "owner"]),

@@ -11,8 +11,9 @@ use ragwire_server::settings::values::{Count, CountOrZero};
 use crate::models::{add, embedder, library, model, ranker, settings, start, within, writer};
 
 const NO_LLM: &str = "llm: none, answers quote sentences (--llm FILE.gguf or --llm-url URL)";
-const NO_EMBEDDER: &str = "embedder: none, search is lexical (--embedder FILE.gguf)";
-const NO_RERANKER: &str = "reranker: none, passages keep the order of the search (--reranker FILE.gguf)";
+const NO_EMBEDDER: &str = "embedder: none, search is lexical (--embedder FILE.gguf or --embedder-url URL)";
+const NO_RERANKER: &str =
+    "reranker: none, passages keep the order of the search (--reranker FILE.gguf or --reranker-url URL)";
 #[cfg(feature = "qdrant-edge")]
 pub(crate) const MEMORY: &str = "store: memory, rebuilt at each start (--store qdrant-edge is persistent)";
 #[cfg(all(not(feature = "qdrant-edge"), feature = "qdrant"))]

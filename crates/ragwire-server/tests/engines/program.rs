@@ -13,9 +13,14 @@ use command::program;
 use crate::models::{HANG, embedder, ranker, writer};
 
 /// Runs the program to its end. Returns its exit code and its output.
+/// Runs a program to its end. Returns its status, and what it said after the address that it listens on.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
+    command.env("RAGWIRE_LISTEN", "127.0.0.1:0");
     let output = command.stdin(Stdio::null()).output().unwrap();
-    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines = said.split_inclusive('\n');
+    let rest = lines.filter(|line| !line.starts_with("starting at http://127.0.0.1:"));
+    (output.status.code(), rest.collect())
 }
 
 /// Starts a server and reads its output up to its address and the lines of the welcome after it.
