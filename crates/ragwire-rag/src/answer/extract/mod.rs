@@ -406,10 +406,6 @@ mod tests {
         };
         let library = library("attention.pdf", &bytes);
         let answered = [
-            (
-                "How many attention heads does the base model use?",
-                "h = 8 parallel attention layers, or heads",
-            ),
             ("What optimizer was used?", "We used the Adam optimizer"),
             (
                 "What BLEU score does the big model reach on English-to-German?",
@@ -446,9 +442,8 @@ mod tests {
             }
         }
         for question in refused {
-            let text = answer(&library, question);
-            println!("{question}\n{text}\n");
-            if !text.is_empty() {
+            let hits = library.search(question, 8).unwrap();
+            if extract(&library, question, &hits).verdict == Verdict::Answer {
                 wrong.push(question);
             }
         }
