@@ -116,7 +116,7 @@ async fn any_subset_runs_and_the_rest_is_described() {
 
     let (embeds, _folder) = settings(|settings| settings.embedder = model(embedder()));
     let engines = start(&embeds, &library).await.unwrap();
-    let told = "reranker: none, passages are ranked by the embedder's tokens (--reranker FILE.gguf)";
+    let told = "reranker: none, passages are ranked by the embedder's tokens (--reranker FILE.gguf or --reranker-url URL)";
     let embedded = "embedder: tiny bert, 32 dimensions";
     assert_eq!(engines.summary(), [NO_LLM, embedded, told, MEMORY]);
     let rank = engines.ranker.as_ref().unwrap();

@@ -194,7 +194,8 @@ async fn each_service_answers_in_its_own_form_streamed_or_not_on_both_transports
         let mut added = Vec::new();
         answered.retain(|message| match message["response"]["explain_id"].as_str() {
             Some(id) if !id.contains("exploration") && !id.contains("focus") => {
-                added.push(id.to_owned());
+                // The number of the turn on this socket follows the first one's.
+                added.push(id.split('/').next().unwrap().to_owned());
                 false
             }
             _ => true,
