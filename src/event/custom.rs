@@ -114,7 +114,7 @@ pub enum EventError {
     Members {
         /// The event's name.
         name: String,
-        /// What is wrong, with the name of the member.
+        /// The error, with the name of the member.
         problem: String,
     },
 }

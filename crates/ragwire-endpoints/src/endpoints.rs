@@ -190,7 +190,7 @@ impl Endpoints {
     }
 
     /// Sets the store of the finished turns of those conversations, which a page reads to show them
-    /// again: a store of its own, with [`record_limits`](Self::record_limits). Default: one in
+    /// again: a separate store, with [`record_limits`](Self::record_limits). Default: one in
     /// memory.
     pub fn records(mut self, records: Sessions) -> Self {
         self.records = Some(records);

@@ -4,7 +4,7 @@
 //!
 //! The session of a client is only an ID: it separates the requests of one client from those of
 //! others, so that `notifications/cancelled` finds the turn of a request on any host. The server
-//! sends no requests of its own, so there is no stream to `GET`.
+//! sends no requests itself, so there is no stream to `GET`.
 
 use std::sync::Arc;
 
@@ -290,7 +290,7 @@ async fn call_tool(caller: &Caller, session: &str, id: Value, params: &Value) ->
     }
 }
 
-/// Returns the turn of a call of `ask`, or what is wrong with the arguments.
+/// Returns the turn of a call of `ask`, or the error in its arguments.
 fn ask(arguments: &Value) -> Result<TurnRequest, String> {
     let Ok(ask) = Ask::deserialize(arguments) else {
         return Err("arguments: `question` must be a string, `mode` is `agentic` or `direct`".to_owned());
@@ -300,7 +300,7 @@ fn ask(arguments: &Value) -> Result<TurnRequest, String> {
     Ok(TurnRequest::new(question))
 }
 
-/// Returns the turn of a call of `search`, or what is wrong with the arguments.
+/// Returns the turn of a call of `search`, or the error in its arguments.
 fn search(arguments: &Value, turn: impl Fn(usize) -> SearchTurn) -> Result<TurnRequest, String> {
     let max = SearchRequest::MAX_LIMIT;
     let call = Search::deserialize(arguments).ok().and_then(|call| {

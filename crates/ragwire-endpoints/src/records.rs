@@ -1,6 +1,6 @@
 //! The finished turns of sessions: what a page needs to show them again, and the reader's feedback.
 //!
-//! A record is stored as the state of a session of its own, under the turn's ID, so it is bounded,
+//! A record is stored as the state of a separate session, under the turn's ID, so it is bounded,
 //! expires and is shared between hosts as sessions are. Beside the records, an index lists the turns
 //! of each session in their order.
 

@@ -44,14 +44,14 @@ impl Orchestrator for Agent {
     }
 }
 
-/// GraphRAG uses the limits of its own service, otherwise their defaults.
+/// GraphRAG uses the limits of the service in the question, otherwise their defaults.
 impl Orchestrator for GraphRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         answering(Self::answer(self, question.into(), sink))
     }
 }
 
-/// DocumentRAG uses the limits of its own service, otherwise their defaults.
+/// DocumentRAG uses the limits of the service in the question, otherwise their defaults.
 impl Orchestrator for DocumentRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         answering(Self::answer(self, question.into(), sink))

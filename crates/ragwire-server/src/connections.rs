@@ -83,7 +83,7 @@ impl OpenConnections {
         of_peer.count() < self.max_per_peer
     }
 
-    /// Waits for room for a connection, and makes it if there is none. Dropping the future loses
+    /// Waits for room for a connection, and makes some if the limit is reached. Dropping the future loses
     /// nothing.
     pub(crate) async fn room(&self) -> OwnedSemaphorePermit {
         loop {

@@ -461,7 +461,7 @@ async fn serve_gateway(
     served
 }
 
-/// Serves until a signal, while a task of its own starts what is served. That task reads files, so
+/// Serves until a signal, while a separate task starts what is served. That task reads files, so
 /// that connections do not wait for them.
 async fn run<S>(
     listening: Listening,

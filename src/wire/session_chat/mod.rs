@@ -263,35 +263,10 @@ impl Chat {
         {
             progress.rounds_used = progress.rounds_used.max(round);
         }
-        let is_result = match event {
-            Event::ToolCall(_) => false,
-            Event::ToolResult(_) => true,
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Retract(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => return Ok(None),
-        };
+        let is_result = matches!(event, Event::ToolResult(_));
+        if !is_result && !matches!(event, Event::ToolCall(_)) {
+            return Ok(None);
+        }
         for name in ["type", "max_rounds", "timestamp"] {
             object.shift_remove(name);
         }

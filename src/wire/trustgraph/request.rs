@@ -234,43 +234,18 @@ impl Request {
 
     /// Keeps the parts of an event that the last message contains.
     fn note(&mut self, event: &Event) {
-        match event {
-            Event::GenerationStart(start) => self.model = Some(start.model.clone()),
-            Event::Retract(retract) => {
-                self.answer.retract(retract.kept);
-                self.written_chars = self.written_chars.min(retract.kept);
+        if let Event::GenerationStart(start) = event {
+            self.model = Some(start.model.clone());
+        } else if let Event::Retract(retract) = event {
+            self.answer.retract(retract.kept);
+            self.written_chars = self.written_chars.min(retract.kept);
+        } else if let Event::Sources(sources) = event
+            && self.has_sources()
+        {
+            for source in &sources.sources {
+                let title = source.title.as_deref().unwrap_or_default();
+                self.documents.add(&source.document_id, title, self.wire.limits);
             }
-            Event::Sources(sources) if self.has_sources() => {
-                for source in &sources.sources {
-                    let title = source.title.as_deref().unwrap_or_default();
-                    self.documents.add(&source.document_id, title, self.wire.limits);
-                }
-            }
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::ToolCall(_)
-            | Event::ToolResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! The threads of an owner, so that they can be searched: a store of sessions only finds a session
 //! by its ID.
 //!
-//! The index is a session in a name space of its own. Anonymous requests have none: anyone could
+//! The index is a session in a separate name space. Anonymous requests do not have one: anyone could
 //! list the threads of all others, whose IDs are what protects them.
 
 use ragwire::session::{Session, SessionError, Sessions};

@@ -44,8 +44,8 @@ const ABOUT_CHANGES: [&str; 8] = [
     "chang", "version", "releas", "new", "added", "remov", "fix", "histor",
 ];
 
-/// Returns the hits of `query`, the most relevant first, with scores in that order. Equally relevant hits keep their
-/// order.
+/// Returns the hits of `query`, the most relevant first, with scores in that order. Equally relevant
+/// hits keep their order.
 pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Vec<Hit> {
     let terms = question_terms(library, query);
     let best = hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
@@ -201,7 +201,7 @@ fn is_continued(hit: &Hit, places: &[Place]) -> bool {
         .any(|(_, _, ordinal)| *ordinal < chunk.ordinal)
 }
 
-/// Returns how much more than half of the lines are no sentences, from 0 to 1: high for an index or a
+/// Returns how much more than half of the lines are not sentences, from 0 to 1: high for an index or a
 /// table of contents.
 fn fragments(text: &str) -> f32 {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());

@@ -75,7 +75,7 @@ impl Printer {
         }
     }
 
-    /// Writes a line to stderr. A closed stderr is no reason to end: the answer goes to stdout.
+    /// Writes a line to stderr. A closed stderr does not end the program: the answer goes to stdout.
     fn step(&mut self, line: impl Display) {
         self.has_printed = true;
         let line_feed = if std::mem::take(&mut self.is_within_line) {
@@ -152,7 +152,7 @@ impl Printer {
     pub(super) fn failure(&mut self, message: &str) -> io::Result<()> {
         match message {
             "" => Ok(()),
-            // The object has the message in a member of its own.
+            // The object has a member for the message.
             _ if self.object.is_some() => Ok(()),
             _ if self.text_bytes > 0 => self.text(&format!("\n\n{message}")),
             _ => self.text(message),

@@ -11,7 +11,7 @@ use super::part::Part;
 use crate::settings::Settings;
 use crate::settings::engines::StoreKind;
 #[cfg(not(all(feature = "qdrant", feature = "qdrant-edge")))]
-use crate::settings::engines::not_built;
+use crate::settings::engines::check::not_built;
 
 /// The folder of the store, beside the library.
 #[cfg(feature = "qdrant-edge")]

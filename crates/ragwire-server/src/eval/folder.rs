@@ -1,4 +1,4 @@
-//! A server of its own for a folder of documents: a child process with a temporary library, so that
+//! A private server for a folder of documents: a child process with a temporary library, so that
 //! the answers are those of the product.
 
 use std::io::{BufRead, BufReader};

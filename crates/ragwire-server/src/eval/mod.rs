@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`questions`] | the file of questions |
 //! | [`figures`] | what is counted, and the table |
-//! | `folder` | a server of its own for a folder of documents |
+//! | `folder` | a private server for a folder of documents |
 
 pub mod figures;
 mod folder;
@@ -37,7 +37,7 @@ pub struct EvalOptions {
     /// Ask this server, http:// unless it says https:// [default: http://127.0.0.1:8787]
     #[arg(long, value_name = "URL", conflicts_with = "docs")]
     server: Option<Server>,
-    /// Ask a server of its own about these files and folders
+    /// Ask a private server about these files and folders
     #[arg(long, value_name = "PATH")]
     docs: Vec<PathBuf>,
     /// Print the figures as JSON
@@ -96,7 +96,7 @@ pub enum EvalError {
     /// The questions cannot be used.
     #[error(transparent)]
     Questions(#[from] QuestionsError),
-    /// The server of its own did not start.
+    /// The private server did not start.
     #[error("cannot serve {docs}: {reason}")]
     Folder {
         /// The documents.

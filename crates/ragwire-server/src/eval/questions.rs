@@ -120,7 +120,7 @@ pub enum QuestionsError {
     Format {
         /// Its path.
         path: PathBuf,
-        /// What is wrong, with its position.
+        /// The error, with its position.
         reason: String,
     },
     /// A question cannot be judged.
@@ -132,7 +132,7 @@ pub enum QuestionsError {
         number: usize,
         /// The question.
         question: String,
-        /// What is wrong and how to fix it.
+        /// The error, and how to fix it.
         reason: &'static str,
     },
 }

@@ -185,7 +185,7 @@ fn flag_of(variable: &str) -> Option<String> {
     is_upper.then(|| variable[PREFIX.len()..].to_ascii_lowercase().replace('_', "-"))
 }
 
-/// Returns a warning for each variable that is no flag of any command, with the one that was
+/// Returns a warning for each variable that is not a flag of any command, with the one that was
 /// probably meant.
 ///
 /// A warning and not an error: Kubernetes and Docker set variables for every service, named after

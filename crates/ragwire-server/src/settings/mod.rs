@@ -415,7 +415,7 @@ impl Settings {
         }
         // First, because an orchestrator takes the place of all models.
         orchestrator::check(self)?;
-        engines::check(self)?;
+        engines::check::check(self)?;
         self.check_hosts()
     }
 

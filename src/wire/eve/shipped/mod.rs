@@ -378,46 +378,20 @@ impl Shipped {
 
     /// Updates the open calls after an event was written.
     fn remember(&mut self, event: &Event) {
-        match event {
-            Event::ToolCall(call) => self.calls.open_bounded(Call {
+        if let Event::ToolCall(call) = event {
+            self.calls.open_bounded(Call {
                 id: self.call_id(call),
                 tool: call.tool.clone(),
                 unnamed: call.call_id.is_none(),
-            }),
-            Event::ToolResult(result) => {
-                let id = self.answered(result.call_id.as_deref(), &result.tool);
-                self.calls.close(&id);
+            });
+        } else if let Event::ToolResult(result) = event {
+            let id = self.answered(result.call_id.as_deref(), &result.tool);
+            self.calls.close(&id);
+        } else if let Event::Retract(retract) = event {
+            if let Some(end) = self.kept_bytes(retract) {
+                self.so_far.truncate(end);
             }
-            Event::Retract(retract) => {
-                if let Some(end) = self.kept_bytes(retract) {
-                    self.so_far.truncate(end);
-                }
-                self.state.earlier = self.state.earlier.min(retract.kept);
-            }
-            Event::Search(_)
-            | Event::Reasoning(_)
-            | Event::Review(_)
-            | Event::QueryAnalysis(_)
-            | Event::CacheHit(_)
-            | Event::CacheMiss(_)
-            | Event::RetrievalStart(_)
-            | Event::RetrievalResult(_)
-            | Event::CragEvaluation(_)
-            | Event::RerankResult(_)
-            | Event::GenerationStart(_)
-            | Event::RoundStart(_)
-            | Event::Generating(_)
-            | Event::Thinking(_)
-            | Event::Verification(_)
-            | Event::Sources(_)
-            | Event::Queued(_)
-            | Event::InputRequested(_)
-            | Event::InputResolved(_)
-            | Event::AuthorizationRequired(_)
-            | Event::AuthorizationCompleted(_)
-            | Event::StructuredResult(_)
-            | Event::GraphExplanation(_)
-            | Event::Custom(_) => {}
+            self.state.earlier = self.state.earlier.min(retract.kept);
         }
     }
 

@@ -65,7 +65,7 @@ const WITHIN_COST: f32 = 0.03;
 /// Cost of a quote without the short line above it that names what it is about, such as the name of an
 /// option.
 const UNTITLED_COST: f32 = 0.1;
-/// Cost of a quote of lines that are no sentences: a table of contents or an index.
+/// Cost of a quote of lines that are not sentences: a table of contents or an index.
 const FRAGMENTS_COST: f32 = 0.4;
 /// Cost of a quote that begins with a listing, which is found by the words that it happens to contain.
 const LISTING_COST: f32 = 0.3;
@@ -318,7 +318,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the share of the lines that are no sentences, except in the list after a lead-in.
+/// Returns the share of the lines that are not sentences, except in the list after a lead-in.
 fn fragments_share(quote: &[Segment<'_>]) -> f32 {
     let lead = quote.iter().position(Segment::leads_in);
     let fragments = quote

@@ -24,7 +24,7 @@ impl Segment<'_> {
         self.kind == LineKind::Prose && self.text.ends_with(':')
     }
 
-    /// Returns whether it is a short line that is no sentence: a heading, a name, an item.
+    /// Returns whether it is a short line that is not a sentence: a heading, a name, an item.
     pub(super) fn is_title(&self) -> bool {
         is_title(self.text)
     }

@@ -91,7 +91,7 @@ impl Database {
         })
     }
 
-    /// Reads with a connection of its own. In memory there is only one connection.
+    /// Reads with a separate connection. In memory there is only one connection.
     pub(super) fn read<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, LibraryError>,
@@ -144,7 +144,7 @@ impl Database {
         result
     }
 
-    /// Gives free pages back to the file system. Failing is no loss: the pages are used again.
+    /// Gives free pages back to the file system. If this fails, the pages are used again.
     fn give_back(&self) {
         let connection = self.writer();
         if let Err(error) = vacuum(&connection) {
@@ -284,7 +284,7 @@ impl From<rusqlite::Error> for LibraryError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::NoSpace,
-            // A limit on the size of files, which SQLite does not tell from other failed writes.
+            // A limit on the size of files, which SQLite does not distinguish from other failed writes.
             Some(ErrorCode::SystemIoFailure)
                 if matches!(
                     error.sqlite_error().map(|error| error.extended_code),

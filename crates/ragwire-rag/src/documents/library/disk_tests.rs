@@ -266,7 +266,7 @@ fn a_library_of_an_earlier_version_is_imported_once() {
     assert_eq!(found(&library, "apple pear"), found(&other, "apple pear"));
     assert!(!old.exists() && folder.0.join(IMPORTED_FILE_NAME).exists());
 
-    // An import that was cut short goes on with the documents that are missing.
+    // An interrupted import adds the documents that are missing.
     assert!(library.remove(&documents[1].id).unwrap());
     drop(library);
     std::fs::rename(folder.0.join(IMPORTED_FILE_NAME), &old).unwrap();

@@ -130,7 +130,7 @@ impl Library {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
         let (file, old) = (folder.join(FILE_NAME), folder.join(OLD_FILE_NAME));
         let library = Self::with_database(Database::open(&file)?, limits)?;
-        // The old file keeps its name until all of it is in: an import that was cut short goes on.
+        // The old file keeps its name until all of it is in: the next start finishes an interrupted import.
         if old.exists() {
             library.import(&old)?;
             std::fs::rename(&old, folder.join(IMPORTED_FILE_NAME)).map_err(LibraryError::Folder)?;

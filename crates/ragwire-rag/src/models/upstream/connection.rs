@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection that is polled by the task that uses it, and the idle connections of a
 //! client.
 //!
-//! hyper-util's client runs each connection as a task of its own, which hands over one chunk at a
+//! hyper-util's client runs each connection as a separate task, which hands over one chunk at a
 //! time. A stream of many small chunks then switches between two tasks for each of them, even if
 //! all have arrived at once. Here the reader of a body polls the connection itself and finds every
 //! chunk that has arrived.

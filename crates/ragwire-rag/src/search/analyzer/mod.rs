@@ -18,7 +18,7 @@ pub(crate) use split::is_ideograph;
 /// Incremented whenever the same text gives other terms than before, so that an index on disk can
 /// detect that it is out of date.
 pub(crate) const VERSION: u32 = 1;
-/// Longer words are cut off: they are data, and nobody types them.
+/// Longer words are cut off: they are data, which is not typed into a search.
 const MAX_TERM_BYTES: usize = 64;
 /// How many words of a text decide its language.
 const DETECTION_WORDS: usize = 300;
@@ -178,7 +178,7 @@ impl Analyzer {
 }
 
 /// Moves a run of characters that are written without spaces to the tokens, as pairs. A single
-/// character is a token of its own.
+/// character is one token.
 fn pairs(run: &mut Vec<char>, tokens: &mut Vec<Token>) {
     let token = |term: String| Token {
         form: term.clone(),
