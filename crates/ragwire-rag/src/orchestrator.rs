@@ -44,17 +44,33 @@ impl Orchestrator for Agent {
     }
 }
 
-/// GraphRAG uses the limits of the service in the question, otherwise their defaults.
+/// GraphRAG uses the limits of the service in the question, otherwise their defaults. A question with
+/// a filter is refused, because a triple may come from any document.
 impl Orchestrator for GraphRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
+        if let Err(refused) = check_filter(&question) {
+            return refused;
+        }
         answering(Self::answer(self, question.into(), sink))
+    }
+
+    fn has_structured_results(&self) -> bool {
+        Self::has_structured_results(self)
     }
 }
 
-/// DocumentRAG uses the limits of the service in the question, otherwise their defaults.
+/// DocumentRAG uses the limits of the service in the question, otherwise their defaults. A question
+/// with a filter is refused, because its retriever may not know one.
 impl Orchestrator for DocumentRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
+        if let Err(refused) = check_filter(&question) {
+            return refused;
+        }
         answering(Self::answer(self, question.into(), sink))
+    }
+
+    fn has_structured_results(&self) -> bool {
+        Self::has_structured_results(self)
     }
 
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
@@ -111,7 +127,7 @@ impl From<Question> for AgentQuestion {
 
 impl From<Question> for GraphQuestion {
     fn from(question: Question) -> Self {
-        let graph = Self::new(question.prompt);
+        let graph = Self::new(question.prompt).schema(question.options.output_schema);
         match question.options.service {
             Service::GraphRag(limits) => graph.limits(limits),
             _ => graph,
@@ -121,12 +137,20 @@ impl From<Question> for GraphQuestion {
 
 impl From<Question> for DocumentQuestion {
     fn from(question: Question) -> Self {
-        let documents = Self::new(question.prompt);
+        let documents = Self::new(question.prompt).schema(question.options.output_schema);
         match question.options.service {
             Service::DocumentRag(limits) => documents.limits(limits),
             _ => documents,
         }
     }
+}
+
+/// Returns the refusal of a question that selects documents.
+fn check_filter(question: &Question) -> Result<(), Answering> {
+    if filter(&question.options.extra).is_empty() {
+        return Ok(());
+    }
+    Err(answering(async { Err(AnswerError::NoFilter) }))
 }
 
 /// The member of a request's extra fields that selects documents.
@@ -184,7 +208,64 @@ fn failure(error: &AnswerError) -> BoxError {
 
 #[cfg(test)]
 mod tests {
+    use ragwire::{Failure, Turn};
+
     use super::*;
+    use crate::graph::{Graph, GraphRoom};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
+
+    /// All pipelines, without a model.
+    fn pipelines() -> [(&'static str, Box<dyn Orchestrator>); 3] {
+        let library = Arc::new(Library::in_memory(LibraryLimits::default()).unwrap());
+        let parsed = parse("birds.md", b"A robin sings at dawn.", &ParseLimits::default()).unwrap();
+        library.add("birds.md", &parsed).unwrap();
+        let graph = Arc::new(Graph::in_memory(GraphRoom::default()).unwrap());
+        [
+            ("agent", Box::new(Agent::lexical(Arc::clone(&library)))),
+            ("graph", Box::new(GraphRag::new(graph, Arc::clone(&library)))),
+            ("documents", Box::new(DocumentRag::lexical(library))),
+        ]
+    }
+
+    async fn refused(orchestrator: &dyn Orchestrator, question: Question) -> Option<Failure> {
+        let turn = Turn::start(|sink| orchestrator.answer(question, sink))
+            .commit()
+            .await;
+        turn.err().map(|rejected| rejected.failure)
+    }
+
+    #[tokio::test]
+    async fn a_schema_without_a_model_is_refused_before_anything_is_searched() {
+        for (name, orchestrator) in pipelines() {
+            assert!(!orchestrator.has_structured_results(), "{name}");
+            let mut question = Question::new("When does the robin sing?");
+            question.options.output_schema = Some(serde_json::json!({"type": "object"}));
+            let failure = refused(&*orchestrator, question).await.unwrap();
+            assert_eq!(
+                (failure.code(), failure.recoverable),
+                ("unsupported_option", false),
+                "{name}"
+            );
+            assert!(
+                failure.message.contains("a language model"),
+                "{name}: {}",
+                failure.message
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_filter_is_honoured_or_refused() {
+        for (name, orchestrator) in pipelines() {
+            let mut question = Question::new("When does the robin sing?");
+            let filter = serde_json::json!({"tags": ["web"]});
+            question.options.extra.insert(FILTER.to_owned(), filter);
+            let failure = refused(&*orchestrator, question).await;
+            let code = failure.as_ref().map(|failure| failure.code());
+            let expected = (name != "agent").then_some("unsupported_option");
+            assert_eq!(code, expected, "{name}");
+        }
+    }
 
     #[test]
     fn a_filter_is_an_object_or_its_text_and_never_ignored() {

@@ -178,7 +178,9 @@ impl AgentQuestion {
     }
 
     /// Sets the JSON schema of the answer. The text is then JSON without citations, and also sent as
-    /// a `structured_result` event. A generator that quotes ignores it.
+    /// a `structured_result` event. An agent without
+    /// [structured results](Agent::has_structured_results) refuses the question. If no document
+    /// answers it, the text is the sentence that says so.
     #[must_use]
     pub fn schema(mut self, schema: Option<Value>) -> Self {
         self.schema = schema;
@@ -262,7 +264,7 @@ impl Agent {
         Self::builder(library, tools).build()
     }
 
-    /// Whether a question's [`schema`](AgentQuestion::schema) is honoured.
+    /// Whether a question's [`schema`](AgentQuestion::schema) is honoured: a model writes the answer.
     pub fn has_structured_results(&self) -> bool {
         self.parts.generator.has_structured_results()
     }

@@ -28,6 +28,12 @@ pub enum AnswerError {
     /// The library is empty.
     #[error("the library has no documents")]
     NoDocuments,
+    /// The question asks for JSON of a schema, and no model writes the answer.
+    #[error("an answer in JSON needs a language model, and none writes here")]
+    NoStructuredResults,
+    /// The question selects documents, and the pipeline searches all of them.
+    #[error("this service searches all documents and takes no filter; an agent takes one")]
+    NoFilter,
     /// A search failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
@@ -72,6 +78,8 @@ pub enum AnswerErrorKind {
     NoDocuments,
     /// A limit of the question is out of bounds: `bad_limit`.
     BadLimit,
+    /// The question asks for something that the pipeline cannot do: `unsupported_option`.
+    UnsupportedOption,
     /// A model failed: `llm_error`.
     Model,
     /// The library or a search failed: `vector_db_error`.
@@ -88,6 +96,7 @@ impl AnswerErrorKind {
             Self::QuestionTooLong => "question_too_long",
             Self::NoDocuments => "no_documents",
             Self::BadLimit => "bad_limit",
+            Self::UnsupportedOption => "unsupported_option",
             Self::Model => "llm_error",
             Self::Search => "vector_db_error",
             Self::TurnEnded => "turn_over",
@@ -103,6 +112,7 @@ impl AnswerError {
             Self::QuestionTooLong => AnswerErrorKind::QuestionTooLong,
             Self::NoDocuments => AnswerErrorKind::NoDocuments,
             Self::Limit(_) => AnswerErrorKind::BadLimit,
+            Self::NoStructuredResults | Self::NoFilter => AnswerErrorKind::UnsupportedOption,
             Self::Send(_) => AnswerErrorKind::TurnEnded,
             Self::Generate(error) => match error {
                 GenerateError::Send(_) => AnswerErrorKind::TurnEnded,
@@ -138,6 +148,11 @@ impl AnswerError {
             AnswerErrorKind::BadLimit => {
                 Failure::new(code, format!("A limit is out of its bounds: {self}.")).permanent()
             }
+            AnswerErrorKind::UnsupportedOption => Failure::new(
+                code,
+                format!("The question cannot be answered in this way: {self}."),
+            )
+            .permanent(),
             AnswerErrorKind::Model if self.is_rejected() => {
                 Failure::new(code, "The model server rejects this server's requests.").permanent()
             }

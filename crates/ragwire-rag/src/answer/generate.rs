@@ -85,9 +85,9 @@ impl<'a> GenerateRequest<'a> {
         self
     }
 
-    /// Asks for an answer in JSON that satisfies a schema, instead of text with citations. A
-    /// generator whose [`has_structured_results`](Generate::has_structured_results) is false ignores
-    /// it.
+    /// Asks for an answer in JSON that satisfies a schema, instead of text with citations. Only for
+    /// a generator that [has structured results](Generate::has_structured_results): the pipelines
+    /// refuse the question otherwise.
     #[must_use]
     pub fn schema(mut self, schema: Option<&'a Value>) -> Self {
         self.schema = schema;
@@ -233,6 +233,21 @@ impl GeneratedAnswer {
         self.usage = Some(usage);
         self
     }
+}
+
+/// Returns an answer to a request for JSON with the JSON that its text is.
+///
+/// # Errors
+///
+/// The text is not JSON.
+pub(crate) fn structured(answer: GeneratedAnswer) -> Result<GeneratedAnswer, GenerateError> {
+    let parsed = serde_json::from_str(&answer.text);
+    let value = parsed.map_err(|error| GenerateError::Model(ModelError::Failed(error.into())))?;
+    Ok(GeneratedAnswer {
+        answered: true,
+        structured: Some(value),
+        ..answer
+    })
 }
 
 /// Why an answer was not completed.

@@ -3,6 +3,7 @@
 
 use ragwire::event::{GenerationStart, Source, Sources, StructuredResult};
 use ragwire::{Metadata, Sink, Usage};
+use serde_json::Value;
 
 use crate::Hit;
 use crate::answer::error::{AnswerError, MAX_QUESTION_BYTES};
@@ -24,6 +25,19 @@ pub(crate) fn checked(prompt: &str) -> Result<&str, AnswerError> {
         return Err(AnswerError::QuestionTooLong);
     }
     Ok(prompt)
+}
+
+/// Checks that an answer in JSON is possible if the question has a schema, before anything is
+/// searched.
+///
+/// # Errors
+///
+/// There is a schema, and the generator writes no JSON.
+pub(crate) fn check_schema(schema: Option<&Value>, is_honoured: bool) -> Result<(), AnswerError> {
+    if schema.is_some() && !is_honoured {
+        return Err(AnswerError::NoStructuredResults);
+    }
+    Ok(())
 }
 
 /// How [`write_answer`] writes an answer, and which optional steps it runs.

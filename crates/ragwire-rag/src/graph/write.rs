@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use ragwire::Sink;
 
+use super::answer::GraphQuestion;
 use super::prompt::{Fact, fitting, prompt};
 use crate::Hit;
 use crate::answer::figures::count;
 use crate::answer::generate::{
-    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation,
+    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation, structured,
 };
 use crate::answer::stream::{Streamed, StreamedAnswer, stream_answer};
 use crate::models::{Boxed, LanguageModel, ModelError, Prompt};
@@ -25,17 +26,18 @@ pub(super) struct FactWriter {
 }
 
 impl FactWriter {
-    /// Writes the answer to `question` from `facts`, best first.
+    /// Writes the answer to `question` from `facts`, best first, as JSON if the question has a schema.
     ///
     /// # Errors
     ///
     /// The model cannot count, or has no room for even one fact.
     pub(super) async fn new(
         model: Arc<dyn LanguageModel>,
-        question: &str,
+        question: &GraphQuestion,
         facts: Vec<Fact>,
     ) -> Result<Self, ModelError> {
-        let (prompt, fitting) = fitting(&*model, question, &facts).await?;
+        let ask = |facts: &[Fact]| prompt(question.prompt.trim(), question.schema.as_ref(), facts);
+        let (prompt, fitting) = fitting(&*model, &facts, ask).await?;
         let tokens = model.count_tokens(&prompt).await?;
         Ok(Self {
             model,
@@ -52,11 +54,14 @@ impl FactWriter {
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
         let mut shown = self.fitting;
-        let first = (self.prompt.clone(), Some(shown));
+        // JSON has no citations.
+        let sources = |shown| request.schema.is_none().then_some(shown);
+        let first = (self.prompt.clone(), sources(shown));
         let shorter = || {
             let fewer = shown.checked_sub(1).filter(|fewer| *fewer > 0)?;
             shown = fewer;
-            Some((prompt(request.question, &self.facts[..fewer]), Some(fewer)))
+            let prompt = prompt(request.question, request.schema, &self.facts[..fewer]);
+            Some((prompt, sources(fewer)))
         };
         let answer = match stream_answer(&*self.model, first, shorter, sink).await? {
             Streamed::Answer(answer) => answer,
@@ -66,7 +71,11 @@ impl FactWriter {
                 return Err(GenerateError::Broken { begun, source });
             }
         };
-        Ok(self.generated(&answer, shown, request))
+        let generated = self.generated(&answer, shown, request);
+        match request.schema {
+            Some(_) => structured(generated),
+            None => Ok(generated),
+        }
     }
 
     /// Returns what was written from the first `shown` facts.
@@ -93,6 +102,10 @@ impl FactWriter {
 impl Generate for FactWriter {
     fn model(&self) -> &str {
         self.model.name()
+    }
+
+    fn has_structured_results(&self) -> bool {
+        true
     }
 
     /// The tokens of the facts' prompt, whatever the passages.

@@ -16,7 +16,7 @@ use crate::answer::generate::GenerateRequest;
 use crate::answer::judge::{
     Expansion, Gate, Grade, Judgement, LexicalJudge, NextStep, Progress, SearchRecord, ToolSpec,
 };
-use crate::answer::steps::{WriteSteps, checked, write_answer};
+use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::graph::GraphTraverse;
 use crate::search::follow_up::stand_alone;
 use crate::search::plan::{self, Plan};
@@ -70,6 +70,7 @@ pub(super) async fn run(
     sink: &Sink,
 ) -> Result<Metadata, AnswerError> {
     let prompt = checked(&question.prompt)?;
+    check_schema(question.schema.as_ref(), parts.generator.has_structured_results())?;
     if parts.library.chunk_count() == 0 {
         return Err(AnswerError::NoDocuments);
     }

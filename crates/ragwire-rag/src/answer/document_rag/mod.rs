@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
 use crate::answer::generate::GenerateRequest;
-use crate::answer::steps::{WriteSteps, checked, write_answer};
+use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::graph::DocumentLimits;
 use crate::models::Rank;
 use crate::search::plan::{self, Plan};
@@ -18,6 +18,7 @@ use crate::search::retrieve::{RetrieveRequest, fuse};
 use crate::{Extractive, Generate, Hit, Lexical, Library, Retrieve, search::rank};
 use ragwire::event::{Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search};
 use ragwire::{Metadata, SendError, Sink};
+use serde_json::Value;
 
 /// Hits taken from each search.
 const HITS_PER_QUERY: usize = 10;
@@ -30,6 +31,8 @@ pub struct DocumentQuestion {
     pub prompt: String,
     /// How many chunks are fetched and used.
     pub limits: DocumentLimits,
+    /// The JSON schema of the answer, if it is to be JSON.
+    pub schema: Option<Value>,
 }
 
 impl DocumentQuestion {
@@ -38,6 +41,7 @@ impl DocumentQuestion {
         Self {
             prompt: prompt.into(),
             limits: DocumentLimits::default(),
+            schema: None,
         }
     }
 
@@ -45,6 +49,14 @@ impl DocumentQuestion {
     #[must_use]
     pub fn limits(mut self, limits: DocumentLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the JSON schema of the answer, as [`AgentQuestion::schema`](crate::AgentQuestion::schema)
+    /// does.
+    #[must_use]
+    pub fn schema(mut self, schema: Option<Value>) -> Self {
+        self.schema = schema;
         self
     }
 }
@@ -122,6 +134,12 @@ impl DocumentRag {
         self
     }
 
+    /// Whether a question's [`schema`](DocumentQuestion::schema) is honoured: a model writes the
+    /// answer.
+    pub fn has_structured_results(&self) -> bool {
+        self.generator.has_structured_results()
+    }
+
     pub(crate) fn retriever(&self) -> Arc<dyn Retrieve> {
         Arc::clone(&self.retriever)
     }
@@ -152,6 +170,7 @@ impl DocumentRag {
     async fn run(&self, question: &DocumentQuestion, sink: &Sink) -> Result<Metadata, AnswerError> {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
+        check_schema(question.schema.as_ref(), self.has_structured_results())?;
         let plan = Plan::of(prompt);
         let analysis = QueryAnalysis::new(prompt, plan.complexity(), plan.parts.len() > 1, Mode::Direct);
         sink.send(analysis).await?;
@@ -173,7 +192,7 @@ impl DocumentRag {
                 .then(|| rank::tool(ranker.method()));
         }
         let (tool, mode) = (self.retriever.tool(), self.retriever.mode());
-        let request = GenerateRequest::new(prompt, &context, tool);
+        let request = GenerateRequest::new(prompt, &context, tool).schema(question.schema.as_ref());
         let written = write_answer(request, WriteSteps::new(&*self.generator), sink).await?;
         let tools = std::iter::once(tool.to_owned()).chain(ranked);
         Ok(written.metadata(mode, tools, None))

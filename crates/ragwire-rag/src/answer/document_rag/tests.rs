@@ -3,7 +3,7 @@
 use super::*;
 use crate::models::scripted::{Reply, Scripted};
 use crate::models::test_models::{DIMENSIONS, Words};
-use crate::models::{Boxed, ModelError};
+use crate::models::{Boxed, ModelError, Shape};
 use crate::search::store::{MemoryStore, Store, Vectors};
 use crate::{Indexer, LibraryLimits, MaxSimRank, ParseLimits, SearchTools, Tool, Writer, parse};
 use ragwire::turn::Collected;
@@ -301,4 +301,23 @@ async fn readers_get_a_documented_code_for_each_failure() {
         wanted.recoverable = recoverable;
         assert_eq!(failure, wanted);
     }
+}
+
+#[tokio::test]
+async fn a_schema_gives_json_from_the_chunks() {
+    const SAID: &str = r#"{"sings": "at dawn [1]"}"#;
+    let schema = serde_json::json!({"type": "object"});
+    let library = library(3);
+    let model = Arc::new(Scripted::new([Reply::says(SAID)]));
+    let retriever = tools(&library).await.retriever(Tool::Hybrid);
+    let rag = DocumentRag::new(Arc::new(retriever), Arc::new(Writer::new(model.clone())));
+    assert!(rag.has_structured_results());
+    let question = DocumentQuestion::new("When does bird number2 sing?").schema(Some(schema.clone()));
+    let collected = ask(&rag, question).await;
+    assert_eq!(collected.text, SAID);
+    let Some((Event::StructuredResult(last), _)) = collected.events.last() else {
+        panic!("{:?}", names(&collected));
+    };
+    assert_eq!(last.result, serde_json::from_str::<Value>(SAID).unwrap());
+    assert_eq!(model.prompts()[0].shape, Shape::Json(schema));
 }

@@ -12,11 +12,10 @@ use crate::answer::fence::{Fence, plain};
 use crate::answer::figures::count;
 use crate::answer::generate::{
     Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation, send_words,
+    structured,
 };
 use crate::answer::stream::{CitingPrompt, Streamed, StreamedAnswer, stream_answer};
-use crate::models::{
-    Boxed, ChatMessage, LanguageModel, MAX_TOKENS, ModelError, Prompt, Role, Sampling, Shape,
-};
+use crate::models::{Boxed, ChatMessage, LanguageModel, MAX_TOKENS, Prompt, Role, Sampling, Shape};
 use crate::search::lexical::Analyzer;
 use crate::{Chunk, Hit};
 use ragwire::{Citation, Sink};
@@ -262,7 +261,7 @@ impl Writer {
             }
         };
         let mut generated = if request.schema.is_some() {
-            structured(&answer)?
+            structured(GeneratedAnswer::not_answered().text(answer.filter.text()))?
         } else if answer.filter.text().trim().is_empty() {
             refuse(sink, NO_ANSWER).await?
         } else {
@@ -296,16 +295,6 @@ impl Writer {
         let citations = cited.iter().enumerate().filter_map(evidence).collect();
         GeneratedAnswer::answered(citations).text(filter.text())
     }
-}
-
-/// Returns the answer with the JSON that it is.
-fn structured(answer: &StreamedAnswer) -> Result<GeneratedAnswer, GenerateError> {
-    let text = answer.filter.text();
-    let parsed = serde_json::from_str(text);
-    let value = parsed.map_err(|error| GenerateError::Model(ModelError::Failed(error.into())))?;
-    let mut generated = GeneratedAnswer::answered(Vec::new()).text(text);
-    generated.structured = Some(value);
-    Ok(generated)
 }
 
 /// Says that the passages are too long, with what was left out.

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::answer::stream::MAX_ANSWER_BYTES;
+use crate::models::ModelError;
 use crate::models::scripted::{Reply, Scripted, tokens};
 use ragwire::{Metadata, Turn, Usage};
 

@@ -23,13 +23,14 @@ use crate::answer::error::AnswerError;
 use crate::answer::fallback::Fallback;
 use crate::answer::figures::{count, milliseconds};
 use crate::answer::generate::{GenerateError, GenerateRequest};
-use crate::answer::steps::{WriteSteps, checked, write_answer};
+use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::models::{LanguageModel, Rank};
 use crate::search::plan::Plan;
 use crate::{Extractive, Generate, Library};
 use ragwire::event::{Mode, QueryAnalysis, RetrievalResult, RetrievalStart, Search};
 use ragwire::orchestrator::GraphLimits;
 use ragwire::{Metadata, Sink};
+use serde_json::Value;
 
 /// Number of passages that an answer without a model is written from.
 const MAX_PASSAGES: usize = 12;
@@ -42,6 +43,8 @@ pub struct GraphQuestion {
     pub prompt: String,
     /// The limits of the search.
     pub limits: GraphLimits,
+    /// The JSON schema of the answer, if it is to be JSON.
+    pub schema: Option<Value>,
 }
 
 impl GraphQuestion {
@@ -50,6 +53,7 @@ impl GraphQuestion {
         Self {
             prompt: prompt.into(),
             limits: GraphLimits::default(),
+            schema: None,
         }
     }
 
@@ -57,6 +61,14 @@ impl GraphQuestion {
     #[must_use]
     pub fn limits(mut self, limits: GraphLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the JSON schema of the answer, as [`AgentQuestion::schema`](crate::AgentQuestion::schema)
+    /// does.
+    #[must_use]
+    pub fn schema(mut self, schema: Option<Value>) -> Self {
+        self.schema = schema;
         self
     }
 }
@@ -134,6 +146,11 @@ impl GraphRag {
         self
     }
 
+    /// Whether a question's [`schema`](GraphQuestion::schema) is honoured: a model writes the answer.
+    pub fn has_structured_results(&self) -> bool {
+        self.model.is_some()
+    }
+
     /// Answers a question into a sink. The future owns everything that it needs.
     ///
     /// # Back-pressure
@@ -162,6 +179,8 @@ impl GraphRag {
     async fn run(&self, question: &GraphQuestion, sink: &Sink) -> Result<Metadata, AnswerError> {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
+        let schema = question.schema.as_ref();
+        check_schema(schema, self.has_structured_results())?;
         let plan = Plan::of(prompt);
         let analysis = QueryAnalysis::new(prompt, plan.complexity(), plan.parts.len() > 1, Mode::Direct);
         sink.send(analysis).await?;
@@ -186,16 +205,21 @@ impl GraphRag {
         sink.send(result).await?;
         explain("focus", 1, found.best.iter().map(|(edge, _)| edge), sink).await?;
         let writer = match &self.model {
-            Some(model) => self.fact_writer(Arc::clone(model), prompt, &found).await?,
+            Some(model) => self.fact_writer(Arc::clone(model), question, &found).await?,
             None => None,
         };
-        let request = GenerateRequest::new(prompt, &found.hits, TOOL);
+        let request = GenerateRequest::new(prompt, &found.hits, TOOL).schema(schema);
         let written = match writer {
             Some(writer) => {
                 let writer = Fallback::new(Arc::new(writer), Arc::clone(&self.generator));
                 write_answer(request, WriteSteps::new(&writer).all_sources(), sink).await?
             }
-            None => write_answer(request, WriteSteps::new(&*self.generator), sink).await?,
+            None => {
+                // Quotes are not JSON: without a fact the text says that there is no answer.
+                let hits = if schema.is_none() { &*found.hits } else { &[] };
+                let request = GenerateRequest::new(prompt, hits, TOOL);
+                write_answer(request, WriteSteps::new(&*self.generator), sink).await?
+            }
         };
         Ok(written.metadata(MODE, [TOOL], None))
     }
@@ -205,14 +229,14 @@ impl GraphRag {
     async fn fact_writer(
         &self,
         model: Arc<dyn LanguageModel>,
-        prompt: &str,
+        question: &GraphQuestion,
         found: &Traversal,
     ) -> Result<Option<FactWriter>, AnswerError> {
         let facts = found.facts(&self.graph.normal);
         if facts.is_empty() {
             return Ok(None);
         }
-        let writer = FactWriter::new(model, prompt, facts).await;
+        let writer = FactWriter::new(model, question, facts).await;
         Ok(Some(writer.map_err(GenerateError::Model)?))
     }
 }

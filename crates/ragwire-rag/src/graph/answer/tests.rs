@@ -6,7 +6,7 @@ use crate::answer::stream::MAX_ANSWER_BYTES;
 use crate::graph::explain::GRAPH;
 use crate::graph::{GraphIndex, GraphRoom, Patterns};
 use crate::models::scripted::{Reply, Scripted, tokens};
-use crate::models::{Boxed, Embed, ModelError, Side, normalize};
+use crate::models::{Boxed, Embed, ModelError, Shape, Side, normalize};
 use crate::{LibraryLimits, ParseLimits, parse};
 use ragwire::turn::Collected;
 use ragwire::{Event, Status, Turn};
@@ -196,6 +196,46 @@ async fn a_model_answers_from_numbered_triples() {
         );
     }
     assert!(asked.ends_with("\nQuestion: What does a turn use?"));
+}
+
+#[tokio::test]
+async fn a_schema_gives_json_from_the_triples() {
+    const SAID: &str = r#"{"uses": ["a queue", [1]]}"#;
+    let schema = serde_json::json!({"type": "object"});
+    let question = |prompt| GraphQuestion::new(prompt).schema(Some(schema.clone()));
+    let model = Arc::new(Scripted::new([Reply::says(SAID), Reply::says("{\"uses\":")]));
+    let rag = rag(TURNS).await;
+    assert!(!rag.has_structured_results());
+    let rag = rag.model(model.clone());
+    assert!(rag.has_structured_results());
+
+    let collected = ask(&rag, question("What does a turn use?")).await;
+    assert_eq!(collected.text, SAID);
+    assert_eq!(names(&collected)[..STEPS.len()], STEPS);
+    let Some((Event::StructuredResult(last), _)) = collected.events.last() else {
+        panic!("{:?}", names(&collected));
+    };
+    assert_eq!(last.result, serde_json::from_str::<Value>(SAID).unwrap());
+    assert_eq!(collected.end.metadata.extra["answered"], true);
+    let prompt = &model.prompts()[0];
+    assert_eq!(prompt.shape, Shape::Json(schema.clone()));
+    assert!(prompt.messages[0].content.ends_with(&schema.to_string()));
+    assert!(prompt.messages[1].content.contains("turn | uses | bounded queue"));
+
+    // Half of a JSON text is a failure, and quotes do not take over.
+    let half = ask(&rag, question("What does a turn use?")).await;
+    assert!(
+        matches!(half.end.status, Status::Failed(_)),
+        "{:?}",
+        half.end.status
+    );
+    assert!(!names(&half).contains(&"structured_result"));
+
+    // Without a fact the model is not asked.
+    let outside = ask(&rag, question("What is the capital of France?")).await;
+    assert_eq!(outside.text, NO_ANSWER);
+    assert_eq!(outside.end.metadata.extra["answered"], false);
+    assert_eq!(model.prompts().len(), 2);
 }
 
 #[tokio::test]
