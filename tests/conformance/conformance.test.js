@@ -9,15 +9,13 @@ import { BYTEWISE, CASES, SHORT, SHORT_FAILURE, SHUTDOWN } from "./cases.js";
 import { CLIENTS } from "./clients.js";
 import { stopProcesses } from "./drivers/process.js";
 import { cell, reasons, table } from "./report.js";
-import { bodyOf, cutEverywhere, expected, outcomes, truth } from "./suite.js";
+import { bodyOf, CLIENT_TIMEOUT_MS, cutEverywhere, expected, outcomes, truth } from "./suite.js";
 
 const README = new URL("README.md", import.meta.url);
 const ONE_BYTE = "one byte per write";
 const CUT = "cut";
 const CUT_BY_HTTP10 = "cut behind HTTP/1.0";
 const COLUMNS = [...CASES.map(({ name }) => name), SHUTDOWN.name, ONE_BYTE, CUT, CUT_BY_HTTP10];
-/** A client that waits forever must fail this suite, not block it. All cases of a client take some seconds. */
-const CLIENT_TIMEOUT_MS = 120_000;
 
 let server;
 before(async () => (server = await startServer()));

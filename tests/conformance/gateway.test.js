@@ -6,9 +6,8 @@ import { startServer } from "../clients/harness.js";
 import { CASES } from "./cases.js";
 import { CLIENTS } from "./clients.js";
 import { stopProcesses } from "./drivers/process.js";
-import { expected, truth } from "./suite.js";
+import { CLIENT_TIMEOUT_MS, expected, truth } from "./suite.js";
 
-const CLIENT_TIMEOUT_MS = 120_000;
 /** What the gateway reports for an orchestrator that answers 500. The cause is in its log. */
 const REFUSED = "The service that answers refused the question with status 500.";
 

@@ -78,14 +78,21 @@ export function bodyOf(bytes) {
 
 /** The number of concurrent cut turns: the client waits for the server, and the server for the client. */
 const AT_ONCE = 8;
+/**
+ * A client that waits forever must fail its suite, not block it. This is no measure of speed: a loaded machine takes minutes
+ * for the thousands of cut turns of our own parsers.
+ */
+export const CLIENT_TIMEOUT_MS = 600_000;
 /** The distance from one cut to the next, in the headers and in the body. */
 const EVERY_BYTE = { headers: 1, body: 1 };
 const EVERY_BYTE_OF_THE_BODY = { headers: 16, body: 1 };
 const SOME = { headers: 16, body: 5 };
 /** Every byte this close to a line end is cut; numbers before the line end may shift it by a byte or two between turns. */
 const NEAR_LINE_END = 3;
-/** The distance of the last cut from the end of the first answer: numbers in an answer may grow by some digits between turns. */
+/** Every byte this far behind the end of the first answer is cut too: numbers in an answer may grow by some digits between turns. */
 const BEYOND = 8;
+/** One more cut, which no answer reaches however its numbers grow: at least this one arrives whole. */
+const FAR_BEYOND = 64 * 1024;
 
 /**
  * Asks once for each offset at which the answer is cut, and for a few after its end: every byte for
@@ -113,6 +120,7 @@ export async function cutEverywhere(client, server, prompt, { http10 }) {
     return at % stride.body === 0 || nearLineEnd(at) || at > answer.length;
   };
   const offsets = Array.from({ length: answer.length + BEYOND }, (_, at) => at + 1).filter(isCut);
+  offsets.push(answer.length + FAR_BEYOND);
   const { hasEnd, isWhole } = WIRES[client.wire];
   const cuts = [];
   const work = async () => {
