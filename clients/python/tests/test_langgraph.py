@@ -137,6 +137,34 @@ def test_text_of_other_nodes_is_a_thought_and_a_question_may_be_a_text() -> None
     assert {"event": "approved", "data": {"answer": {"any": "value"}}} in shown.events
 
 
+def test_tool_calls_are_decided_as_the_human_in_the_loop_of_langchain_expects() -> None:
+    calls = [{"name": "delete", "args": {}, "description": f"Delete {name}?"} for name in ("a.txt", "b.txt")]
+    configs = [
+        {"action_name": "delete", "allowed_decisions": ["approve", "edit", "reject"]},
+        {"action_name": "delete", "allowed_decisions": ["approve", "reject"]},
+    ]
+
+    async def decide(state: MessagesState) -> dict[str, Any]:
+        decided = interrupt({"action_requests": calls, "review_configs": configs})
+        get_stream_writer()({"event": "decided", "answer": decided})
+        return {}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("decide", decide)
+    builder.add_edge(START, "decide")
+    graph = builder.compile(checkpointer=InMemorySaver())
+
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> ragwire.Metadata:
+        return await ragwire.langgraph.run(graph, question, sink)
+
+    shown = ask(answer, "Tidy up.", "approve")
+    asked = shown.events[0]
+    assert (asked["kind"], asked["prompt"]) == ("approval", "Delete a.txt?\nDelete b.txt?")
+    assert asked["options"] == ["approve", "reject"]
+    decisions = {"decisions": [{"type": "approve"}, {"type": "approve"}]}
+    assert shown.events[-1] == {"event": "decided", "data": {"answer": decisions}}
+
+
 def test_an_exception_in_a_node_fails_the_turn_without_its_text() -> None:
     async def broken(state: MessagesState) -> dict[str, Any]:
         get_stream_writer()({"event": "search", "tool": "bm25"})

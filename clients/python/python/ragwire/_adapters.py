@@ -108,9 +108,21 @@ def citation(source: Source, tool: str) -> CitationRecord:
 
 
 async def ask(sink: Sink, value: object) -> Any:
-    """Ask a human what a graph or a workflow asks: a text, or {prompt, kind?, options?}."""
+    """Ask a human what a graph or a workflow asks: a text, {prompt, kind?, options?}, or tool calls to decide on."""
     members = value if isinstance(value, Mapping) else {}
+    if actions := as_list(members.get("action_requests")):
+        return await _decide(sink, actions, as_list(members.get("review_configs")))
     whole = value if isinstance(value, str) else json.dumps(plain(value))
     prompt = members.get("prompt") or members.get("question") or whole
     options = [str(option) for option in members.get("options") or ()] or None
     return await sink.ask(str(prompt), kind=members.get("kind"), options=options)
+
+
+async def _decide(sink: Sink, actions: list[Any], configs: list[Any]) -> Any:
+    """Ask whether the tool calls of LangChain's human in the loop may run; `edit` would need other arguments."""
+    described = [str(action.get("description") or json.dumps(plain(action))) for action in actions]
+    allowed = [config["allowed_decisions"] for config in configs if config.get("allowed_decisions")]
+    first = allowed[0] if allowed else ("approve", "reject")
+    options = [each for each in first if each != "edit" and all(each in other for other in allowed)]
+    answer = await sink.ask("\n".join(described), kind="approval", options=options)
+    return {"decisions": [{"type": answer}] * len(actions)}
