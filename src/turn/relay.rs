@@ -361,17 +361,31 @@ impl<'a, D: Decode> Relayed<'a, D> {
         }
     }
 
-    /// Sends all frames that are decoded. Returns the end if it is one of them.
+    /// Sends all frames that are decoded, adjacent texts as one. Returns the end if it is one of them.
     async fn send_ready(&mut self) -> Result<Option<End>, RelayError> {
-        while let Some(frame) = self.decoder.next() {
-            match frame.map_err(unreadable)? {
-                Frame::Event { event, timestamp } => self.send_event(event, timestamp).await?,
-                Frame::Text(text) => self.send_text(&text).await?,
-                Frame::Snapshot(snapshot) => self.send_snapshot(*snapshot).await?,
-                Frame::End(end) => return Ok(Some(end)),
+        let mut text = String::new();
+        let end = loop {
+            let frame = match self.decoder.next() {
+                Some(Ok(Frame::Text(next))) if text.is_empty() => {
+                    text = next;
+                    continue;
+                }
+                Some(Ok(Frame::Text(next))) => {
+                    text.push_str(&next);
+                    continue;
+                }
+                frame => frame,
+            };
+            self.send_text(&std::mem::take(&mut text)).await?;
+            match frame.transpose().map_err(unreadable)? {
+                Some(Frame::Event { event, timestamp }) => self.send_event(event, timestamp).await?,
+                Some(Frame::Text(text)) => self.send_text(&text).await?,
+                Some(Frame::Snapshot(snapshot)) => self.send_snapshot(*snapshot).await?,
+                Some(Frame::End(end)) => break Some(end),
+                None => break None,
             }
-        }
-        Ok(None)
+        };
+        Ok(end)
     }
 
     async fn send_event(&mut self, event: Event, timestamp: Option<Timestamp>) -> Result<(), SendError> {
@@ -414,6 +428,9 @@ impl<'a, D: Decode> Relayed<'a, D> {
     }
 
     async fn send_text(&mut self, text: &str) -> Result<(), SendError> {
+        if text.is_empty() {
+            return Ok(());
+        }
         if let Some(relayed) = &mut self.text {
             relayed.push_str(text);
             if relayed.len() > MAX_REMEMBERED_BYTES {

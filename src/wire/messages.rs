@@ -71,6 +71,10 @@ impl<R: ReadMessage> Messages<R> {
         self.reader.decoded().phase()
     }
 
+    pub(super) fn reader(&self) -> &R {
+        &self.reader
+    }
+
     pub(super) fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.reader.decoded().has_failed() {
             if let Err(error) = self.read_next(&mut bytes) {

@@ -397,6 +397,20 @@ pub trait Decode: Iterator<Item = Result<Frame, DecodeError>> + fmt::Debug + Sen
     }
 }
 
+impl<D: Decode + ?Sized> Decode for &mut D {
+    fn feed(&mut self, bytes: &[u8]) {
+        (**self).feed(bytes);
+    }
+
+    fn finish(&mut self) -> Finish {
+        (**self).finish()
+    }
+
+    fn shows_failures(&self) -> bool {
+        (**self).shows_failures()
+    }
+}
+
 impl<D: Decode + ?Sized> Decode for Box<D> {
     fn feed(&mut self, bytes: &[u8]) {
         (**self).feed(bytes);

@@ -113,7 +113,7 @@ impl App {
         }
         if settings.orchestrator.is_some() {
             // Whether it reads them is the orchestrator's business.
-            endpoints = endpoints.attachments().structured_results();
+            endpoints = endpoints.attachments();
         }
         if let Some(header) = settings.owner_header.as_ref() {
             endpoints = endpoints.owner(owner_header(header.clone()));

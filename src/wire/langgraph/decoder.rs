@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::incoming::{Form, Run, Sender};
-use super::{INTERRUPT, MARK, MAX_STATE_BYTES};
+use super::{INTERRUPT, Interrupt, LangGraph, MARK, MAX_STATE_BYTES};
 use crate::failure::Failure;
 use crate::frame::{End, Status};
 use crate::wire::decoded::{Decoded, is_blank};
@@ -11,7 +11,7 @@ use crate::wire::event_stream::MessageRef;
 use crate::wire::foreign::UPSTREAM_FAILED;
 use crate::wire::members::{Members, word};
 use crate::wire::messages::{Messages, ReadMessage, decoder};
-use crate::wire::{DecodeError, Limits, object};
+use crate::wire::{DecodeError, object};
 
 /// Decodes the stream of one run of any LangGraph service, however its bytes were split.
 ///
@@ -38,14 +38,21 @@ pub struct LangGraphDecoder {
 }
 
 impl LangGraphDecoder {
-    pub(super) fn new(limits: Limits, answer_nodes: Vec<String>) -> Self {
+    pub(super) fn new(wire: &LangGraph) -> Self {
+        let limits = wire.limits;
         let events = Events {
-            run: Run::new(limits, answer_nodes),
+            run: Run::new(limits, wire.answer_nodes.clone(), wire.continues),
             has_error: false,
         };
         Self {
             messages: Messages::events(events, limits.larger().max(MAX_STATE_BYTES)),
         }
+    }
+
+    /// Returns the questions at which the run ends, as far as they are decoded; at most 64. Each is
+    /// also an `input_requested`. The run that continues needs their answers: [`resume`](super::resume).
+    pub fn interrupts(&self) -> &[Interrupt] {
+        &self.messages.reader().run.interrupts
     }
 }
 

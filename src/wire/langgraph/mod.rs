@@ -27,6 +27,7 @@
 mod decoder;
 mod encoder;
 mod incoming;
+mod interrupt;
 mod message;
 mod state;
 
@@ -37,6 +38,7 @@ use serde_json::Value;
 
 pub use self::decoder::LangGraphDecoder;
 use self::encoder::LangGraphSpelling;
+pub use self::interrupt::{Interrupt, resume};
 use super::{Limits, Spelling, Wire};
 
 /// The LangGraph wire, for one run.
@@ -54,6 +56,7 @@ pub struct LangGraph {
     after: Option<u64>,
     parks: bool,
     answer_nodes: Vec<String>,
+    continues: bool,
     limits: Limits,
 }
 
@@ -72,6 +75,7 @@ impl LangGraph {
             after: None,
             parks: false,
             answer_nodes: Vec::new(),
+            continues: false,
             limits: Limits::default(),
         }
     }
@@ -135,6 +139,14 @@ impl LangGraph {
         self
     }
 
+    /// Reads a run that continues another one after an [`Interrupt`], for the decoder: its first
+    /// text begins a paragraph, as the text of every further message does.
+    #[must_use]
+    pub fn continues(mut self) -> Self {
+        self.continues = true;
+        self
+    }
+
     /// Sets the limits of an event and of the metadata, for both directions.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -144,7 +156,7 @@ impl LangGraph {
 
     /// Creates a decoder for the stream of one run.
     pub fn decoder(&self) -> LangGraphDecoder {
-        LangGraphDecoder::new(self.limits, self.answer_nodes.clone())
+        LangGraphDecoder::new(self)
     }
 }
 

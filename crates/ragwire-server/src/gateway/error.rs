@@ -43,6 +43,12 @@ pub enum GatewayError {
         /// The time-out.
         after: Duration,
     },
+    /// A question at which a run ended could not be asked, or nobody answered in time.
+    #[error("a question of the orchestrator has no answer: {0}")]
+    NotAnswered(&'static str),
+    /// The answer to a question with a schema is not JSON.
+    #[error("the answer is not json, but the question has a schema")]
+    NotJson,
     /// A line of the process is longer than the limit.
     #[error("a line of the process has more than {0} bytes")]
     LineTooLong(usize),
@@ -56,8 +62,9 @@ impl GatewayError {
             Self::Authorities(_) | Self::Start(_) => FailureKind::UpstreamUnreachable,
             Self::Silent { .. } => FailureKind::UpstreamTimeout,
             Self::Exited(_) => FailureKind::UpstreamTruncated,
-            Self::ContentType(_) => FailureKind::UpstreamUnreadable,
+            Self::ContentType(_) | Self::NotJson => FailureKind::UpstreamUnreadable,
             Self::LineTooLong(_) => FailureKind::UpstreamTooLarge,
+            Self::NotAnswered(code) => FailureKind::from((*code).to_owned()),
             Self::Relay(RelayError::Failed(failure)) => failure.kind.clone(),
             Self::Relay(_) => FailureKind::Stopped,
         }
@@ -72,6 +79,12 @@ impl GatewayError {
             return refusal(*status);
         }
         let kind = self.kind();
+        if matches!(self, Self::NotAnswered(_)) {
+            return Failure::new(
+                kind,
+                "A question to you has no answer, and the service cannot continue without it.",
+            );
+        }
         let (message, is_permanent) = match &kind {
             FailureKind::UpstreamUnreachable => {
                 ("The service that answers cannot be reached. Please retry.", false)
@@ -225,6 +238,7 @@ mod tests {
                 false,
             ),
             (GatewayError::LineTooLong(1), "upstream_too_large", false),
+            (GatewayError::NotAnswered("ask_expired"), "ask_expired", true),
         ];
         for (error, code, recoverable) in cases {
             let failure = error.failure();

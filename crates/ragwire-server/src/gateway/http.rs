@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,18 +13,21 @@ use futures_util::TryFutureExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use http_body_util::Full;
+use ragwire::event::StructuredResult;
 use ragwire::http::TURN_HEADER;
 use ragwire::orchestrator::Question;
 use ragwire::turn::TurnId;
-use ragwire::wire::{Decode, WireKind};
-use ragwire::{Metadata, Ndjson, Sink};
+use ragwire::wire::WireKind;
+use ragwire::{LangGraph, Metadata, Ndjson, Sink};
 use ragwire_rag::models::upstream::{ApiKey, HttpBody, HttpClient, Retry, UpstreamError, Wait, retry_after};
+use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{GatewayError, Trouble, excerpt};
 use super::humans::{Channel, Delivery, HumanAnswer};
-use super::relay::{Source, relay};
-use super::request::{self, RequestContext};
+use super::relay::{Decoder, Relayed, Source, relay};
+use super::request::{self, RequestContext, SchemaPlace};
+use super::threads::{Thread, Threads, delete, langgraph_thread};
 use super::trace::passed_headers;
 
 /// The response header that names where human answers are posted.
@@ -39,6 +42,9 @@ const MAX_ERROR_BYTES: usize = 4 * 1024;
 const ERROR_BODY: Duration = Duration::from_secs(5);
 /// Characters of a content type that are logged.
 const MAX_CONTENT_TYPE_CHARS: usize = 100;
+/// Chunks that have arrived are joined until they have so many bytes: a third of what the queue of a
+/// turn holds.
+const MAX_CHUNK_BYTES: usize = 16 * 1024;
 /// How long an orchestrator may take to accept a human's answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -68,6 +74,7 @@ pub struct HttpOptions {
 pub(super) struct HttpOrchestrator {
     client: HttpClient,
     options: Arc<HttpOptions>,
+    threads: Threads,
 }
 
 impl HttpOrchestrator {
@@ -75,18 +82,45 @@ impl HttpOrchestrator {
         Self {
             client,
             options: Arc::new(options),
+            threads: Threads::default(),
         }
+    }
+
+    /// Returns `true` if a schema reaches the orchestrator.
+    pub(super) fn takes_schemas(&self) -> bool {
+        request::schema_place(self.options.wire) != SchemaPlace::None
     }
 
     /// Asks the orchestrator and relays its answer.
     pub(super) async fn answer(&self, question: Question, sink: Sink) -> Result<Metadata, Trouble> {
         let turn = sink.handle().id();
-        let call = Call::new(self, &question, turn)?;
+        let mut call = Call::new(self, &question, turn)?;
         drop(question);
+        let mut opened = self.ask(&call).await?;
+        let mut answered = Metadata::default();
+        loop {
+            let relayed = call.relay(opened, sink.clone()).await?;
+            answered = joined(answered, relayed.metadata);
+            let Some(resume) = relayed.resume else {
+                if let Some(text) = relayed.text {
+                    let result: Value = serde_json::from_str(&text).map_err(|_| GatewayError::NotJson)?;
+                    let sent = sink.send(StructuredResult::new(result)).await;
+                    sent.map_err(|error| GatewayError::Relay(error.into()))?;
+                }
+                return Ok(answered);
+            };
+            call.continue_with(&resume, relayed.has_text);
+            // Once: a run that may have begun must not begin again with the same answers.
+            opened = call.open().await?;
+        }
+    }
+
+    /// Sends the question until an answer begins.
+    async fn ask(&self, call: &Call) -> Result<Opened, Trouble> {
         let mut attempt = 0;
-        let opened = loop {
+        loop {
             let trouble = match call.open().await {
-                Ok(opened) => break opened,
+                Ok(opened) => return Ok(opened),
                 Err(trouble) => trouble,
             };
             let GatewayError::Http(error) = &trouble.error else {
@@ -102,22 +136,52 @@ impl HttpOrchestrator {
             tracing::info!(%error, upstream = trouble.upstream, ?pause, "asking the orchestrator again");
             tokio::time::sleep(pause).await;
             attempt += 1;
-        };
-        call.relay(opened, sink).await
+        }
     }
+}
+
+/// Joins the metadata of two runs of one answer. The newer citations replace the older ones, as they
+/// do within a run.
+fn joined(before: Metadata, mut after: Metadata) -> Metadata {
+    if after.citations.is_empty() {
+        after.citations = before.citations;
+    }
+    let new = std::mem::replace(&mut after.tools_used, before.tools_used);
+    for tool in new {
+        if !after.tools_used.contains(&tool) {
+            after.tools_used.push(tool);
+        }
+    }
+    after.usage = match (before.usage, after.usage) {
+        (Some(before), Some(after)) => Some(before.plus(&after)),
+        (before, after) => before.or(after),
+    };
+    after.events_dropped += before.events_dropped;
+    after.truncated |= before.truncated;
+    after
 }
 
 /// The requests for one turn.
 struct Call {
     client: HttpClient,
     options: Arc<HttpOptions>,
+    /// Where requests are posted.
+    uri: Uri,
     headers: HeaderMap,
     body: Bytes,
+    /// The number of the LangGraph run, from 1.
+    run: usize,
+    /// Whether earlier runs sent text.
+    has_text: bool,
+    /// The text of the answer is the JSON of a schema.
+    is_json: bool,
+    /// Deletes the thread of the runs.
+    _thread: Option<Thread>,
 }
 
 /// A response whose first bytes have arrived.
 struct Opened {
-    decoder: Box<dyn Decode>,
+    decoder: Decoder,
     /// `None` if the body ended without a byte.
     first: Option<Bytes>,
     body: HttpBody,
@@ -144,12 +208,43 @@ impl Call {
         if let Some(token) = &options.token {
             headers.insert(AUTHORIZATION, token.header()?);
         }
+        let client = orchestrator.client.clone();
+        let of_thread = |(runs, thread)| {
+            let request = delete(thread, &headers);
+            (runs, orchestrator.threads.begin(client.clone(), request))
+        };
+        let thread = match options.wire {
+            Some(WireKind::LangGraph) => langgraph_thread(&options.uri, turn).map(of_thread),
+            _ => None,
+        };
+        let (uri, thread) = match thread {
+            Some((runs, thread)) => (runs, Some(thread)),
+            None => (options.uri.clone(), None),
+        };
+        let is_json = question.options.output_schema.is_some()
+            && request::schema_place(options.wire) == SchemaPlace::Text;
         Ok(Self {
-            client: orchestrator.client.clone(),
+            client,
             options,
+            uri,
+            is_json,
             headers,
             body: body.to_string().into(),
+            run: 1,
+            has_text: false,
+            _thread: thread,
         })
+    }
+
+    /// Makes the next request that of the run which continues after interrupts.
+    fn continue_with(&mut self, resume: &Value, has_text: bool) {
+        // It was written from JSON.
+        let run = serde_json::from_slice(&self.body).unwrap_or_default();
+        self.body = request::continued_run(run, resume).to_string().into();
+        // The key names the question's request; this is another one.
+        self.headers.remove(IDEMPOTENCY_KEY);
+        self.run += 1;
+        self.has_text |= has_text;
     }
 
     /// Makes one attempt: sends the question and waits for the first bytes of the answer.
@@ -159,7 +254,7 @@ impl Call {
             wait: Wait::First,
             after: options.first,
         };
-        let request = post(options.uri.clone(), self.headers.clone(), self.body.clone());
+        let request = post(self.uri.clone(), self.headers.clone(), self.body.clone());
         let response = timeout_at(first, self.client.send(request))
             .await
             .map_err(late)??;
@@ -186,7 +281,7 @@ impl Call {
         let wire = wire_of(options.wire, &head.headers, begin.first().copied());
         let wire = wire.map_err(|error| Trouble::from(error).saying(self.shown(begin)))?;
         Ok(Opened {
-            decoder: decoder(wire),
+            decoder: self.decoder(wire),
             answers: answer_uri(&options.uri, &head.headers),
             first: bytes,
             body,
@@ -194,7 +289,7 @@ impl Call {
     }
 
     /// Passes the answer to the turn.
-    async fn relay(self, opened: Opened, sink: Sink) -> Result<Metadata, Trouble> {
+    async fn relay(&self, opened: Opened, sink: Sink) -> Result<Relayed, Trouble> {
         let Opened {
             decoder,
             first,
@@ -206,9 +301,28 @@ impl Call {
             headers: self.headers.clone(),
             answers,
         };
-        let source = BodySource { first, body };
-        let relayed = relay(sink, decoder, source, channel, self.options.idle).await;
+        let source = BodySource {
+            first,
+            body,
+            end: None,
+            last: Bytes::new(),
+        };
+        let relayed = relay(sink, decoder, source, channel, self.options.idle, self.is_json).await;
         relayed.map_err(|unfinished| Trouble::from(unfinished.error).saying(self.shown(&unfinished.last)))
+    }
+
+    /// Creates the decoder of an answer. JSON lines need no index, because a program that writes them
+    /// by hand does not number them.
+    fn decoder(&self, wire: WireKind) -> Decoder {
+        match wire {
+            WireKind::Ndjson => Decoder::Other(Box::new(Ndjson::default().lenient_decoder())),
+            WireKind::LangGraph => {
+                let wire = LangGraph::new("");
+                let wire = if self.has_text { wire.continues() } else { wire };
+                Decoder::LangGraph(Box::new(wire.decoder()), self.run)
+            }
+            other => Decoder::Other(other.decoder()),
+        }
     }
 
     /// An excerpt of what the orchestrator said, without the token and the passed headers.
@@ -243,15 +357,6 @@ fn wire_of(
         (_, None) => {
             WireKind::of_response(&essence, |name| headers.contains_key(name)).ok_or_else(unexpected)
         }
-    }
-}
-
-/// Creates the decoder of an answer. JSON lines need no index, because a program that writes them by
-/// hand does not number them.
-fn decoder(wire: WireKind) -> Box<dyn Decode> {
-    match wire {
-        WireKind::Ndjson => Box::new(Ndjson::default().lenient_decoder()),
-        other => other.decoder(),
     }
 }
 
@@ -307,15 +412,61 @@ fn answer_uri(base: &Uri, headers: &HeaderMap) -> Uri {
 struct BodySource {
     first: Option<Bytes>,
     body: HttpBody,
+    /// The end or the failure of the body, which arrived together with its last bytes.
+    end: Option<Option<UpstreamError>>,
+    /// The last chunk of the body.
+    last: Bytes,
+}
+
+impl BodySource {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        let data = match (self.first.take(), self.end.take()) {
+            (Some(first), _) => Some(Ok(first)),
+            (None, Some(end)) => end.map(Err),
+            (None, None) => ready!(self.body.poll_data(cx)),
+        };
+        if let Some(Ok(chunk)) = &data {
+            self.last = chunk.clone();
+        }
+        Poll::Ready(data)
+    }
 }
 
 impl Source for BodySource {
+    /// Returns all chunks that have arrived as one: they are decoded together, and adjacent texts
+    /// are sent as one. An orchestrator that writes each token alone is read as fast as one that
+    /// does not.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, GatewayError>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        let first = match ready!(self.poll_data(cx)) {
+            Some(Ok(first)) => first,
+            end => return Poll::Ready(end.map(|end| end.map_err(GatewayError::from))),
+        };
+        let mut all = BytesMut::new();
+        let mut arrived = first.len();
+        while arrived < MAX_CHUNK_BYTES
+            && let Poll::Ready(next) = self.poll_data(cx)
+        {
+            match next {
+                Some(Ok(next)) => {
+                    if all.is_empty() {
+                        all.reserve(MAX_CHUNK_BYTES);
+                        all.extend_from_slice(&first);
+                    }
+                    all.extend_from_slice(&next);
+                    arrived = all.len();
+                }
+                end => {
+                    self.end = Some(end.and_then(Result::err));
+                    break;
+                }
+            }
         }
-        let data = self.body.poll_data(cx);
-        data.map(|data| data.map(|data| data.map_err(GatewayError::from)))
+        // The usual chunk of a model's answer arrives alone, and is not copied.
+        Poll::Ready(Some(Ok(if all.is_empty() { first } else { all.freeze() })))
+    }
+
+    fn last(&self) -> &Bytes {
+        &self.last
     }
 
     fn silent(&self, after: Duration) -> GatewayError {

@@ -71,6 +71,11 @@ impl<C: Channel> Humans<C> {
         !self.open.is_empty()
     }
 
+    /// Returns `true` if every question has its answer and every answer was delivered.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.deliveries.is_empty()
+    }
+
     /// Takes an event about a question. Others are not passed to it.
     pub(super) fn take(&mut self, event: Event, cx: &mut Context<'_>) {
         if let Event::InputRequested(question) = event {

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | what an orchestrator gets | `request.rs`, `trace.rs` |
 //! | an orchestrator behind HTTP | `http.rs` |
+//! | the threads of LangGraph's server | `threads.rs` |
 //! | child processes | `process/` |
 //! | the way of an answer into the turn | `relay.rs` |
 //! | how questions to humans and their answers travel | `humans.rs` |
@@ -22,6 +23,7 @@ mod humans;
 mod process;
 mod relay;
 mod request;
+mod threads;
 pub(crate) mod trace;
 
 use std::time::Duration;
@@ -93,6 +95,14 @@ impl Gateway {
 }
 
 impl Orchestrator for Gateway {
+    /// Whether the protocol of the orchestrator's requests has a place for a schema.
+    fn has_structured_results(&self) -> bool {
+        match &self.0 {
+            Target::Http(http) => http.takes_schemas(),
+            Target::Process(_) => true,
+        }
+    }
+
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         let target = self.0.clone();
         Box::pin(async move {

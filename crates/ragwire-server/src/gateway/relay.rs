@@ -3,6 +3,9 @@
 //! [`Sink::relay`] decodes and sends. Around it, [`Filter`] takes the questions to humans out of the
 //! frames and [`Chunks`] asks them between two chunks, so that the turn itself asks, every wire shows
 //! the question in its own form, and its answer returns through a [`Channel`].
+//!
+//! A LangGraph run ends at its interrupts. Their answers are collected, and the next run begins with
+//! them: [`Relayed::resume`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,18 +16,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use ragwire::event::Event;
-use ragwire::turn::RelayError;
+use ragwire::wire::langgraph::{Interrupt, LangGraphDecoder, resume};
 use ragwire::wire::{Decode, DecodeError, Finish};
-use ragwire::{Frame, Metadata, Sink};
+use ragwire::{End, Frame, Metadata, Sink, Status};
+use serde_json::Value;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::GatewayError;
-use super::humans::{Channel, Humans};
+use super::humans::{Channel, Delivery, HumanAnswer, Humans};
 
 /// Where the bytes or the objects of an answer come from.
 pub(super) trait Source: Send {
     /// Returns the next chunk for the decoder.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, GatewayError>>>;
+
+    /// Returns what arrived last, for the log.
+    fn last(&self) -> &Bytes;
 
     /// The error for an orchestrator that is silent for too long.
     fn silent(&self, after: Duration) -> GatewayError;
@@ -40,12 +47,18 @@ struct Shared {
     taken: VecDeque<Event>,
     /// The questions that this turn asks or has asked.
     asked: Vec<String>,
+    /// The interrupts of this run, under the IDs of their questions, and their answers.
+    interrupts: Vec<Asked>,
     /// The end of the answer was decoded.
     has_ended: bool,
-    /// Why the source failed.
-    error: Option<GatewayError>,
-    /// The last chunk, for the log.
-    last: Bytes,
+}
+
+/// An interrupt, as the turn asks it.
+#[derive(Debug)]
+struct Asked {
+    request_id: String,
+    interrupt: Interrupt,
+    answer: Option<Value>,
 }
 
 /// Questions of one turn whose outcomes are recognized. More than any answer has; beyond it, the
@@ -59,6 +72,51 @@ fn lock(shared: &SharedState) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Reads an answer.
+#[derive(Debug)]
+pub(super) enum Decoder {
+    /// A LangGraph run, and its number in the turn, from 1.
+    LangGraph(Box<LangGraphDecoder>, usize),
+    /// Anything else, which waits for the answers to its questions.
+    Other(Box<dyn Decode>),
+}
+
+impl Decoder {
+    fn inner(&mut self) -> &mut dyn Decode {
+        match self {
+            Self::LangGraph(decoder, _) => &mut **decoder,
+            Self::Other(decoder) => &mut **decoder,
+        }
+    }
+
+    /// Returns the interrupt of a question, if it is one, and the ID under which the turn asks it: an
+    /// interrupt of a later run may have the ID of an earlier one.
+    fn interrupt(&self, request_id: &str) -> Option<(Interrupt, String)> {
+        let Self::LangGraph(decoder, run) = self else {
+            return None;
+        };
+        let of_question = |interrupt: &&Interrupt| interrupt.id == request_id;
+        let interrupt = decoder.interrupts().iter().find(of_question)?.clone();
+        let unique = match run {
+            1 => request_id.to_owned(),
+            run => format!("{request_id}-{run}"),
+        };
+        Some((interrupt, unique))
+    }
+}
+
+/// What was relayed of an answer.
+pub(super) struct Relayed {
+    /// The metadata of a completed answer or run.
+    pub(super) metadata: Metadata,
+    /// The `command.resume` of the run that continues this one, if it ended at interrupts.
+    pub(super) resume: Option<Value>,
+    /// Whether there was text.
+    pub(super) has_text: bool,
+    /// The text, if it was collected and the answer reports no structured result itself.
+    pub(super) text: Option<String>,
+}
+
 /// An answer that did not complete.
 pub(super) struct Unfinished {
     pub(super) error: GatewayError,
@@ -68,56 +126,164 @@ pub(super) struct Unfinished {
     pub(super) has_ended: bool,
 }
 
-/// Relays an answer into the turn.
+/// Relays an answer into the turn, and collects its text on request.
 pub(super) async fn relay(
     sink: Sink,
-    decoder: Box<dyn Decode>,
+    decoder: Decoder,
     source: impl Source + Unpin,
     channel: impl Channel + Unpin,
     idle: Duration,
-) -> Result<Metadata, Unfinished> {
+    collects_text: bool,
+) -> Result<Relayed, Unfinished> {
     let shared = SharedState::default();
-    let filter = Filter {
+    let mut filter = Filter {
         decoder,
         shared: Arc::clone(&shared),
+        end: None,
+        has_taken: false,
+        is_read: false,
+        has_text: false,
+        text: collects_text.then(String::new),
     };
-    let chunks = Chunks {
+    let channel = Answers {
+        channel,
+        shared: Arc::clone(&shared),
+    };
+    let mut chunks = Chunks {
         source,
+        is_read: false,
+        error: None,
         humans: Humans::new(sink.clone(), channel),
         shared: Arc::clone(&shared),
         idle,
-        heard: Instant::now(),
+        heard: None,
         timer: Box::pin(sleep_until(Instant::now() + idle)),
     };
-    let relayed = sink.relay(filter, chunks).await;
-    relayed.map_err(|error: RelayError| {
-        let mut shared = lock(&shared);
-        Unfinished {
-            error: shared.error.take().unwrap_or(GatewayError::Relay(error)),
-            last: std::mem::take(&mut shared.last),
-            has_ended: shared.has_ended,
+    let relayed = sink.relay(&mut filter, &mut chunks).await;
+    let mut shared = lock(&shared);
+    match relayed {
+        Ok(metadata) => {
+            let answers = std::mem::take(&mut shared.interrupts).into_iter();
+            let mut answers = answers
+                .filter_map(|asked| Some((asked.interrupt, asked.answer?)))
+                .peekable();
+            Ok(Relayed {
+                metadata,
+                resume: answers.peek().is_some().then(|| resume(answers)),
+                has_text: filter.has_text,
+                text: filter.text,
+            })
         }
-    })
+        Err(error) => Err(Unfinished {
+            error: chunks.error.take().unwrap_or(GatewayError::Relay(error)),
+            last: chunks.source.last().clone(),
+            has_ended: shared.has_ended,
+        }),
+    }
+}
+
+/// Takes the answers to interrupts, and passes the others on.
+struct Answers<C> {
+    channel: C,
+    shared: SharedState,
+}
+
+impl<C: Channel> Channel for Answers<C> {
+    fn deliver(&self, answer: HumanAnswer) -> Delivery {
+        let mut shared = lock(&self.shared);
+        let mut interrupts = shared.interrupts.iter_mut();
+        let Some(asked) = interrupts.find(|asked| asked.request_id == answer.request_id) else {
+            drop(shared);
+            return self.channel.deliver(answer);
+        };
+        let taken = match answer.error {
+            // The graph cannot continue without an answer, and has no way to hear why.
+            Some(code) => Err(GatewayError::NotAnswered(code)),
+            None => {
+                asked.answer = Some(answer.response);
+                Ok(())
+            }
+        };
+        Box::pin(std::future::ready(taken))
+    }
 }
 
 /// A decoder that takes the events about questions to humans out of the frames.
 #[derive(Debug)]
 struct Filter {
-    decoder: Box<dyn Decode>,
+    decoder: Decoder,
     shared: SharedState,
+    /// The end of a run that ends at interrupts. It is the end of the turn only if no run continues.
+    end: Option<End>,
+    /// A question was taken, and is asked before the next frame.
+    has_taken: bool,
+    /// Everything was read, and all interrupts are answered.
+    is_read: bool,
+    has_text: bool,
+    text: Option<String>,
+}
+
+impl Filter {
+    /// Takes a question out of the frames. Returns `false` for any other event.
+    fn take(&mut self, event: &Event) -> bool {
+        let Some((request_id, is_question)) = of_question(event) else {
+            return false;
+        };
+        let mut shared = lock(&self.shared);
+        if is_question && shared.asked.len() < MAX_ASKED {
+            shared.asked.push(request_id.to_owned());
+        }
+        if !is_question && !shared.asked.iter().any(|asked| asked == request_id) {
+            return false;
+        }
+        let mut event = event.clone();
+        if let Event::InputRequested(question) = &mut event
+            && let Some((interrupt, request_id)) = self.decoder.interrupt(&question.request_id)
+        {
+            question.request_id.clone_from(&request_id);
+            shared.interrupts.push(Asked {
+                request_id,
+                interrupt,
+                answer: None,
+            });
+        }
+        shared.taken.push_back(event);
+        self.has_taken = true;
+        true
+    }
+
+    /// Holds the end of a run back while its interrupts wait for their answers.
+    fn ended(&mut self, mut end: End) -> Option<Result<Frame, DecodeError>> {
+        let mut shared = lock(&self.shared);
+        shared.has_ended = true;
+        if !shared.interrupts.is_empty() && !matches!(end.status, Status::Failed(_)) {
+            if !self.is_read {
+                self.end = Some(end);
+                return None;
+            }
+            end.status = Status::Completed;
+        }
+        Some(Ok(Frame::End(end)))
+    }
 }
 
 impl Decode for Filter {
+    /// The next chunk is read after the questions of the last one were asked.
     fn feed(&mut self, bytes: &[u8]) {
-        self.decoder.feed(bytes);
+        self.has_taken = false;
+        self.decoder.inner().feed(bytes);
     }
 
     fn finish(&mut self) -> Finish {
-        self.decoder.finish()
+        self.is_read = true;
+        self.decoder.inner().finish()
     }
 
     fn shows_failures(&self) -> bool {
-        self.decoder.shows_failures()
+        match &self.decoder {
+            Decoder::LangGraph(decoder, _) => decoder.shows_failures(),
+            Decoder::Other(decoder) => decoder.shows_failures(),
+        }
     }
 }
 
@@ -126,75 +292,94 @@ impl Iterator for Filter {
 
     fn next(&mut self) -> Option<Self::Item> {
         // The question is asked first, so that it precedes what follows it.
-        if !lock(&self.shared).taken.is_empty() {
+        if self.has_taken {
             return None;
         }
-        let frame = self.decoder.next()?;
+        if let Some(end) = self.end.take() {
+            return self.ended(end);
+        }
+        let frame = self.decoder.inner().next()?;
         match &frame {
             Ok(Frame::Event { event, .. }) => {
-                let mut shared = lock(&self.shared);
-                if shared.takes(event) {
-                    shared.taken.push_back(event.clone());
+                if self.take(event) {
                     return None;
                 }
+                if let Event::StructuredResult(_) = event {
+                    self.text = None;
+                }
             }
-            Ok(Frame::End(_)) => lock(&self.shared).has_ended = true,
-            Ok(Frame::Text(_) | Frame::Snapshot(_)) | Err(_) => {}
+            Ok(Frame::Text(text)) => {
+                self.has_text = true;
+                if let Some(collected) = &mut self.text {
+                    collected.push_str(text);
+                }
+            }
+            Ok(Frame::End(_)) | Ok(Frame::Snapshot(_)) | Err(_) => {}
         }
-        Some(frame)
+        match frame {
+            Ok(Frame::End(end)) => self.ended(end),
+            frame => Some(frame),
+        }
     }
 }
 
-impl Shared {
-    /// Returns `true` for an event about a question that this turn asks.
-    fn takes(&mut self, event: &Event) -> bool {
-        let (request_id, is_question) = if let Event::InputRequested(question) = event {
-            (Some(&question.request_id), true)
-        } else if let Event::AuthorizationRequired(required) = event {
-            (required.request_id.as_ref(), true)
-        } else if let Event::InputResolved(resolved) = event {
-            (Some(&resolved.request_id), false)
-        } else if let Event::AuthorizationCompleted(completed) = event {
-            (completed.request_id.as_ref(), false)
-        } else {
-            (None, false)
-        };
-        let Some(request_id) = request_id else {
-            return false;
-        };
-        if is_question && self.asked.len() < MAX_ASKED {
-            self.asked.push(request_id.clone());
-        }
-        is_question || self.asked.contains(request_id)
+/// Returns the ID of the question that an event is about, and whether the event asks it.
+fn of_question(event: &Event) -> Option<(&str, bool)> {
+    if let Event::InputRequested(question) = event {
+        Some((&question.request_id, true))
+    } else if let Event::AuthorizationRequired(required) = event {
+        Some((required.request_id.as_ref()?, true))
+    } else if let Event::InputResolved(resolved) = event {
+        Some((&resolved.request_id, false))
+    } else if let Event::AuthorizationCompleted(completed) = event {
+        Some((completed.request_id.as_ref()?, false))
+    } else {
+        None
     }
 }
 
 /// The chunks of an answer. While they are awaited, humans are asked and their answers delivered.
 struct Chunks<S, C> {
     source: S,
+    /// The source is read to its end.
+    is_read: bool,
+    /// Why the source failed.
+    error: Option<GatewayError>,
     humans: Humans<C>,
     shared: SharedState,
     idle: Duration,
-    /// When the orchestrator was heard last.
-    heard: Instant,
+    /// When the orchestrator was heard last; `None` if something has arrived since the clock was read.
+    heard: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
 impl<S: Source, C: Channel> Chunks<S, C> {
-    fn fail(&self, error: GatewayError) -> Poll<Option<Result<Bytes, SourceFailed>>> {
-        lock(&self.shared).error = Some(error);
+    fn fail(&mut self, error: GatewayError) -> Poll<Option<Result<Bytes, SourceFailed>>> {
+        self.error = Some(error);
         Poll::Ready(Some(Err(SourceFailed)))
+    }
+
+    /// Waits until the interrupts at which the run has ended are answered. Meanwhile what follows the
+    /// end is read, so that the connection can be used again.
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, SourceFailed>>> {
+        self.is_read = self.is_read || self.source.poll_chunk(cx).is_ready();
+        if self.humans.is_idle() {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
     }
 
     /// Waits until the orchestrator was silent for too long. Time does not count while a human is
     /// asked.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.heard.get_or_insert_with(Instant::now);
         while self.timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if self.humans.is_waiting() {
-                self.heard = now;
+                self.heard = Some(now);
             }
-            let late = self.heard + self.idle;
+            let late = self.heard.unwrap_or(now) + self.idle;
             if late <= now {
                 return Poll::Ready(());
             }
@@ -204,7 +389,7 @@ impl<S: Source, C: Channel> Chunks<S, C> {
     }
 }
 
-/// The source failed; `Shared::error` says why.
+/// The source failed; `Chunks::error` says why.
 #[derive(Debug, thiserror::Error)]
 #[error("the orchestrator failed")]
 struct SourceFailed;
@@ -214,7 +399,11 @@ impl<S: Source + Unpin, C: Channel + Unpin> Stream for Chunks<S, C> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
-        let taken = std::mem::take(&mut lock(&this.shared).taken);
+        let (taken, has_ended, is_interrupted) = {
+            let mut shared = lock(&this.shared);
+            let taken = std::mem::take(&mut shared.taken);
+            (taken, shared.has_ended, !shared.interrupts.is_empty())
+        };
         let resumes = !taken.is_empty();
         for event in taken {
             this.humans.take(event, cx);
@@ -226,17 +415,26 @@ impl<S: Source + Unpin, C: Channel + Unpin> Stream for Chunks<S, C> {
             // Nothing for the decoder, which has frames that wait behind the question.
             return Poll::Ready(Some(Ok(Bytes::new())));
         }
-        if this.source.ends_with_answer() && lock(&this.shared).has_ended {
+        if has_ended && this.source.ends_with_answer() {
             return Poll::Ready(None);
+        }
+        if is_interrupted && (has_ended || this.is_read) {
+            return this.poll_answers(cx);
         }
         match this.source.poll_chunk(cx) {
             Poll::Ready(Some(Ok(chunk))) => {
-                this.heard = Instant::now();
-                lock(&this.shared).last = chunk.clone();
+                this.heard = None;
                 return Poll::Ready(Some(Ok(chunk)));
             }
             Poll::Ready(Some(Err(error))) => return this.fail(error),
-            Poll::Ready(None) => return Poll::Ready(None),
+            Poll::Ready(None) => {
+                this.is_read = true;
+                return if is_interrupted {
+                    this.poll_answers(cx)
+                } else {
+                    Poll::Ready(None)
+                };
+            }
             Poll::Pending => {}
         }
         match this.poll_silence(cx) {

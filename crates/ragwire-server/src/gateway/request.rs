@@ -41,6 +41,26 @@ pub(super) fn body(wire: Option<WireKind>, question: &Question, context: Request
     }
 }
 
+/// What becomes of the schema of an answer in a protocol's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SchemaPlace {
+    /// There is no place for it, so a question with a schema is refused.
+    None,
+    /// A model server writes the JSON as the text of its answer.
+    Text,
+    /// The orchestrator gets it with the question, and reports the result itself.
+    Question,
+}
+
+/// Returns where [`body`] puts a schema.
+pub(super) fn schema_place(wire: Option<WireKind>) -> SchemaPlace {
+    match wire {
+        Some(WireKind::OpenAi | WireKind::Responses | WireKind::Ollama) => SchemaPlace::Text,
+        Some(WireKind::AgUi | WireKind::AiSdk | WireKind::LangGraph) => SchemaPlace::None,
+        _ => SchemaPlace::Question,
+    }
+}
+
 /// The JSON of the question.
 pub(super) fn plain(question: &Question) -> Value {
     serde_json::to_value(question).unwrap_or_default()
@@ -168,7 +188,16 @@ fn langgraph(question: &Question, context: RequestContext<'_>) -> Value {
         "stream_mode": ["messages-tuple", "updates", "custom"],
         "config": {"configurable": question.options.extra},
         "on_disconnect": "cancel",
+        "if_not_exists": "create",
     })
+}
+
+/// The run that continues another one of its thread after interrupts: the same request with the
+/// answers instead of the input.
+pub(super) fn continued_run(mut run: Value, resume: &Value) -> Value {
+    run["input"] = Value::Null;
+    run["command"] = json!({"resume": resume});
+    run
 }
 
 /// OpenAI's Responses, streamed and not stored: the conversation is this server's.
@@ -365,6 +394,7 @@ mod tests {
                     "stream_mode": ["messages-tuple", "updates", "custom"],
                     "config": {"configurable": {"tenant": "acme"}},
                     "on_disconnect": "cancel",
+                    "if_not_exists": "create",
                 }),
             ),
         ] {

@@ -86,6 +86,34 @@ pub(super) fn source(document: &Value) -> Option<Source> {
     })
 }
 
+/// The decisions on a tool call if the request names none.
+const DECISIONS: [&str; 2] = ["approve", "reject"];
+
+/// The words of a question.
+fn asked(question: &Value) -> Option<&str> {
+    let names = ["prompt", "question", "description", "message"];
+    names.iter().find_map(|name| question[*name].as_str())
+}
+
+fn strings(list: &Value) -> Option<Vec<String>> {
+    serde_json::from_value(list.clone()).ok()
+}
+
+/// The decisions that all calls of a request allow, except `edit`, which needs other arguments than
+/// an answer has.
+fn decisions(configs: &Value) -> Option<Vec<String>> {
+    let mut configs = configs
+        .as_array()?
+        .iter()
+        .map(|config| strings(&config["allowed_decisions"]));
+    let first = configs.next()??;
+    let others: Vec<Vec<String>> = configs.collect::<Option<_>>()?;
+    let is_allowed =
+        |decision: &String| decision != "edit" && others.iter().all(|allowed| allowed.contains(decision));
+    let allowed: Vec<String> = first.into_iter().filter(is_allowed).collect();
+    (!allowed.is_empty()).then_some(allowed)
+}
+
 /// The question of an interrupt: ours, a request of LangChain's human in the loop, or any value.
 pub(super) fn request(interrupt: &Value) -> InputRequested {
     let id = ["id", "interrupt_id"]
@@ -93,25 +121,32 @@ pub(super) fn request(interrupt: &Value) -> InputRequested {
         .find_map(|name| interrupt[*name].as_str())
         .unwrap_or("interrupt");
     let value = interrupt.get("value").unwrap_or(&Value::Null);
-    let action = ["action_requests", "action_request"]
-        .iter()
-        .filter_map(|name| value.get(*name))
-        .map(|request| request.get(0).unwrap_or(request))
-        .next();
-    let prompt = ["prompt", "question", "description", "message"]
-        .iter()
-        .find_map(|name| value[*name].as_str().or_else(|| action?[*name].as_str()))
+    let actions: Vec<&Value> = match (value.get("action_requests"), value.get("action_request")) {
+        (Some(Value::Array(actions)), _) => actions.iter().collect(),
+        (Some(action), _) | (None, Some(action)) => vec![action],
+        (None, None) => Vec::new(),
+    };
+    // One answer decides on all calls, so all of them are shown.
+    let described = || {
+        let words: Option<Vec<&str>> = actions.iter().map(|action| asked(action)).collect();
+        words
+            .filter(|words| !words.is_empty())
+            .map(|words| words.join("\n"))
+    };
+    let prompt = asked(value)
         .or_else(|| value.as_str())
-        .map_or_else(|| value.to_string(), str::to_owned);
+        .map(str::to_owned)
+        .or_else(described)
+        .unwrap_or_else(|| value.to_string());
     let kind = value["kind"]
         .as_str()
-        .unwrap_or_else(|| if action.is_some() { "approval" } else { "text" });
-    let options = value.get("options").or_else(|| {
-        value["review_configs"]
-            .get(0)
-            .and_then(|config| config.get("allowed_decisions"))
+        .unwrap_or(if actions.is_empty() { "text" } else { "approval" });
+    let options = value.get("options").map(strings);
+    let options = options.unwrap_or_else(|| {
+        let allowed = decisions(&value["review_configs"]);
+        let default = || DECISIONS.map(str::to_owned).to_vec();
+        allowed.or_else(|| value.get("action_requests").map(|_| default()))
     });
-    let options = options.and_then(|options| serde_json::from_value::<Vec<String>>(options.clone()).ok());
     let request = InputRequested::new(id, kind, prompt);
     match options {
         Some(options) => request.options(options),

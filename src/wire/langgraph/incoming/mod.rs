@@ -12,7 +12,7 @@ use crate::metadata::{Citation, Metadata, Usage};
 use crate::wire::Limits;
 use crate::wire::calls::{Call, Calls};
 use crate::wire::decoded::Decoded;
-use crate::wire::langgraph::MARK;
+use crate::wire::langgraph::{Interrupt, MARK};
 use crate::wire::members::Members;
 
 mod forms;
@@ -107,8 +107,12 @@ pub(super) struct Run {
     calls: Calls,
     /// The questions so far.
     asked: VecDeque<String>,
+    /// Those at which the run ends.
+    pub(super) interrupts: Vec<Interrupt>,
     /// Characters of the answer so far.
     characters: u64,
+    /// Whether the run continues another one.
+    continues: bool,
     has_state: bool,
     /// The answer in the state, for a run that sends its text in no message.
     fallback: Option<String>,
@@ -124,7 +128,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(limits: Limits, answer_nodes: Vec<String>) -> Self {
+    pub(super) fn new(limits: Limits, answer_nodes: Vec<String>, continues: bool) -> Self {
         Self {
             decoded: Decoded::default(),
             limits,
@@ -134,6 +138,8 @@ impl Run {
             pieces: Vec::new(),
             calls: Calls::default(),
             asked: VecDeque::new(),
+            interrupts: Vec::new(),
+            continues,
             characters: 0,
             has_state: false,
             fallback: None,
@@ -162,7 +168,8 @@ impl Run {
         if text.is_empty() {
             return;
         }
-        let is_next = self.current.characters == 0 && self.characters > 0 && !is_ours;
+        let has_text = self.characters > 0 || self.continues;
+        let is_next = self.current.characters == 0 && has_text && !is_ours;
         let text = if is_next {
             format!("\n\n{text}")
         } else {

@@ -6,7 +6,7 @@ use super::forms::{contents, request, source};
 use super::{ANSWER_MEMBERS, Current, Form, MAX_NAMES, Run, Sender};
 use crate::event::{Custom, Event, Source, Sources};
 use crate::frame::Frame;
-use crate::wire::langgraph::INTERRUPT;
+use crate::wire::langgraph::{INTERRUPT, Interrupt};
 use crate::wire::members::{Members, word};
 use crate::wire::{DecodeError, object};
 impl Run {
@@ -127,6 +127,10 @@ impl Run {
             let request = request(&question);
             if !self.asked.contains(&request.request_id) {
                 self.asked(&request.request_id);
+                if self.interrupts.len() < MAX_NAMES {
+                    let interrupt = Interrupt::read(&question, request.request_id.clone());
+                    self.interrupts.push(interrupt);
+                }
                 self.emit(request);
             }
         }

@@ -11,7 +11,7 @@ mod worker;
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error::{GatewayError, Trouble, excerpt};
-use super::relay::{Source, relay};
+use super::relay::{Decoder, Source, relay};
 use super::request;
 use super::trace::{TRACEPARENT, TRACESTATE, passed_headers};
 use worker::{Worker, kill_group};
@@ -289,9 +289,11 @@ async fn relay_from(
         frames: Ndjson::default().lenient_decoder(),
     };
     let channel = worker.channel(turn);
-    let source = LineSource { worker, first };
-    let relayed = relay(sink.clone(), Box::new(decoder), source, channel, idle).await;
-    relayed.map_err(|unfinished| {
+    let last = Bytes::new();
+    let source = LineSource { worker, first, last };
+    let decoder = Decoder::Other(Box::new(decoder));
+    let relayed = relay(sink.clone(), decoder, source, channel, idle, false).await;
+    relayed.map(|relayed| relayed.metadata).map_err(|unfinished| {
         *has_ended = unfinished.has_ended;
         Trouble::from(unfinished.error).saying(excerpt(&unfinished.last, []))
     })
@@ -301,15 +303,23 @@ async fn relay_from(
 struct LineSource<'a> {
     worker: &'a mut Worker,
     first: Option<Bytes>,
+    last: Bytes,
 }
 
 impl Source for LineSource<'_> {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, GatewayError>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
+        let line = match self.first.take() {
+            Some(first) => Ok(first),
+            None => ready!(pin!(self.worker.next()).poll(cx)).map(Bytes::copy_from_slice),
+        };
+        if let Ok(line) = &line {
+            self.last = line.clone();
         }
-        let next = pin!(self.worker.next());
-        next.poll(cx).map(|line| Some(line.map(Bytes::copy_from_slice)))
+        Poll::Ready(Some(line))
+    }
+
+    fn last(&self) -> &Bytes {
+        &self.last
     }
 
     fn silent(&self, after: Duration) -> GatewayError {

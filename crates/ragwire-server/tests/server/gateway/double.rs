@@ -43,7 +43,11 @@ impl Seen {
         })
     }
 
-    fn path(&self) -> &str {
+    pub(super) fn method(&self) -> &str {
+        self.head.split(' ').next().unwrap_or_default()
+    }
+
+    pub(super) fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 }
@@ -68,7 +72,7 @@ pub(super) struct Double {
 
 impl Double {
     /// Plays the first script for the first question, and so on; the last one for all others.
-    /// Posts to `…/answer` are accepted.
+    /// Posts to `…/answer` and deletions are accepted.
     pub(super) async fn start(scripts: Vec<Vec<Step>>) -> Self {
         Self::listen(scripts, None).await
     }
@@ -149,7 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
 /// Plays a script for each question on a connection.
 async fn serve(mut stream: impl Socket, scripts: &[Vec<Step>], state: &Mutex<State>) {
     while let Some(seen) = read(&mut stream).await {
-        let is_answer = seen.path().ends_with("/answer");
+        let is_answer = seen.path().ends_with("/answer") || seen.method() == "DELETE";
         let asked = {
             let mut state = state.lock().unwrap();
             state.seen.push(seen);
@@ -179,7 +183,9 @@ async fn read(stream: &mut impl Socket) -> Option<Seen> {
                 head,
                 body: Value::Null,
             };
-            let length: usize = seen.header("content-length")?.parse().ok()?;
+            let length: usize = seen
+                .header("content-length")
+                .map_or(Some(0), |length| length.parse().ok())?;
             if bytes.len() >= end + 4 + length {
                 seen.body = serde_json::from_slice(&bytes[end + 4..]).unwrap_or_default();
                 return Some(seen);

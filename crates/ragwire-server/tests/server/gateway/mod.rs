@@ -3,6 +3,7 @@
 mod double;
 mod http;
 mod humans;
+mod langgraph;
 #[cfg(unix)]
 mod process;
 mod reuse;

@@ -104,10 +104,13 @@ async fn streams_of_other_systems_arrive_through_the_gateway() {
         let read = |entry: std::io::Result<std::fs::DirEntry>| -> Value {
             serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
         };
-        // The nodes of the answer are an option of the library.
+        // The nodes of the answer are an option of the library, and at an interrupt the turn waits for
+        // its human: see `langgraph.rs`.
         let vectors: Vec<Value> = entries
             .map(read)
-            .filter(|vector| vector.get("answer_nodes").is_none())
+            .filter(|vector| {
+                vector.get("answer_nodes").is_none() && !vector.to_string().contains("__interrupt__")
+            })
             .collect();
         assert!(vectors.len() >= least, "only {} vectors of {wire}", vectors.len());
         let script = |vector: &Value| -> Vec<Step> {
@@ -173,6 +176,7 @@ async fn langgraph_and_responses_get_the_conversation_and_their_steps_arrive() {
                 "stream_mode": ["messages-tuple", "updates", "custom"],
                 "config": {"configurable": {}},
                 "on_disconnect": "cancel",
+                "if_not_exists": "create",
             }),
             "search",
         ),
@@ -213,4 +217,90 @@ async fn langgraph_and_responses_get_the_conversation_and_their_steps_arrive() {
             Some(true)
         );
     }
+}
+
+/// A schema reaches the orchestrator, whose JSON is the result, or the question is refused.
+#[tokio::test]
+async fn a_schema_is_honoured_or_refused() {
+    let openai = |text: &str| {
+        let delta = json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
+        let last_delta = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        format!("data: {delta}\n\ndata: {last_delta}\n\ndata: [DONE]\n\n")
+    };
+    let own = "{\"event\":\"structured_result\",\"result\":{\"a\":1}}\n{\"text\":\"See the result.\"}\n{\"end\":\"completed\"}\n";
+    let schema = json!({"type": "object"});
+    for (wire, content_type, body, place, expected) in [
+        (
+            "openai",
+            SSE,
+            openai("{\"a\": 1}"),
+            "/response_format/json_schema/schema",
+            Ok(json!([{"a": 1}])),
+        ),
+        (
+            "openai",
+            SSE,
+            openai("Well, a is one."),
+            "/response_format/json_schema/schema",
+            Err("upstream_unreadable"),
+        ),
+        (
+            "ndjson",
+            "application/x-ndjson",
+            own.to_owned(),
+            "/options/output_schema",
+            Ok(json!([{"a": 1}])),
+        ),
+        ("ag_ui", SSE, String::new(), "", Err("invalid_request")),
+        ("ai_sdk", SSE, String::new(), "", Err("invalid_request")),
+        ("langgraph", SSE, String::new(), "", Err("invalid_request")),
+    ] {
+        let double = Double::start(vec![vec![head(content_type), chunk(&body), last()]]).await;
+        let server = gateway(&double.url, |settings| {
+            settings.orchestrator_wire = Label(Some(wire.to_owned()));
+        });
+        let headers = [JSON, ("accept", "application/x-ndjson")];
+        let body = json!({"prompt": "Why?", "options": {"output_schema": schema}}).to_string();
+        let reply = server.call(Method::POST, "/v1/turns", &headers, body).await;
+        let code = Outcome::received(&reply).code;
+        assert_eq!(
+            code.as_deref(),
+            expected.as_ref().err().copied(),
+            "{wire}: {:?}",
+            reply.body
+        );
+        if let Ok(expected) = expected {
+            let results: Vec<Value> = crate::support::in_lines(&reply.body)
+                .into_iter()
+                .filter_map(|frame| match frame {
+                    ragwire::Frame::Event {
+                        event: ragwire::Event::StructuredResult(one),
+                        ..
+                    } => Some(one.result),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(json!(results), expected, "{wire}");
+        }
+        let sent = double
+            .seen()
+            .first()
+            .map(|seen| seen.body.pointer(place).cloned());
+        assert_eq!(sent, (!place.is_empty()).then(|| Some(schema.clone())), "{wire}");
+    }
+}
+
+/// Without a library there is nothing to search in.
+#[tokio::test]
+async fn mcp_has_only_the_tool_ask() {
+    let server = gateway("http://127.0.0.1:9/ask", |_| ());
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let reply = server.post("/mcp", &list).await.json();
+    let tools = reply["result"]["tools"].as_array().unwrap();
+    let names: Vec<_> = tools.iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["ask"]);
+    let search = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "search", "arguments": {"query": "why"}}});
+    let reply = server.post("/mcp", &search).await.json();
+    assert_eq!(reply["error"]["message"], "unknown tool");
 }
