@@ -57,6 +57,10 @@ pub enum SessionError {
     /// The file belongs to another program, or its content has changed on the disk.
     #[error("session file is damaged, or not a session file")]
     Damaged(#[source] Option<Box<dyn Error + Send + Sync>>),
+    /// The disk of the session file is full. Nothing was changed; the store works again once there is
+    /// room.
+    #[error("disk of the session file is full")]
+    NoSpace,
     /// The file could not be read or written. If the operation was a change, it is unknown whether
     /// the change was made.
     #[error("session file could not be read or written")]
@@ -79,6 +83,7 @@ impl SessionError {
             Self::InUse => "sessions_in_use",
             Self::Version { .. } => "sessions_version",
             Self::Damaged(_) => "sessions_damaged",
+            Self::NoSpace => "sessions_no_space",
             Self::Storage(_) => "sessions_storage",
         }
     }

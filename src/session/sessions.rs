@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::backend::{Backend, Stored};
 use super::key::{self, Key};
@@ -39,13 +40,18 @@ pub struct Sessions {
 struct Shared {
     limits: SessionLimits,
     backend: Box<dyn Backend>,
+    out_of_space: AtomicBool,
 }
 
 impl Sessions {
     pub(super) fn new(limits: SessionLimits, backend: impl Backend + 'static) -> Self {
         let backend = Box::new(backend);
         Self {
-            shared: Arc::new(Shared { limits, backend }),
+            shared: Arc::new(Shared {
+                limits,
+                backend,
+                out_of_space: AtomicBool::new(false),
+            }),
         }
     }
 
@@ -64,6 +70,18 @@ impl Sessions {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(SessionError::Random)?;
         Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+    }
+
+    /// Returns `true` if the last change failed because the disk is full. The next change tries again.
+    pub fn is_out_of_space(&self) -> bool {
+        self.shared.out_of_space.load(Ordering::Relaxed)
+    }
+
+    async fn swap(&self, key: &Key, from: Option<u64>, bytes: Vec<u8>) -> Result<Option<u64>, SessionError> {
+        let swapped = self.shared.backend.swap(key, from, bytes).await;
+        let out_of_space = matches!(swapped, Err(SessionError::NoSpace));
+        self.shared.out_of_space.store(out_of_space, Ordering::Relaxed);
+        swapped
     }
 
     /// Returns the limits of this store.
@@ -113,7 +131,7 @@ impl Sessions {
             let mut session = Session::new(id);
             prepare(&mut session);
             let bytes = session.write(self.limits())?;
-            if let Some(stamp) = self.shared.backend.swap(&key, None, bytes.clone()).await? {
+            if let Some(stamp) = self.swap(&key, None, bytes.clone()).await? {
                 return Session::read(id, stamp, &bytes);
             }
         }
@@ -193,8 +211,7 @@ impl Sessions {
             let mut session = Session::read(id, stamp, &bytes)?;
             let value = change(&mut session)?;
             let bytes = session.write(self.limits())?;
-            let swapped = self.shared.backend.swap(&key, Some(stamp), bytes.clone());
-            if let Some(stamp) = swapped.await? {
+            if let Some(stamp) = self.swap(&key, Some(stamp), bytes.clone()).await? {
                 return Ok((Session::read(id, stamp, &bytes)?, value));
             }
         }

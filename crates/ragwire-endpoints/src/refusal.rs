@@ -17,6 +17,9 @@ use serde_json::Value;
 /// The header for the id of a refusal where the body has no member for it.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// When to retry a change that the full disk did not allow: nobody makes room within seconds.
+const NO_SPACE_RETRY: Duration = Duration::from_secs(30);
+
 /// A refused request.
 ///
 /// It is an error and an axum response, so a handler can return it with `?`.
@@ -81,8 +84,19 @@ impl Refusal {
                 "not_found",
                 "There is no record of such a turn: it is unknown, has not ended, or belongs to no session.",
             ),
+            SessionError::NoSpace => Self::no_space(),
             other => Self::internal(&other),
         }
+    }
+
+    /// Creates the refusal for a change that the full disk of the server does not allow.
+    pub fn no_space() -> Self {
+        Self::temporary(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "no_space",
+            "The disk of the server is full, so nothing was stored. Remove documents, or retry once there is room.",
+        )
+        .retry_after(NO_SPACE_RETRY)
     }
 
     /// Creates the refusal for a human's answer that the turn does not accept.
@@ -152,6 +166,7 @@ impl From<SessionError> for Refusal {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Unknown => Self::new(StatusCode::NOT_FOUND, unknown_session()),
+            SessionError::NoSpace => Self::no_space(),
             other => Self::internal(&other),
         }
     }

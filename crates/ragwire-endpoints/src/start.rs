@@ -132,6 +132,12 @@ impl TurnSession {
         }
     }
 
+    /// Stores the question. Returns the earlier messages, and the session with the question.
+    async fn question(&self, prompt: &str) -> Result<(Vec<Message>, Session), SessionError> {
+        let messages = self.messages().await?;
+        Ok((messages, self.append_question(prompt).await?))
+    }
+
     /// Returns the earlier messages.
     async fn messages(&self) -> Result<Vec<Message>, SessionError> {
         // Only `creates` may start a session: an expired one must not reappear with half of its
@@ -271,9 +277,19 @@ where
     let pending = builder.start(|sink| async move {
         // The turn has left the waiting list, so the answers that it waited for are in the session.
         if let Some(session) = session {
-            question.history = session.messages().await.map_err(session_error)?;
-            let stored = session.append_question(&question.prompt).await;
-            on_question(stored.map_err(session_error)?);
+            match session.question(&question.prompt).await {
+                Ok((messages, stored)) => {
+                    question.history = messages;
+                    on_question(stored);
+                }
+                // An answer needs no memory, and is worth more than a failure.
+                Err(SessionError::NoSpace) if session.records.is_some() => {
+                    tracing::warn!(
+                        "the disk is full: a question of a session is answered without its memory"
+                    );
+                }
+                Err(error) => return Err(session_error(error)),
+            }
         }
         let metadata = orchestrator.answer(question, sink).await?;
         Ok::<_, BoxError>(match mode {

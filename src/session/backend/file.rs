@@ -3,8 +3,9 @@
 //!
 //! The database blocks, so every operation runs on a thread that may block.
 
+use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
@@ -66,27 +67,31 @@ impl Backend for File {
 
     fn load<'a>(&'a self, key: &'a Key) -> Operation<'a, Option<Stored>> {
         let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || database.load(&key)))
+        Box::pin(blocking(move || database.run(|file| database.load(file, &key))))
     }
 
     fn swap<'a>(&'a self, key: &'a Key, from: Option<u64>, bytes: Vec<u8>) -> Operation<'a, Option<u64>> {
         let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || database.swap(&key, from, &bytes)))
+        Box::pin(blocking(move || {
+            database.run(|file| database.swap(file, &key, from, &bytes))
+        }))
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> Operation<'a, bool> {
         let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || database.remove(&key)))
+        Box::pin(blocking(move || database.run(|file| database.remove(file, &key))))
     }
 
     fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
         let (database, owner) = (Arc::clone(&self.0), owner.to_owned());
-        Box::pin(blocking(move || database.list(&owner, limit)))
+        Box::pin(blocking(move || {
+            database.run(|file| database.list(file, &owner, limit))
+        }))
     }
 
     fn sweep(&self) -> Operation<'_, usize> {
         let database = Arc::clone(&self.0);
-        Box::pin(blocking(move || database.sweep()))
+        Box::pin(blocking(move || database.run(|file| database.sweep(file))))
     }
 }
 
@@ -104,62 +109,108 @@ async fn blocking<T: Send + 'static>(
     }
 }
 
+/// Opens the file.
+type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
 /// The tables of the file. All methods block.
 struct SessionDatabase {
     limits: SessionLimits,
     clock: Clock,
-    database: Database,
+    reopen: Open,
+    open: RwLock<OpenFile>,
+}
+
+/// The open file. redb refuses everything after a failed read or write until the file is opened
+/// again, so it is closed then, and the next operation opens it.
+#[derive(Default)]
+struct OpenFile {
+    database: Option<Database>,
+    /// How often the file was opened, so that no thread closes what another one has just opened.
+    generation: u64,
 }
 
 impl SessionDatabase {
     fn open(path: &Path, limits: SessionLimits, clock: Clock) -> Result<Self, SessionError> {
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
+        let database = builder()
             // Finds damage here and not in the middle of a conversation.
             .set_check_integrity_on_open(true)
             .create(path)
             .map_err(open_error)?;
-        let file = Self {
+        let path = path.to_owned();
+        let reopen = Box::new(move || builder().create(&path));
+        Self::with_database(database, reopen, limits, clock)
+    }
+
+    fn with_database(
+        database: Database,
+        reopen: Open,
+        limits: SessionLimits,
+        clock: Clock,
+    ) -> Result<Self, SessionError> {
+        prepare(&database)?;
+        let open = OpenFile {
+            database: Some(database),
+            generation: 0,
+        };
+        Ok(Self {
             limits,
             clock,
-            database,
-        };
-        file.prepare()?;
-        Ok(file)
+            reopen,
+            open: RwLock::new(open),
+        })
     }
 
-    fn prepare(&self) -> Result<(), SessionError> {
-        let write = self.database.begin_write().map_err(error)?;
-        {
-            let tables: Vec<String> = write
-                .list_tables()
-                .map_err(error)?
-                .map(|table| table.name().to_owned())
-                .collect();
-            if !tables.is_empty() && tables.iter().all(|table| table != META.name()) {
-                return Err(SessionError::Damaged(None));
-            }
-            let mut meta = write.open_table(META).map_err(error)?;
-            let version = value(&meta, "version")?;
-            match version {
-                None => drop(meta.insert("version", VERSION).map_err(error)?),
-                Some(VERSION) => {}
-                Some(found) => {
-                    return Err(SessionError::Version {
-                        found,
-                        supported: VERSION,
-                    });
+    /// Runs an operation, on a file that is opened again if an earlier operation failed.
+    fn run<T>(&self, work: impl Fn(&Database) -> Result<T, SessionError>) -> Result<T, SessionError> {
+        let (done, generation) = self.attempt(&work)?;
+        match done {
+            // Another operation failed before this one began.
+            Err(failed) if is_latched(&failed) => {
+                self.close(generation);
+                let (done, generation) = self.attempt(&work)?;
+                if matches!(&done, Err(failed) if needs_reopening(failed)) {
+                    self.close(generation);
                 }
+                done
             }
-            write.open_table(SESSIONS).map_err(error)?;
-            write.open_table(ORDER).map_err(error)?;
+            Err(failed) if needs_reopening(&failed) => {
+                self.close(generation);
+                Err(failed)
+            }
+            done => done,
         }
-        write.commit().map_err(error)
     }
 
-    fn load(&self, key: &Key) -> Result<Option<Stored>, SessionError> {
+    fn attempt<T>(
+        &self,
+        work: &impl Fn(&Database) -> Result<T, SessionError>,
+    ) -> Result<(Result<T, SessionError>, u64), SessionError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(database) = &open.database {
+            return Ok((work(database), open.generation));
+        }
+        drop(open);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if open.database.is_none() {
+            open.database = Some((self.reopen)().map_err(open_error)?);
+            open.generation += 1;
+        }
+        let generation = open.generation;
+        match &open.database {
+            Some(database) => Ok((work(database), generation)),
+            None => unreachable!("it was opened under the same lock"),
+        }
+    }
+
+    fn close(&self, generation: u64) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if open.generation == generation {
+            open.database = None;
+        }
+    }
+    fn load(&self, database: &Database, key: &Key) -> Result<Option<Stored>, SessionError> {
         let oldest = self.oldest();
-        let read = self.database.begin_read().map_err(error)?;
+        let read = database.begin_read().map_err(error)?;
         let sessions = read.open_table(SESSIONS).map_err(error)?;
         let found = sessions.get((&*key.owner, &*key.id)).map_err(error)?;
         Ok(found.and_then(|found| {
@@ -171,8 +222,14 @@ impl SessionDatabase {
         }))
     }
 
-    fn swap(&self, key: &Key, from: Option<u64>, bytes: &[u8]) -> Result<Option<u64>, SessionError> {
-        let write = self.database.begin_write().map_err(error)?;
+    fn swap(
+        &self,
+        database: &Database,
+        key: &Key,
+        from: Option<u64>,
+        bytes: &[u8],
+    ) -> Result<Option<u64>, SessionError> {
+        let write = database.begin_write().map_err(error)?;
         let stamp;
         {
             let mut tables = Tables::open(&write)?;
@@ -201,16 +258,21 @@ impl SessionDatabase {
         Ok(Some(stamp))
     }
 
-    fn remove(&self, key: &Key) -> Result<bool, SessionError> {
-        let write = self.database.begin_write().map_err(error)?;
+    fn remove(&self, database: &Database, key: &Key) -> Result<bool, SessionError> {
+        let write = database.begin_write().map_err(error)?;
         let removed = Tables::open(&write)?.remove(key)?;
         write.commit().map_err(error)?;
         Ok(removed.is_some_and(|stamp| stamp >= self.oldest()))
     }
 
-    fn list(&self, owner: &str, limit: usize) -> Result<Vec<(String, Stored)>, SessionError> {
+    fn list(
+        &self,
+        database: &Database,
+        owner: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Stored)>, SessionError> {
         let oldest = self.oldest();
-        let read = self.database.begin_read().map_err(error)?;
+        let read = database.begin_read().map_err(error)?;
         let sessions = read.open_table(SESSIONS).map_err(error)?;
         let mut found = Vec::new();
         for entry in sessions.range((owner, "")..).map_err(error)? {
@@ -235,15 +297,15 @@ impl SessionDatabase {
         Ok(listed)
     }
 
-    fn sweep(&self) -> Result<usize, SessionError> {
+    fn sweep(&self, database: &Database) -> Result<usize, SessionError> {
         loop {
-            let read = self.database.begin_read().map_err(error)?;
+            let read = database.begin_read().map_err(error)?;
             let order = read.open_table(ORDER).map_err(error)?;
             let first = order.first().map_err(error)?.map(|(stamp, _)| stamp.value());
             if first.is_none_or(|stamp| stamp >= self.oldest()) {
                 return Ok(usize::try_from(order.len().map_err(error)?).unwrap_or(usize::MAX));
             }
-            let write = self.database.begin_write().map_err(error)?;
+            let write = database.begin_write().map_err(error)?;
             Tables::open(&write)?.drop_before(self.oldest(), MAX_DROPPED)?;
             write.commit().map_err(error)?;
         }
@@ -253,6 +315,42 @@ impl SessionDatabase {
     fn oldest(&self) -> u64 {
         self.limits.oldest(self.clock.now())
     }
+}
+
+fn builder() -> redb::Builder {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES);
+    builder
+}
+
+/// Creates the tables, and checks the version.
+fn prepare(database: &Database) -> Result<(), SessionError> {
+    let write = database.begin_write().map_err(error)?;
+    {
+        let tables: Vec<String> = write
+            .list_tables()
+            .map_err(error)?
+            .map(|table| table.name().to_owned())
+            .collect();
+        if !tables.is_empty() && tables.iter().all(|table| table != META.name()) {
+            return Err(SessionError::Damaged(None));
+        }
+        let mut meta = write.open_table(META).map_err(error)?;
+        let version = value(&meta, "version")?;
+        match version {
+            None => drop(meta.insert("version", VERSION).map_err(error)?),
+            Some(VERSION) => {}
+            Some(found) => {
+                return Err(SessionError::Version {
+                    found,
+                    supported: VERSION,
+                });
+            }
+        }
+        write.open_table(SESSIONS).map_err(error)?;
+        write.open_table(ORDER).map_err(error)?;
+    }
+    write.commit().map_err(error)
 }
 
 /// The two tables that always change together.
@@ -326,9 +424,38 @@ fn error(error: impl Into<redb::Error>) -> SessionError {
         | redb::Error::TableTypeMismatch { .. }
         | redb::Error::TableIsMultimap(_)
         | redb::Error::TypeDefinitionChanged { .. } => SessionError::Damaged(Some(error.into())),
-        redb::Error::Io(ref io) if io.kind() == std::io::ErrorKind::InvalidData => {
+        redb::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => {
             SessionError::Damaged(Some(error.into()))
+        }
+        redb::Error::Io(ref io)
+            if matches!(
+                io.kind(),
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+            ) =>
+        {
+            SessionError::NoSpace
         }
         other => SessionError::Storage(other.into()),
     }
 }
+
+/// Returns whether redb refuses every operation until the file is opened again.
+fn is_latched(error: &SessionError) -> bool {
+    source(error).is_some_and(|error| matches!(error, redb::Error::PreviousIo))
+}
+
+/// Returns whether redb will refuse every operation from now on.
+fn needs_reopening(error: &SessionError) -> bool {
+    matches!(error, SessionError::NoSpace)
+        || source(error).is_some_and(|error| matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo))
+}
+
+fn source(error: &SessionError) -> Option<&redb::Error> {
+    match error {
+        SessionError::Storage(source) => source.downcast_ref(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod full_disk_tests;
