@@ -1,6 +1,8 @@
 //! Cuts blocks into chunks of whole sentences from one section and one page, so that every citation
 //! has one heading and one page.
 
+use serde::{Deserialize, Serialize};
+
 use crate::documents::{MAX_SENTENCE_BYTES, sentences};
 use crate::{Block, BlockKind, Parsed};
 
@@ -14,17 +16,20 @@ pub(crate) const MAX_BYTES: usize = 1_400;
 pub(crate) const MAX_OVERLAP_BYTES: usize = 240;
 
 /// The text of a chunk and its position in the document. The library assigns its ID.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub(crate) struct Piece {
+pub struct Piece {
     /// The headings above it, outermost first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heading: Option<String>,
     /// The page it is on, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// At most [`MAX_BYTES`] bytes.
+    /// At most 1,400 bytes.
     pub text: String,
     /// How many bytes at its start repeat a sentence of the previous piece. `None` in files written
     /// before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u32>,
 }
 

@@ -21,16 +21,49 @@ pub enum DocumentKind {
     Html,
     /// PDF; its chunks have page numbers.
     Pdf,
+    /// A document of Word.
+    Docx,
+    /// A presentation of PowerPoint; its slides are pages.
+    Pptx,
+    /// A spreadsheet of Excel.
+    Xlsx,
+    /// An electronic book.
+    Epub,
+    /// Rich Text Format.
+    Rtf,
+    /// A table of separated values.
+    Csv,
+    /// JSON, or lines of JSON.
+    Json,
+    /// A Jupyter notebook.
+    Notebook,
+    /// reStructuredText.
+    Rst,
+    /// AsciiDoc.
+    Asciidoc,
+    /// Source code, and files of settings.
+    Code,
 }
 
 impl DocumentKind {
-    /// Returns the name on the wire and on disk: `markdown`, `text`, `html`, `pdf`.
+    /// Returns the name on the wire and on disk, in lower case: `markdown`, `docx`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Markdown => "markdown",
             Self::Text => "text",
             Self::Html => "html",
             Self::Pdf => "pdf",
+            Self::Docx => "docx",
+            Self::Pptx => "pptx",
+            Self::Xlsx => "xlsx",
+            Self::Epub => "epub",
+            Self::Rtf => "rtf",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Notebook => "notebook",
+            Self::Rst => "rst",
+            Self::Asciidoc => "asciidoc",
+            Self::Code => "code",
         }
     }
 }

@@ -8,13 +8,17 @@ mod library;
 mod parse;
 mod sentence;
 
+pub use chunk::Piece;
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
 pub use levels::SectionTree;
 pub use library::{
-    Change, ChangeKind, DocumentFilter, IndexingProgress, Library, LibraryError, LibraryLimits,
+    Change, ChangeKind, DocumentFilter, DocumentPage, IndexingProgress, Library, LibraryError, LibraryLimits,
+    Salvage, SavedDocument, Source, SourceOutcome, SourceRoot,
 };
-pub use parse::{Block, BlockKind, FrontMatter, ParseError, ParseLimits, Parsed, parse};
+pub use parse::{
+    Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseLimits, Parsed, parse,
+};
 
 pub(crate) use levels::VERSION as LEVELS_VERSION;
 pub(crate) use sentence::{MAX_SENTENCE_BYTES, sentences};

@@ -43,7 +43,10 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn open(file: &Path) -> Result<Self, GraphError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(file);
+        let database = Database::builder()
+            .set_cache_size(CACHE_BYTES)
+            .set_check_integrity_on_open(true)
+            .create(file);
         Self::prepare(database.map_err(|error| match error {
             redb::DatabaseError::DatabaseAlreadyOpen => GraphError::InUse,
             other => GraphError::storage(other),

@@ -41,6 +41,11 @@ CREATE TABLE postings (
     PRIMARY KEY (segment, term)
 ) WITHOUT ROWID;
 ";
+/// Tables that earlier versions of the same format did not have, and do not need.
+const LATER_TABLES: &str = "
+CREATE TABLE IF NOT EXISTS sources (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS source_roots (path TEXT PRIMARY KEY, identity TEXT NOT NULL) WITHOUT ROWID;
+";
 
 /// An open database. Dropping it closes the file.
 #[derive(Debug)]
@@ -82,6 +87,7 @@ impl Database {
     pub(super) fn in_memory() -> Result<Self, LibraryError> {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(SCHEMA)?;
+        connection.execute_batch(LATER_TABLES)?;
         set_meta(&connection, "version", VERSION)?;
         Ok(Self {
             file: None,
@@ -225,6 +231,21 @@ fn connect(file: &Path, cache_kib: u32) -> Result<Connection, LibraryError> {
     Ok(connection)
 }
 
+/// Compares the tables with their indexes, and checks every page.
+pub(super) fn check_all(connection: &Connection) -> Result<(), LibraryError> {
+    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    match verdict.as_str() {
+        "ok" => Ok(()),
+        _ => Err(LibraryError::Damaged(verdict)),
+    }
+}
+
+/// Connects to a file that is known to be damaged, without changing it.
+pub(super) fn connect_damaged(file: &Path) -> Result<Connection, LibraryError> {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Ok(Connection::open_with_flags(file, flags)?)
+}
+
 /// Connects, checks the structure of the whole file, and its version.
 fn connect_checked(file: &Path) -> Result<Connection, LibraryError> {
     if std::fs::metadata(file).is_ok_and(|found| found.len() == 0) {
@@ -236,7 +257,10 @@ fn connect_checked(file: &Path) -> Result<Connection, LibraryError> {
         return Err(LibraryError::Damaged(verdict));
     }
     match meta(&connection, "version")? {
-        Some(VERSION) => Ok(connection),
+        Some(VERSION) => {
+            connection.execute_batch(LATER_TABLES)?;
+            Ok(connection)
+        }
         Some(found) => Err(LibraryError::Version {
             found,
             supported: VERSION,

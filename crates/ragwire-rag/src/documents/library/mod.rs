@@ -34,12 +34,16 @@ mod owners;
 mod query;
 mod records;
 mod resolve;
+mod salvage;
 mod segments;
+mod sources;
 mod state;
 
 pub use changes::{Change, ChangeKind};
 pub use error::LibraryError;
-pub use filter::DocumentFilter;
+pub use filter::{DocumentFilter, DocumentPage};
+pub use salvage::{Salvage, SavedDocument};
+pub use sources::{Source, SourceOutcome, SourceRoot};
 
 /// The file in the folder of a library. Beside it are its log while it is open, a lock, and a
 /// reserve of disk space.
@@ -367,6 +371,16 @@ impl Library {
         }
         self.flush_if_due(published.passages().end);
         Ok(published)
+    }
+
+    /// Checks whether a document of that name could be added, before it is read. A new name needs
+    /// room for a document; how many chunks it needs is not known yet.
+    ///
+    /// # Errors
+    ///
+    /// `library_full`.
+    pub fn check_room_for(&self, name: &str) -> Result<(), LibraryError> {
+        self.room_for(name, "", 0).map(drop)
     }
 
     /// Returns the current document of that name. Fails if a limit does not allow the new one.

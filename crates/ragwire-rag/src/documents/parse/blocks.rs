@@ -46,6 +46,16 @@ impl Blocks {
         self.headings.push((level, text));
     }
 
+    /// Adds text to the heading that was opened last.
+    pub(super) fn continue_heading(&mut self, text: &str) {
+        let text = prose(text);
+        if let Some((_, heading)) = self.headings.last_mut() {
+            heading.push(' ');
+            heading.push_str(&text);
+            heading.truncate(heading.floor_char_boundary(MAX_HEADING_BYTES));
+        }
+    }
+
     /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
         let text = match kind {

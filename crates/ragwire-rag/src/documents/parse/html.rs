@@ -4,19 +4,25 @@
 //! The tree is walked without recursion. Its depth is limited while it is built, because for many
 //! tags the tree builder searches all open elements and so takes time quadratic in the depth.
 
+use ego_tree::NodeId;
+use ego_tree::iter::Edge;
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 use scraper::node::Element;
 use scraper::{Html, HtmlTreeSink, Node};
 
 use super::blocks::{Blocks, prose};
-use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
 /// Elements whose text is not visible, or that repeat on every page of a site.
-const SKIPPED: [&str; 16] = [
+const SKIPPED: [&str; 19] = [
     "script", "style", "nav", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
-    "video", "select", "textarea", "datalist", "head",
+    "video", "select", "textarea", "datalist", "head", "footer", "button", "dialog",
 ];
+/// Roles of elements that repeat on every page of a site.
+const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
+/// A main part with less text than this, in bytes, may be one of several, so the whole page is read.
+const MIN_MAIN_BYTES: usize = 200;
 /// Elements within a line of text. Every other element ends the block before it.
 const INLINE: [&str; 35] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
@@ -24,7 +30,13 @@ const INLINE: [&str; 35] = [
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
 /// Classes of the sign behind a heading that links to it.
-const PERMALINKS: [&str; 3] = ["headerlink", "header-anchor", "anchor-link"];
+const PERMALINKS: [&str; 5] = [
+    "headerlink",
+    "header-anchor",
+    "anchor-link",
+    "doc-anchor",
+    "viewcode-link",
+];
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
 /// How many of the newest nodes are checked: after `</body>` only the newest may be outside of a
@@ -32,30 +44,62 @@ const STEP_BYTES: usize = 1024;
 const NODES_LOOKED_AT: usize = 16;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let (blocks, title) = read(text, Blocks::new(limits), limits)?;
+    Ok(Parsed::new(DocumentKind::Html, title, blocks))
+}
+
+/// Adds the text of a page to `blocks`. Also returns the title of the page.
+pub(super) fn read(
+    text: &str,
+    blocks: Blocks,
+    limits: &ParseLimits,
+) -> Result<(Blocks, Option<String>), ParseError> {
     let page = build(text, limits)?;
-    let mut reader = Reader::new(limits);
+    let mut reader = Reader::new(blocks);
+    let main = main_part(&page);
+    // Everything outside of the main part is skipped, whatever the elements around it.
+    reader.skipped = usize::from(main.is_some());
+    let mut outside = 0;
     for edge in page.tree.root().traverse() {
         match edge {
-            ego_tree::iter::Edge::Open(node) => reader.open(node.value())?,
-            ego_tree::iter::Edge::Close(node) => reader.close(node.value())?,
+            Edge::Open(node) => {
+                if main == Some(node.id()) {
+                    outside = std::mem::take(&mut reader.skipped);
+                }
+                reader.open(node.value())?;
+            }
+            Edge::Close(node) => {
+                reader.close(node.value())?;
+                if main == Some(node.id()) {
+                    reader.flush()?;
+                    reader.skipped = outside;
+                }
+            }
         }
     }
     reader.flush()?;
-    let page_title = prose(&reader.page_title);
-    let (heading, blocks) = reader.blocks.finish();
-    let title = if page_title.is_empty() {
-        heading
-    } else {
-        Some(page_title)
+    let page_title = Some(prose(&reader.page_title)).filter(|title| !title.is_empty());
+    Ok((reader.blocks, page_title))
+}
+
+/// Returns the part of a page that its author calls the main one.
+fn main_part(page: &Html) -> Option<NodeId> {
+    let is_main = |node: &Node| match node {
+        Node::Element(element) => {
+            !is_skipped(element) && (element.name() == "main" || element.attr("role") == Some("main"))
+        }
+        _ => false,
     };
-    Ok(Parsed {
-        kind: DocumentKind::Html,
-        title,
-        pages: None,
-        unread_pages: Vec::new(),
-        front_matter: FrontMatter::default(),
-        blocks,
-    })
+    let main = page
+        .tree
+        .root()
+        .descendants()
+        .find(|node| is_main(node.value()))?;
+    let texts = main.descendants().filter_map(|node| match node.value() {
+        Node::Text(text) => Some(text.trim().len()),
+        _ => None,
+    });
+    (texts.sum::<usize>() >= MIN_MAIN_BYTES).then_some(main.id())
 }
 
 /// Builds the tree step by step, so that parsing stops in time if the tree is too deep or far
@@ -97,8 +141,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(limits: &ParseLimits) -> Self {
-        let blocks = Blocks::new(limits);
+    fn new(blocks: Blocks) -> Self {
         Self {
             blocks,
             text: String::new(),
@@ -177,7 +220,9 @@ fn is_skipped(element: &Element) -> bool {
     SKIPPED.contains(&element.name())
         || element.attr("hidden").is_some()
         || element.attr("aria-hidden") == Some("true")
-        || element.attr("role") == Some("navigation")
+        || element
+            .attr("role")
+            .is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| PERMALINKS.contains(&class))
         || element.attr("style").is_some_and(hides)
 }
@@ -221,6 +266,25 @@ mod tests {
                 ("Guide one > Install", "tail"),
             ],
         );
+    }
+
+    #[test]
+    fn the_main_part_is_read_and_nothing_around_it() {
+        let text = "The hoopoe has a crown of feathers. ".repeat(8);
+        let page = format!(
+            "<title>Birds</title><header><h1>The site</h1>Log in</header><div class=sidebar>Chapters</div>\
+             <div><main><h1>Birds <button>Copy</button></h1><p>{text}</p></main><p>Related pages</p></div>\
+             <footer>© 2026</footer>"
+        );
+        let parsed = parse(&page, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Birds"));
+        check_blocks(&parsed, &[("Birds", text.trim())]);
+        let short = parse(
+            "<p>Before.<main>Main.</main><p>After.<footer>No</footer>",
+            &ParseLimits::default(),
+        )
+        .unwrap();
+        check_blocks(&short, &[("", "Before."), ("", "Main."), ("", "After.")]);
     }
 
     #[test]

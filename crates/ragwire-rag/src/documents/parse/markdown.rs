@@ -9,32 +9,28 @@ use super::blocks::Blocks;
 use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed, html};
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
-    let options = Options::ENABLE_TABLES
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
-        | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
-    let mut reader = Reader {
-        blocks: Blocks::new(limits),
-        open: String::new(),
-        container: Container::Prose,
-        front_matter: FrontMatter::default(),
-    };
-    for event in Parser::new_ext(text, options) {
-        reader.event(event, limits)?;
+    let mut reader = Reader::new(limits);
+    reader.read(text)?;
+    Ok(reader.finish())
+}
+
+/// Reads Markdown with components: imports and exports are not text, and the tags of components are
+/// those of unknown elements.
+pub(super) fn parse_mdx(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let mut plain = String::with_capacity(text.len());
+    let (mut in_fence, mut in_code) = (false, false);
+    for line in text.lines() {
+        let is_fence = line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
+        in_fence ^= is_fence;
+        let is_code = ["import ", "export "].iter().any(|word| line.starts_with(word));
+        // An export may have several lines; an empty one ends it.
+        in_code = !in_fence && (is_code || in_code && !line.is_empty());
+        if !in_code {
+            plain.push_str(line);
+        }
+        plain.push('\n');
     }
-    reader.flush()?;
-    let (title, blocks) = reader.blocks.finish();
-    let front_matter = reader.front_matter;
-    Ok(Parsed {
-        kind: DocumentKind::Markdown,
-        title: front_matter.title.clone().or(title),
-        pages: None,
-        unread_pages: Vec::new(),
-        front_matter,
-        blocks,
-    })
+    parse(&plain, limits)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,9 +43,11 @@ enum Container {
     Metadata,
 }
 
+/// Reads one Markdown text after another: the headings of one stay open in the next.
 #[derive(Debug)]
-struct Reader {
-    blocks: Blocks,
+pub(super) struct Reader {
+    limits: ParseLimits,
+    pub(super) blocks: Blocks,
     /// Text since the last block ended.
     open: String,
     container: Container,
@@ -57,6 +55,39 @@ struct Reader {
 }
 
 impl Reader {
+    pub(super) fn new(limits: &ParseLimits) -> Self {
+        Self {
+            limits: *limits,
+            blocks: Blocks::new(limits),
+            open: String::new(),
+            container: Container::Prose,
+            front_matter: FrontMatter::default(),
+        }
+    }
+
+    pub(super) fn read(&mut self, text: &str) -> Result<(), ParseError> {
+        let options = Options::ENABLE_TABLES
+            | Options::ENABLE_FOOTNOTES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_TASKLISTS
+            | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+            | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
+        let limits = self.limits;
+        for event in Parser::new_ext(text, options) {
+            self.event(event, &limits)?;
+        }
+        self.flush()
+    }
+
+    pub(super) fn finish(self) -> Parsed {
+        let front_matter = self.front_matter;
+        let parsed = Parsed::new(DocumentKind::Markdown, front_matter.title.clone(), self.blocks);
+        Parsed {
+            front_matter,
+            ..parsed
+        }
+    }
+
     fn event(&mut self, event: Event<'_>, limits: &ParseLimits) -> Result<(), ParseError> {
         match event {
             Event::Start(tag) => self.start(&tag)?,
@@ -164,6 +195,17 @@ mod tests {
                 ("Guide one > Install", "From html."),
                 ("Guide one > Setext", "Quoted."),
             ],
+        );
+    }
+
+    #[test]
+    fn components_and_their_imports_are_not_text() {
+        let text = "import Tip from './Tip'\nexport const a = {\n  b: 1\n}\n\n# Guide\n\n<Tip kind=\"x\">\n\nA *robin* sings.\n\n</Tip>\n\n\
+                    ```js\nimport x from 'x'\n```\n";
+        let parsed = parse_mdx(text, &ParseLimits::default()).unwrap();
+        check_blocks(
+            &parsed,
+            &[("Guide", "A robin sings."), ("Guide", "import x from 'x'")],
         );
     }
 

@@ -5,20 +5,34 @@
 //! returns for any input, but time and memory are not bounded for a hostile PDF (see [`pdf`]), so a
 //! server runs it in a separate process.
 
+mod adoc;
 mod blocks;
+mod code;
+mod csv;
 mod front_matter;
 mod html;
+mod json;
 mod kind;
 mod markdown;
+mod package;
 pub(crate) mod pdf;
 mod pdf_layout;
+mod rst;
+mod rtf;
 mod text;
 
 use serde::{Deserialize, Serialize};
 
 use crate::DocumentKind;
 
+use blocks::Blocks;
+
 pub use front_matter::FrontMatter;
+pub use kind::EXTENSIONS;
+
+/// Changes whenever [`parse`] gives other blocks for the same file than before. Who remembers what a
+/// file became has to read it again then.
+pub const PARSER_VERSION: u32 = 2;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +54,21 @@ pub struct Parsed {
     pub front_matter: FrontMatter,
     /// The text in reading order. Never empty, and no block is empty.
     pub blocks: Vec<Block>,
+}
+
+impl Parsed {
+    /// A document without pages. Without a title of its own it has that of its only first-level heading.
+    fn new(kind: DocumentKind, title: Option<String>, blocks: Blocks) -> Self {
+        let (heading, blocks) = blocks.finish();
+        Self {
+            kind,
+            title: title.or(heading),
+            pages: None,
+            unread_pages: Vec::new(),
+            front_matter: FrontMatter::default(),
+            blocks,
+        }
+    }
 }
 
 /// A paragraph, a list item, a table row or a listing.
@@ -86,6 +115,11 @@ pub struct ParseLimits {
     /// The most nodes (elements and texts) of an HTML page; each takes about 200 bytes while the
     /// page is read. Default: 1,000,000.
     pub max_html_nodes: usize,
+    /// The most nodes (tags and texts) of an XML part of a document; none of them is kept. Default:
+    /// 20,000,000.
+    pub max_xml_nodes: usize,
+    /// The most bytes that all parts of a zipped document may have. Default: 256 MiB.
+    pub max_inflated_bytes: usize,
 }
 
 impl Default for ParseLimits {
@@ -101,6 +135,10 @@ impl Default for ParseLimits {
             max_html_depth: 512,
             // The HTML standard on one page has about half as many.
             max_html_nodes: 1_000_000,
+            // A spreadsheet has five for each cell; these take some 2 s.
+            max_xml_nodes: 20_000_000,
+            // The XML of the largest text, eight times the text itself.
+            max_inflated_bytes: 256 * 1024 * 1024,
         }
     }
 }
@@ -109,8 +147,10 @@ impl Default for ParseLimits {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The file is not Markdown, text, HTML or PDF.
-    #[error("the file is not Markdown, text, HTML or PDF")]
+    /// No format of a document.
+    #[error(
+        "the file is not a document that can be read: text, Markdown, HTML, PDF, Office, EPUB, RTF and others can"
+    )]
     UnsupportedType,
     /// The file is longer than [`ParseLimits::max_file_bytes`].
     #[error("the file has {bytes} bytes, more than the limit of {limit}")]
@@ -123,9 +163,23 @@ pub enum ParseError {
     /// The file contains no text: it is empty, or a PDF of pictures.
     #[error("the file contains no text")]
     EmptyDocument,
-    /// The PDF requires a password.
-    #[error("the PDF is encrypted and needs a password")]
+    /// The file requires a password.
+    #[error("the file is encrypted and needs a password")]
     Encrypted,
+    /// The file does not have the form of its format.
+    #[error("the {what} is damaged: {reason}")]
+    Damaged {
+        /// What is damaged.
+        what: &'static str,
+        /// What is wrong with it, for logs. It is not meant for end users.
+        reason: String,
+    },
+    /// The parts of a zipped document are larger than [`ParseLimits::max_inflated_bytes`].
+    #[error("the file contains more than {limit} bytes of compressed data")]
+    TooMuchInside {
+        /// The limit in bytes.
+        limit: usize,
+    },
     /// The PDF could not be read.
     #[error("the PDF could not be read: {reason}")]
     BadPdf {
@@ -167,6 +221,11 @@ pub enum ParseError {
 }
 
 impl ParseError {
+    fn damaged(what: &'static str, reason: &(impl ToString + ?Sized)) -> Self {
+        let reason = reason.to_string();
+        Self::Damaged { what, reason }
+    }
+
     /// Returns a stable code for programs, such as `bad_pdf`.
     pub fn code(&self) -> &'static str {
         match self {
@@ -175,6 +234,8 @@ impl ParseError {
             Self::EmptyDocument => "empty_document",
             Self::Encrypted => "encrypted",
             Self::BadPdf { .. } => "bad_pdf",
+            Self::Damaged { .. } => "damaged",
+            Self::TooMuchInside { .. } => "too_much_inside",
             Self::TooManyPages { .. } => "too_many_pages",
             Self::TooMuchText { .. } => "too_much_text",
             Self::TooManyBlocks { .. } => "too_many_blocks",
@@ -207,11 +268,22 @@ pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, P
             limit: limits.max_file_bytes,
         });
     }
-    let parsed = match kind::detect(name, bytes)? {
+    let parsed = match kind::detect(name, bytes, limits)? {
         DocumentKind::Pdf => pdf::parse(bytes, limits)?,
         DocumentKind::Html => html::parse(&text::decode_html(bytes)?, limits)?,
+        DocumentKind::Markdown if kind::is_mdx(name) => markdown::parse_mdx(&text::decode(bytes)?, limits)?,
         DocumentKind::Markdown => markdown::parse(&text::decode(bytes)?, limits)?,
         DocumentKind::Text => text::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Rst => rst::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Asciidoc => adoc::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Csv => csv::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Json => json::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Notebook => json::parse_notebook(&text::decode(bytes)?, limits)?,
+        DocumentKind::Code => code::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Rtf => rtf::parse(bytes, limits)?,
+        kind @ (DocumentKind::Docx | DocumentKind::Pptx | DocumentKind::Xlsx | DocumentKind::Epub) => {
+            package::parse(kind, bytes, limits)?
+        }
     };
     if parsed.blocks.is_empty() {
         return Err(ParseError::EmptyDocument);
@@ -236,7 +308,20 @@ mod tests {
             ("a.pdf", html, Ok(DocumentKind::Html)),
             ("a.pdf", b"Hi.", Err("bad_pdf")),
             ("a.txt", b"%PDF-1.7\nnothing", Err("bad_pdf")),
-            ("a.docx", b"PK\x03\x04\x14\0\x06\0", Err("unsupported_type")),
+            ("a.docx", b"PK\x03\x04\x14\0\x06\0", Err("damaged")),
+            ("a.rst", b"Hi.", Ok(DocumentKind::Rst)),
+            ("a.adoc", b"Hi.", Ok(DocumentKind::Asciidoc)),
+            ("a.tsv", b"a\tb\n", Ok(DocumentKind::Csv)),
+            ("a.jsonl", b"{\"a\": 1}", Ok(DocumentKind::Json)),
+            (
+                "a.ipynb",
+                b"{\"cells\": [{\"source\": \"x\"}]}",
+                Ok(DocumentKind::Notebook),
+            ),
+            ("a.py", b"x = 1", Ok(DocumentKind::Code)),
+            ("Makefile", b"all: x", Ok(DocumentKind::Code)),
+            ("a.mdx", b"Hi.", Ok(DocumentKind::Markdown)),
+            ("a.txt", b"{\\rtf1 Hi.}", Ok(DocumentKind::Rtf)),
             (
                 "a.txt",
                 b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",

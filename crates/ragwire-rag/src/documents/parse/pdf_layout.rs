@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
 /// A running head is dropped only if it occurs on this many pages.
 const MIN_REPEATS: usize = 4;
@@ -59,6 +59,8 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
     let mut title: Option<(f64, String)> = None;
     for page in pages {
         let mut before: Option<&Line> = None;
+        // The size of the line before, if it is a heading.
+        let mut heading_size: Option<f64> = None;
         for line in page.lines.iter().filter(|line| !style.is_furniture(line)) {
             let fall = before.map(|before| before.y - line.y);
             if page.number == 1 && line.size >= style.title_size && !line.turned {
@@ -69,7 +71,19 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
                 writer.close()?;
             } else if let Some(level) = style.heading_level(line, fall) {
                 writer.close()?;
-                writer.blocks.heading(level, &line.text);
+                // A heading of two lines.
+                let continues = heading_size.is_some_and(|size: f64| {
+                    let near = fall.is_some_and(|fall| fall > 0.0 && fall < line.size * 1.6);
+                    near && (size - line.size).abs() < 0.5 && numbering_depth(line.text.trim()).is_none()
+                });
+                if continues {
+                    writer.blocks.continue_heading(&line.text);
+                } else {
+                    writer.blocks.heading(level, &line.text);
+                }
+                heading_size = Some(line.size);
+                before = Some(line);
+                continue;
             } else {
                 if !style.continues(before, line, fall, writer.open.as_ref()) {
                     writer.close()?;
@@ -77,20 +91,17 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
                 writer.add(page.number, &line.text);
             }
             before = Some(line);
+            heading_size = None;
         }
     }
     writer.close()?;
     let title = title
         .map(|(_, text)| super::blocks::prose(&text))
         .filter(|text| !text.is_empty());
-    let (_, blocks) = writer.blocks.finish();
     Ok(Parsed {
-        kind: DocumentKind::Pdf,
-        title,
-        pages: None,
-        unread_pages: Vec::new(),
-        front_matter: FrontMatter::default(),
-        blocks,
+        // Not the only heading, which is one of a section here.
+        title: title.clone(),
+        ..Parsed::new(DocumentKind::Pdf, title, writer.blocks)
     })
 }
 
@@ -106,6 +117,8 @@ struct Style {
     title_size: f64,
     /// Lines at the edges of most pages, with their digits replaced by 0.
     furniture: HashSet<String>,
+    /// Lines at the same place at the edges of several pages, such as the names of chapters.
+    running_heads: HashSet<(String, u64)>,
 }
 
 impl Style {
@@ -148,7 +161,12 @@ impl Style {
             body_size,
             leading,
             title_size,
-            furniture: furniture(pages),
+            furniture: repeated(pages, MIN_REPEATS.max(pages.len() / 2), |line| {
+                without_digits(line.text.trim())
+            }),
+            running_heads: repeated(pages, MIN_REPEATS, |line| {
+                (without_digits(line.text.trim()), halves(line.y))
+            }),
         }
     }
 
@@ -156,7 +174,11 @@ impl Style {
     fn is_furniture(&self, line: &Line) -> bool {
         let text = line.text.trim();
         let page_number = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
-        page_number || self.furniture.contains(&without_digits(text))
+        page_number
+            || self.furniture.contains(&without_digits(text))
+            || self
+                .running_heads
+                .contains(&(without_digits(text), halves(line.y)))
     }
 
     fn heading_level(&self, line: &Line, fall: Option<f64>) -> Option<u8> {
@@ -214,8 +236,9 @@ impl Style {
     }
 }
 
-fn furniture(pages: &[Page]) -> HashSet<String> {
-    let mut pages_with: HashMap<String, usize> = HashMap::new();
+/// Returns what at least so many pages have at their edges.
+fn repeated<T: Eq + std::hash::Hash>(pages: &[Page], needed: usize, key: impl Fn(&Line) -> T) -> HashSet<T> {
+    let mut pages_with: HashMap<T, usize> = HashMap::new();
     for page in pages {
         let count = page.lines.len();
         let edges = page
@@ -223,12 +246,11 @@ fn furniture(pages: &[Page]) -> HashSet<String> {
             .iter()
             .enumerate()
             .filter(|(at, _)| *at < 2 || at + 2 >= count);
-        let edges: HashSet<String> = edges.map(|(_, line)| without_digits(line.text.trim())).collect();
+        let edges: HashSet<T> = edges.map(|(_, line)| key(line)).collect();
         for edge in edges {
             *pages_with.entry(edge).or_default() += 1;
         }
     }
-    let needed = MIN_REPEATS.max(pages.len() / 2);
     pages_with
         .into_iter()
         .filter(|(_, count)| *count >= needed)
@@ -414,6 +436,51 @@ mod tests {
         assert_eq!(parsed.blocks.len(), 1);
         assert_eq!(parsed.blocks[0].page, Some(1));
         assert_eq!(parsed.blocks[0].text, "a sentence goes on and on until it ends.");
+    }
+
+    /// Digits would make the lines of all pages equal.
+    const WORDS: [&str; 13] = [
+        "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+        "twelve",
+    ];
+
+    #[test]
+    fn heads_of_chapters_are_dropped_and_headings_of_two_lines_are_whole() {
+        // The head stands on 5 of 12 pages.
+        let pages: Vec<Page> = (1..=12)
+            .map(|number| {
+                let head = if number <= 5 {
+                    "All about robins"
+                } else {
+                    "Of the owls"
+                };
+                let text = |what: &str| {
+                    format!(
+                        "{what} is what page {} tells in a sentence.",
+                        WORDS[number as usize]
+                    )
+                };
+                let texts = ["First", "Then", "After that", "Last"].map(text);
+                let lines: &[(&str, f64, f64)] = &[
+                    (head, 12.0, 780.0),
+                    (&texts[0], 10.0, 750.0),
+                    ("How a robin", 14.0, 720.0),
+                    ("Sings", 14.0, 704.0),
+                    (&texts[1], 10.0, 670.0),
+                    (&texts[2], 10.0, 658.0),
+                    (&texts[3], 10.0, 646.0),
+                ];
+                page(number, lines)
+            })
+            .collect();
+        let parsed = lay_out(&pages, &ParseLimits::default()).unwrap();
+        let headings: HashSet<_> = parsed
+            .blocks
+            .iter()
+            .filter_map(|block| block.heading.as_deref())
+            .collect();
+        assert_eq!(headings, HashSet::from(["How a robin Sings"]));
+        assert_eq!(parsed.blocks.len(), 24, "{:#?}", parsed.blocks);
     }
 
     #[test]

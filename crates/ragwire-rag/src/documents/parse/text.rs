@@ -7,7 +7,7 @@
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, FrontMatter, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 
 /// How many bytes of a file are examined to distinguish text from binary data.
 const SAMPLE_BYTES: usize = 8 * 1024;
@@ -15,6 +15,9 @@ const SAMPLE_BYTES: usize = 8 * 1024;
 const MIN_ODD_BYTES: usize = 8;
 /// How far into an HTML page its encoding may be declared, in bytes (the HTML standard's number).
 const META_WITHIN_BYTES: usize = 1024;
+
+/// A listing that is written line by line becomes a block at about this size, in bytes.
+pub(super) const LISTING_BYTES: usize = 4_000;
 
 /// Reads text; an empty line ends a paragraph.
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
@@ -30,15 +33,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         }
     }
     blocks.push(BlockKind::Prose, None, &paragraph)?;
-    let (_, blocks) = blocks.finish();
-    Ok(Parsed {
-        kind: DocumentKind::Text,
-        title: None,
-        pages: None,
-        unread_pages: Vec::new(),
-        front_matter: FrontMatter::default(),
-        blocks,
-    })
+    Ok(Parsed::new(DocumentKind::Text, None, blocks))
 }
 
 /// Returns whether the bytes are not text in any supported encoding.
@@ -47,7 +42,7 @@ pub(super) fn looks_binary(bytes: &[u8]) -> bool {
     if Encoding::for_bom(sample).is_some() || utf16_without_mark(sample).is_some() {
         return false;
     }
-    // Zip files (and so docx, xlsx, epub, odt) and gzip files sometimes pass the count below.
+    // Zip files (those of office programs too) and gzip files sometimes pass the count below.
     if sample.starts_with(b"PK\x03\x04") || sample.starts_with(b"\x1f\x8b") {
         return true;
     }

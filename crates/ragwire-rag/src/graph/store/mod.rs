@@ -6,6 +6,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -73,9 +74,15 @@ pub enum GraphError {
     /// The folder could not be created.
     #[error("the graph folder could not be created")]
     Folder(#[source] std::io::Error),
-    /// A record in the file is not valid.
-    #[error("a record of the graph is damaged")]
-    Damaged(#[from] serde_json::Error),
+    /// The file, or a record in it, does not have the expected form.
+    #[error("the graph file is damaged: {0}")]
+    Damaged(String),
+}
+
+impl From<serde_json::Error> for GraphError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
 }
 
 impl GraphError {
@@ -91,7 +98,13 @@ impl GraphError {
     }
 
     pub(super) fn storage(error: impl Into<redb::Error>) -> Self {
-        Self::Storage(Box::new(error.into()))
+        match error.into() {
+            redb::Error::Corrupted(reason) => Self::Damaged(reason),
+            redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Self::Damaged(error.to_string())
+            }
+            other => Self::Storage(Box::new(other)),
+        }
     }
 }
 
@@ -207,7 +220,10 @@ impl Graph {
     /// used may be moved away: the graph is then rebuilt from the library.
     pub fn open(folder: &Path, room: GraphRoom) -> Result<Self, GraphError> {
         std::fs::create_dir_all(folder).map_err(GraphError::Folder)?;
-        Self::with_records(Records::open(&folder.join(Self::FILE_NAME))?, room)
+        let open = || Self::with_records(Records::open(&folder.join(Self::FILE_NAME))?, room);
+        // redb panics at some damages.
+        let opened = catch_unwind(AssertUnwindSafe(open));
+        opened.unwrap_or_else(|_| Err(GraphError::Damaged("it cannot be read".to_owned())))
     }
 
     /// Creates a graph in memory, which lasts until it is dropped.

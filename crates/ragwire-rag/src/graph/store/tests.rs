@@ -229,7 +229,7 @@ fn a_file_of_another_process_or_version_is_rejected() {
     std::fs::write(folder.0.join(Graph::FILE_NAME), b"not a database").unwrap();
     assert_eq!(
         Graph::open(&folder.0, GraphRoom::default()).unwrap_err().code(),
-        "graph_storage"
+        "graph_damaged"
     );
 }
 
@@ -258,4 +258,38 @@ fn a_full_graph_rejects_a_change_and_stays_unchanged() {
     .unwrap();
     assert_eq!(graph.size().entities, 3);
     assert_eq!(graph.size().mentions, 3);
+}
+
+#[test]
+fn damage_is_an_error_and_never_a_panic() {
+    let folder = Folder::new("damage");
+    let graph = folder.open();
+    fill(&graph);
+    let before = seen(&graph);
+    drop(graph);
+    let file = folder.0.join(Graph::FILE_NAME);
+    let whole = std::fs::read(&file).unwrap();
+    let (mut reported, mut harmless) = (0, 0);
+    for step in 0..80 {
+        let at = step * whole.len() / 80;
+        let mut damaged = whole.clone();
+        match step % 3 {
+            0 => damaged[at] ^= 0x55,
+            1 => damaged[at..(at + 600).min(whole.len())].fill(0xa5),
+            _ => damaged.truncate(at.max(1)),
+        }
+        std::fs::write(&file, damaged).unwrap();
+        match Graph::open(&folder.0, GraphRoom::default()) {
+            Ok(graph) => {
+                assert_eq!(seen(&graph), before, "step {step}");
+                harmless += 1;
+            }
+            Err(error) => {
+                let known = ["graph_damaged", "graph_storage", "graph_version"];
+                assert!(known.contains(&error.code()), "{error:?}");
+                reported += 1;
+            }
+        }
+    }
+    assert!(reported > 20 && harmless > 0, "{reported} {harmless}");
 }

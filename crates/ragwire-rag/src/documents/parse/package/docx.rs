@@ -1,0 +1,283 @@
+//! Reads documents of Word: paragraphs with the headings of their styles, tables, listings and notes.
+//! Page headers and footers are other parts, and deleted text is skipped.
+
+use std::collections::HashMap;
+
+use super::xml::{self, Xml};
+use super::{Archive, MAX_CHAIN};
+use crate::documents::parse::blocks::Blocks;
+use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
+
+/// Elements whose text is not part of the text: another version of it, or instructions.
+const SKIPPED: [&str; 4] = ["Fallback", "moveFrom", "del", "instrText"];
+
+pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
+    let main = archive.main_part()?;
+    let relations = archive.relations(&main)?;
+    let part = |kind: &str| {
+        let found = relations.values().find(|relation| relation.kind == kind);
+        found.map(|relation| relation.part.clone())
+    };
+    let styles = match part("styles") {
+        Some(name) => Styles::read(archive, &name)?,
+        None => Styles::default(),
+    };
+    let mut reader = Reader {
+        blocks: Blocks::new(&archive.limits),
+        styles,
+        paragraphs: Vec::new(),
+        tables: Vec::new(),
+        listing: String::new(),
+        title: None,
+        skipped: 0,
+        in_text: false,
+        in_run: 0,
+    };
+    let mut parts = vec![archive.required(&main)?];
+    for notes in [part("footnotes"), part("endnotes")].into_iter().flatten() {
+        parts.extend(archive.part(&notes)?);
+    }
+    for xml in parts {
+        xml::walk(&xml, &archive.limits, |node| reader.node(node))?;
+        reader.flush_listing()?;
+    }
+    let title = archive.title()?.or(reader.title);
+    Ok(Parsed::new(DocumentKind::Docx, title, reader.blocks))
+}
+
+/// What a style says about its paragraphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Role {
+    #[default]
+    Prose,
+    Title,
+    Heading(u8),
+    Listing,
+}
+
+#[derive(Debug, Default)]
+struct Style {
+    role: Role,
+    based_on: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct Styles(HashMap<String, Style>);
+
+impl Styles {
+    fn read(archive: &mut Archive<'_>, name: &str) -> Result<Self, ParseError> {
+        let mut styles = HashMap::new();
+        let Some(xml) = archive.part(name)? else {
+            return Ok(Self(styles));
+        };
+        let mut open: Option<(String, Style)> = None;
+        xml::walk(&xml, &archive.limits, |node| {
+            match node {
+                Xml::Open("style", element) => {
+                    open = element.get("styleId").map(|id| (id, Style::default()));
+                }
+                Xml::Close("style") => styles.extend(open.take()),
+                Xml::Open(name, element) => {
+                    if let (Some((_, style)), Some(value)) = (&mut open, element.get("val")) {
+                        style.property(name, value);
+                    }
+                }
+                Xml::Close(_) | Xml::Text(_) => {}
+            }
+            Ok(())
+        })?;
+        Ok(Self(styles))
+    }
+
+    fn role(&self, id: &str) -> Role {
+        let mut id = id;
+        for _ in 0..MAX_CHAIN {
+            let Some(style) = self.0.get(id) else { break };
+            if style.role != Role::Prose {
+                return style.role;
+            }
+            let Some(base) = &style.based_on else { break };
+            id = base;
+        }
+        Role::Prose
+    }
+}
+
+impl Style {
+    fn property(&mut self, name: &str, value: String) {
+        match name {
+            "name" if self.role == Role::Prose => self.role = role_of_name(&value.to_lowercase()),
+            "outlineLvl" if self.role == Role::Prose => self.role = role_of_outline(&value),
+            "basedOn" => self.based_on = Some(value),
+            _ => {}
+        }
+    }
+}
+
+/// Names of built-in styles are English in every language.
+fn role_of_name(name: &str) -> Role {
+    if let Some(level) = name.strip_prefix("heading ").and_then(|level| level.parse().ok()) {
+        return Role::Heading(level);
+    }
+    if name == "title" {
+        return Role::Title;
+    }
+    let is_listing = ["code", "preformatted", "verbatim", "listing", "macro"]
+        .iter()
+        .any(|word| name.contains(word));
+    // `Verbatim Char` is a style of letters.
+    if is_listing && !name.ends_with("char") {
+        Role::Listing
+    } else {
+        Role::Prose
+    }
+}
+
+fn role_of_outline(level: &str) -> Role {
+    match level.parse::<u8>() {
+        Ok(level @ 0..=8) => Role::Heading(level + 1),
+        _ => Role::Prose,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Paragraph {
+    role: Role,
+    text: String,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    row: Vec<String>,
+    cell: String,
+}
+
+#[derive(Debug)]
+struct Reader {
+    blocks: Blocks,
+    styles: Styles,
+    /// The open paragraphs: a text box is inside of one.
+    paragraphs: Vec<Paragraph>,
+    /// The open tables: one may be in a cell of another.
+    tables: Vec<Table>,
+    /// The paragraphs of a listing, which are its lines.
+    listing: String,
+    title: Option<String>,
+    /// How many enclosing elements are skipped.
+    skipped: usize,
+    in_text: bool,
+    in_run: usize,
+}
+
+impl Reader {
+    fn node(&mut self, node: Xml<'_>) -> Result<(), ParseError> {
+        match node {
+            Xml::Open(name, _) if SKIPPED.contains(&name) => self.skipped += 1,
+            Xml::Close(name) if SKIPPED.contains(&name) => self.skipped -= 1,
+            _ if self.skipped > 0 => {}
+            Xml::Open(name, element) => self.open(name, &element),
+            Xml::Close(name) => self.close(name)?,
+            Xml::Text(text) if self.in_text => self.write(&text),
+            Xml::Text(_) => {}
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: &str, element: &xml::Element<'_>) {
+        match name {
+            "p" => self.paragraphs.push(Paragraph::default()),
+            "pStyle" => {
+                let role = element.get("val").map(|id| self.styles.role(&id));
+                if let (Some(paragraph), Some(role)) = (self.paragraphs.last_mut(), role) {
+                    paragraph.role = role;
+                }
+            }
+            "outlineLvl" => {
+                let role = element.get("val").map(|level| role_of_outline(&level));
+                if let (Some(paragraph), Some(role @ Role::Heading(_))) = (self.paragraphs.last_mut(), role) {
+                    paragraph.role = role;
+                }
+            }
+            "r" => self.in_run += 1,
+            "t" => self.in_text = self.in_run > 0,
+            // A tabulator of a paragraph's properties is outside of runs.
+            "tab" if self.in_run > 0 => self.write("\t"),
+            "br" | "cr" if self.in_run > 0 => self.write("\n"),
+            "noBreakHyphen" => self.write("-"),
+            "tbl" => self.tables.push(Table::default()),
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, name: &str) -> Result<(), ParseError> {
+        match name {
+            "p" => return self.paragraph(),
+            "r" => self.in_run = self.in_run.saturating_sub(1),
+            "t" => self.in_text = false,
+            "tc" => {
+                if let Some(table) = self.tables.last_mut() {
+                    let cell = std::mem::take(&mut table.cell);
+                    table.row.push(cell.trim().to_owned());
+                }
+            }
+            "tr" => {
+                let row = self.tables.last_mut().map(|table| std::mem::take(&mut table.row));
+                let row = row.unwrap_or_default().join(" | ");
+                match self.tables.iter_mut().rev().nth(1) {
+                    Some(outer) => {
+                        outer.cell.push_str(&row);
+                        outer.cell.push(' ');
+                    }
+                    None => {
+                        self.flush_listing()?;
+                        self.blocks.push(BlockKind::Prose, None, &row)?;
+                    }
+                }
+            }
+            "tbl" => drop(self.tables.pop()),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.text.push_str(text);
+        }
+    }
+
+    fn paragraph(&mut self) -> Result<(), ParseError> {
+        let Some(Paragraph { role, text }) = self.paragraphs.pop() else {
+            return Ok(());
+        };
+        if let Some(table) = self.tables.last_mut() {
+            table.cell.push_str(&text);
+            table.cell.push(' ');
+            return Ok(());
+        }
+        if role != Role::Listing {
+            self.flush_listing()?;
+        }
+        match role {
+            Role::Listing => {
+                self.listing.push_str(&text);
+                self.listing.push('\n');
+                Ok(())
+            }
+            Role::Heading(level) => {
+                self.blocks.heading(level, &text);
+                Ok(())
+            }
+            Role::Title if self.title.is_none() && !text.trim().is_empty() => {
+                self.title = Some(crate::documents::parse::blocks::prose(&text));
+                Ok(())
+            }
+            Role::Title | Role::Prose => self.blocks.push(BlockKind::Prose, None, &text),
+        }
+    }
+
+    fn flush_listing(&mut self) -> Result<(), ParseError> {
+        let listing = std::mem::take(&mut self.listing);
+        self.blocks.push(BlockKind::Listing, None, &listing)
+    }
+}

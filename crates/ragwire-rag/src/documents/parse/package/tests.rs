@@ -1,0 +1,202 @@
+//! Documents that other programs wrote (tests/documents/make.py), and files that nobody should.
+
+use std::io::Write;
+use std::time::Instant;
+
+use zip::write::SimpleFileOptions;
+
+use super::*;
+use crate::test_data::check_blocks;
+use crate::{Chunk, parse};
+
+fn document(name: &str) -> Parsed {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/");
+    let bytes = std::fs::read(format!("{folder}{name}")).unwrap();
+    // The content decides.
+    assert_eq!(
+        parse("a.bin", &bytes, &ParseLimits::default())
+            .unwrap()
+            .kind
+            .as_str(),
+        name.split_once('.').unwrap().1
+    );
+    parse(name, &bytes, &ParseLimits::default()).unwrap()
+}
+
+#[test]
+fn a_word_document_keeps_its_structure() {
+    let parsed = document("birds.docx");
+    assert_eq!(parsed.title.as_deref(), Some("The bird guide"));
+    check_blocks(
+        &parsed,
+        &[
+            ("Feeding", "A robin eats worms. In winter it eats seeds."),
+            ("Feeding", "sunflower seeds"),
+            ("Feeding", "Bird | Food"),
+            ("Feeding", "robin | worms"),
+            ("Feeding", "owl | mice & voles"),
+            ("Feeding > Counting", "for bird in garden:\n    count(bird)"),
+            ("Feeding > Counting", "Count at dawn."),
+        ],
+    );
+}
+
+#[test]
+fn a_presentation_has_its_slides_as_pages() {
+    let parsed = document("birds.pptx");
+    assert_eq!(
+        (parsed.title.as_deref(), parsed.pages),
+        (Some("Birds in slides"), Some(2))
+    );
+    check_blocks(
+        &parsed,
+        &[
+            ("Feeding", "A robin eats worms."),
+            ("Feeding", "An owl eats mice."),
+            ("Feeding", "Mention the winter."),
+            ("Prices", "Food | Price"),
+            ("Prices", "seeds | 2 euros"),
+        ],
+    );
+    let pages: Vec<_> = parsed.blocks.iter().filter_map(|block| block.page).collect();
+    assert_eq!(pages, [1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn a_spreadsheet_shows_what_its_user_sees() {
+    check_blocks(
+        &document("birds.xlsx"),
+        &[
+            ("Sightings", "Bird | Day | Share | Seen"),
+            (
+                "Sightings",
+                "Bird: robin | Day: 2026-01-31 | Share: 25% | Seen: TRUE",
+            ),
+            ("Sightings", "Bird: owl | Day: 2026-02-01 22:30:00 | Share: 12.5%"),
+            ("Notes", "| Count at dawn."),
+        ],
+    );
+}
+
+#[test]
+fn a_book_is_its_chapters_in_order() {
+    let parsed = document("birds.epub");
+    assert_eq!(parsed.title.as_deref(), Some("The book of birds"));
+    check_blocks(
+        &parsed,
+        &[
+            ("Robins", "A robin sings at dawn."),
+            ("Robins", "count(0)"),
+            ("Owls", "An owl hunts at night."),
+            ("Owls", "count(1)"),
+        ],
+    );
+}
+
+fn package(parts: &[(&str, String)]) -> Vec<u8> {
+    let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    // Stored: tests have no compressor, and what is inside is what matters.
+    let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for (name, content) in parts {
+        zip.start_file(*name, options).unwrap();
+        zip.write_all(content.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+const ROOT: &str = r#"<Relationships><Relationship Id="r1" Type="x/officeDocument" Target="word/document.xml"/></Relationships>"#;
+
+fn word(body: &str) -> Vec<(&'static str, String)> {
+    vec![
+        (ROOT_RELATIONS, ROOT.to_owned()),
+        (
+            "word/document.xml",
+            format!("<w:document xmlns:w=\"w\"><w:body>{body}</w:body></w:document>"),
+        ),
+    ]
+}
+
+#[test]
+fn hostile_packages_have_typed_errors() {
+    let limits = ParseLimits {
+        max_inflated_bytes: 1_000_000,
+        max_xml_nodes: 10_000,
+        ..ParseLimits::default()
+    };
+    let paragraph = "<w:p><w:r><w:t>x</w:t></w:r></w:p>";
+    let styles = |count: usize| -> String {
+        let style = |n: usize| {
+            let base = (n + 1) % count;
+            format!("<style styleId=\"s{n}\"><name val=\"n\"/><basedOn val=\"s{base}\"/></style>")
+        };
+        (0..count).map(style).collect()
+    };
+    let cyclic = {
+        let mut parts = word("<w:p><w:pPr><w:pStyle w:val=\"s0\"/></w:pPr><w:r><w:t>Text.</w:t></w:r></w:p>");
+        parts.push((
+            "word/_rels/document.xml.rels",
+            r#"<Relationships><Relationship Id="r1" Type="x/styles" Target="../word/./styles.xml"/></Relationships>"#.to_owned(),
+        ));
+        parts.push(("word/styles.xml", format!("<styles>{}</styles>", styles(3))));
+        parts
+    };
+    let doctype = "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>";
+    type Case<'a> = (&'a str, Vec<(&'a str, String)>, Result<(), &'a str>);
+    let cases: Vec<Case<'_>> = vec![
+        ("plain", word(paragraph), Ok(())),
+        ("cyclic styles", cyclic, Ok(())),
+        ("entities", vec![
+            (ROOT_RELATIONS, ROOT.to_owned()),
+            ("word/document.xml", format!("{doctype}<d><p><r><t>Text &b;</t></r></p></d>")),
+        ], Ok(())),
+        ("too large", word(&" ".repeat(1_100_000)), Err("too_much_inside")),
+        ("too many", word(&paragraph.repeat(5_000)), Err("too_many_nodes")),
+        ("too deep", word(&"<w:tbl>".repeat(2_000)), Err("too_deep")),
+        ("cut", word("<w:p><w:r>"), Err("damaged")),
+        ("no main part", vec![(ROOT_RELATIONS, ROOT.to_owned()), ("word/other.xml", String::new())], Err("damaged")),
+        ("another zip", vec![("a.txt", "x".to_owned())], Err("unsupported_type")),
+        ("outside", vec![
+            (ROOT_RELATIONS, ROOT.replace("word/document.xml", "../../../etc/passwd")),
+            ("word/x.xml", String::new()),
+        ], Err("damaged")),
+        ("itself", vec![
+            ("META-INF/container.xml", "<c><rootfile full-path=\"p.opf\"/></c>".to_owned()),
+            ("p.opf", "<p><item id=\"a\" href=\"p.opf\" media-type=\"html\"/><itemref idref=\"a\"/><itemref idref=\"a\"/></p>".to_owned()),
+        ], Err("empty_document")),
+    ];
+    for (case, parts, wanted) in cases {
+        let start = Instant::now();
+        let outcome = parse("a.docx", &package(&parts), &limits);
+        println!("{case}: {:?}", start.elapsed());
+        let outcome = outcome.as_ref().map(|_| ()).map_err(ParseError::code);
+        assert_eq!(outcome, wanted, "{case}");
+    }
+}
+
+#[test]
+fn every_damage_of_a_document_returns() {
+    for name in ["birds.docx", "birds.pptx", "birds.xlsx", "birds.epub"] {
+        let path = format!("{}/tests/documents/{name}", env!("CARGO_MANIFEST_DIR"));
+        let whole = std::fs::read(path).unwrap();
+        for step in 0..200 {
+            let at = step * whole.len() / 200;
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x55;
+            for bytes in [&flipped[..], &whole[..at]] {
+                // Any result, but soon, and no panic.
+                drop(parse(name, bytes, &ParseLimits::default()));
+            }
+        }
+    }
+}
+
+#[test]
+fn passages_of_a_spreadsheet_name_their_columns() {
+    let library = crate::Library::in_memory(Default::default()).unwrap();
+    let document = library.add("birds.xlsx", &document("birds.xlsx")).unwrap();
+    let passages: Vec<Chunk> = library.passages(&document.id).unwrap().unwrap();
+    assert!(
+        passages[0].text.contains("Bird: owl | Day: 2026-02-01"),
+        "{passages:?}"
+    );
+}

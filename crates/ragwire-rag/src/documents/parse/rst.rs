@@ -1,0 +1,613 @@
+//! Reads reStructuredText, as docutils and Sphinx write it: sections, listings, tables and the text of
+//! directives. Marks of roles and references are removed.
+//!
+//! One pass over the lines. What is not understood is text.
+
+use super::blocks::Blocks;
+use super::csv::Table;
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+
+/// Directives whose content is a listing.
+const LISTINGS: [&str; 9] = [
+    "code",
+    "code-block",
+    "sourcecode",
+    "parsed-literal",
+    "literalinclude",
+    "highlight",
+    "prompt",
+    "doctest",
+    "testcode",
+];
+/// Directives whose content is not for readers, or not text.
+const SKIPPED: [&str; 14] = [
+    "image",
+    "contents",
+    "toctree",
+    "index",
+    "include",
+    "meta",
+    "raw",
+    "role",
+    "default-role",
+    "sectnum",
+    "unicode",
+    "replace",
+    "currentmodule",
+    "sectionauthor",
+];
+/// The longest text between two marks, in bytes. Without a limit, many marks without an end would take
+/// quadratic time.
+const MAX_SPAN_BYTES: usize = 500;
+/// The fewest marks below a heading.
+const MIN_ADORNMENT: usize = 3;
+
+pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let mut reader = Reader {
+        lines: &lines,
+        at: 0,
+        blocks: Blocks::new(limits),
+        open: String::new(),
+        adornments: Vec::new(),
+    };
+    while reader.at < lines.len() {
+        reader.line()?;
+    }
+    reader.flush()?;
+    Ok(Parsed::new(DocumentKind::Rst, None, reader.blocks))
+}
+
+#[derive(Debug)]
+struct Reader<'a> {
+    lines: &'a [&'a str],
+    at: usize,
+    blocks: Blocks,
+    /// The open paragraph.
+    open: String,
+    /// The marks of headings, and whether they are above the text too, in the order of their levels.
+    adornments: Vec<(char, bool)>,
+}
+
+impl<'a> Reader<'a> {
+    fn peek(&self, ahead: usize) -> &'a str {
+        self.lines.get(self.at + ahead).copied().unwrap_or_default()
+    }
+
+    fn line(&mut self) -> Result<(), ParseError> {
+        let line = self.peek(0);
+        let trimmed = line.trim_start();
+        if trimmed.is_empty() {
+            self.at += 1;
+            return self.flush();
+        }
+        if self.heading()? {
+            return Ok(());
+        }
+        if line.starts_with("+-") || line.starts_with("+=") {
+            return self.grid_table();
+        }
+        if is_simple_border(line) {
+            return self.simple_table();
+        }
+        if let Some(rest) = trimmed
+            .strip_prefix(".. ")
+            .or_else(|| (trimmed == "..").then_some(""))
+        {
+            self.flush()?;
+            return self.explicit(rest, indent(line));
+        }
+        // A transition.
+        if adornment(trimmed).is_some() && self.peek(1).is_empty() {
+            self.at += 1;
+            return self.flush();
+        }
+        self.at += 1;
+        let (marker, content) = list_item(trimmed);
+        if marker {
+            self.flush()?;
+        }
+        let is_before_listing = content.ends_with("::") && self.peek(0).is_empty();
+        let content = if is_before_listing {
+            &content[..content.len() - 1]
+        } else {
+            content
+        };
+        let content = if content == ":" { "" } else { content };
+        self.open.push_str(content);
+        self.open.push('\n');
+        if is_before_listing {
+            self.flush()?;
+            let body = self.body(indent(line));
+            self.blocks.push(BlockKind::Listing, None, &body)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a heading with its marks, if one begins here.
+    fn heading(&mut self) -> Result<bool, ParseError> {
+        let fits = |marks: &str, text: &str| {
+            let wide = marks.chars().count() + 1 >= text.trim().chars().count();
+            adornment(marks).filter(|_| wide && !text.trim().is_empty())
+        };
+        let (first, second, third) = (self.peek(0), self.peek(1), self.peek(2));
+        let (mark, above, text, used) = if let Some(mark) = fits(first, second)
+            && first == third
+        {
+            (mark, true, second, 3)
+        } else if let Some(mark) = fits(second, first)
+            && self.open.is_empty()
+            && !first.starts_with(' ')
+        {
+            (mark, false, first, 2)
+        } else {
+            return Ok(false);
+        };
+        self.flush()?;
+        let known = self.adornments.iter().position(|known| *known == (mark, above));
+        let level = known.unwrap_or_else(|| {
+            self.adornments.push((mark, above));
+            self.adornments.len() - 1
+        });
+        self.blocks
+            .heading(u8::try_from(level + 1).unwrap_or(u8::MAX), &inline(text));
+        self.at += used;
+        Ok(true)
+    }
+
+    /// Reads what begins with two dots: a directive, a target, a footnote or a comment.
+    fn explicit(&mut self, rest: &str, outer: usize) -> Result<(), ParseError> {
+        self.at += 1;
+        let rest = rest.trim();
+        if let Some(note) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            self.open.push_str(note.1.trim());
+            self.open.push('\n');
+            return Ok(());
+        }
+        // A substitution: `|name| image:: …`.
+        let named = rest
+            .strip_prefix('|')
+            .and_then(|rest| Some(rest.split_once('|')?.1.trim()));
+        let Some((name, argument)) = named
+            .unwrap_or(rest)
+            .split_once("::")
+            .filter(|(name, _)| is_name(name))
+        else {
+            // A comment, or a target such as `_here: https://…`.
+            self.body(outer);
+            return Ok(());
+        };
+        // With a domain: `py:function`.
+        let name = name.rsplit(':').next().unwrap_or(name);
+        let argument = argument.trim();
+        if LISTINGS.contains(&name) {
+            self.options(outer);
+            let body = self.body(outer);
+            return self.blocks.push(BlockKind::Listing, None, &body);
+        }
+        if named.is_some() || SKIPPED.contains(&name) {
+            self.options(outer);
+            self.body(outer);
+            return Ok(());
+        }
+        if name == "list-table" || name == "csv-table" {
+            self.open.push_str(argument);
+            self.flush()?;
+            self.options(outer);
+            let body = self.body(outer);
+            return if name == "csv-table" {
+                self.csv(&body)
+            } else {
+                self.list_table(&body)
+            };
+        }
+        self.options(outer);
+        // A note, or what an API describes: its content is text.
+        if !argument.is_empty() && name != "figure" {
+            self.open.push_str(argument);
+            self.open.push('\n');
+        }
+        Ok(())
+    }
+
+    /// Skips the options of a directive, `:name: value`.
+    fn options(&mut self, outer: usize) {
+        while indent(self.peek(0)) > outer && self.peek(0).trim_start().starts_with(':') {
+            self.at += 1;
+        }
+    }
+
+    /// Returns the lines that are indented further than `outer`, without their common indentation.
+    fn body(&mut self, outer: usize) -> String {
+        let start = self.at;
+        while self.at < self.lines.len() && (self.peek(0).is_empty() || indent(self.peek(0)) > outer) {
+            self.at += 1;
+        }
+        let lines = &self.lines[start..self.at];
+        let common = lines
+            .iter()
+            .filter(|line| !line.is_empty())
+            .map(|line| indent(line))
+            .min();
+        let mut body = String::new();
+        for line in lines {
+            body.push_str(line.get(common.unwrap_or(0)..).unwrap_or_default());
+            body.push('\n');
+        }
+        body
+    }
+
+    fn csv(&mut self, body: &str) -> Result<(), ParseError> {
+        let mut rows = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .trim(csv::Trim::All)
+            .from_reader(body.as_bytes());
+        for row in rows.records() {
+            let row = row.map_err(|error| ParseError::damaged("table", &error))?;
+            let cells: Vec<String> = row.iter().map(inline).collect();
+            self.row(&cells)?;
+        }
+        Ok(())
+    }
+
+    fn list_table(&mut self, body: &str) -> Result<(), ParseError> {
+        let mut cells: Vec<String> = Vec::new();
+        for line in body.lines() {
+            let (starts_row, line) = match line.strip_prefix("* ") {
+                Some(rest) => (true, rest),
+                None => (false, line),
+            };
+            if starts_row && !cells.is_empty() {
+                self.row(&cells)?;
+                cells.clear();
+            }
+            let line = line.trim_start();
+            match line.strip_prefix("- ").or_else(|| (line == "-").then_some("")) {
+                Some(cell) => cells.push(inline(cell)),
+                None => {
+                    if let Some(cell) = cells.last_mut() {
+                        cell.push(' ');
+                        cell.push_str(&inline(line));
+                    }
+                }
+            }
+        }
+        self.row(&cells)
+    }
+
+    fn row(&mut self, cells: &[String]) -> Result<(), ParseError> {
+        let mut table = Table::default();
+        table.row(cells.iter().map(String::as_str), &mut self.blocks)
+    }
+
+    fn grid_table(&mut self) -> Result<(), ParseError> {
+        self.flush()?;
+        let mut cells: Vec<String> = Vec::new();
+        while self.peek(0).starts_with(['+', '|']) {
+            let line = self.peek(0);
+            if line.starts_with('+') {
+                let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
+                self.row(&row)?;
+                cells.clear();
+            } else {
+                let parts = line.trim_matches('|').split('|');
+                for (at, part) in parts.enumerate() {
+                    match cells.get_mut(at) {
+                        Some(cell) => {
+                            cell.push(' ');
+                            cell.push_str(part.trim());
+                        }
+                        None => cells.push(part.trim().to_owned()),
+                    }
+                }
+            }
+            self.at += 1;
+        }
+        let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
+        self.row(&row)
+    }
+
+    fn simple_table(&mut self) -> Result<(), ParseError> {
+        self.flush()?;
+        let border = self.peek(0);
+        let starts: Vec<usize> = border
+            .bytes()
+            .enumerate()
+            .filter(|(at, byte)| *byte == b'=' && (*at == 0 || border.as_bytes()[at - 1] == b' '))
+            .map(|(at, _)| at)
+            .collect();
+        self.at += 1;
+        let mut row: Vec<String> = Vec::new();
+        while self.at < self.lines.len() {
+            let line = self.peek(0);
+            self.at += 1;
+            if is_simple_border(line) {
+                // The last border, or the one below the first row.
+                if self.peek(0).is_empty() {
+                    break;
+                }
+                continue;
+            }
+            if line.is_empty() || line.bytes().all(|byte| matches!(byte, b'-' | b' ')) {
+                continue;
+            }
+            let cell = |at: usize| {
+                let start = line.floor_char_boundary(starts[at].min(line.len()));
+                let end = starts.get(at + 1).copied().unwrap_or(line.len());
+                let end = line.floor_char_boundary(end.min(line.len()));
+                line.get(start..end).unwrap_or_default().trim()
+            };
+            let cells: Vec<&str> = (0..starts.len()).map(cell).collect();
+            // A row without its first cell continues the row before.
+            if cells.first().is_some_and(|first| first.is_empty()) && !row.is_empty() {
+                for (cell, more) in row.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
+                    cell.push(' ');
+                    cell.push_str(&inline(more));
+                }
+            } else {
+                self.row(&row)?;
+                row = cells.into_iter().map(inline).collect();
+            }
+        }
+        self.row(&row)
+    }
+
+    fn flush(&mut self) -> Result<(), ParseError> {
+        let text = inline(&self.open);
+        self.open.clear();
+        self.blocks.push(BlockKind::Prose, None, &text)
+    }
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// Returns the mark that a line consists of.
+fn adornment(line: &str) -> Option<char> {
+    let mark = line.chars().next().filter(char::is_ascii_punctuation)?;
+    (line.len() >= MIN_ADORNMENT && line.chars().all(|c| c == mark)).then_some(mark)
+}
+
+fn is_simple_border(line: &str) -> bool {
+    line.starts_with("==") && line.contains(" =") && line.bytes().all(|byte| matches!(byte, b'=' | b' '))
+}
+
+/// Names of directives: letters, digits and `-`, `_`, `:`, `.`.
+fn is_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.'))
+}
+
+/// Returns whether a line begins an item of a list, and its text without the mark.
+fn list_item(line: &str) -> (bool, &str) {
+    for mark in ["- ", "* ", "+ ", "• "] {
+        if let Some(rest) = line.strip_prefix(mark) {
+            return (true, rest.trim_start());
+        }
+    }
+    let number = line.split_once(['.', ')']).filter(|(number, rest)| {
+        let counted = number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
+        rest.starts_with(' ') && (counted && !number.is_empty() || *number == "#")
+    });
+    // Fields begin a block too: `:param name: text`.
+    let is_field = line.starts_with(':') && line[1..].contains(": ");
+    (number.is_some() || is_field, line)
+}
+
+/// Removes the marks of emphasis, literals, roles and references.
+fn inline(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['`', '*', '\\', ':']) {
+        let (before, after) = rest.split_at(at);
+        plain.push_str(before);
+        let split = |after: &'_ str, mark: &str| {
+            let end = after[..after.floor_char_boundary(MAX_SPAN_BYTES)].find(mark)?;
+            Some((end, end + mark.len()))
+        };
+        let can_start = plain.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+        if let Some(literal) = after.strip_prefix("``")
+            && let Some((end, next)) = split(literal, "``")
+        {
+            plain.push_str(&literal[..end]);
+            rest = &literal[next..];
+        } else if let Some(quoted) = after.strip_prefix('`')
+            && let Some((end, next)) = split(quoted, "`")
+        {
+            push_reference(&mut plain, &quoted[..end]);
+            let tail = &quoted[next..];
+            rest = tail
+                .strip_prefix("__")
+                .or_else(|| tail.strip_prefix('_'))
+                .unwrap_or(tail);
+        } else if after.starts_with(':')
+            && can_start
+            && let Some((end, _)) = split(&after[1..], ":`")
+            && is_name(&after[1..=end])
+        {
+            // A role: the quoted text follows.
+            rest = &after[end + 2..];
+        } else if let Some(strong) = after.strip_prefix("**")
+            && can_start
+            && let Some((end, next)) = split(strong, "**")
+        {
+            plain.push_str(&strong[..end]);
+            rest = &strong[next..];
+        } else if let Some(emphasis) = after.strip_prefix('*')
+            && can_start
+            && let Some((end, next)) = split(emphasis, "*").filter(|(end, _)| *end > 0)
+            && !emphasis.starts_with(char::is_whitespace)
+            && !emphasis[..end].contains('\n')
+        {
+            plain.push_str(&emphasis[..end]);
+            rest = &emphasis[next..];
+        } else if let Some(escaped) = after.strip_prefix('\\') {
+            // An escaped space joins the words around it; another character stands for itself.
+            let width = escaped.chars().next().map_or(0, char::len_utf8);
+            let (letter, tail) = escaped.split_at(width);
+            plain.push_str(letter.trim());
+            rest = tail;
+        } else {
+            let width = after.chars().next().map_or(0, char::len_utf8);
+            plain.push_str(&after[..width]);
+            rest = &after[width..];
+        }
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// Writes the text of `text <target>`, or the last part of `~package.module.name`.
+fn push_reference(plain: &mut String, inner: &str) {
+    let text = match inner.rsplit_once(" <") {
+        Some((text, target)) if target.ends_with('>') => text,
+        _ => inner,
+    };
+    let text = match text.strip_prefix('~') {
+        Some(path) => path.rsplit('.').next().unwrap_or(path),
+        None => text.strip_prefix('!').unwrap_or(text),
+    };
+    plain.push_str(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_data::{check_blocks, check_returns_soon};
+
+    #[test]
+    fn structure_is_kept() {
+        let text = "\
+.. _top:
+
+=====
+Birds
+=====
+
+A :ref:`robin <robins>` *sings* at ``dawn``, see
+`the guide <https://example.org/>`_ and :py:func:`~birds.sing`.
+
+.. note::
+   Owls are **quiet**.
+
+Feeding
+-------
+
+Run it::
+
+    feed --all
+
+    feed --owl
+
+.. code-block:: python
+   :caption: An example
+
+   def feed():
+       pass
+
+- seeds
+- worms
+  and more
+
+.. comment that nobody reads
+   and its end
+
+.. function:: feed(what)
+
+   Feeds a bird.
+
+   :param what: the food
+
+=====  ======
+Food   For
+=====  ======
+seeds  robins
+mice   owls,
+       at night
+=====  ======
+
++------+-----+
+| a    | b   |
++======+=====+
+| 1    | 2   |
+|      | 3   |
++------+-----+
+
+.. list-table:: Prices
+   :header-rows: 1
+
+   * - Food
+     - Price
+   * - seeds
+     - 2
+
+Storing
+-------
+
+.. toctree::
+   :maxdepth: 2
+
+   one
+   two
+
+Keep it dry.
+";
+        let parsed = parse(text, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Birds"));
+        check_blocks(
+            &parsed,
+            &[
+                ("Birds", "A robin sings at dawn, see the guide and sing."),
+                ("Birds", "Owls are quiet."),
+                ("Birds > Feeding", "Run it:"),
+                ("Birds > Feeding", "feed --all\n\nfeed --owl"),
+                ("Birds > Feeding", "def feed():\n    pass"),
+                ("Birds > Feeding", "seeds"),
+                ("Birds > Feeding", "worms and more"),
+                ("Birds > Feeding", "feed(what)"),
+                ("Birds > Feeding", "Feeds a bird."),
+                ("Birds > Feeding", ":param what: the food"),
+                ("Birds > Feeding", "Food | For"),
+                ("Birds > Feeding", "seeds | robins"),
+                ("Birds > Feeding", "mice | owls, at night"),
+                ("Birds > Feeding", "a | b"),
+                ("Birds > Feeding", "1 | 2 3"),
+                ("Birds > Feeding", "Prices"),
+                ("Birds > Feeding", "Food | Price"),
+                ("Birds > Feeding", "seeds | 2"),
+                ("Birds > Storing", "Keep it dry."),
+            ],
+        );
+    }
+
+    #[test]
+    fn marks_that_are_none_stay() {
+        for text in [
+            "2 * 3 * 4",
+            "a:b:c",
+            "5*x and y*3",
+            "`unclosed",
+            "**",
+            "C:\\dir is no escape",
+            "é`ü`_",
+        ] {
+            let parsed = parse(text, &ParseLimits::default()).unwrap();
+            assert!(!parsed.blocks[0].text.is_empty(), "{text}");
+        }
+        assert_eq!(inline("2 * 3 * 4"), "2 * 3 * 4");
+        assert_eq!(inline("re\\ ``x``\\ s"), "rexs");
+    }
+
+    #[test]
+    fn hostile_marks_return_soon() {
+        let pieces = [
+            "`", "``", ":a:`", "*", "**a", "\\", "=", "===\na\n", "+-", "| ", ".. a::\n", "a::\n\n ",
+            "== =\n", "- ", " ",
+        ];
+        check_returns_soon(parse, &pieces);
+    }
+}
