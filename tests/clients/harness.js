@@ -17,7 +17,7 @@ export const BINARY = process.env.TEST_SERVER ?? join(TARGET, "debug/ragwire-ser
  */
 export async function startServer({ args = [], faults = true } = {}) {
   const data = mkdtempSync(join(tmpdir(), "ragwire-"));
-  const all = ["serve", "--listen", "127.0.0.1:0", "--data", data, ...(faults ? ["--test-faults"] : []), ...args];
+  const all = ["serve", "--listen", "127.0.0.1:0", "--data", data, "--graph", ...(faults ? ["--test-faults"] : []), ...args];
   const child = spawn(BINARY, all, {
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -10,6 +10,7 @@ use ragwire_endpoints::{EndpointLimits, Endpoints, Refusal, Service, owner_heade
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
+use crate::disk::Disk;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::followers::Followers;
@@ -30,6 +31,8 @@ pub struct App {
     pub followers: Followers,
     /// The routes of all protocols.
     pub endpoints: Service,
+    /// The disk of the data folder.
+    pub disk: Disk,
     /// Reads documents.
     pub extractor: Extractor,
     /// The running and waiting turns. A turn's lane is its session or its chat, where one question
@@ -127,6 +130,7 @@ impl App {
             stores,
             model: None,
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
+            disk: Disk::new(settings.data.clone()),
             settings,
             library: library.into(),
             originals: None,
@@ -178,6 +182,15 @@ impl App {
                 "This server has no documents: an orchestrator outside of it answers (--orchestrator).",
             )
         })
+    }
+
+    /// Returns whether something could not be stored because the disk is full, and cannot be stored
+    /// yet.
+    pub async fn is_disk_full(&self) -> bool {
+        if self.stores.sessions.is_out_of_space() || self.stores.records.is_out_of_space() {
+            self.disk.report_full();
+        }
+        self.disk.is_full().await
     }
 
     /// Returns `true` once the server shuts down. A full server still counts as healthy.

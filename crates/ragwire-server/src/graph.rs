@@ -1,8 +1,8 @@
 //! The graph beside the library: opened at start and brought in step with the documents.
 //!
 //! Patterns extract it while a document is indexed, at no noticeable cost. The language model
-//! (`--graph-model`) takes as long as an answer for each passage. With `--graph=false` the file is
-//! not opened and does not change.
+//! (`--graph-model`) takes as long as an answer for each passage. Without `--graph` and `--graph-model`
+//! the file is not opened and does not change.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ fn hint(error: &GraphIndexError) -> &'static str {
 }
 
 /// Opens the graph in the data folder; [`sync`] brings it in step with the library. Returns `None`
-/// with `--graph=false`.
+/// without `--graph` and `--graph-model`.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub async fn open(
     library: &Arc<Library>,
     engines: &Engines,
 ) -> Result<Option<Arc<GraphIndex>>, GraphStartError> {
-    if !settings.graph {
+    if !settings.graph && !settings.graph_model {
         return Ok(None);
     }
     let folder = settings.data.clone();

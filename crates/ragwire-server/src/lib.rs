@@ -14,7 +14,7 @@
 //! | a route of the documents, the page or the state | `routes/` |
 //! | how an orchestrator outside of this process is asked | `gateway/` |
 //! | where turns are stored | `journal.rs` |
-//! | how files are located and read | `ingest/`, `extract.rs` |
+//! | how files are located, read and followed | `ingest/`, `extract/` |
 //! | the graph for `graph-rag` | `graph.rs` |
 //! | how model files are named and downloaded | `models/` |
 //! | which models and stores run | `engines/` |
@@ -24,6 +24,7 @@
 //! | what `ask` sends, reads and prints | `ask/` |
 //! | how `eval` measures answers | `eval/` |
 //! | what `health` and `documents` send and print | `manage.rs`; the HTTP client of all three: `client.rs` |
+//! | how files in `--data` are checked, repaired and copied | `maintain.rs` |
 //! | groups of flags in `--help`, settings files, completions | `cli/` |
 
 pub mod app;
@@ -31,6 +32,7 @@ pub mod ask;
 pub mod cli;
 pub mod client;
 mod connections;
+pub mod disk;
 pub mod engines;
 pub mod eval;
 pub mod extract;
@@ -41,6 +43,7 @@ pub mod graph;
 pub mod guard;
 pub mod ingest;
 pub mod journal;
+pub mod maintain;
 pub mod manage;
 pub mod models;
 mod open_files;

@@ -8,12 +8,14 @@ use bytes::Bytes;
 use clap::Subcommand;
 use http::Method;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::{self, ClientError, JSON, Server, segment};
 
 /// Exit status of a command whose request was refused or not sent.
 const FAILED: u8 = 1;
+/// Documents that are listed with one request.
+const PAGE: usize = 1_000;
 /// The type of a file whose name says what it is.
 const FILE: &str = "application/octet-stream";
 
@@ -66,9 +68,11 @@ enum ManageError {
     Output(#[from] io::Error),
 }
 
+/// A page of the list.
 #[derive(Debug, Deserialize)]
-struct Listed {
-    documents: Vec<Document>,
+struct Page {
+    documents: Vec<Value>,
+    next: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,16 +144,34 @@ fn exit(done: Result<(), ManageError>) -> ExitCode {
     }
 }
 
+/// Returns the documents of all pages.
+async fn all(server: &Server) -> Result<Vec<Value>, ManageError> {
+    let (mut documents, mut start) = (Vec::new(), "0".to_owned());
+    loop {
+        let path = format!("/v1/documents?limit={PAGE}&start={start}");
+        let page: Page = client::json(server.request(Method::GET, &path).await?).await?;
+        documents.extend(page.documents);
+        match page.next {
+            Some(next) => start = next,
+            None => return Ok(documents),
+        }
+    }
+}
+
+fn parsed(documents: Vec<Value>) -> Result<Vec<Document>, ManageError> {
+    let parse = |document| serde_json::from_value(document).map_err(io::Error::other);
+    let parsed: Result<_, io::Error> = documents.into_iter().map(parse).collect();
+    Ok(parsed?)
+}
+
 async fn list(remote: &Remote) -> Result<(), ManageError> {
-    let response = remote.server().request(Method::GET, "/v1/documents").await?;
+    let documents = all(&remote.server()).await?;
     let mut out = io::stdout().lock();
     if remote.json {
-        let listed: Value = client::json(response).await?;
-        writeln!(out, "{listed}")?;
+        writeln!(out, "{}", json!({ "documents": documents }))?;
         return Ok(());
     }
-    let listed: Listed = client::json(response).await?;
-    for document in listed.documents {
+    for document in parsed(documents)? {
         let name = crate::ask::clean(&document.name);
         writeln!(out, "{}  {:>6}  {name}", document.id, document.chunks)?;
     }
@@ -196,12 +218,11 @@ async fn upload(server: &Server, path: &Path) -> Result<Value, ManageError> {
 
 async fn remove(remote: &Remote, wanted: Vec<String>) -> Result<(), ManageError> {
     let server = remote.server();
-    let listed: Listed = client::json(server.request(Method::GET, "/v1/documents").await?).await?;
+    let listed = parsed(all(&server).await?)?;
     // All are found before the first is removed, so that a typing mistake removes nothing.
     let mut ids = Vec::new();
     for name in wanted {
         let found: Vec<_> = listed
-            .documents
             .iter()
             .filter(|document| document.id == name || document.name == name)
             .collect();

@@ -94,10 +94,7 @@ impl Orchestrator for Reference {
             (Service::DocumentRag(_), _) => Orchestrator::answer(&self.documents, question, sink),
             (Service::GraphRag(_), Some(graph)) => Orchestrator::answer(graph, question, sink),
             (Service::GraphRag(_), None) => {
-                let failure = Failure::new(
-                    "no_graph",
-                    "This server keeps no graph; it was started with --graph=false.",
-                );
+                let failure = Failure::new("no_graph", "This server keeps no graph; start it with --graph.");
                 Box::pin(async move { Err(failure.permanent().into()) })
             }
             // The agent also answers for services that later versions add.

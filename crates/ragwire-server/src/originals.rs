@@ -3,14 +3,14 @@
 //! Answers need only the text of a document. The original is kept for its reader, within a limit: a
 //! file that does not fit is not kept, and its document is answered from all the same.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ragwire_rag::models::Boxed;
 use ragwire_rag::{FollowError, FollowReport, Library, LibraryFollower};
 use tokio::fs::{self, File};
-use tokio::sync::Mutex;
 
 /// The folder in the data folder.
 pub const FOLDER: &str = "originals";
@@ -24,8 +24,29 @@ pub struct Originals {
     library: Arc<Library>,
     folder: PathBuf,
     max_bytes: u64,
-    /// Bytes in use. Locked while files are added or deleted.
-    used: Mutex<u64>,
+    kept: Mutex<Kept>,
+    /// Locked while files are written or deleted.
+    changing: tokio::sync::Mutex<()>,
+}
+
+/// What is in the folder.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The sizes of the files by the IDs of their documents.
+    files: HashMap<String, u64>,
+    /// Their sum.
+    bytes: u64,
+}
+
+impl Kept {
+    fn insert(&mut self, document_id: &str, size: u64) {
+        let replaced = self.files.insert(document_id.to_owned(), size);
+        self.bytes = self.bytes + size - replaced.unwrap_or(0);
+    }
+
+    fn remove(&mut self, document_id: &str) {
+        self.bytes -= self.files.remove(document_id).unwrap_or(0);
+    }
 }
 
 impl Originals {
@@ -35,37 +56,44 @@ impl Originals {
     ///
     /// Fails if the folder cannot be read or created.
     pub async fn open(library: Arc<Library>, folder: PathBuf, max_bytes: u64) -> io::Result<Self> {
-        fs::create_dir_all(&folder).await?;
-        let originals = Self {
+        let reading = tokio::task::spawn_blocking({
+            let (library, folder) = (Arc::clone(&library), folder.clone());
+            move || read_folder(&library, &folder)
+        });
+        let kept = reading.await.map_err(io::Error::other)??;
+        Ok(Self {
             library,
             folder,
             max_bytes,
-            used: Mutex::new(0),
-        };
-        originals.prune().await?;
-        Ok(originals)
+            kept: Mutex::new(kept),
+            changing: tokio::sync::Mutex::new(()),
+        })
+    }
+
+    /// Returns whether the file of a document is not kept although there is room for it.
+    pub fn lacks(&self, document_id: &str, size: u64) -> bool {
+        let kept = self.kept();
+        !kept.files.contains_key(document_id) && kept.bytes.saturating_add(size) <= self.max_bytes
     }
 
     /// Keeps the file of a document, unless it is there already or does not fit. A failure is only
     /// logged, since the document has been added.
     pub async fn keep(&self, document_id: &str, bytes: &[u8]) {
-        let mut used = self.used.lock().await;
-        let file = self.folder.join(document_id);
-        if fs::try_exists(&file).await.unwrap_or(false) {
-            return;
-        }
+        let _changing = self.changing.lock().await;
         let size = bytes.len() as u64;
-        if size > self.max_bytes.saturating_sub(*used) {
-            tracing::warn!(
-                document = document_id,
-                size,
-                limit = self.max_bytes,
-                "the original is not kept: --originals-size is reached"
-            );
+        if !self.lacks(document_id, size) {
+            if !self.kept().files.contains_key(document_id) {
+                tracing::warn!(
+                    document = document_id,
+                    size,
+                    limit = self.max_bytes,
+                    "the original is not kept: --originals-size is reached"
+                );
+            }
             return;
         }
-        match write(&file, bytes).await {
-            Ok(()) => *used += size,
+        match write(&self.folder.join(document_id), bytes).await {
+            Ok(()) => self.kept().insert(document_id, size),
             Err(error) => tracing::warn!(%error, document = document_id, "the original cannot be kept"),
         }
     }
@@ -93,24 +121,36 @@ impl Originals {
 
     /// Deletes every file whose document is not in the library, and returns how many they were.
     async fn prune(&self) -> io::Result<usize> {
-        let mut used = self.used.lock().await;
-        let (mut bytes, mut removed) = (0, 0);
-        let mut entries = fs::read_dir(&self.folder).await?;
-        while let Some(entry) = entries.next_entry().await? {
-            let is_live = entry
-                .file_name()
-                .to_str()
-                .is_some_and(|id| self.library.is_live(id));
-            if is_live {
-                bytes += entry.metadata().await?.len();
-            } else {
-                fs::remove_file(entry.path()).await?;
-                removed += 1;
-            }
+        let _changing = self.changing.lock().await;
+        let gone: Vec<String> = {
+            let kept = self.kept();
+            let gone = kept.files.keys().filter(|id| !self.library.is_live(id));
+            gone.cloned().collect()
+        };
+        for id in &gone {
+            fs::remove_file(self.folder.join(id)).await?;
+            self.kept().remove(id);
         }
-        *used = bytes;
-        Ok(removed)
+        Ok(gone.len())
     }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lists the files of documents, and deletes all others.
+fn read_folder(library: &Library, folder: &Path) -> io::Result<Kept> {
+    std::fs::create_dir_all(folder)?;
+    let mut kept = Kept::default();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_name().to_str().filter(|id| library.is_live(id)) {
+            Some(id) => kept.insert(id, entry.metadata()?.len()),
+            None => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(kept)
 }
 
 /// Writes a file that is complete or absent after a crash.

@@ -20,7 +20,7 @@ use crate::extract::Extractor;
 use crate::followers::Followers;
 use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
 use crate::graph::{self, GraphStartError};
-use crate::ingest::ingest as ingest_files;
+use crate::ingest::{Folders, watch};
 use crate::journal;
 use crate::open_files;
 use crate::orchestrator::Reference;
@@ -100,9 +100,7 @@ pub enum StartError {
 fn hint(error: &LibraryError) -> &'static str {
     match error {
         LibraryError::InUse => "; stop it, or choose another folder with --data",
-        LibraryError::Damaged(_) => {
-            "; restore library.db from a backup, or move it away and index the documents again with --docs"
-        }
+        LibraryError::Damaged(_) => "; `ragwire-server repair` saves what can be read of it",
         LibraryError::Import(_) => {
             "; move library.redb away and index the documents again with --docs, or go back to the version that wrote it"
         }
@@ -111,18 +109,19 @@ fn hint(error: &LibraryError) -> &'static str {
 }
 
 /// The file of the sessions, beside that of the library.
-const SESSIONS_FILE: &str = "sessions.redb";
+pub(crate) const SESSIONS_FILE: &str = "sessions.redb";
 /// The file of their finished turns.
-const TURNS_FILE: &str = "turns.redb";
+pub(crate) const TURNS_FILE: &str = "turns.redb";
 /// Their name space on a Redis server.
 const TURNS_NAME_SPACE: &str = "turns:";
 
 fn session_hint(error: &SessionError) -> &'static str {
     match error {
         SessionError::InUse => "; stop the other server, or choose another folder with --data",
-        SessionError::Damaged(_) | SessionError::Version { .. } => {
-            "; move the file away to start without sessions"
+        SessionError::Damaged(_) => {
+            "; restore the file from a backup, or `ragwire-server repair` moves it away to start without sessions"
         }
+        SessionError::Version { .. } => "; move the file away to start without sessions",
         _ => "",
     }
 }
@@ -196,7 +195,7 @@ async fn fill_library(
     settings: &Settings,
     library: &Arc<Library>,
     extractor: &Extractor,
-    originals: &Originals,
+    originals: &Arc<Originals>,
     readiness: &Readiness,
 ) -> Result<(), StartError> {
     let failed = |source| library_failed(settings, source);
@@ -210,9 +209,8 @@ async fn fill_library(
     } else {
         let started = Instant::now();
         let report = |done, total| readiness.set(Stage::Reading { done, total });
-        let max_bytes = *settings.max_upload_size;
-        let summary = ingest_files(library, extractor, originals, &settings.docs, max_bytes, report).await;
-        summary.print();
+        let folders = Folders::new(settings, library, extractor, originals);
+        folders.sync(report).await.map_err(failed)?.print();
         eprintln!("indexing took {:.1} s", started.elapsed().as_secs_f64());
         // The sample documents are only a placeholder for the user's own.
         sample::remove(library).map_err(failed)?;
@@ -405,7 +403,17 @@ async fn serve_library(
         &settings.data,
         address,
     );
-    Ok(followers.run().await)
+    let watching = async {
+        if settings.watch {
+            watch(Folders::new(&settings, &library, &extractor, &originals)).await
+        } else {
+            std::future::pending().await
+        }
+    };
+    tokio::select! {
+        never = followers.run() => Ok(never),
+        never = watching => Ok(never),
+    }
 }
 
 /// Serves an orchestrator outside of this process. No library is opened.
@@ -542,7 +550,7 @@ fn welcome(
         "What is this about?"
     };
     let graph = graph.map_or_else(
-        || "none (--graph=false)".to_owned(),
+        || "none; --graph builds one (experimental)".to_owned(),
         |index| {
             let size = index.graph().size();
             format!("{} entities, {} triples", size.entities, size.triples)
@@ -551,7 +559,7 @@ fn welcome(
     eprintln!(
         "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
          graph: {graph}\n  sessions: {sessions}\n  {}\n\n{}",
-        library.list().len(),
+        library.document_count(),
         library.chunk_count(),
         data.display(),
         engines.summary().join("\n  "),

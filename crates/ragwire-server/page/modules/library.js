@@ -41,7 +41,14 @@ export async function load() {
       return changed(null);
     }
     if (!response.ok) throw new Error(await errorOf(response));
-    ({ documents } = await response.json());
+    let page = await response.json();
+    documents = page.documents;
+    while (page.next !== undefined) {
+      const more = await fetch(`/v1/documents?limit=10000&start=${page.next}`);
+      if (!more.ok) throw new Error(await errorOf(more));
+      page = await more.json();
+      documents.push(...page.documents);
+    }
     documents = documents.filter(({ id }) => id !== deleting?.record.id);
     setDocuments(documents);
     show();

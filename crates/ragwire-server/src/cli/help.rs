@@ -30,7 +30,7 @@ pub(super) fn in_groups(command: clap::Command) -> clap::Command {
 /// The groups in the order of a settings file, and the prefixes of the settings in each. The first
 /// that fits applies.
 const GROUPS: [(&str, &[&str]); 9] = [
-    ("Common", &["config", "docs", "listen", "data", "drain"]),
+    ("Common", &["config", "docs", "watch", "listen", "data", "drain"]),
     (
         "Models",
         &["llm", "log_upstream", "embedder", "reranker", "judge"],

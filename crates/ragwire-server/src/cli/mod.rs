@@ -1,5 +1,5 @@
 //! The command line: `serve` (the default command), `ingest`, `ask`, `eval`, `documents`, `health`,
-//! `config`.
+//! `check`, `repair`, `export`, `import`, `config`.
 //!
 //! | status | meaning |
 //! |---|---|
@@ -24,6 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::ask::{self, AskOptions};
 use crate::eval::{self, EvalOptions};
 use crate::extract::{self, ChildOptions};
+use crate::maintain::{self, DataFolder};
 use crate::manage::{self, Documents, Remote};
 use crate::settings::layers::{self, SettingsError};
 use crate::settings::{Options, Settings};
@@ -79,6 +80,25 @@ enum Subcommands {
     },
     /// Ask a running server whether it accepts questions; for health checks
     Health(Remote),
+    /// Check the files of documents, graph and conversations while no server runs
+    #[command(after_help = "Exit status: 0 every file is fine, 1 a file is damaged or in use.")]
+    Check(DataFolder),
+    /// Save what can be read of damaged files, and move the rest away
+    Repair(DataFolder),
+    /// Write all documents into a file, for a backup or another machine
+    Export {
+        /// The file to write: JSON lines
+        file: PathBuf,
+        #[command(flatten)]
+        folder: DataFolder,
+    },
+    /// Add the documents of an export
+    Import {
+        /// The file that `export` wrote
+        file: PathBuf,
+        #[command(flatten)]
+        folder: DataFolder,
+    },
     /// Write or check a settings file
     Config {
         #[command(subcommand)]
@@ -150,6 +170,14 @@ pub fn main() -> ExitCode {
             println!("the settings are valid");
             ExitCode::SUCCESS
         }),
+        Some(Subcommands::Check(folder)) => Ok(with_runtime(async {
+            maintain::exit(maintain::check(&folder).await)
+        })),
+        Some(Subcommands::Repair(folder)) => Ok(with_runtime(async {
+            maintain::exit(maintain::repair(&folder).await)
+        })),
+        Some(Subcommands::Export { file, folder }) => Ok(maintain::exit(maintain::export(&folder, &file))),
+        Some(Subcommands::Import { file, folder }) => Ok(maintain::exit(maintain::import(&folder, &file))),
         Some(Subcommands::Completions { shell }) => Ok(generate::completions(shell, command)),
         Some(Subcommands::Man { folder }) => Ok(generate::man_pages(command, &folder)),
         Some(Subcommands::Ingest(args)) => ingest(args, &command),

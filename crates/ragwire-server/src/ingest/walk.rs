@@ -1,14 +1,25 @@
 //! Finds the files to index: the regular files below the paths that the user named.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use ragwire_rag::EXTENSIONS;
 use walkdir::{DirEntry, WalkDir};
 
-/// The extensions of documents, so that images and programs are not opened. The content decides the
-/// type of a file. A file that the user names directly is always tried.
-const EXTENSIONS: [&str; 12] = [
-    "md", "markdown", "mdown", "mkd", "txt", "text", "rst", "adoc", "html", "htm", "xhtml", "pdf",
+/// Folders that hold what programs made or downloaded.
+const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "__pycache__"];
+/// A folder with this file can be made again; Cargo, ccache and others write it into theirs.
+const CACHE_MARK: &str = "CACHEDIR.TAG";
+/// Ends of names of files that programs write, and that nobody reads.
+const GENERATED: [&str; 6] = [
+    ".min.js",
+    ".min.css",
+    ".map.json",
+    "-lock.json",
+    "-lock.yaml",
+    ".lock.json",
 ];
 /// Maximum depth below a named folder.
 const MAX_DEPTH: usize = 64;
@@ -19,6 +30,11 @@ pub(super) struct SourceFile {
     pub(super) path: PathBuf,
     /// The name of the document: the file name, prefixed with the folders from the named one down.
     pub(super) name: String,
+    /// Where it was found: an index into [`Walk::roots`].
+    pub(super) root: usize,
+    pub(super) bytes: u64,
+    /// When it was changed. `None` if the file system does not know.
+    pub(super) modified: Option<SystemTime>,
 }
 
 /// A file that is skipped.
@@ -28,56 +44,79 @@ pub(super) struct SkippedFile {
     pub(super) reason: &'static str,
 }
 
+/// A path that the user named, and that exists.
+#[derive(Debug)]
+pub(super) struct Root {
+    /// The absolute path.
+    pub(super) path: String,
+    /// What distinguishes the folder from another one at the same path.
+    pub(super) identity: String,
+    /// The names of documents whose files could not be looked at begin with one of these. An empty
+    /// one stands for all of them.
+    pub(super) unread: Vec<String>,
+}
+
 /// Returns all files below `paths`, in the order of their names.
-pub(super) fn walk(paths: &[PathBuf]) -> (Vec<SourceFile>, Vec<SkippedFile>) {
+pub(super) fn walk(paths: &[PathBuf]) -> Walk {
     let mut walk = Walk::default();
     for path in paths {
         walk.root(path);
     }
-    (walk.files, walk.skipped)
+    walk
 }
 
+/// What was found below the paths that the user named.
 #[derive(Debug, Default)]
-struct Walk {
-    files: Vec<SourceFile>,
-    skipped: Vec<SkippedFile>,
+pub(super) struct Walk {
+    pub(super) roots: Vec<Root>,
+    pub(super) files: Vec<SourceFile>,
+    pub(super) skipped: Vec<SkippedFile>,
     names: HashSet<String>,
 }
 
 impl Walk {
+    /// Returns whether a file gives the document of that name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
     fn root(&mut self, root: &Path) {
         // The path itself may be a link; links below it must not leave the folder.
-        let Ok(metadata) = std::fs::metadata(root) else {
+        let (Ok(metadata), Ok(canonical)) = (std::fs::metadata(root), root.canonicalize()) else {
             return self.skip(root, "not found, or not readable");
         };
-        if metadata.is_file() {
-            let name = root
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            return self.take(root, &name);
-        }
-        if !metadata.is_dir() {
+        if !metadata.is_file() && !metadata.is_dir() {
             return self.skip(root, "neither a file nor a folder");
         }
-        let Ok(canonical) = root.canonicalize() else {
-            return self.skip(root, "not readable");
-        };
-        let prefix = canonical
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        self.roots.push(Root {
+            path: canonical.to_string_lossy().into_owned(),
+            identity: identity(&metadata),
+            unread: Vec::new(),
+        });
+        if metadata.is_file() {
+            // Under the name that the user gave, not that of the file that a link points to.
+            let name = root.file_name().unwrap_or_default().to_string_lossy();
+            return self.take(root, &name, &metadata);
+        }
+        let prefix = canonical.file_name().unwrap_or_default().to_string_lossy();
         let entries = WalkDir::new(&canonical)
             .max_depth(MAX_DEPTH)
             .sort_by_file_name()
             .into_iter()
-            .filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry));
+            .filter_entry(|entry| entry.depth() == 0 || !is_hidden(entry) && !is_cache(entry));
         for entry in entries {
             match entry {
                 Ok(entry) => self.entry(&canonical, &prefix, &entry),
-                Err(error) => self.skip(error.path().unwrap_or(root), "not readable"),
+                Err(error) => {
+                    let path = error.path().unwrap_or(root);
+                    let name = name_of(&canonical, &prefix, path);
+                    if let Some(root) = self.roots.last_mut() {
+                        // Of the folder itself nothing was read.
+                        root.unread
+                            .push(if error.depth() == 0 { String::new() } else { name });
+                    }
+                    self.skip(path, "not readable");
+                }
             }
         }
     }
@@ -98,17 +137,31 @@ impl Walk {
             return self.skip(path, "not a regular file");
         }
         let extension = path.extension().unwrap_or_default().to_string_lossy();
-        if !EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str()) {
+        let extension = extension.to_ascii_lowercase();
+        // So that images and programs are not opened; the content decides what a file is read as. A
+        // file that the user names directly is always tried.
+        if !EXTENSIONS.iter().any(|(known, _)| *known == extension) {
             return self.skip(path, "not a supported file extension");
         }
-        let below = path.strip_prefix(root).unwrap_or(path);
-        let parts: Vec<_> = std::iter::once(prefix.into())
-            .chain(below.iter().map(|part| part.to_string_lossy()))
-            .collect();
-        self.take(path, &parts.join("/"));
+        let file_name = entry.file_name().to_string_lossy();
+        if GENERATED.iter().any(|end| file_name.ends_with(end)) {
+            return self.skip(path, "written by a program");
+        }
+        let name = name_of(root, prefix, path);
+        match std::fs::metadata(path) {
+            Ok(metadata) => self.take(path, &name, &metadata),
+            Err(error) => {
+                if let Some(root) = self.roots.last_mut()
+                    && error.kind() != std::io::ErrorKind::NotFound
+                {
+                    root.unread.push(name);
+                }
+                self.skip(path, "not readable");
+            }
+        }
     }
 
-    fn take(&mut self, path: &Path, name: &str) {
+    fn take(&mut self, path: &Path, name: &str, metadata: &Metadata) {
         let name = name.replace(|letter: char| letter.is_control(), "\u{fffd}");
         if !self.names.insert(name.clone()) {
             return self.skip(path, "another file has the same name");
@@ -116,6 +169,9 @@ impl Walk {
         self.files.push(SourceFile {
             path: path.to_owned(),
             name,
+            root: self.roots.len() - 1,
+            bytes: metadata.len(),
+            modified: metadata.modified().ok(),
         });
     }
 
@@ -125,6 +181,33 @@ impl Walk {
             reason,
         });
     }
+}
+
+/// Returns the name of the document of a file below a folder.
+fn name_of(root: &Path, prefix: &str, path: &Path) -> String {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let parts: Vec<_> = std::iter::once(prefix.into())
+        .chain(below.iter().map(|part| part.to_string_lossy()))
+        .collect();
+    parts.join("/")
+}
+
+/// The numbers of the file system and of the folder in it.
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> String {
+    use std::os::unix::fs::MetadataExt;
+    format!("{}:{}", metadata.dev(), metadata.ino())
+}
+
+#[cfg(not(unix))]
+fn identity(_metadata: &Metadata) -> String {
+    String::new()
+}
+
+fn is_cache(entry: &DirEntry) -> bool {
+    entry.file_type().is_dir()
+        && (SKIPPED_FOLDERS.iter().any(|name| entry.file_name() == *name)
+            || entry.path().join(CACHE_MARK).exists())
 }
 
 fn is_hidden(entry: &DirEntry) -> bool {
@@ -158,7 +241,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket.md")).unwrap();
 
         let missing = folder.path().join("missing");
-        let (files, skipped) = walk(&[root.clone(), root.join("picture.png"), missing]);
+        let Walk { files, skipped, .. } = walk(&[root.clone(), root.join("picture.png"), missing]);
         let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(
             names,

@@ -1,4 +1,4 @@
-//! Documents: adding, listing and removing them, and opening the passage of a citation.
+//! Documents: adding and removing them, and opening the passage of a citation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,13 +37,6 @@ pub(super) struct UploadQuery {
     name: Option<String>,
 }
 
-/// All documents.
-#[derive(Debug, Serialize, ToSchema)]
-struct Documents {
-    #[schema(value_type = Vec<schemas::Document>)]
-    documents: Vec<Document>,
-}
-
 /// The outcome of an upload.
 #[derive(Debug, Serialize, ToSchema)]
 struct Uploaded {
@@ -63,22 +56,6 @@ struct FailedFile {
     message: String,
 }
 
-/// Lists the documents.
-#[utoipa::path(
-    get,
-    path = "/v1/documents",
-    tag = "documents",
-    operation_id = "documents",
-    responses(
-        (status = 200, description = "All documents", body = Documents),
-        (status = 404, description = "The server has no documents, because an orchestrator outside of it answers", body = openapi::Refused),
-    ),
-)]
-pub(super) async fn list(State(app): State<Arc<App>>, _: DocumentUser) -> Result<Response, Refusal> {
-    let documents = app.library()?.list();
-    Ok(Json(Documents { documents }).into_response())
-}
-
 /// Removes a document.
 #[utoipa::path(
     delete,
@@ -91,6 +68,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, _: DocumentUser) -> Result
         (status = 403, description = "The document is shared or belongs to another user (`--owner-header`)", body = openapi::Refused),
         (status = 404, description = "The document does not exist", body = openapi::Refused),
         (status = 500, description = "The library cannot be written", body = openapi::Refused),
+        (status = 507, description = "The disk is full, and removing needs more room than is kept for it; `retry-after` says when to retry", body = openapi::Refused),
     ),
 )]
 pub(super) async fn remove(
@@ -105,6 +83,7 @@ pub(super) async fn remove(
     });
     let removed = removed.await?.map_err(|error| match error {
         LibraryError::NotOwner => not_owner(&error),
+        LibraryError::NoSpace => no_space(&app),
         error => Refusal::internal(&error),
     });
     match removed? {
@@ -162,6 +141,7 @@ pub(super) async fn chunk(
         (String = "text/html"),
         (String = "application/xhtml+xml"),
         (String = "application/pdf"),
+        (String = "application/json"),
         (String = "application/octet-stream"),
     )),
     responses(
@@ -174,7 +154,7 @@ pub(super) async fn chunk(
         (status = 422, description = "The file cannot be read, or has no name", body = openapi::Refused),
         (status = 500, description = "The library cannot be written, or the reading process failed", body = openapi::Refused),
         (status = 503, description = "Too many concurrent uploads; `retry-after` says when to retry", body = openapi::Refused),
-        (status = 507, description = "The library is full", body = openapi::Refused),
+        (status = 507, description = "The library or the disk is full; for the disk `retry-after` says when to retry", body = openapi::Refused),
     ),
 )]
 pub(super) async fn upload(
@@ -195,6 +175,10 @@ pub(super) async fn upload(
         body::linger(&head.headers, body).await;
         return Err(too_many_uploads());
     }
+    if app.is_disk_full().await {
+        body::linger(&head.headers, body).await;
+        return Err(Refusal::no_space());
+    }
     let media_type = body::media_type(&head.headers);
     let multipart = media_type.as_deref() == Some("multipart/form-data");
     if !multipart && !is_document(media_type.as_deref()) {
@@ -202,7 +186,7 @@ pub(super) async fn upload(
         return Err(Refusal::permanent(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "Send multipart/form-data, or one file as text/markdown, text/plain, text/html, application/pdf or \
+            "Send multipart/form-data, or one file as text/*, application/pdf, application/json or \
              application/octet-stream.",
         ));
     }
@@ -244,6 +228,9 @@ pub(super) async fn upload(
     if documents.is_empty()
         && let Some((name, error)) = failed.first()
     {
+        if error.kind() == AddErrorKind::NoSpace {
+            return Err(no_space(&app));
+        }
         return Err(refusal_of(name, error));
     }
     let failed = failed.into_iter().map(|(name, error)| FailedFile {
@@ -266,6 +253,11 @@ impl FromRequestParts<Arc<App>> for DocumentUser {
     }
 }
 
+fn no_space(app: &App) -> Refusal {
+    app.disk.report_full();
+    Refusal::no_space()
+}
+
 fn not_owner(error: &LibraryError) -> Refusal {
     Refusal::permanent(StatusCode::FORBIDDEN, "not_owner", format!("Refused: {error}."))
 }
@@ -274,7 +266,7 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
     let status = match error.kind() {
         AddErrorKind::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         AddErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        AddErrorKind::LibraryFull => StatusCode::INSUFFICIENT_STORAGE,
+        AddErrorKind::LibraryFull | AddErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         AddErrorKind::NotOwner => StatusCode::CONFLICT,
         AddErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
         AddErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -284,21 +276,24 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
     Refusal::new(status, failure)
 }
 
-/// Checks the declared type, which browsers and curl guess from the name. The content decides
-/// later.
+/// Types of documents besides those of text. Browsers and curl guess the type from the name, and the
+/// content decides later.
+const MEDIA_TYPES: [&str; 11] = [
+    "application/epub+zip",
+    "application/json",
+    "application/octet-stream",
+    "application/pdf",
+    "application/rtf",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "application/x-ipynb+json",
+    "application/x-ndjson",
+    "application/xhtml+xml",
+];
+
 fn is_document(media_type: Option<&str>) -> bool {
-    matches!(
-        media_type,
-        None | Some(
-            "text/markdown"
-                | "text/x-markdown"
-                | "text/plain"
-                | "text/html"
-                | "application/xhtml+xml"
-                | "application/pdf"
-                | "application/octet-stream"
-        )
-    )
+    media_type.is_none_or(|declared| declared.starts_with("text/") || MEDIA_TYPES.contains(&declared))
 }
 
 async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Vec<(String, Bytes)>, Refusal> {

@@ -3,12 +3,13 @@
 //! | route | file |
 //! |---|---|
 //! | those of the protocols | the package `ragwire-endpoints` |
-//! | `/v1/documents…` | `documents.rs`, `original.rs` |
+//! | `/v1/documents…` | `documents.rs`, `list.rs`, `original.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
 //! | `GET /healthz`, `/readyz`, `/livez` | `probes.rs`, with the routes of a server that is starting |
 
 mod documents;
+mod list;
 mod openapi;
 mod original;
 mod page;
@@ -34,7 +35,7 @@ pub use probes::starting;
 /// the OpenAPI document.
 fn table() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::with_openapi(openapi::base())
-        .routes(routes!(documents::list, documents::upload))
+        .routes(routes!(list::list, documents::upload))
         .routes(routes!(documents::remove))
         .routes(routes!(documents::chunk))
         .routes(routes!(original::get))

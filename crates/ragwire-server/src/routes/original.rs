@@ -37,7 +37,7 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
 
 /// Returns the file that a document was read from.
 ///
-/// Markdown, text and HTML are sent as plain text.
+/// Everything that is text is sent as plain text; a browser saves Office documents and books.
 #[utoipa::path(
     get,
     path = "/v1/documents/{document_id}/original",
@@ -45,7 +45,7 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
     operation_id = "original",
     params(("document_id" = String, Path, description = "The document")),
     responses(
-        (status = 200, description = "The file", content((String = "application/pdf"), (String = "text/plain"))),
+        (status = 200, description = "The file", content((String = "application/pdf"), (String = "application/octet-stream"), (String = "text/plain"))),
         (status = 404, description = "The document does not exist, or its file was not kept", body = openapi::Refused),
         (status = 500, description = "The file cannot be read", body = openapi::Refused),
     ),
@@ -65,14 +65,10 @@ pub(super) async fn get(
         None => None,
     };
     let (file, size) = kept.ok_or_else(unknown_document)?;
-    let media_type = if document.kind == DocumentKind::Pdf {
-        "application/pdf"
-    } else {
-        "text/plain; charset=utf-8"
-    };
+    let (media_type, shown) = presentation(document.kind);
     let name = document.name.rsplit('/').next().unwrap_or_default();
     let disposition = format!(
-        "inline; filename*=UTF-8''{}",
+        "{shown}; filename*=UTF-8''{}",
         utf8_percent_encode(name, ATTRIBUTE)
     );
     let headers = [
@@ -84,6 +80,20 @@ pub(super) async fn get(
         (CACHE_CONTROL, "private, no-cache".to_owned()),
     ];
     Ok((headers, Body::from_stream(pieces(file))).into_response())
+}
+
+/// Returns the media type of a kind, and whether a browser shows it or saves it.
+fn presentation(kind: DocumentKind) -> (&'static str, &'static str) {
+    match kind {
+        DocumentKind::Pdf => ("application/pdf", "inline"),
+        DocumentKind::Docx
+        | DocumentKind::Pptx
+        | DocumentKind::Xlsx
+        | DocumentKind::Epub
+        | DocumentKind::Rtf => ("application/octet-stream", "attachment"),
+        // Every other kind is text.
+        _ => ("text/plain; charset=utf-8", "inline"),
+    }
 }
 
 /// Reads a file piece by piece.

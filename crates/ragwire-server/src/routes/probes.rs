@@ -23,10 +23,14 @@ use crate::settings::Settings;
 /// this time.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// What a full disk means.
+const DISK_FULL: &str = "The disk of --data is full: uploads are refused, and conversations and answers are not \
+                         stored. Remove documents or make room; no restart is needed.";
+
 /// The state of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, `starting` or `shutting_down`.
+    /// `ok`, `degraded`, `starting` or `shutting_down`.
     status: &'static str,
     documents: usize,
     chunks: usize,
@@ -35,7 +39,7 @@ pub(super) struct Health {
     /// outside of this process answers.
     #[schema(required = true)]
     model: Option<String>,
-    /// What the server still reads or indexes.
+    /// What the server still reads or indexes, or what does not work.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     message: Option<String>,
@@ -44,7 +48,7 @@ pub(super) struct Health {
 impl Health {
     fn respond(self) -> Response {
         let status = match self.status {
-            "ok" => StatusCode::OK,
+            "ok" | "degraded" => StatusCode::OK,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         (status, Json(self)).into_response()
@@ -53,7 +57,8 @@ impl Health {
 
 /// Returns 200 while the server accepts questions, and 503 before and while it shuts down.
 ///
-/// A full server is healthy, and so is one that answers from its documents while it reads more.
+/// A full server is healthy, and so is one that answers from its documents while it reads more. With
+/// a full disk the status is `degraded`: questions are answered, nothing is stored.
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -65,17 +70,25 @@ impl Health {
     ),
 )]
 pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
+    let is_disk_full = app.is_disk_full().await;
+    let reading = (!app.readiness.is_ready()).then(|| app.readiness.stage().to_string());
     Health {
         status: if app.is_shutting_down() {
             "shutting_down"
+        } else if is_disk_full {
+            "degraded"
         } else {
             "ok"
         },
-        documents: app.library.as_ref().map_or(0, |library| library.list().len()),
+        documents: app.library.as_ref().map_or(0, |library| library.document_count()),
         chunks: app.library.as_ref().map_or(0, |library| library.chunk_count()),
         active_turns: app.turns.active(),
         model: app.model.clone(),
-        message: (!app.readiness.is_ready()).then(|| app.readiness.stage().to_string()),
+        message: if is_disk_full {
+            Some(DISK_FULL.to_owned())
+        } else {
+            reading
+        },
     }
     .respond()
 }

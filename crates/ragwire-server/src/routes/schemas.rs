@@ -2,8 +2,10 @@
 //! They are inferred from samples that it serializes; `tests/clients/openapi.test.js` checks the
 //! answers of a running server against the document.
 
+use std::collections::BTreeSet;
+
 use ragwire_endpoints::openapi::samples::{component, note};
-use ragwire_rag::Level;
+use ragwire_rag::{EXTENSIONS, Level};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, Schema, Type};
@@ -56,13 +58,14 @@ fn documents() -> Vec<Value> {
         serde_json::from_value::<ragwire_rag::Document>(required).ok()
     };
     let minimal = document("markdown").map(|document| json!(document));
-    let full = ["markdown", "text", "html", "pdf"]
-        .into_iter()
-        .filter_map(document)
-        .map(|mut document| {
-            (document.title, document.pages) = (Some("Title".into()), Some(1));
-            json!(document)
-        });
+    let kinds = EXTENSIONS
+        .iter()
+        .map(|(_, kind)| kind.as_str())
+        .collect::<BTreeSet<_>>();
+    let full = kinds.into_iter().filter_map(document).map(|mut document| {
+        (document.title, document.pages) = (Some("Title".into()), Some(1));
+        json!(document)
+    });
     minimal.into_iter().chain(full).collect()
 }
 

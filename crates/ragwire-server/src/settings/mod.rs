@@ -81,6 +81,10 @@ settings! {
         listen: Listen = LISTEN;
         /// Folder for the indexed documents
         data: PathBuf = PathBuf::from(DATA);
+        /// Follow the files and folders of --docs while the server runs: read what is new or changes,
+        /// remove what is gone
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        watch: bool = false;
         /// How long running answers may take to end after Ctrl-C or SIGTERM
         drain: Span = DRAIN;
         /// Maximum number of questions answered concurrently
@@ -231,10 +235,10 @@ settings! {
         max_documents: Count = MAX_DOCUMENTS;
         /// Maximum number of chunks in the library
         max_chunks: Count = MAX_CHUNKS;
-        /// Build a graph of the entities in the documents, for `graph-rag`
+        /// Build a graph of the entities in the documents, for `graph-rag` (experimental)
         #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
-        graph: bool = true;
-        /// Let the language model, instead of patterns, extract the graph from each passage
+        graph: bool = false;
+        /// Build the graph with the language model, instead of patterns, from each passage
         #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
         graph_model: bool = false;
         /// Maximum number of stored sessions; beyond it, the least recently used one is dropped
@@ -266,7 +270,8 @@ settings! {
         test_faults: bool = false;
     }
     lists {
-        /// Files and folders to index at start: Markdown, text, HTML, PDF
+        /// Files and folders to index at start: text, Markdown, HTML, PDF, Office documents, books,
+        /// tables, notebooks, code
         #[arg(value_name = "PATH")]
         docs: PathBuf;
         /// Host names that requests may use besides the address listened on
@@ -416,6 +421,11 @@ impl Settings {
         // First, because an orchestrator takes the place of all models.
         orchestrator::check(self)?;
         engines::check::check(self)?;
+        if self.watch && self.docs.is_empty() {
+            return Err(Contradiction(
+                "watch needs files or folders to follow: name them with docs".into(),
+            ));
+        }
         self.check_hosts()
     }
 
@@ -567,6 +577,7 @@ mod tests {
                 "max-body-memory",
             ),
             (|s| s.max_question = Size(1 << 30), "max-question"),
+            (|s| s.watch = true, "watch"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),
         ];

@@ -310,3 +310,82 @@ fn the_short_help_is_short_and_the_long_one_complete() {
     }
     assert!(!short.contains("--journal-turn-size") && long.contains("--journal-turn-size"));
 }
+
+#[test]
+fn damaged_files_are_found_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let (docs, data) = (folder.path().join("docs"), folder.path().join("data"));
+    std::fs::create_dir(&docs).unwrap();
+    for number in 0..40 {
+        let text = format!("# Bird {number}\n\n{}", "It sings at dawn. ".repeat(60));
+        std::fs::write(docs.join(format!("{number}.md")), text).unwrap();
+    }
+    let (docs, data_path) = (docs.to_str().unwrap(), data.to_str().unwrap());
+    let ingested = run(&mut program(&["ingest", docs, "--graph", "--data", data_path]));
+    assert_eq!(ingested.0, 0, "{}", ingested.2);
+    let command =
+        |name: &str, more: &[&str]| run(&mut program(&[&[name, "--data", data_path], more].concat()));
+    let export = folder.path().join("birds.jsonl");
+    let export = export.to_str().unwrap();
+
+    let (code, stdout, stderr) = command("check", &[]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.starts_with("library.db: fine, 40 documents, "), "{stdout}");
+    assert_eq!(command("export", &[export]).1, "40 documents exported\n");
+
+    // In the middle of the file are passages.
+    let file = data.join("library.db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 9_000].fill(0xa5);
+    std::fs::write(&file, bytes).unwrap();
+    std::fs::write(data.join("graph.redb"), b"not a graph".repeat(1_000)).unwrap();
+    let (code, stdout, _) = command("check", &[]);
+    assert_eq!(code, 1, "{stdout}");
+    assert!(
+        stdout.contains("library.db: damaged: ") && stdout.contains("graph.redb: damaged: "),
+        "{stdout}"
+    );
+    let (code, stdout, stderr) = command("repair", &[]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(
+        stdout.contains("documents saved; the old file is library.db.damaged-1"),
+        "{stdout}"
+    );
+    assert!(data.join("library.db.damaged-1").exists() && data.join("graph.redb.damaged-1").exists());
+    assert_eq!(command("check", &[]).0, 0);
+
+    // What was lost comes back from the export, and nothing twice.
+    let (code, stdout, stderr) = command("import", &[export]);
+    assert!(
+        code == 0 && stdout.contains(" documents imported, "),
+        "{stdout}{stderr}"
+    );
+    assert_eq!(
+        command("import", &[export]).1,
+        "0 documents imported, 40 were there already\n"
+    );
+    assert!(
+        command("check", &[])
+            .1
+            .starts_with("library.db: fine, 40 documents, ")
+    );
+    std::fs::write(export, "{\"other\":1}\n").unwrap();
+    let (code, _, stderr) = command("import", &[export]);
+    assert!(code == 1 && stderr.contains("line 1: not an export"), "{stderr}");
+}
+
+#[test]
+fn files_in_use_are_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let _server = Served::start(&data, &[]);
+    for name in ["check", "repair"] {
+        let (code, _, stderr) = run(&mut program(&[name, "--data", data.to_str().unwrap()]));
+        assert_eq!(
+            (code, stderr.as_str()),
+            (1, "error: library.db is in use; stop the server first\n"),
+            "{name}"
+        );
+    }
+}

@@ -23,6 +23,7 @@ impl Served {
             "--listen",
             "127.0.0.1:0",
             "--test-faults",
+            "--graph",
             "--data",
             data.to_str().unwrap(),
         ];

@@ -111,6 +111,112 @@ async fn documents_are_added_listed_opened_and_removed() {
 }
 
 #[tokio::test]
+async fn the_list_has_pages_and_filters() {
+    let server = start_with(
+        Arc::new(Library::in_memory(Default::default()).unwrap()),
+        None,
+        |_| {},
+    );
+    for number in 0..5 {
+        let name = format!("{number}.md");
+        assert_eq!(
+            server.upload(&name, format!("Number {number}.")).await.status,
+            201
+        );
+    }
+    assert_eq!(
+        server
+            .upload("table.csv", "Bird,Food\nrobin,worms\n")
+            .await
+            .status,
+        201
+    );
+    let names = |page: &serde_json::Value| -> Vec<String> {
+        let documents = page["documents"].as_array().unwrap().iter();
+        documents
+            .map(|document| document["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (mut path, mut pages) = ("/v1/documents?limit=4".to_owned(), Vec::new());
+    loop {
+        let page = server.get(&path).await.json();
+        assert_eq!(page["total"], 6);
+        pages.push(names(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        path = format!("/v1/documents?limit=4&start={next}");
+    }
+    assert_eq!(
+        pages,
+        [vec!["0.md", "1.md", "2.md", "3.md"], vec!["4.md", "table.csv"]]
+    );
+    let all = ["0.md", "1.md", "2.md", "3.md", "4.md", "table.csv"];
+    for (query, found) in [
+        ("kind=csv", &all[5..]),
+        ("kind=csv&kind=markdown&name=T", &all[5..]),
+        ("name=.MD&limit=10000", &all[..5]),
+        ("folder=docs", &[]),
+        ("since=2026", &[]),
+    ] {
+        assert_eq!(
+            names(&server.get(&format!("/v1/documents?{query}")).await.json()),
+            found,
+            "{query}"
+        );
+    }
+    for query in [
+        "limit=0",
+        "limit=10001",
+        "limit=x",
+        "start=-1",
+        "kind=tape",
+        "order=name",
+    ] {
+        let reply = server.get(&format!("/v1/documents?{query}")).await;
+        assert_eq!(
+            (reply.status.as_u16(), &*reply.code()),
+            (400, "bad_query"),
+            "{query}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_reported_until_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let library = Arc::new(Library::in_memory(Default::default()).unwrap());
+    let server = start_with(library, None, |settings| settings.data.clone_from(&data));
+    let id = server.upload("owl.md", "An owl hunts.").await.json()["documents"][0]["id"].clone();
+    assert_eq!(server.get("/healthz").await.json()["status"], "ok");
+    // The folder does not exist, so nothing can be written into it.
+    server.app.disk.report_full();
+    for _ in 0..2 {
+        let health = server.get("/healthz").await;
+        assert_eq!(
+            (health.status.as_u16(), &health.json()["status"]),
+            (200, &"degraded".into())
+        );
+        assert!(health.json()["message"].as_str().unwrap().contains("disk"));
+        let refused = server.upload("wren.md", "A wren hides.").await;
+        assert_eq!((refused.status.as_u16(), &*refused.code()), (507, "no_space"));
+        assert_eq!(refused.headers["retry-after"], "30");
+    }
+    assert_eq!(server.ask(STREAM, "What does an owl do?").await.status, 200);
+    let path = format!("/v1/documents/{}", id.as_str().unwrap());
+    assert_eq!(server.call(Method::DELETE, &path, &[], "").await.status, 204);
+    std::fs::create_dir(&data).unwrap();
+    let recovers = async {
+        while server.get("/healthz").await.json()["status"] != "ok" {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), recovers)
+        .await
+        .unwrap();
+    assert_eq!(server.upload("wren.md", "A wren hides.").await.status, 201);
+}
+
+#[tokio::test]
 async fn a_question_to_an_empty_library_is_not_a_failure_of_the_server() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_with(library, None, |_| {});
@@ -142,6 +248,13 @@ async fn uploads_are_limited() {
             "?name=a.docx",
             &[],
             b"PK\x03\x04\x14\0\x06\0".to_vec(),
+            422,
+            "damaged",
+        ),
+        (
+            "?name=a.png",
+            &[],
+            b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0".to_vec(),
             415,
             "unsupported_type",
         ),

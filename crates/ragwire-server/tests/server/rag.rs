@@ -377,7 +377,7 @@ async fn a_server_without_a_graph_reports_it() {
     let library = Arc::new(Library::in_memory(Default::default()).unwrap());
     let server = start_on(library, |settings| settings.graph = false).await;
     assert!(server.graph.is_none());
-    let message = "This server keeps no graph; it was started with --graph=false.";
+    let message = "This server keeps no graph; start it with --graph.";
     let error = json!({"message": message, "type": "graph-rag-error"});
     let mut socket = Socket::open(&server).await;
     let said = on_socket(

@@ -81,6 +81,7 @@ pub(crate) fn start_over(
     let mut settings = Settings::default();
     settings.listen.0.set_port(0);
     settings.test_faults = true;
+    settings.graph = true;
     change(&mut settings);
     let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
     let room = GraphRoom::default();

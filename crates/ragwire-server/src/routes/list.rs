@@ -1,0 +1,150 @@
+//! `GET /v1/documents`: the list of documents, in pages.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use ragwire_endpoints::{Refusal, openapi};
+use ragwire_rag::{Document, DocumentFilter, DocumentKind};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::documents::DocumentUser;
+use super::schemas;
+use crate::app::App;
+
+/// Documents on a page if the client does not say how many: 200 kB.
+const DEFAULT_LIMIT: usize = 1_000;
+/// The most documents on a page: 2 MB.
+const MAX_LIMIT: usize = 10_000;
+
+/// A page of the documents.
+#[derive(Debug, Serialize, ToSchema)]
+struct Documents {
+    #[schema(value_type = Vec<schemas::Document>)]
+    documents: Vec<Document>,
+    /// How many documents there are on all pages.
+    total: usize,
+    /// The `start` of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false)]
+    next: Option<String>,
+}
+
+/// What the query asks for.
+#[derive(Debug)]
+struct Wanted {
+    filter: DocumentFilter,
+    name: String,
+    start: u64,
+    limit: usize,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self {
+            filter: DocumentFilter::default(),
+            name: String::new(),
+            start: 0,
+            limit: DEFAULT_LIMIT,
+        }
+    }
+}
+
+/// Lists the documents, in the order in which they were added.
+///
+/// Parameters that restrict the list may be repeated: `tag=a&tag=b` selects documents with either tag.
+#[utoipa::path(
+    get,
+    path = "/v1/documents",
+    tag = "documents",
+    operation_id = "documents",
+    params(
+        ("limit" = Option<usize>, Query, description = "The most documents on a page, 1 to 10,000; 1,000 by default", minimum = 1, maximum = 10_000),
+        ("start" = Option<String>, Query, description = "`next` of the page before", pattern = "^[0-9]{1,19}$"),
+        ("name" = Option<String>, Query, description = "Only documents whose names contain this, whatever its case"),
+        ("folder" = Option<String>, Query, description = "Only documents in this folder and those below it"),
+        ("kind" = Option<String>, Query, description = "Only documents of this kind"),
+        ("language" = Option<String>, Query, description = "Only documents in this language, a code of ISO 639-1"),
+        ("tag" = Option<String>, Query, description = "Only documents with this tag"),
+        ("since" = Option<String>, Query, description = "Only documents of this day and later"),
+        ("until" = Option<String>, Query, description = "Only documents of this day and earlier"),
+    ),
+    responses(
+        (status = 200, description = "A page of the documents", body = Documents),
+        (status = 400, description = "A parameter is unknown or not valid", body = openapi::Refused),
+        (status = 404, description = "The server has no documents, because an orchestrator outside of it answers", body = openapi::Refused),
+    ),
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    _: DocumentUser,
+    query: Result<Query<Vec<(String, String)>>, QueryRejection>,
+) -> Result<Response, Refusal> {
+    let library = app.library()?;
+    let Query(parameters) =
+        query.map_err(|_| bad("The query is not `name=value` pairs in UTF-8.".to_owned()))?;
+    let Wanted {
+        filter,
+        name,
+        start,
+        limit,
+    } = Wanted::parse(parameters)?;
+    let page = library.page(&filter, &name, start, limit);
+    let documents = Documents {
+        documents: page.documents,
+        total: page.total,
+        next: page.next.map(|next| next.to_string()),
+    };
+    Ok(Json(documents).into_response())
+}
+
+impl Wanted {
+    fn parse(parameters: Vec<(String, String)>) -> Result<Self, Refusal> {
+        let mut wanted = Self::default();
+        for (parameter, value) in parameters {
+            let filter = &mut wanted.filter;
+            match parameter.as_str() {
+                "name" => wanted.name = value,
+                "folder" => filter.folders.push(value),
+                "kind" => filter.kinds.push(kind(value)?),
+                "language" => filter.languages.push(value),
+                "tag" => filter.tags.push(value),
+                "since" => filter.since = Some(value),
+                "until" => filter.until = Some(value),
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
+                    wanted.limit =
+                        limit.ok_or_else(|| bad(format!("limit must be a number from 1 to {MAX_LIMIT}.")))?;
+                }
+                "start" => {
+                    let start = value.parse();
+                    wanted.start =
+                        start.map_err(|_| bad("start must be `next` of another page.".to_owned()))?;
+                }
+                unknown => {
+                    return Err(bad(format!(
+                        "Unknown parameter `{unknown}`; known are limit, start, name, folder, kind, language, tag, \
+                         since and until."
+                    )));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+}
+
+fn kind(name: String) -> Result<DocumentKind, Refusal> {
+    let refused = bad(format!(
+        "Unknown kind `{name}`; a document in the list shows its kind."
+    ));
+    serde_json::from_value(Value::String(name)).map_err(|_| refused)
+}
+
+fn bad(message: String) -> Refusal {
+    Refusal::permanent(StatusCode::BAD_REQUEST, "bad_query", message)
+}
