@@ -187,10 +187,9 @@ impl App {
     /// Returns whether something could not be stored because the disk is full, and cannot be stored
     /// yet.
     pub async fn is_disk_full(&self) -> bool {
-        if self.stores.sessions.is_out_of_space() || self.stores.records.is_out_of_space() {
-            self.disk.report_full();
-        }
-        self.disk.is_full().await
+        let stores = &self.stores;
+        let is_suspected = stores.sessions.is_out_of_space() || stores.records.is_out_of_space();
+        self.disk.is_full(is_suspected).await
     }
 
     /// Returns `true` once the server shuts down. A full server still counts as healthy.

@@ -22,12 +22,14 @@ const PROBE_EVERY: Duration = Duration::from_secs(1);
 pub struct Disk {
     folder: PathBuf,
     state: Arc<Mutex<State>>,
+    probing: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_full: bool,
-    probed: Option<Instant>,
+    /// The last probe, and whether it found room.
+    probed: Option<(Instant, bool)>,
 }
 
 impl Disk {
@@ -36,6 +38,7 @@ impl Disk {
         Self {
             folder,
             state: Arc::default(),
+            probing: Arc::default(),
         }
     }
 
@@ -45,26 +48,36 @@ impl Disk {
         if !state.is_full {
             tracing::error!(folder = %self.folder.display(), "the disk is full: nothing can be stored");
         }
-        state.is_full = true;
+        *state = State {
+            is_full: true,
+            probed: None,
+        };
     }
 
-    /// Returns whether the disk was full, and still is.
-    pub async fn is_full(&self) -> bool {
+    /// Returns whether the disk is full, if it was or if something else suspects it.
+    pub async fn is_full(&self, is_suspected: bool) -> bool {
+        if !is_suspected && !self.state().is_full {
+            return false;
+        }
+        // One probe at a time: two of them would write the same file.
+        let _probing = self.probing.lock().await;
+        if let Some((at, has_room)) = self.state().probed
+            && at.elapsed() < PROBE_EVERY
         {
-            let mut state = self.state();
-            if !state.is_full || state.probed.is_some_and(|probed| probed.elapsed() < PROBE_EVERY) {
-                return state.is_full;
-            }
-            state.probed = Some(Instant::now());
+            return !has_room;
         }
-        let folder = self.folder.clone();
-        let probed = tokio::task::spawn_blocking(move || probe(&folder.join(PROBE))).await;
+        let file = self.folder.join(PROBE);
+        let probed = tokio::task::spawn_blocking(move || probe(&file)).await;
+        let has_room = matches!(probed, Ok(Ok(())));
         let mut state = self.state();
-        if matches!(probed, Ok(Ok(()))) && state.is_full {
+        if has_room && state.is_full {
             tracing::info!(folder = %self.folder.display(), "the disk has room again");
-            state.is_full = false;
         }
-        state.is_full
+        *state = State {
+            is_full: !has_room,
+            probed: Some((Instant::now(), has_room)),
+        };
+        !has_room
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -90,13 +103,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let disk = Disk::new(data.clone());
-        assert!(!disk.is_full().await);
+        assert!(!disk.is_full(false).await);
         disk.report_full();
         // Nothing can be written, because the folder does not exist.
-        assert!(disk.is_full().await);
+        assert!(disk.is_full(false).await && disk.is_full(true).await);
         fs::create_dir(&data).unwrap();
         disk.state().probed = None;
-        assert!(!disk.is_full().await);
+        assert!(!disk.is_full(false).await);
+        // A suspicion that is out of date refuses nothing.
+        assert!(!disk.is_full(true).await);
         assert_eq!(fs::read_dir(data).unwrap().count(), 0);
     }
 }
