@@ -1,15 +1,19 @@
 //! A whole turn through a hyper body on loopback, in CPU time of the server, beside two baselines
 //! in the same run.
 //!
-//! - `ragwire`: `Turn::start` and `respond(Framed)`, events serialised at the sink.
+//! - `framed`, `ndjson`, `sse`, `ai-sdk`: `Turn::start` and `respond` on these wires, events
+//!   serialised at the sink; `framed, journal` with a journal in memory.
 //! - `channel`: the hand-written alternative: a hyper body over a bounded tokio channel, one chunk
 //!   per item, *already encoded*.
-//! - `sse`: axum's `Sse` over the same channel, events serialised there.
+//! - `axum Sse`: axum's `Sse` over the same channel, events serialised there.
 //!
-//! All three run in their own process with the same runtime and connection settings; 32 connections
-//! request one turn after the other. CPU time is what the kernel counts for that process, so the
-//! client and other load have little effect. `ragwire` is limited by waking the connection's task
-//! and its write: about two thirds of its time.
+//! Each runs in its own process with the same settings and one thread; 32 connections request one
+//! turn after the other. CPU time is what the kernel counts for that process, so the client and other
+//! load have little effect. All take turns in each round, and a round's ratios are taken within it.
+//! The first byte is printed as a part of the time to the last one.
+//!
+//! `RAGWIRE_BENCH_SERVER=KIND cargo bench --bench turn` serves that kind alone, and
+//! `RAGWIRE_BENCH_TURNS=N` with it runs N turns in the process without a socket, for callgrind.
 //!
 //! `hop` is only the queue: producer task to reader, without a socket.
 
@@ -20,9 +24,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
@@ -34,13 +38,24 @@ use hyper::body::Frame;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use ragwire::turn::Turn;
+use ragwire::turn::{Journal, JournalLimits, Turn, TurnBuilder};
 use ragwire::wire::Wire;
-use ragwire::{Framed, Metadata, SendError, Sink, Timestamp};
+use ragwire::{AiSdk, Framed, Metadata, Ndjson, SendError, Sink, Sse, Timestamp};
 use tokio::sync::mpsc;
 
 const CONNECTIONS: usize = 32;
-const KINDS: [&str; 3] = ["ragwire", "channel", "sse"];
+const BASELINE: &str = "channel";
+const KINDS: [&str; 7] = [
+    BASELINE,
+    "framed",
+    "ndjson",
+    "sse",
+    "ai-sdk",
+    "framed, journal",
+    "axum Sse",
+];
+/// How many turns the server runs without a socket before it ends.
+const TURNS: &str = "RAGWIRE_BENCH_TURNS";
 /// Tells a copy of this program that it is the server, and of which kind.
 const SERVER: &str = "RAGWIRE_BENCH_SERVER";
 
@@ -65,23 +80,30 @@ fn main() {
 /// Compares the variants, measured in alternation so that load on the machine affects all of them.
 fn ratios(servers: &mut [Server]) {
     const TURNS: u64 = 2_000;
+    const ROUNDS: usize = 9;
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
-    for _ in 0..7 {
+    for _ in 0..ROUNDS {
         for (server, times) in servers.iter_mut().zip(&mut rounds) {
             times.push(server.run(TURNS).as_secs_f64() * 1e6 / TURNS as f64);
         }
     }
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
     };
-    let medians: Vec<f64> = rounds.iter_mut().map(median).collect();
-    println!("\nserver CPU per turn, median of 7 x {TURNS} turns over {CONNECTIONS} connections");
-    for (server, time) in servers.iter().zip(&medians) {
+    println!("\nserver CPU per turn, median of {ROUNDS} x {TURNS} turns over {CONNECTIONS} connections");
+    println!("{:>16}  {:>9}  {:>11}  first byte", "", "us", "x baseline");
+    let baseline = rounds[0].clone();
+    for (server, times) in servers.iter_mut().zip(rounds) {
+        let ratios = times.iter().zip(&baseline).map(|(time, base)| time / base);
+        let first = median(std::mem::take(
+            server.first.get_mut().expect("no thread panicked"),
+        ));
         println!(
-            "{:>10}  {time:7.1} us   ragwire / this = {:.2}",
+            "{:>16}  {:>9.1}  {:>11.2}  {first:.2} of the turn",
             server.kind,
-            medians[0] / time
+            median(times.clone()),
+            median(ratios.collect()),
         );
     }
 }
@@ -183,12 +205,33 @@ impl hyper::body::Body for Received {
 
 type Body = UnsyncBoxBody<Bytes, axum::Error>;
 
+async fn commit(builder: TurnBuilder) -> Turn {
+    let pending = builder.start(answer);
+    pending.commit().await.expect("the workload commits")
+}
+
+fn boxed<B>(response: Response<B>) -> Response<Body>
+where
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::error::Error + Send + Sync + 'static,
+{
+    response.map(|body| body.map_err(axum::Error::new).boxed_unsync())
+}
+
 async fn respond(kind: String, items: Arc<[Bytes]>) -> Response<Body> {
     match kind.as_str() {
-        "ragwire" => {
-            let turn = Turn::start(answer).commit().await.expect("the workload commits");
-            turn.respond(Framed::default())
-                .map(|body| body.map_err(axum::Error::new).boxed_unsync())
+        "framed" => boxed(commit(Turn::builder()).await.respond(Framed::default())),
+        "ndjson" => boxed(commit(Turn::builder()).await.respond(Ndjson::default())),
+        "sse" => boxed(commit(Turn::builder()).await.respond(Sse::default())),
+        "ai-sdk" => boxed(commit(Turn::builder()).await.respond(AiSdk::default())),
+        "framed, journal" => {
+            static JOURNAL: LazyLock<Journal> =
+                LazyLock::new(|| Journal::in_memory(JournalLimits::default()));
+            boxed(
+                commit(Turn::builder().journal(&JOURNAL))
+                    .await
+                    .respond(Framed::default()),
+            )
         }
         "channel" => {
             Response::new(Received(send_all(items))).map(|body| body.map_err(axum::Error::new).boxed_unsync())
@@ -233,8 +276,22 @@ async fn respond(kind: String, items: Arc<[Bytes]>) -> Response<Body> {
     }
 }
 
-#[tokio::main]
+/// Reads `turns` turns without a socket.
+async fn run(kind: &str, turns: u64) {
+    let items: Arc<[Bytes]> = encoded().into();
+    for _ in 0..turns {
+        let mut body = respond(kind.to_owned(), Arc::clone(&items)).await.into_body();
+        while let Some(frame) = body.frame().await {
+            std::hint::black_box(frame.expect("the body cannot fail"));
+        }
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
 async fn serve(kind: &str) {
+    if let Ok(turns) = std::env::var(TURNS) {
+        return run(kind, turns.parse().expect("a number of turns")).await;
+    }
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
         .await
         .expect("a port");
@@ -261,6 +318,8 @@ struct Server {
     kind: &'static str,
     process: Child,
     connections: Vec<TcpStream>,
+    /// For each turn, the time to its first byte as a part of the time to its last.
+    first: Mutex<Vec<f64>>,
 }
 
 impl Server {
@@ -282,17 +341,22 @@ impl Server {
             kind,
             process,
             connections,
+            first: Mutex::default(),
         }
     }
 
     /// Requests `turns` turns. Returns the CPU time that the server used.
     fn run(&mut self, turns: u64) -> Duration {
         let before = self.cpu();
+        let first = &self.first;
         std::thread::scope(|scope| {
             for (number, connection) in self.connections.iter_mut().enumerate() {
                 let share =
                     turns / CONNECTIONS as u64 + u64::from((number as u64) < turns % CONNECTIONS as u64);
-                scope.spawn(move || (0..share).for_each(|_| ask(connection)));
+                scope.spawn(move || {
+                    let parts: Vec<f64> = (0..share).map(|_| ask(connection)).collect();
+                    first.lock().expect("no thread panicked").extend(parts);
+                });
             }
         });
         self.cpu() - before
@@ -320,8 +384,11 @@ impl Drop for Server {
     }
 }
 
-/// One turn on a kept connection: reads to the end of the chunked body.
-fn ask(connection: &mut TcpStream) {
+/// One turn on a kept connection: reads to the end of the chunked body. Returns the time to the first
+/// byte as a part of the whole time.
+fn ask(connection: &mut TcpStream) -> f64 {
+    let begun = Instant::now();
+    let mut first = None;
     connection
         .write_all(b"GET / HTTP/1.1\r\nhost: bench\r\n\r\n")
         .expect("a server");
@@ -329,7 +396,9 @@ fn ask(connection: &mut TcpStream) {
     while !tail.ends_with(b"\r\n0\r\n\r\n") {
         let read = connection.read(&mut buffer).expect("an answer");
         assert!(read > 0, "the server closed the connection");
+        first.get_or_insert_with(|| begun.elapsed());
         tail.extend_from_slice(&buffer[..read]);
         tail.drain(..tail.len().saturating_sub(7));
     }
+    first.unwrap_or_default().as_secs_f64() / begun.elapsed().as_secs_f64()
 }

@@ -1,22 +1,40 @@
-//! The turn that all benches send: 24 events, 312 texts, 1.6 KB of metadata.
+//! The turn that all benches send: 24 events of 21 to 800 bytes, 5.6 KB in all, 312 texts and 1.6 KB
+//! of metadata.
 
 #![allow(dead_code, reason = "each bench uses its own part")]
 
-use ragwire::event::{Event, RetrievalResult, RetrievalStart, Review, Search, Verdict};
+use ragwire::event::{
+    CacheMiss, CragAction, CragClass, CragDetail, CragEvaluation, Event, RetrievalResult, RetrievalStart,
+    Review, Search, Verdict,
+};
 use ragwire::{Citation, End, Metadata};
 
 pub(crate) fn events() -> Vec<Event> {
     (0..6)
         .flat_map(|round| {
+            let verdicts = (0..8).map(|chunk| {
+                CragDetail::new(format!("0d9f3c52-{round}-{chunk}"), CragClass::Ambiguous).score(0.5)
+            });
             [
-                Search::new("bm25")
-                    .query("how does the commit rule decide between a status and a stream")
-                    .into(),
+                if round == 0 {
+                    CacheMiss::new().into()
+                } else {
+                    Search::new("bm25")
+                        .query("how does the commit rule decide between a status and a stream")
+                        .into()
+                },
                 RetrievalStart::new("bm25", "commit rule status stream", round).into(),
                 RetrievalResult::new("bm25", 8, 3).top_score(7.25).into(),
-                Review::new(round, Verdict::Rejected)
-                    .feedback("the evidence names no status code")
-                    .into(),
+                if round % 2 == 0 {
+                    CragEvaluation::new(2, 8, 1, CragAction::Expand)
+                        .details(verdicts.collect())
+                        .judge("lexical")
+                        .into()
+                } else {
+                    Review::new(round, Verdict::Rejected)
+                        .feedback("the evidence names no status code")
+                        .into()
+                },
             ]
         })
         .collect()

@@ -1,5 +1,6 @@
 //! The turn as one value, for responses that do not stream.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 
 use tokio::time::Instant;
@@ -102,10 +103,16 @@ impl Turn {
         };
         match self.source {
             Source::Queue(reader) => {
-                while let Some(frame) =
-                    poll_fn(|cx| reader.queue.poll_frame(cx, Instant::now().into_std())).await
+                let mut frames = VecDeque::new();
+                while poll_fn(|cx| {
+                    let now = Instant::now().into_std();
+                    reader.queue.poll_frames(cx, now, &mut frames)
+                })
+                .await
                 {
-                    collected.add(frame)?;
+                    for frame in frames.drain(..) {
+                        collected.add(frame)?;
+                    }
                 }
             }
             Source::Log(mut cursor) => {

@@ -124,7 +124,8 @@ impl Pending {
                 None => Turn {
                     source: Source::Queue(reader),
                 },
-                Some(recording) => recording.begin(reader).await?,
+                // On the heap, because most turns have no journal.
+                Some(recording) => Box::pin(recording.begin(reader)).await?,
             }),
             Err(end) => {
                 let failure = Failure::of(&end.status).unwrap_or_default();

@@ -127,7 +127,7 @@ impl Turn {
     pub fn is_finished(&self) -> bool {
         match &self.source {
             Source::Queue(_) => false,
-            Source::Log(cursor) => cursor.end().is_some(),
+            Source::Log(cursor) => cursor.has_ended(),
         }
     }
 

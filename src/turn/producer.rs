@@ -47,11 +47,13 @@ impl Producer {
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
+        // On the heap before it becomes a part of the task, which would otherwise have room for it
+        // twice. There it can be dropped under `catch_unwind` before the end is published.
         // `Unfinished` accounts for the task.
-        spawn(self.run(orchestrator), span);
+        spawn(self.run(Box::pin(orchestrator)), span);
     }
 
-    async fn run<F>(mut self, orchestrator: F)
+    async fn run<F>(mut self, mut orchestrator: Pin<Box<F>>)
     where
         F: Future<Output = Result<Metadata, BoxError>> + Send + 'static,
     {
@@ -61,8 +63,6 @@ impl Producer {
             started: self.started,
             membership: self.membership,
         };
-        // On the heap, so that it can be dropped under `catch_unwind` before the end is published.
-        let mut orchestrator = Box::pin(orchestrator);
         let membership = unfinished.membership.as_ref();
         let admitted = match membership.filter(|membership| membership.waits()) {
             Some(membership) => wait(membership, &self.queue, &self.timeouts).await,

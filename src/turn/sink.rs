@@ -102,34 +102,32 @@ impl Sink {
     ///
     /// Returns [`SendError`] if the item was not sent. The beginning of a text longer than 16 KiB
     /// may have been sent.
-    pub async fn send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), SendError> {
-        match item.into() {
-            Item::Event(event) => {
-                while let Err(refused) = self.try_event(&event) {
-                    wait_or_fail(refused)?;
-                    self.room().await;
-                }
-                Ok(())
-            }
-            Item::Text(text) if text.is_empty() => self.closed().map_or(Ok(()), Err),
-            Item::Text(text) => {
-                for piece in pieces(&text, MAX_PIECE_BYTES) {
-                    while let Err(refused) = self.queue().push_text(piece, now) {
-                        wait_or_fail(refused)?;
-                        self.room().await;
+    pub fn send<'a>(&self, item: impl Into<Item<'a>>) -> impl Future<Output = Result<(), SendError>> {
+        // The item is stored once: as an argument of an async function it would take its place twice
+        // in each orchestrator that sends.
+        let mut item = item.into();
+        async move {
+            let mut is_first_frame = false;
+            match &mut item {
+                Item::Event(event) => is_first_frame = self.push(|| self.try_event(event)).await?,
+                Item::Text(text) if text.is_empty() => return self.closed().map_or(Ok(()), Err),
+                Item::Text(text) => {
+                    for piece in pieces(text, MAX_PIECE_BYTES) {
+                        is_first_frame |= self.push(|| self.queue().push_text(piece, now)).await?;
                     }
                 }
-                Ok(())
-            }
-            Item::Bytes(bytes) => {
-                for piece in bytes.chunks(MAX_PIECE_BYTES) {
-                    while let Err(refused) = self.queue().push_bytes(piece, now) {
-                        wait_or_fail(refused)?;
-                        self.room().await;
+                Item::Bytes(bytes) => {
+                    for piece in bytes.chunks(MAX_PIECE_BYTES) {
+                        is_first_frame |= self.push(|| self.queue().push_bytes(piece, now)).await?;
                     }
                 }
-                Ok(())
             }
+            // The reader runs before the orchestrator continues: one that waits for nothing would
+            // otherwise be done before the response begins.
+            if is_first_frame {
+                tokio::task::yield_now().await;
+            }
+            Ok(())
         }
     }
 
@@ -141,14 +139,14 @@ impl Sink {
     /// Returns [`TrySendError::Full`] if [`send`](Self::send) would wait; nothing was sent then.
     pub fn try_send<'a>(&self, item: impl Into<Item<'a>>) -> Result<(), TrySendError> {
         let tried = match item.into() {
-            Item::Event(event) => self.try_event(&event),
+            Item::Event(mut event) => self.try_event(&mut event),
             Item::Text(text) => self.queue().push_text(&text, now),
             Item::Bytes(bytes) => self.queue().push_bytes(&bytes, now),
         };
         match tried {
             Err(Refused::Full) => Err(TrySendError::Full),
             Err(refused) => Ok(wait_or_fail(refused)?),
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
         }
     }
 
@@ -218,30 +216,36 @@ impl Sink {
         &self.shared.turn.queue
     }
 
-    fn try_event(&self, event: &Event) -> Result<(), Refused> {
+    fn try_event(&self, event: &mut Event) -> Result<bool, Refused> {
         match self
             .queue()
             .push_event(event, Timestamp::from(SystemTime::now()), now)
         {
             Err(Refused::Full) if self.droppable.iter().any(|name| name == event.name()) => {
                 self.queue().count_dropped();
-                Ok(())
+                Ok(false)
             }
             pushed => pushed,
         }
     }
 
-    /// Waits until there may be room.
-    async fn room(&self) {
-        let mut waited = false;
-        poll_fn(|cx| {
-            if waited || !self.queue().wait_for_room(cx) {
-                return Poll::Ready(());
+    /// Queues an item with `try_push` as soon as there is room. Returns `true` for the first frame of
+    /// the turn.
+    fn push(
+        &self,
+        mut try_push: impl FnMut() -> Result<bool, Refused>,
+    ) -> impl Future<Output = Result<bool, SendError>> {
+        poll_fn(move |cx| {
+            loop {
+                match try_push() {
+                    Ok(is_first_frame) => return Poll::Ready(Ok(is_first_frame)),
+                    Err(refused) => wait_or_fail(refused)?,
+                }
+                if self.queue().wait_for_room(cx) {
+                    return Poll::Pending;
+                }
             }
-            waited = true;
-            Poll::Pending
         })
-        .await;
     }
 }
 

@@ -87,7 +87,7 @@ fn report(queue: &Queue, position: Position, waited: Duration) -> bool {
     let queued = Queued::new(position.index, position.ahead, waited);
     let now = || Instant::now().into_std();
     queue
-        .push_waiting(&queued.into(), Timestamp::from(SystemTime::now()), now)
+        .push_waiting(&mut queued.into(), Timestamp::from(SystemTime::now()), now)
         .is_ok()
 }
 

@@ -67,6 +67,11 @@ impl Cursor {
         self.log.end()
     }
 
+    /// Returns whether the turn has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.log.has_ended()
+    }
+
     /// Reports that the reader has a wire: from now on it has to take the frames that are ready.
     pub(super) fn follow(&self, position: u64) {
         self.log.follow(self.reader, position);

@@ -8,14 +8,15 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JournalLimits {
-    /// The maximum number of bytes of one turn, as JSON. Above it, the first frames are dropped;
-    /// the newest one always stays. A [`Snapshot`](crate::Snapshot) of the dropped frames counts as
+    /// The maximum number of bytes that one turn takes in memory, estimated. Above it, the first
+    /// frames are dropped; the newest one always stays. A [`Snapshot`](crate::Snapshot) of the dropped frames counts as
     /// well and is kept as long as it takes at most a quarter of these bytes and at most 1 MiB.
     pub max_turn_bytes: usize,
     /// The maximum number of turns, running and finished. A new turn evicts the one that ended
     /// first; if all are running, it is rejected.
     pub max_turns: usize,
-    /// The maximum number of bytes of all turns. Above it, finished turns are evicted, the oldest
+    /// The maximum number of bytes that all turns take in memory, estimated. A turn that has ended
+    /// and has no reader is stored as JSON, in about a quarter of the space. Above the limit, finished turns are evicted, the oldest
     /// first; after that, the turn that grows drops its first frames.
     pub max_bytes: usize,
     /// The time for which a turn is stored after its end, also for readers that are still behind.
@@ -29,8 +30,8 @@ impl JournalLimits {
     /// The default [`max_turns`](Self::max_turns), 4,096: what a server with two cores answers
     /// within the default [`keep`](Self::keep).
     pub const MAX_TURNS: usize = 4096;
-    /// The default [`max_bytes`](Self::max_bytes), 64 MiB: about 2,000 typical turns, on the
-    /// smallest host that one can rent.
+    /// The default [`max_bytes`](Self::max_bytes), 64 MiB: about 5,000 typical turns that have
+    /// ended, on the smallest host that one can rent.
     pub const MAX_BYTES: usize = 64 * 1024 * 1024;
     /// The default [`keep`](Self::keep), 5 minutes: enough to reload a page, or for a phone to
     /// leave a tunnel. Store what has to last longer in a session.

@@ -102,13 +102,19 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a frame under the next index and wakes the waiting readers.
-    pub(super) fn append(&self, record: Record) {
-        let bytes = record.bytes();
+    /// Appends the frames that `fill` hands over under the next indexes and wakes the waiting
+    /// readers.
+    pub(super) fn append(&self, fill: impl FnOnce(&mut dyn FnMut(Record))) {
         let mut state = self.lock();
-        let before = state.entries.bytes();
-        state.entries.push(record, bytes);
-        state.entries.trim(self.max_bytes);
+        let (before, next) = (state.entries.bytes(), state.entries.next());
+        fill(&mut |record| {
+            let bytes = record.bytes();
+            state.entries.push(record, bytes);
+            state.entries.trim(self.max_bytes);
+        });
+        if state.entries.next() == next {
+            return;
+        }
         self.update_total(before, state.entries.bytes());
         let mut waiting = Vec::new();
         let mut now = None;
@@ -147,14 +153,44 @@ impl Log {
 
     /// Returns the end of the turn, if it has ended.
     pub(super) fn end(&self) -> Option<End> {
-        self.lock().entries.end().cloned()
+        self.lock().entries.end()
+    }
+
+    /// Returns whether the turn has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.lock().entries.has_ended()
+    }
+
+    /// Stores the frames in less memory if the turn has ended and has no reader now. Readers that
+    /// come later decode them.
+    pub(super) fn seal_if_unread(&self) {
+        let mut state = self.lock();
+        if state.readers.is_empty() {
+            self.seal(&mut state);
+        }
+    }
+
+    fn seal(&self, state: &mut State) {
+        let before = state.entries.bytes();
+        state.entries.seal();
+        self.update_total(before, state.entries.bytes());
+    }
+
+    /// Drops the frames of an evicted turn. Readers that are still behind may get a snapshot of them.
+    pub(super) fn evict(&self) {
+        let mut state = self.lock();
+        let before = state.entries.bytes();
+        if state.readers.is_empty() {
+            state.entries.clear();
+        } else {
+            state.entries.trim(0);
+        }
+        self.update_total(before, state.entries.bytes());
     }
 
     /// Returns the question with this ID and the index of the frame after it.
     pub(super) fn question(&self, request_id: &str) -> Option<(OpenQuestion, u64)> {
-        let state = self.lock();
-        let (question, next) = state.entries.question(request_id)?;
-        Some((OpenQuestion::from(question), next))
+        self.lock().entries.question(request_id)
     }
 
     /// Returns whether the frames resolve a question: by its resolution, or by the end of the turn.
@@ -170,7 +206,7 @@ impl Log {
             Err(ResumeError::Gone { .. }) if state.entries.is_folded() => {}
             checked => checked?,
         }
-        let is_finished = state.entries.end().is_some() && from == state.entries.next();
+        let is_finished = state.entries.has_ended() && from == state.entries.next();
         Ok((self.insert_reader(state), is_finished))
     }
 
@@ -207,6 +243,10 @@ impl Log {
         let removed = state.readers.remove(&reader);
         let recorder = if removed.is_some() && state.readers.is_empty() {
             state.alone_since = Some(Instant::now());
+            // The log of another host's turn ends with its readers.
+            if self.head._source.is_none() {
+                self.seal(&mut state);
+            }
             state.recorder.take()
         } else {
             None

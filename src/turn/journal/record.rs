@@ -9,11 +9,20 @@ use crate::frame::{End, Frame};
 use crate::json;
 use crate::time::Timestamp;
 use crate::wire::ndjson::Ndjson;
-use crate::wire::{EncodeError, Encoder, Limits, Wire};
+use crate::wire::{Decode, EncodeError, Encoder, Limits, Wire};
 
-/// Approximate bytes of a record besides its content: its place in the queue, its counters, and the
-/// fixed part of the frame.
+/// Approximate bytes of a record besides its content: its place in the log, the counters that its
+/// readers share, and what an allocation costs.
 pub(super) const RECORD_BYTES: usize = 64;
+
+/// The wire of a record that is stored as bytes. It has no limits, since the queue has checked the
+/// frames.
+fn wire() -> Ndjson {
+    let unlimited = Limits::default()
+        .max_line_bytes(usize::MAX)
+        .max_trailer_bytes(usize::MAX);
+    Ndjson::default().limits(unlimited)
+}
 
 /// A frame that any number of readers share. Most frames are texts, so a text does not take the
 /// space of an event.
@@ -75,23 +84,39 @@ impl Record {
         }
     }
 
-    /// Returns the size that the limits count.
+    /// Returns the record as a line of the wire [`Ndjson`].
+    pub(super) fn to_line(&self, index: u64) -> BytesMut {
+        let (mut encoder, mut out) = (wire().encoder(), BytesMut::new());
+        encoder.seek(index);
+        // Cannot fail: the queue has checked every event before.
+        let _ = self.encode(&mut encoder, &mut out);
+        out
+    }
+
+    /// Reads the line of the frame with this index; `None` if it is damaged or has another index.
+    pub(super) fn from_line(index: u64, line: &[u8]) -> Option<Self> {
+        let mut decoder = wire().decoder();
+        decoder.feed(line);
+        let frame = decoder.next()?.ok()?;
+        (decoder.next_index() == Some(index + 1)).then(|| Self::frame(frame))
+    }
+
+    /// Returns the size that the limits count: what the record takes in memory, estimated.
     pub(super) fn bytes(&self) -> usize {
         let content = match self {
             Self::Text(text) => text.len(),
-            Self::Frame(frame) => match &**frame {
-                Frame::Text(text) => text.len(),
-                // The queue has serialized the event before, so this cannot fail.
-                Frame::Event { event, .. } => json::length(event).unwrap_or_default(),
-                Frame::End(end) => {
-                    let unlimited = Limits::default().max_trailer_bytes(usize::MAX);
-                    let mut out = BytesMut::new();
-                    let _ = Ndjson::default().limits(unlimited).encoder().end(end, &mut out);
-                    out.len()
-                }
-                // Sinks cannot send a snapshot, and a log stores its own elsewhere.
-                Frame::Snapshot(_) => 0,
-            },
+            Self::Frame(frame) => {
+                size_of::<Frame>()
+                    + match &**frame {
+                        Frame::Text(text) => text.len(),
+                        Frame::Event { event, .. } => json::estimate(event),
+                        Frame::End(end) => {
+                            json::estimate(&end.metadata.citations) + json::estimate(&end.metadata.extra)
+                        }
+                        // Sinks cannot send a snapshot, and a log stores its own elsewhere.
+                        Frame::Snapshot(_) => 0,
+                    }
+            }
         };
         RECORD_BYTES + content
     }
@@ -102,5 +127,44 @@ pub(super) fn event_of(frame: &Frame) -> Option<(&Event, Option<Timestamp>)> {
     match frame {
         Frame::Event { event, timestamp } => Some((event, *timestamp)),
         Frame::Text(_) | Frame::End(_) | Frame::Snapshot(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Search;
+    use crate::failure::Failure;
+    use crate::metadata::Metadata;
+
+    #[test]
+    fn a_frame_survives_encoding() {
+        let long = "\u{1}\"\u{1d}\u{2028}\u{1f600}".repeat(50_000);
+        let event = Search::new("bm25").query(&long).into();
+        let metadata = Metadata::default().with("note", long.as_str());
+        for frame in [
+            Frame::Text("\u{1}".repeat(4096)),
+            Frame::Event {
+                event,
+                timestamp: None,
+            },
+            Frame::End(End::completed(metadata)),
+            Frame::End(End::stopped()),
+            Frame::End(End::failed(Failure::new("cut", long.clone()))),
+        ] {
+            for index in [0, 7, u64::from(u32::MAX)] {
+                let line = Record::frame(frame.clone()).to_line(index);
+                assert_eq!(Record::from_line(index, &line).unwrap().to_frame(), frame);
+                assert!(
+                    Record::from_line(index + 1, &line).is_none(),
+                    "it has another index"
+                );
+                assert!(
+                    Record::from_line(index, &line[..line.len() / 2]).is_none(),
+                    "it is cut"
+                );
+            }
+        }
+        assert!(Record::from_line(0, b"\n").is_none());
     }
 }

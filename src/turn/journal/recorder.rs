@@ -1,5 +1,6 @@
 //! The task that takes the frames of a turn out of its queue and appends them to its log.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,11 +22,9 @@ use crate::utf8::pieces;
 /// [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has to split it.
 const MAX_TEXT_BYTES: usize = 4096;
 
-/// The maximum number of frames that are taken before the task yields.
+/// The number of frames after which the task yields. They are taken as they are ready, at most the
+/// contents of one queue.
 const MAX_BURST: usize = 128;
-
-/// The maximum number of bytes that are sent to the journal's server at once.
-const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Takes the frames of a turn out of its queue and appends them to its log. It is the only reader
 /// of the queue, so the orchestrator waits for nothing else. The recorder itself waits only for the
@@ -59,7 +58,7 @@ impl Recorder {
         let is_grouped = reader.membership.is_some();
         drop(reader);
         let sweeper = unfinished.0.take().and_then(|(registry, log)| {
-            registry.finish(log.head.handle.id());
+            registry.finish(&log);
             registry.sweeper()
         });
         drop(unfinished);
@@ -90,12 +89,9 @@ impl Recorder {
 }
 
 /// An event that wakes the recorder up.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is matched where it is created, and usually a frame"
-)]
 enum Next {
-    Frame(Frame),
+    /// Frames are ready.
+    Frames,
     /// The lease on the journal's server has to be renewed.
     RenewLease,
     Finished,
@@ -111,6 +107,7 @@ async fn record(
 ) {
     let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
     let mut burst = 0;
+    let mut frames = VecDeque::new();
     let mut batch = Vec::new();
     // The readers have their end; only the orchestrator still has to finish.
     let mut has_failed = false;
@@ -119,8 +116,9 @@ async fn record(
         let refresh_at = writer.as_ref().map(Writer::refresh_at);
         let remote_readers = writer.as_ref().map(Writer::remote_readers);
         let next = poll_fn(|cx| {
-            if let Poll::Ready(frame) = reader.queue.poll_frame(cx, Instant::now().into_std()) {
-                return Poll::Ready(frame.map_or(Next::Finished, Next::Frame));
+            let now = Instant::now().into_std();
+            if let Poll::Ready(has_frames) = reader.queue.poll_frames(cx, now, &mut frames) {
+                return Poll::Ready(if has_frames { Next::Frames } else { Next::Finished });
             }
             let wait = human_wait.update(reader.queue.questions.is_waiting());
             let read_until = remote_readers.and_then(|(_, until)| until);
@@ -166,16 +164,19 @@ async fn record(
         });
         match next.await {
             Next::Finished => return,
-            Next::Frame(_) if has_failed => {}
-            Next::Frame(frame) if writer.is_none() => {
-                split(frame, |record| registry.append(log, record));
-            }
-            Next::Frame(frame) => fill(&mut batch, frame, reader).await,
             Next::RenewLease => {}
+            Next::Frames => {
+                burst += frames.len();
+                let taken = frames.drain(..).filter(|_| !has_failed);
+                match writer {
+                    Some(_) => taken.for_each(|frame| split(frame, |record| batch.push(record))),
+                    None => registry.append(log, |append| taken.for_each(|frame| split(frame, &mut *append))),
+                }
+            }
         }
         if let Some(server) = writer {
             match server.append(&batch).await {
-                Ok(()) => batch.drain(..).for_each(|record| registry.append(log, record)),
+                Ok(()) => registry.append(log, |append| batch.drain(..).for_each(append)),
                 Err(failure) => {
                     *writer = None;
                     has_failed = true;
@@ -183,12 +184,11 @@ async fn record(
                     let end = End::failed(failure);
                     // The turn may have ended already; its readers never learn of that end.
                     let _ = reader.queue.request_end(end.clone());
-                    registry.append(log, Record::frame(Frame::End(end)));
+                    registry.append_one(log, Record::frame(Frame::End(end)));
                 }
             }
         }
-        burst += 1;
-        if burst == MAX_BURST {
+        if burst >= MAX_BURST {
             burst = 0;
             tokio::task::yield_now().await;
         }
@@ -200,26 +200,6 @@ fn split(frame: Frame, mut take: impl FnMut(Record)) {
     match frame {
         Frame::Text(text) => pieces(&text, MAX_TEXT_BYTES).for_each(|piece| take(Record::text(piece))),
         frame => take(Record::frame(frame)),
-    }
-}
-
-/// Adds `frame` and all other frames that are ready to the batch for the server.
-async fn fill(batch: &mut Vec<Record>, frame: Frame, reader: &Reader) {
-    let mut next = Some(frame);
-    let mut bytes = 0;
-    while let Some(frame) = next {
-        split(frame, |record| {
-            bytes += record.bytes();
-            batch.push(record);
-        });
-        if batch.len() >= MAX_BURST || bytes >= MAX_BATCH_BYTES {
-            return;
-        }
-        let ready = poll_fn(|cx| Poll::Ready(reader.queue.poll_frame(cx, Instant::now().into_std())));
-        next = match ready.await {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => None,
-        };
     }
 }
 
@@ -257,10 +237,10 @@ struct Unfinished(Option<(Arc<Registry>, Arc<Log>)>);
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some((registry, log)) = self.0.take() {
-            if log.end().is_none() {
-                registry.append(&log, Record::frame(Frame::End(End::failed(Failure::default()))));
+            if !log.has_ended() {
+                registry.append_one(&log, Record::frame(Frame::End(End::failed(Failure::default()))));
             }
-            registry.finish(log.head.handle.id());
+            registry.finish(&log);
         }
     }
 }

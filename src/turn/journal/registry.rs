@@ -130,8 +130,14 @@ impl Registry {
     }
 
     /// Appends a frame to a log and enforces the limit on the size of all logs.
-    pub(super) fn append(&self, log: &Log, record: Record) {
-        log.append(record);
+    pub(super) fn append_one(&self, log: &Log, record: Record) {
+        self.append(log, |append| append(record));
+    }
+
+    /// Appends the frames that `fill` hands over to a log, and enforces the limit on the size of
+    /// all logs.
+    pub(super) fn append(&self, log: &Log, fill: impl FnOnce(&mut dyn FnMut(Record))) {
+        log.append(fill);
         let excess = || {
             let bytes = self.bytes.load(Ordering::Relaxed);
             bytes.saturating_sub(self.limits.max_bytes)
@@ -150,8 +156,10 @@ impl Registry {
     }
 
     /// Reports the end of a turn: from now on it is kept for [`JournalLimits::keep`].
-    pub(super) fn finish(&self, id: TurnId) {
-        self.lock().finished.push_back((Instant::now(), id));
+    pub(super) fn finish(&self, log: &Log) {
+        log.seal_if_unread();
+        let ended = (Instant::now(), log.head.handle.id());
+        self.lock().finished.push_back(ended);
     }
 
     /// Returns the task that evicts expired turns, unless another one runs.
@@ -203,7 +211,7 @@ impl State {
 /// otherwise a client that never reads would hold memory that no limit counts.
 fn drop_frames(logs: impl IntoIterator<Item = Arc<Log>>) {
     for log in logs {
-        log.shrink_by(usize::MAX);
+        log.evict();
     }
 }
 

@@ -127,13 +127,14 @@ impl Queue {
         senders.into_iter().for_each(Waker::wake);
     }
 
-    /// Queues an event.
+    /// Queues an event. It may be moved out of `event`; after an error it is still there. Returns
+    /// `true` for the first frame of the turn.
     pub(crate) fn push_event(
         &self,
-        event: &Event,
+        event: &mut Event,
         at: Timestamp,
         now: impl FnOnce() -> Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         let state = self.lock();
         state.admit(&self.limits)?;
         self.add_event(state, event, at, now)
@@ -142,10 +143,10 @@ impl Queue {
     /// Queues an event that reports the turn's position on the waiting list.
     pub(crate) fn push_waiting(
         &self,
-        event: &Event,
+        event: &mut Event,
         at: Timestamp,
         now: impl FnOnce() -> Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         let state = self.lock();
         state.room(&self.limits)?;
         self.add_event(state, event, at, now)
@@ -154,12 +155,12 @@ impl Queue {
     fn add_event(
         &self,
         mut state: MutexGuard<'_, State>,
-        event: &Event,
+        event: &mut Event,
         at: Timestamp,
         now: impl FnOnce() -> Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         if state.pass_held_text(event) {
-            return Ok(());
+            return Ok(false);
         }
         state
             .event(event, at, self.limits.max_event_bytes)
@@ -170,22 +171,25 @@ impl Queue {
         if first {
             state.figures.first_event = moment;
         }
+        let is_first_frame = state.figures.frames == 1;
         let reader = state.reader.take();
         drop(state);
         wake(reader);
-        Ok(())
+        Ok(is_first_frame)
     }
 
-    /// Queues a piece of the answer. An empty piece has no effect.
-    pub(crate) fn push_text(&self, text: &str, now: impl Fn() -> Instant) -> Result<(), Refused> {
+    /// Queues a piece of the answer. An empty piece has no effect. Returns `true` for the first frame
+    /// of the turn.
+    pub(crate) fn push_text(&self, text: &str, now: impl Fn() -> Instant) -> Result<bool, Refused> {
         self.push_with(now, |carry, out| {
             carry.finish(out);
             out.push_str(text);
         })
     }
 
-    /// Queues a piece of the answer that may end within a character.
-    pub(crate) fn push_bytes(&self, bytes: &[u8], now: impl Fn() -> Instant) -> Result<(), Refused> {
+    /// Queues a piece of the answer that may end within a character. Returns `true` for the first
+    /// frame of the turn.
+    pub(crate) fn push_bytes(&self, bytes: &[u8], now: impl Fn() -> Instant) -> Result<bool, Refused> {
         self.push_with(now, |carry, out| carry.push(bytes, out))
     }
 
@@ -193,14 +197,14 @@ impl Queue {
         &self,
         now: impl Fn() -> Instant,
         add: impl FnOnce(&mut Carry, &mut String),
-    ) -> Result<(), Refused> {
+    ) -> Result<bool, Refused> {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.admit(&self.limits)?;
         let before = state.text.len();
         add(&mut state.carry, &mut state.text);
         if state.text.len() == before {
-            return Ok(());
+            return Ok(false);
         }
         let added = &state.text[before..];
         state.answer_chars += added.chars().count() as u64;
@@ -215,11 +219,12 @@ impl Queue {
         if first {
             state.figures.first_text = moment;
         }
+        let is_first_frame = state.figures.frames == 1;
         let reader = state.reader.take();
         drop(guard);
         wake(producer);
         wake(reader);
-        Ok(())
+        Ok(is_first_frame)
     }
 
     /// Registers a sender that waits for room. Returns `false` if there may already be room.

@@ -1,5 +1,6 @@
 //! The reader's side of the queue.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
@@ -122,29 +123,32 @@ impl Queue {
         taken
     }
 
-    /// Takes the next frame, for a reader without a wire. Returns `None` after the end.
-    pub(crate) fn poll_frame(&self, cx: &Context<'_>, now: Instant) -> Poll<Option<Frame>> {
+    /// Takes all frames that are ready, for a reader without a wire: fills `into`, which is empty.
+    /// Returns `false` after the end.
+    pub(crate) fn poll_frames(
+        &self,
+        cx: &Context<'_>,
+        now: Instant,
+        into: &mut VecDeque<Frame>,
+    ) -> Poll<bool> {
         let mut guard = self.lock();
         let state = &mut *guard;
         state.release_text(now);
         let producer = state.take_end();
         let mut senders = Vec::new();
         let taken = match &mut state.out {
-            Out::Bytes { .. } => Poll::Ready(None),
-            Out::Frames { frames, bytes, .. } => match frames.pop_front() {
-                Some(frame) => {
-                    if frames.is_empty() {
-                        *bytes = 0;
-                        senders = state.taken(now);
-                    }
-                    Poll::Ready(Some(frame))
-                }
-                None if state.end_taken => Poll::Ready(None),
-                None => {
-                    register(&mut state.reader, cx);
-                    Poll::Pending
-                }
-            },
+            Out::Bytes { .. } => Poll::Ready(false),
+            Out::Frames { frames, bytes, .. } if !frames.is_empty() => {
+                std::mem::swap(frames, into);
+                *bytes = 0;
+                senders = state.taken(now);
+                Poll::Ready(true)
+            }
+            Out::Frames { .. } if state.end_taken => Poll::Ready(false),
+            Out::Frames { .. } => {
+                register(&mut state.reader, cx);
+                Poll::Pending
+            }
         };
         drop(guard);
         wake(producer);

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 
 use super::delay::TextDelay;
 use super::{Activity, Closed, Figures, Refused};
-use crate::event::Event;
+use crate::event::{CacheMiss, Event};
 use crate::frame::{End, Frame};
 use crate::json;
 use crate::order::{FrameKind, Order};
@@ -17,8 +17,9 @@ use crate::turn::limits::QueueLimits;
 use crate::utf8::{self, Carry};
 use crate::wire::{EncodeError, Encoder};
 
-/// The initial size of the shared buffer: enough for the events of a typical retrieval.
-const FIRST_BUFFER_BYTES: usize = 4096;
+/// The initial size of the shared buffer: enough for a few events. Most streams are paced by a model
+/// and never have more waiting, and there may be thousands of them; a burst grows it.
+const FIRST_BUFFER_BYTES: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -163,32 +164,36 @@ impl State {
         }
     }
 
+    /// Queues an event. It is moved out of `event` if it has to wait for a wire.
     pub(super) fn event(
         &mut self,
-        event: &Event,
+        event: &mut Event,
         at: Timestamp,
         max_bytes: usize,
     ) -> Result<(), EncodeError> {
+        let kept = if let Event::Retract(retract) = &*event {
+            Some(retract.kept)
+        } else {
+            None
+        };
         match &mut self.out {
             Out::Bytes { encoder, buffer } => {
                 reserve(buffer);
                 encoder.event(event, Some(at), buffer)?;
             }
             Out::Frames { frames, bytes, order } => {
-                let length = json::length(event)?;
-                if length > max_bytes {
-                    return Err(EncodeError::TooLarge { max_bytes });
-                }
+                let length = json::length_within(event, max_bytes)?;
+                let length = length.ok_or(EncodeError::TooLarge { max_bytes })?;
                 order.accept(FrameKind::Event)?;
                 *bytes += length;
                 frames.push_back(Frame::Event {
-                    event: event.clone(),
+                    event: std::mem::replace(event, CacheMiss::new().into()),
                     timestamp: Some(at),
                 });
             }
         }
-        if let Event::Retract(retract) = event {
-            self.retract(retract.kept);
+        if let Some(kept) = kept {
+            self.retract(kept);
         }
         Ok(())
     }

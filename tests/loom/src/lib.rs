@@ -17,7 +17,7 @@ mod event;
 mod failure;
 #[path = "../../../src/frame.rs"]
 mod frame;
-#[path = "../../../src/json.rs"]
+#[path = "../../../src/json/mod.rs"]
 mod json;
 #[path = "../../../src/metadata.rs"]
 mod metadata;

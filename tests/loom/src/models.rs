@@ -39,7 +39,13 @@ fn check(model: impl Fn(Arc<Queue>) + Send + Sync + 'static) {
 }
 
 fn push(queue: &Queue) -> Result<(), Refused> {
-    queue.push_event(&Search::new("t").into(), Timestamp::from_micros(0), Instant::now)
+    queue
+        .push_event(
+            &mut Search::new("t").into(),
+            Timestamp::from_micros(0),
+            Instant::now,
+        )
+        .map(|_| ())
 }
 
 /// Sends like a sink: waits once whenever the queue is full.

@@ -90,7 +90,7 @@ async fn the_specified_envelope_is_an_option() {
 }
 
 /// One ID always has text to send. Another one sends 100 texts at once and gets every second
-/// message.
+/// message, once its first one has left.
 #[tokio::test]
 async fn an_endless_answer_leaves_every_second_message_to_another_id() {
     const SHORT: usize = 100;
@@ -123,7 +123,7 @@ async fn an_endless_answer_leaves_every_second_message_to_another_id() {
             continue;
         }
         assert!(
-            of_short == 0 || of_endless_before == 1,
+            of_short <= 1 || of_endless_before == 1,
             "{of_short}: {of_endless_before}"
         );
         of_endless_before = 0;

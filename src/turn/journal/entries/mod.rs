@@ -1,14 +1,19 @@
 //! The stored frames of one turn: a queue that can drop its head and remembers a snapshot of it. It
 //! knows no lock, no clock and no reader.
 
+mod sealed;
+
 use std::collections::VecDeque;
+
+use self::sealed::Sealed;
 
 use super::error::ResumeError;
 use super::fold::{DroppedHead, Fold, FoldedSnapshot};
 use super::record::Record;
-use crate::event::{Event, InputRequested};
+use crate::event::Event;
 use crate::frame::End;
 use crate::snapshot::Snapshot;
+use crate::turn::OpenQuestion;
 
 /// The frames from index `base` on.
 #[derive(Debug, Default)]
@@ -17,9 +22,42 @@ pub(super) struct LogEntries {
     base: u64,
     /// The frames before it.
     head: DroppedHead,
-    /// The stored frames and their sizes.
-    records: VecDeque<(Record, usize)>,
+    stored: Stored,
     bytes: usize,
+}
+
+/// The frames that have not been dropped.
+#[derive(Debug)]
+enum Stored {
+    /// The frames and their sizes.
+    Records(VecDeque<(Record, usize)>),
+    /// The frames of a turn that has ended.
+    Sealed(Sealed),
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        Self::Records(VecDeque::new())
+    }
+}
+
+impl Stored {
+    fn len(&self) -> usize {
+        match self {
+            Self::Records(records) => records.len(),
+            Self::Sealed(sealed) => sealed.len(),
+        }
+    }
+
+    /// Returns the frames from the one at the position `skip` on.
+    fn iter(&self, skip: usize) -> impl Iterator<Item = (Record, usize)> {
+        let (records, sealed) = match self {
+            Self::Records(records) => (Some(records.range(skip.min(records.len())..)), None),
+            Self::Sealed(sealed) => (None, Some(sealed.iter(skip))),
+        };
+        let records = records.into_iter().flatten().cloned();
+        records.chain(sealed.into_iter().flatten())
+    }
 }
 
 /// The requested frame has been dropped.
@@ -62,26 +100,66 @@ impl LogEntries {
 
     /// Returns the index of the next frame.
     pub(super) fn next(&self) -> u64 {
-        self.base + self.records.len() as u64
+        self.base + self.stored.len() as u64
     }
 
     /// Appends a frame of the size `bytes`.
     pub(super) fn push(&mut self, record: Record, bytes: usize) {
         self.bytes += bytes;
-        self.records.push_back((record, bytes));
+        self.change(|records| records.push_back((record, bytes)));
     }
 
     /// Drops frames from the head until the size is at most `max_bytes` or one frame is left. The
     /// snapshot of the dropped frames counts as well and is discarded if it becomes too large.
     pub(super) fn trim(&mut self, max_bytes: usize) {
         self.head.enforce_limit(max_bytes);
-        while self.bytes() > max_bytes && self.records.len() > 1 {
-            if let Some((record, bytes)) = self.records.pop_front() {
+        while self.bytes() > max_bytes && self.stored.len() > 1 {
+            if let Some((record, bytes)) = self.change(VecDeque::pop_front) {
                 self.bytes -= bytes;
                 self.base += 1;
-                self.head.add(&record, bytes, max_bytes);
+                self.head.add(&record, max_bytes);
             }
         }
+    }
+
+    /// Drops all frames but the last one, without a snapshot.
+    pub(super) fn clear(&mut self) {
+        let last = self.stored.iter(self.stored.len().saturating_sub(1)).next();
+        *self = Self {
+            base: self.next() - u64::from(last.is_some()),
+            head: DroppedHead::Discarded,
+            ..Self::default()
+        };
+        if let Some((record, bytes)) = last {
+            self.push(record, bytes);
+        }
+    }
+
+    /// Stores the frames of a turn that has ended as bytes, a quarter of what the records take.
+    /// Does nothing if it has not ended.
+    pub(super) fn seal(&mut self) {
+        if let Stored::Records(records) = &self.stored
+            && self.has_ended()
+            && let Some(sealed) = Sealed::new(self.base, records)
+        {
+            self.bytes = sealed.bytes();
+            self.stored = Stored::Sealed(sealed);
+        }
+    }
+
+    /// Changes the frames, as records.
+    fn change<T>(&mut self, change: impl FnOnce(&mut VecDeque<(Record, usize)>) -> T) -> T {
+        let mut records = match std::mem::take(&mut self.stored) {
+            Stored::Records(records) => records,
+            Stored::Sealed(sealed) => {
+                let records: VecDeque<_> = sealed.iter(0).collect();
+                self.bytes = records.iter().map(|(_, bytes)| bytes).sum();
+                records
+            }
+        };
+        let changed = change(&mut records);
+        self.stored = Stored::Records(records);
+        changed
     }
 
     /// Returns whether there is a snapshot of the dropped frames.
@@ -94,19 +172,30 @@ impl LogEntries {
         self.head.snapshot(self.base)
     }
 
+    /// Returns whether the turn has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        match &self.stored {
+            Stored::Records(records) => records
+                .back()
+                .is_some_and(|(record, _)| record.as_end().is_some()),
+            Stored::Sealed(_) => true,
+        }
+    }
+
     /// Returns the end of the turn, if it has ended.
-    pub(super) fn end(&self) -> Option<&End> {
-        self.records.back()?.0.as_end()
+    pub(super) fn end(&self) -> Option<End> {
+        let (last, _) = self.stored.iter(self.stored.len().checked_sub(1)?).next()?;
+        last.as_end().cloned()
     }
 
     /// Returns the question with this ID and the index of the frame after it.
-    pub(super) fn question(&self, request_id: &str) -> Option<(&InputRequested, u64)> {
-        self.records
-            .iter()
+    pub(super) fn question(&self, request_id: &str) -> Option<(OpenQuestion, u64)> {
+        self.stored
+            .iter(0)
             .zip(self.base + 1..)
             .find_map(|((record, _), next)| {
                 let (question, _) = record.as_question()?;
-                (question.request_id == request_id).then_some((question, next))
+                (question.request_id == request_id).then(|| (OpenQuestion::from(question), next))
             })
     }
 
@@ -119,7 +208,7 @@ impl LogEntries {
                 Some((Event::InputResolved(resolved), _)) if resolved.request_id == request_id
             )
         };
-        self.end().is_some() || self.records.iter().any(|(record, _)| resolves(record))
+        self.has_ended() || self.stored.iter(0).any(|(record, _)| resolves(&record))
     }
 
     /// Checks that a reader can start at `from`: that frame is stored, or it is the next one.
@@ -138,17 +227,15 @@ impl LogEntries {
         let skip = from.checked_sub(self.base).ok_or_else(|| FrameDropped {
             snapshot: self.snapshot(),
         })?;
-        let skip = usize::try_from(skip)
-            .unwrap_or(usize::MAX)
-            .min(self.records.len());
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let mut taken = 0;
-        let fits = |(_, bytes): &&(Record, usize)| {
+        let fits = |(_, bytes): &(Record, usize)| {
             let fits = taken < max_bytes;
             taken += bytes;
             fits
         };
-        let records = self.records.range(skip..).take_while(fits);
-        Ok(records.map(|(record, _)| record.clone()).collect())
+        let records = self.stored.iter(skip).take_while(fits);
+        Ok(records.map(|(record, _)| record).collect())
     }
 }
 

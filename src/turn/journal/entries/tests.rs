@@ -8,6 +8,7 @@ use super::*;
 use crate::event::Search;
 use crate::frame::Frame;
 use crate::metadata::Metadata;
+use crate::time::Timestamp;
 use crate::wire::Limits;
 
 /// An operation on a log.
@@ -48,8 +49,8 @@ impl Model {
     fn trim(&mut self, max_bytes: usize) {
         self.head.enforce_limit(max_bytes);
         while self.bytes() > max_bytes && self.base + 1 < self.frames.len() {
-            let (frame, bytes) = &self.frames[self.base];
-            self.head.add(&Record::frame(frame.clone()), *bytes, max_bytes);
+            let (frame, _) = &self.frames[self.base];
+            self.head.add(&Record::frame(frame.clone()), max_bytes);
             self.base += 1;
         }
     }
@@ -124,14 +125,71 @@ proptest! {
             let end = End::completed(Metadata::default());
             push(&mut entries, &mut model, Frame::End(end.clone()));
             entries.trim(0);
-            prop_assert_eq!(entries.end(), Some(&end));
+            prop_assert_eq!(entries.end(), Some(end));
             prop_assert_eq!(entries.next(), model.frames.len() as u64);
         }
     }
 }
 
+proptest! {
+    /// Sealing changes the size of the frames and nothing else.
+    #[test]
+    fn sealed_entries_behave_like_records(
+        frames in vec(operation(), 0..40),
+        trimmed in 0..4000_usize,
+        from in 0..40_u64,
+        max_bytes in 0..2000_usize,
+        later in 0..4000_usize,
+    ) {
+        let (mut entries, mut sealed) = (LogEntries::default(), LogEntries::default());
+        let mut both = |frame: Frame| {
+            for entries in [&mut entries, &mut sealed] {
+                let record = Record::frame(frame.clone());
+                let bytes = record.bytes();
+                entries.push(record, bytes);
+            }
+        };
+        for operation in frames {
+            match operation {
+                Operation::Text(text) => both(Frame::Text(text)),
+                Operation::Event(tool) => {
+                    let event = Search::new(tool).into();
+                    both(Frame::Event { event, timestamp: Some(Timestamp::from_micros(7)) });
+                }
+                Operation::Trim(_) | Operation::Read(..) | Operation::CheckIndex(_) => {}
+            }
+        }
+        both(Frame::End(End::completed(Metadata::default().with("score", 0.1))));
+        entries.trim(trimmed);
+        sealed.trim(trimmed);
+        let records = sealed.bytes();
+        sealed.seal();
+        prop_assert!(matches!(sealed.stored, Stored::Sealed(_)));
+        prop_assert!(sealed.bytes() < records);
+        let frames = |entries: &LogEntries| entries.read(from, max_bytes).map(|read| {
+            read.iter().map(Record::to_frame).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(frames(&sealed), frames(&entries));
+        prop_assert_eq!(sealed.end(), entries.end());
+        prop_assert!(sealed.has_ended());
+        prop_assert_eq!((sealed.base(), sealed.next()), (entries.base(), entries.next()));
+        prop_assert_eq!(sealed.check_index(from), entries.check_index(from));
+        // A sealed turn that has to drop frames becomes records again. It may have to drop none where
+        // records have to.
+        entries.trim(later);
+        sealed.trim(later);
+        if matches!(sealed.stored, Stored::Records(_)) {
+            prop_assert_eq!(frames(&sealed), frames(&entries));
+            prop_assert_eq!((sealed.base(), sealed.bytes()), (entries.base(), entries.bytes()));
+        }
+        let (end, next) = (entries.end(), entries.next());
+        sealed.clear();
+        prop_assert_eq!((sealed.end(), sealed.base() + 1, sealed.next()), (end, next, next));
+    }
+}
+
 #[test]
-fn the_size_of_a_record_is_that_of_its_content() {
+fn the_size_of_a_record_is_what_it_takes() {
     let count = |frame| Record::frame(frame).bytes() - RECORD_BYTES;
     assert_eq!(count(Frame::Text("\u{e9}a".into())), 3);
     let event = Search::new("bm25").into();
@@ -140,7 +198,7 @@ fn the_size_of_a_record_is_that_of_its_content() {
             event,
             timestamp: None
         }),
-        r#"{"event":"search","tool":"bm25"}"#.len()
+        size_of::<Frame>() + r#"{"event":"search","tool":"bm25"}"#.len()
     );
     let quote = "q".repeat(2 * Limits::MAX_TRAILER_BYTES);
     let metadata = Metadata::default().with("note", quote);

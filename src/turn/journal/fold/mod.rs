@@ -19,6 +19,9 @@ const LINE_OVERHEAD_BYTES: usize = 1024;
 /// line of this size by default.
 const MAX_BYTES: usize = Limits::MAX_TRAILER_BYTES - LINE_OVERHEAD_BYTES;
 
+/// Bytes of an event in a snapshot besides its JSON: its timestamp and what separates it.
+const EVENT_BYTES: usize = 64;
+
 /// A fold takes at most one in this many bytes of a log, so that three quarters of it remain exact
 /// frames. A text of a quarter of a MiB is a book.
 const LOG_BYTES_PER_FOLD_BYTE: usize = 4;
@@ -50,12 +53,12 @@ impl DroppedHead {
     }
 
     /// Adds a frame that the log drops, unless the fold becomes too large for a log of `max_bytes`.
-    pub(super) fn add(&mut self, record: &Record, bytes: usize, max_bytes: usize) {
+    pub(super) fn add(&mut self, record: &Record, max_bytes: usize) {
         if let Self::Empty = self {
             *self = Self::Folded(Box::default());
         }
         if let Self::Folded(fold) = self {
-            fold.add(record, bytes);
+            fold.add(record);
         }
         self.enforce_limit(max_bytes);
     }
@@ -129,7 +132,7 @@ fn escaped_bytes(text: &str) -> usize {
 }
 
 impl Fold {
-    fn add(&mut self, record: &Record, bytes: usize) {
+    fn add(&mut self, record: &Record) {
         match record {
             Record::Text(text) => {
                 self.bytes += escaped_bytes(text);
@@ -137,13 +140,13 @@ impl Fold {
             }
             Record::Frame(frame) => {
                 if let Some((event, _)) = event_of(frame) {
-                    self.add_event(event, frame, bytes);
+                    self.add_event(event, frame);
                 }
             }
         }
     }
 
-    fn add_event(&mut self, event: &Event, frame: &Arc<Frame>, mut bytes: usize) {
+    fn add_event(&mut self, event: &Event, frame: &Arc<Frame>) {
         if let Event::Thinking(piece) = event
             && self.continue_thought(piece, frame)
         {
@@ -161,6 +164,7 @@ impl Fold {
             self.replace_sources(sources);
             self.sources.push(ordinal);
         }
+        let mut bytes = EVENT_BYTES + json::length(event).unwrap_or_default();
         if let Some(step) = event.step() {
             bytes += step.len();
             if let Some(before) = self.steps.insert(step, ordinal) {
@@ -247,10 +251,10 @@ impl From<Snapshot> for Fold {
             let record = Record::frame(Frame::Event { event, timestamp });
             // An event between two thoughts with the same ID may have been replaced since.
             fold.thought = None;
-            fold.add(&record, record.bytes());
+            fold.add(&record);
         }
         if !snapshot.text.is_empty() {
-            fold.add(&Record::text(&snapshot.text), 0);
+            fold.add(&Record::text(&snapshot.text));
         }
         fold.events_dropped += snapshot.events_dropped;
         fold

@@ -184,7 +184,7 @@ fn frame() -> impl Strategy<Value = Frame> {
 fn folded(mut head: DroppedHead, frames: &[Frame]) -> DroppedHead {
     for frame in frames {
         let record = Record::frame(frame.clone());
-        head.add(&record, record.bytes(), usize::MAX);
+        head.add(&record, usize::MAX);
     }
     head
 }
@@ -251,19 +251,19 @@ fn thoughts_that_became_neighbours_stay_apart_in_a_fold_from_a_snapshot() {
 fn a_fold_that_becomes_too_large_is_discarded_for_good() {
     let text = Record::text(&"a".repeat(100));
     let mut head = DroppedHead::Empty;
-    head.add(&text, text.bytes(), 400);
+    head.add(&text, 400);
     assert_eq!((head.bytes(), head.snapshot(1).is_some()), (100, true));
     head.enforce_limit(399);
     assert_eq!((head.bytes(), head.snapshot(1)), (0, None));
-    head.add(&text, text.bytes(), usize::MAX);
+    head.add(&text, usize::MAX);
     assert_eq!((head.bytes(), head.snapshot(2)), (0, None));
     // Even in an unlimited log, a snapshot fits into a line that every reader accepts; its text
     // counts in its escaped form.
     let mut head = DroppedHead::Empty;
     let hostile = Record::text(&"\u{1}".repeat(MAX_BYTES / 6));
-    head.add(&hostile, hostile.bytes(), usize::MAX);
+    head.add(&hostile, usize::MAX);
     assert!(line(&snapshot(&head, 1)).len() <= Limits::MAX_TRAILER_BYTES);
-    head.add(&hostile, hostile.bytes(), usize::MAX);
+    head.add(&hostile, usize::MAX);
     assert_eq!((head.bytes(), head.snapshot(2)), (0, None));
 }
 
@@ -271,17 +271,18 @@ fn a_fold_that_becomes_too_large_is_discarded_for_good() {
 fn a_replaced_event_is_not_counted_any_more() {
     let event = |query: &str| {
         let event = Search::new("bm25").query(query).into();
+        let bytes = EVENT_BYTES + json::length(&event).unwrap();
         let record = Record::frame(Frame::Event {
             event,
             timestamp: None,
         });
-        (record.bytes(), record)
+        (bytes, record)
     };
     let mut head = DroppedHead::Empty;
     let mut counted = Vec::new();
     for query in ["why?", "why, in a few more words?", "?"] {
         let (bytes, record) = event(query);
-        head.add(&record, bytes, usize::MAX);
+        head.add(&record, usize::MAX);
         counted.push(head.bytes() - "search".len() - bytes);
     }
     assert_eq!(counted, [0, 0, 0]);
@@ -291,16 +292,14 @@ fn a_replaced_event_is_not_counted_any_more() {
 #[test]
 fn pieces_of_a_thought_are_joined_within_the_limit() {
     let piece = |id: &str| {
-        let record = Record::frame(Frame::Event {
+        Record::frame(Frame::Event {
             event: Thinking::new("wait\n").id(id).into(),
             timestamp: None,
-        });
-        (record.bytes(), record)
+        })
     };
     let mut head = DroppedHead::Empty;
     let mut add = |id: &str| {
-        let (bytes, record) = piece(id);
-        head.add(&record, bytes, usize::MAX);
+        head.add(&piece(id), usize::MAX);
         (head.bytes(), head.snapshot(1))
     };
     let (first, _) = add("1");

@@ -130,7 +130,7 @@ impl Store {
 
     /// Reads the frames that the server has, at least up to `next`.
     async fn catch_up(&self, mirror: &Mirror, log: &Log, next: u64) -> Result<(), CatchUpError> {
-        while log.next() < next && log.end().is_none() {
+        while log.next() < next && !log.has_ended() {
             // Other tasks fill the log too while the reply is on its way.
             let before = log.next();
             let entries = self.entries(log.head.handle.id(), log.next()).await;
@@ -180,7 +180,7 @@ impl Store {
         let Some((mirror, log)) = mirror.and_then(|mirror| mirror.log().map(|log| (mirror, log))) else {
             return;
         };
-        if log.end().is_some() {
+        if log.has_ended() {
             return self.keep_finished(id, &mirror, &log);
         }
         let emitted = log.next();
@@ -206,7 +206,7 @@ impl Store {
         match (turn.lease, mirror.silent_since) {
             // The end has the index of a frame that reached the readers and was lost before the
             // server acknowledged it.
-            _ if turn.is_finished && log.end().is_none() => self.end_mirror(id, lost()),
+            _ if turn.is_finished && !log.has_ended() => self.end_mirror(id, lost()),
             _ if turn.is_finished => self.check_again(id, Duration::ZERO, None),
             (Some(lease), _) => self.check_again(id, lease, None),
             (None, Some(since)) if now.duration_since(since) >= self.options.lease_grace() => {

@@ -43,7 +43,7 @@ impl Mirror {
     /// Returns the index of the frame that the mirror waits for; `None` if it waits for none.
     pub(super) fn awaited_index(&self) -> Option<u64> {
         let log = self.log()?;
-        log.end().is_none().then(|| log.next())
+        (!log.has_ended()).then(|| log.next())
     }
 
     /// Returns the log, unless its last reader has been dropped.
@@ -60,16 +60,16 @@ impl Mirror {
         let mut has_grown = false;
         for (entry, fields) in entries {
             let (epoch, index) = keys::parse_entry_id(entry).ok_or(MissingFrame)?;
-            if log.end().is_some() || (epoch == PRODUCER && index < log.next()) {
+            if log.has_ended() || (epoch == PRODUCER && index < log.next()) {
                 continue;
             }
             let line = fields.iter().find(|(name, _)| name == "f").ok_or(MissingFrame)?;
-            let record = keys::record(index, &line.1).ok_or(MissingFrame)?;
+            let record = Record::from_line(index, &line.1).ok_or(MissingFrame)?;
             let follows = epoch == PRODUCER || (epoch == PRODUCER + 1 && record.as_end().is_some());
             if index != log.next() || !follows {
                 return Err(MissingFrame);
             }
-            registry.append(&log, record);
+            registry.append_one(&log, record);
             has_grown = true;
         }
         Ok(has_grown)
@@ -79,8 +79,8 @@ impl Mirror {
     pub(super) fn fail(&self, registry: &Registry, failure: Failure) {
         if let Some(log) = self.log() {
             let _filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
-            if log.end().is_none() {
-                registry.append(&log, Record::frame(Frame::End(End::failed(failure))));
+            if !log.has_ended() {
+                registry.append_one(&log, Record::frame(Frame::End(End::failed(failure))));
             }
         }
     }

@@ -152,7 +152,7 @@ impl Store {
         let mut is_on_server = false;
         loop {
             let (error, next) = match Cursor::attach(log, from) {
-                Err(error @ ResumeError::Ahead { next }) if log.end().is_none() => (error, next),
+                Err(error @ ResumeError::Ahead { next }) if !log.has_ended() => (error, next),
                 attached => return attached,
             };
             if !is_on_server {

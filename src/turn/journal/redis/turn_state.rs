@@ -82,7 +82,7 @@ impl Store {
             .key(&keys.lease)
             .arg(turn.epoch)
             .arg(turn.next)
-            .arg(&keys::line(turn.next, &end)[..])
+            .arg(&end.to_line(turn.next)[..])
             .arg(millis(self.running_ttl()));
         let fenced: u64 = self.link.request(Request::Script(&script)).await?;
         if fenced == 1 {

@@ -119,7 +119,7 @@ impl Writer {
         } else {
             (self.store.running_ttl(), self.store.options.lease_ttl())
         };
-        let lost_end = keys::line(self.next, &Record::frame(Frame::End(End::failed(lost()))));
+        let lost_end = Record::frame(Frame::End(End::failed(lost()))).to_line(self.next);
         let script: &Script = &keys::APPEND;
         let mut script = script.prepare_invoke();
         script
@@ -137,7 +137,7 @@ impl Writer {
             .arg(&lost_end[..])
             .arg(snapshot.as_deref().unwrap_or_default());
         for (index, record) in (self.next..).zip(batch) {
-            script.arg(&keys::line(index, record)[..]);
+            script.arg(&record.to_line(index)[..]);
         }
         let reply: Result<(String, i64), Unreachable> =
             self.store.link.request(Request::Script(&script)).await;

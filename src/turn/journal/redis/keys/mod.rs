@@ -1,4 +1,4 @@
-//! The names of the keys, the scripts that work on them, and the encoding of frames in a stream.
+//! The names of the keys and the scripts that work on them.
 //!
 //! ```text
 //! ragwire:{<turn>}:turn    hash    owner, host, keep_alive, epoch, next, base, over
@@ -22,8 +22,6 @@ use crate::turn::TurnId;
 use crate::turn::journal::entries::LogEntries;
 use crate::turn::journal::fold::FoldedSnapshot;
 use crate::turn::journal::record::Record;
-use crate::wire::ndjson::Ndjson;
-use crate::wire::{Limits, Wire};
 
 /// The epoch of a turn's producer.
 pub(super) const PRODUCER: u64 = 1;
@@ -71,46 +69,20 @@ pub(super) fn parse_entry_id(entry: &str) -> Option<(u64, u64)> {
     Some((epoch.parse().ok()?, after.parse::<u64>().ok()?.checked_sub(1)?))
 }
 
-/// The wire that encodes stored frames. It has no limits, since the queue has checked the frames.
-fn wire() -> Ndjson {
-    let unlimited = Limits::default()
-        .max_line_bytes(usize::MAX)
-        .max_trailer_bytes(usize::MAX);
-    Ndjson::default().limits(unlimited)
-}
-
-/// Encodes a frame for the stream.
-pub(super) fn line(index: u64, record: &Record) -> BytesMut {
-    let (mut encoder, mut out) = (wire().encoder(), BytesMut::new());
-    encoder.seek(index);
-    // Cannot fail: the queue has serialized every event before.
-    let _ = record.encode(&mut encoder, &mut out);
-    out
-}
-
 /// Encodes the snapshot of dropped frames.
 pub(super) fn snapshot_line(snapshot: FoldedSnapshot) -> BytesMut {
     let snapshot = snapshot.into_snapshot();
     let before = snapshot.frames.saturating_sub(1);
-    line(before, &Record::frame(Frame::Snapshot(Box::new(snapshot))))
+    Record::frame(Frame::Snapshot(Box::new(snapshot))).to_line(before)
 }
 
 /// Returns a log that begins at `base`, with the snapshot of the frames before it if `line` is one.
 pub(super) fn entries_from(base: u64, line: &[u8]) -> LogEntries {
-    let snapshot = base.checked_sub(1).and_then(|last| record(last, line));
+    let snapshot = base.checked_sub(1).and_then(|last| Record::from_line(last, line));
     match snapshot.map(|record| record.to_frame()) {
         Some(Frame::Snapshot(snapshot)) => LogEntries::after(*snapshot),
         Some(Frame::Event { .. } | Frame::Text(_) | Frame::End(_)) | None => LogEntries::starting_at(base),
     }
-}
-
-/// Decodes the line of the frame with this index; `None` if it is damaged or has another index.
-pub(super) fn record(index: u64, line: &[u8]) -> Option<Record> {
-    use crate::wire::Decode;
-    let mut decoder = wire().decoder();
-    decoder.feed(line);
-    let frame: Frame = decoder.next()?.ok()?;
-    (decoder.next_index() == Some(index + 1)).then(|| Record::frame(frame))
 }
 
 #[cfg(test)]
