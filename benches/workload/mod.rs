@@ -26,8 +26,7 @@ pub(crate) fn events() -> Vec<Event> {
                 RetrievalStart::new("bm25", "commit rule status stream", round).into(),
                 RetrievalResult::new("bm25", 8, 3).top_score(7.25).into(),
                 if round % 2 == 0 {
-                    CragEvaluation::new(2, 8, 1, CragAction::Expand)
-                        .details(verdicts.collect())
+                    CragEvaluation::new(2, 8, 1, CragAction::Expand, 0, verdicts.collect())
                         .judge("lexical")
                         .into()
                 } else {

@@ -105,7 +105,9 @@ impl Pending {
             return Err(rejected);
         }
         let deadline = commit.after.and_then(|after| Instant::now().checked_add(after));
-        let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+        let check = reader.check_overdue();
+        let first = deadline.map_or(check, |deadline| deadline.min(check));
+        let mut timer = pin!(tokio::time::sleep_until(first));
         let committed = poll_fn(|cx| {
             loop {
                 let overdue = deadline.is_some_and(|deadline| deadline <= Instant::now());

@@ -120,7 +120,10 @@ async fn drive<F>(mut orchestrator: Pin<&mut F>, queue: &Queue, timeouts: &Timeo
 where
     F: Future<Output = Result<Metadata, BoxError>>,
 {
-    let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+    let now = Instant::now().into_std();
+    // A time that has passed would have the runtime fire at once.
+    let first = overdue(queue.activity(now), timeouts, now).unwrap_or(now);
+    let mut timer = pin!(tokio::time::sleep_until(Instant::from_std(first)));
     poll_fn(|cx| {
         if let Poll::Ready(end) = queue.poll_cancelled(cx) {
             return Poll::Ready(end);
@@ -165,7 +168,9 @@ struct Stalled;
 /// Waits until the reader has the end of the turn or has disconnected.
 async fn end_taken(queue: &Queue, after: Duration) -> Result<(), Stalled> {
     let ended = Instant::now();
-    let mut timer = pin!(tokio::time::sleep_until(ended));
+    let since = queue.untaken_since(ended.into_std());
+    let first = since.map_or(ended, Instant::from_std).checked_add(after);
+    let mut timer = pin!(tokio::time::sleep_until(first.unwrap_or(ended)));
     poll_fn(|cx| {
         if queue.poll_end_taken(cx).is_ready() {
             return Poll::Ready(Ok(()));

@@ -148,21 +148,23 @@ impl TurnStream {
             .timeouts()
             .keep_alive
             .map(|interval| interval.max(MIN_KEEP_ALIVE));
+        let (chunks, last) = (&self.chunks, &mut self.last);
+        let keep_alive_at = |last: Instant| keep_alive.and_then(|interval| last.checked_add(interval));
+        let next = |last: Instant, now: Instant| {
+            let next_check = chunks.check_overdue(now);
+            keep_alive_at(last).map_or(next_check, |due| due.min(next_check))
+        };
         let timer = self
             .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(self.last)));
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(next(*last, *last))));
         while timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
-            let next_check = self.chunks.check_overdue(now);
-            let due = keep_alive.and_then(|interval| self.last.checked_add(interval));
-            if due.is_some_and(|due| due <= now) {
-                self.last = now;
-                timer.as_mut().reset(now);
+            if keep_alive_at(*last).is_some_and(|due| due <= now) {
+                *last = now;
+                timer.as_mut().reset(next(now, now));
                 return Poll::Ready(());
             }
-            timer
-                .as_mut()
-                .reset(due.map_or(next_check, |due| due.min(next_check)));
+            timer.as_mut().reset(next(*last, now));
         }
         Poll::Pending
     }

@@ -15,8 +15,8 @@ pub struct JournalLimits {
     /// The maximum number of turns, running and finished. A new turn evicts the one that ended
     /// first; if all are running, it is rejected.
     pub max_turns: usize,
-    /// The maximum number of bytes that all turns take in memory, estimated. A turn that has ended
-    /// and has no reader is stored as JSON, in about a quarter of the space. Above the limit, finished turns are evicted, the oldest
+    /// The maximum number of bytes that all turns take in memory, estimated. Above it, turns that have
+    /// ended and have no reader are stored as JSON, in about a quarter of the space; after that, finished turns are evicted, the oldest
     /// first; after that, the turn that grows drops its first frames.
     pub max_bytes: usize,
     /// The time for which a turn is stored after its end, also for readers that are still behind.

@@ -166,14 +166,10 @@ impl Log {
     pub(super) fn seal_if_unread(&self) {
         let mut state = self.lock();
         if state.readers.is_empty() {
-            self.seal(&mut state);
+            let before = state.entries.bytes();
+            state.entries.seal();
+            self.update_total(before, state.entries.bytes());
         }
-    }
-
-    fn seal(&self, state: &mut State) {
-        let before = state.entries.bytes();
-        state.entries.seal();
-        self.update_total(before, state.entries.bytes());
     }
 
     /// Drops the frames of an evicted turn. Readers that are still behind may get a snapshot of them.
@@ -181,7 +177,7 @@ impl Log {
         let mut state = self.lock();
         let before = state.entries.bytes();
         if state.readers.is_empty() {
-            state.entries.clear();
+            state.entries.evict();
         } else {
             state.entries.trim(0);
         }
@@ -243,10 +239,6 @@ impl Log {
         let removed = state.readers.remove(&reader);
         let recorder = if removed.is_some() && state.readers.is_empty() {
             state.alone_since = Some(Instant::now());
-            // The log of another host's turn ends with its readers.
-            if self.head._source.is_none() {
-                self.seal(&mut state);
-            }
             state.recorder.take()
         } else {
             None

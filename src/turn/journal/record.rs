@@ -32,6 +32,13 @@ pub(super) enum Record {
     Frame(Arc<Frame>),
 }
 
+/// Returns an encoder that writes records as lines, the first one with this index.
+pub(super) fn line_encoder(index: u64) -> Encoder {
+    let mut encoder = wire().encoder();
+    encoder.seek(index);
+    encoder
+}
+
 impl Record {
     pub(super) fn text(text: &str) -> Self {
         Self::Text(text.into())
@@ -85,9 +92,9 @@ impl Record {
     }
 
     /// Returns the record as a line of the wire [`Ndjson`].
+    #[cfg(any(feature = "redis", test))]
     pub(super) fn to_line(&self, index: u64) -> BytesMut {
-        let (mut encoder, mut out) = (wire().encoder(), BytesMut::new());
-        encoder.seek(index);
+        let (mut encoder, mut out) = (line_encoder(index), BytesMut::new());
         // Cannot fail: the queue has checked every event before.
         let _ = self.encode(&mut encoder, &mut out);
         out

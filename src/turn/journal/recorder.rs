@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
@@ -105,7 +105,10 @@ async fn record(
     writer: &mut Option<Writer>,
     disconnect: Disconnect,
 ) {
-    let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+    let now = Instant::now();
+    let checks = [Some(reader.check_overdue()), log.cut_stalled(now)];
+    let first = checks.into_iter().flatten().min().unwrap_or(now);
+    let mut timer = pin!(tokio::time::sleep_until(first));
     let mut burst = 0;
     let mut frames = VecDeque::new();
     let mut batch = Vec::new();
@@ -192,6 +195,18 @@ async fn record(
             burst = 0;
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// Appends the frames that are ready when the response begins, so that it begins with them.
+pub(super) fn take_ready(reader: &Reader, registry: &Registry, log: &Log) {
+    let mut frames = VecDeque::new();
+    let cx = Context::from_waker(Waker::noop());
+    let now = Instant::now().into_std();
+    if reader.queue.poll_frames(&cx, now, &mut frames).is_ready() {
+        registry.append(log, |append| {
+            frames.into_iter().for_each(|frame| split(frame, &mut *append))
+        });
     }
 }
 

@@ -6,7 +6,7 @@ use super::Disconnect;
 use super::cursor::Cursor;
 use super::entries::LogEntries;
 use super::log::Head;
-use super::recorder::Recorder;
+use super::recorder::{Recorder, take_ready};
 use super::registry::Registry;
 use super::server::{Opening, Store};
 use crate::turn::admission::busy;
@@ -97,6 +97,10 @@ impl Recording {
         let first = Cursor::first(&log);
         registry.insert(id, Arc::clone(&log));
         drop(self.slot);
+        // Frames reach a server before any reader.
+        if writer.is_none() {
+            take_ready(&reader, &registry, &log);
+        }
         let span = reader.span.clone();
         span.record("wire", "journal");
         let recorder = Recorder {

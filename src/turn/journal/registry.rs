@@ -34,6 +34,8 @@ struct State {
     reserved: usize,
     /// The finished turns with the time of their end, the oldest first.
     finished: VecDeque<(Instant, TurnId)>,
+    /// How many of them, from the oldest on, were sealed if they had no reader.
+    sealed: usize,
     /// Whether a task evicts expired turns.
     has_sweeper: bool,
 }
@@ -142,8 +144,16 @@ impl Registry {
             let bytes = self.bytes.load(Ordering::Relaxed);
             bytes.saturating_sub(self.limits.max_bytes)
         };
+        // Sealing costs as much as encoding a turn once more, so it is done only for room.
         while excess() > 0 {
-            let oldest = self.lock().remove_oldest();
+            let mut state = self.lock();
+            if let Some(unsealed) = state.next_unsealed() {
+                drop(state);
+                unsealed.seal_if_unread();
+                continue;
+            }
+            let oldest = state.remove_oldest();
+            drop(state);
             if oldest.is_none() {
                 break;
             }
@@ -157,7 +167,6 @@ impl Registry {
 
     /// Reports the end of a turn: from now on it is kept for [`JournalLimits::keep`].
     pub(super) fn finish(&self, log: &Log) {
-        log.seal_if_unread();
         let ended = (Instant::now(), log.head.handle.id());
         self.lock().finished.push_back(ended);
     }
@@ -194,9 +203,17 @@ impl Registry {
 }
 
 impl State {
+    /// Returns the finished turn that is sealed next, if one is left.
+    fn next_unsealed(&mut self) -> Option<Arc<Log>> {
+        let (_, id) = self.finished.get(self.sealed)?;
+        self.sealed += 1;
+        self.turns.get(id).cloned()
+    }
+
     /// Removes the turn that ended first. The caller drops its frames outside of the lock.
     fn remove_oldest(&mut self) -> Option<Arc<Log>> {
         let (_, id) = self.finished.pop_front()?;
+        self.sealed = self.sealed.saturating_sub(1);
         let log = self.turns.remove(&id)?;
         if let Some(conversation) = &log.head.conversation
             && self.newest.get(conversation) == Some(&id)

@@ -33,6 +33,8 @@ enum Stored {
     Records(VecDeque<(Record, usize)>),
     /// The frames of a turn that has ended.
     Sealed(Sealed),
+    /// The turn has ended, and none of its frames is stored.
+    Evicted,
 }
 
 impl Default for Stored {
@@ -46,6 +48,7 @@ impl Stored {
         match self {
             Self::Records(records) => records.len(),
             Self::Sealed(sealed) => sealed.len(),
+            Self::Evicted => 0,
         }
     }
 
@@ -54,6 +57,7 @@ impl Stored {
         let (records, sealed) = match self {
             Self::Records(records) => (Some(records.range(skip.min(records.len())..)), None),
             Self::Sealed(sealed) => (None, Some(sealed.iter(skip))),
+            Self::Evicted => (None, None),
         };
         let records = records.into_iter().flatten().cloned();
         records.chain(sealed.into_iter().flatten())
@@ -122,17 +126,14 @@ impl LogEntries {
         }
     }
 
-    /// Drops all frames but the last one, without a snapshot.
-    pub(super) fn clear(&mut self) {
-        let last = self.stored.iter(self.stored.len().saturating_sub(1)).next();
+    /// Drops all frames of a turn that has ended, without a snapshot. Nobody can read it any more.
+    pub(super) fn evict(&mut self) {
         *self = Self {
-            base: self.next() - u64::from(last.is_some()),
+            base: self.next(),
             head: DroppedHead::Discarded,
-            ..Self::default()
+            stored: Stored::Evicted,
+            bytes: 0,
         };
-        if let Some((record, bytes)) = last {
-            self.push(record, bytes);
-        }
     }
 
     /// Stores the frames of a turn that has ended as bytes, a quarter of what the records take.
@@ -156,6 +157,7 @@ impl LogEntries {
                 self.bytes = records.iter().map(|(_, bytes)| bytes).sum();
                 records
             }
+            Stored::Evicted => VecDeque::new(),
         };
         let changed = change(&mut records);
         self.stored = Stored::Records(records);
@@ -178,7 +180,7 @@ impl LogEntries {
             Stored::Records(records) => records
                 .back()
                 .is_some_and(|(record, _)| record.as_end().is_some()),
-            Stored::Sealed(_) => true,
+            Stored::Sealed(_) | Stored::Evicted => true,
         }
     }
 
@@ -215,6 +217,7 @@ impl LogEntries {
     pub(super) fn check_index(&self, from: u64) -> Result<(), ResumeError> {
         let (base, next) = (self.base, self.next());
         match from {
+            _ if matches!(self.stored, Stored::Evicted) => Err(ResumeError::Gone { base }),
             from if from < base => Err(ResumeError::Gone { base }),
             from if from > next => Err(ResumeError::Ahead { next }),
             _ => Ok(()),

@@ -3,7 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::super::record::Record;
+use bytes::BytesMut;
+
+use super::super::record::{Record, line_encoder};
 
 #[derive(Debug)]
 pub(super) struct Sealed {
@@ -17,15 +19,16 @@ pub(super) struct Sealed {
 impl Sealed {
     /// Encodes the frames from the one with the index `base` on; `None` if they are too large.
     pub(super) fn new(base: u64, records: &VecDeque<(Record, usize)>) -> Option<Self> {
-        let mut lines = Vec::new();
+        let (mut encoder, mut lines) = (line_encoder(base), BytesMut::new());
         let mut ends = Vec::with_capacity(records.len());
-        for (index, (record, _)) in (base..).zip(records) {
-            lines.extend_from_slice(&record.to_line(index));
+        for (record, _) in records {
+            // Cannot fail: the queue has checked every event before.
+            record.encode(&mut encoder, &mut lines).ok()?;
             ends.push(u32::try_from(lines.len()).ok()?);
         }
         Some(Self {
             base,
-            lines: lines.into(),
+            lines: lines[..].into(),
             ends: ends.into(),
         })
     }

@@ -182,9 +182,11 @@ proptest! {
             prop_assert_eq!(frames(&sealed), frames(&entries));
             prop_assert_eq!((sealed.base(), sealed.bytes()), (entries.base(), entries.bytes()));
         }
-        let (end, next) = (entries.end(), entries.next());
-        sealed.clear();
-        prop_assert_eq!((sealed.end(), sealed.base() + 1, sealed.next()), (end, next, next));
+        let next = entries.next();
+        sealed.evict();
+        prop_assert_eq!((sealed.bytes(), sealed.base(), sealed.next()), (0, next, next));
+        prop_assert_eq!(sealed.check_index(next), Err(ResumeError::Gone { base: next }));
+        prop_assert!(sealed.has_ended());
     }
 }
 
