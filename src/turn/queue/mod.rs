@@ -267,7 +267,7 @@ impl Queue {
             return Err(closed);
         }
         state.closed = Some(Closed::Ended);
-        state.ending = Some(end);
+        state.ending = Some(Box::new(end));
         wake_all(state);
         Ok(())
     }
@@ -300,7 +300,7 @@ impl Queue {
         if before == 0 && !state.text.is_empty() {
             state.frames += 1;
         }
-        state.end = Some(end);
+        state.end = Some(Box::new(end));
         state.closed.get_or_insert(Closed::Ended);
         wake_all(guard);
         true
@@ -310,7 +310,7 @@ impl Queue {
     pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<End> {
         let mut state = self.lock();
         if let Some(end) = state.ending.as_ref().or(state.end.as_ref()) {
-            return Poll::Ready(end.clone());
+            return Poll::Ready((**end).clone());
         }
         if state.reader_gone {
             return Poll::Ready(End::stopped());

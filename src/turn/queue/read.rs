@@ -43,7 +43,7 @@ impl Queue {
         if begun || is_asking || overdue || matches!(state.room(&self.limits), Err(Refused::Full)) {
             return Poll::Ready(Ok(()));
         }
-        match &state.end {
+        match state.end.as_deref() {
             Some(End {
                 status: Status::Completed,
                 ..

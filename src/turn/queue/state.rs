@@ -36,10 +36,10 @@ pub(super) struct State {
     /// The number of characters of the answer so far.
     pub(super) answer_chars: u64,
     /// The end as soon as it is known. The reader encodes it after everything else.
-    pub(super) end: Option<End>,
+    pub(super) end: Option<Box<End>>,
     pub(super) end_taken: bool,
     /// A requested end, with which the producer finishes at its next step.
-    pub(super) ending: Option<End>,
+    pub(super) ending: Option<Box<End>>,
     pub(super) reader_gone: bool,
     /// Why the queue accepts nothing more. The first reason stays.
     pub(super) closed: Option<Closed>,
@@ -260,7 +260,7 @@ impl State {
                 reserve(buffer);
                 let _ = encoder.end(end, buffer);
             }
-            Out::Frames { frames, .. } => frames.push_back(Frame::End(end.clone())),
+            Out::Frames { frames, .. } => frames.push_back(Frame::End((**end).clone())),
         }
         self.producer.take()
     }
