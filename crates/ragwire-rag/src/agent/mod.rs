@@ -191,6 +191,8 @@ impl AgentQuestion {
 struct Parts {
     library: Arc<Library>,
     tools: SearchTools,
+    /// Searches passages by words, if the embedder of `tools` fails.
+    words: SearchTools,
     judge: Arc<dyn Judge>,
     generator: Arc<dyn Generate>,
     ranker: Option<Arc<dyn Rank>>,
@@ -250,6 +252,7 @@ impl Agent {
                 graph: None,
                 cache: None,
                 budget: Budget::default(),
+                words: words(&library),
                 library,
                 tools,
             },
@@ -259,8 +262,7 @@ impl Agent {
     /// An agent that searches with BM25, judges by words and quotes sentences: no model and no
     /// store.
     pub fn lexical(library: Arc<Library>) -> Self {
-        let store = Arc::new(MemoryStore::new(Vectors::NONE));
-        let tools = SearchTools::words(Arc::clone(&library), store);
+        let tools = words(&library);
         Self::builder(library, tools).build()
     }
 
@@ -289,6 +291,11 @@ impl Agent {
     /// Failures only. Documents that do not answer the question are not an error: the text says so, and
     /// `answered` is false in the metadata. If passages are near, the text shows them, `citations` names
     /// them and `closest` is true; otherwise `citations` is empty.
+    ///
+    /// An embedder or a ranker that fails is not an error either: the turn continues by words or in
+    /// the order of the searches, a `reasoning` event says so, and the metadata has the error's code as
+    /// `fallback` and the parts that failed as `fallback_parts` (`embedder`, `reranker`,
+    /// `language_model`).
     pub fn answer(
         &self,
         question: AgentQuestion,
@@ -297,6 +304,12 @@ impl Agent {
         let parts = Arc::clone(&self.parts);
         async move { run::run(&parts, &question, &sink).await }
     }
+}
+
+/// Searches the passages of a library by their words, without a store.
+fn words(library: &Arc<Library>) -> SearchTools {
+    let store = Arc::new(MemoryStore::new(Vectors::NONE));
+    SearchTools::words(Arc::clone(library), store)
 }
 
 /// Configures an [`Agent`].
@@ -325,8 +338,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the ranker, which orders the evidence. Without one the evidence keeps the fused order
-    /// of the searches.
+    /// Sets the ranker, which orders the evidence. Without one, and in a turn in which it fails, the
+    /// evidence keeps the fused order of the searches.
     #[must_use]
     pub fn ranker(mut self, ranker: Arc<dyn Rank>) -> Self {
         self.parts.ranker = Some(ranker);

@@ -11,6 +11,12 @@ import { Counts, describe, summary } from "./steps.js";
 /** Most steps that are shown and stored. */
 const MAX_STEPS = 200;
 
+/** What a turn did without a part of the server that failed. Of a language model, the answer says it itself. */
+const WITHOUT = {
+  embedder: "The embedding model failed, so the documents were searched by words only.",
+  reranker: "The reranker failed, so the passages are in the order of the search.",
+};
+
 /** Returns the record of a question that is about to be asked. */
 export function newRecord(question) {
   return { id: null, question, state: "running", answer: "", message: "", steps: [], thoughts: [], counts: { ...new Counts() }, cited: { passages: [], numbers: [] }, feedback: null };
@@ -68,7 +74,7 @@ export class TurnView {
     this.#showThoughts();
     this.#showAnswer();
     this.#showLine();
-    const notice = { stopped: "Stopped. The answer is incomplete.", failed: record.message, truncated: record.message, unknown: record.message }[record.state] ?? "";
+    const notice = { stopped: "Stopped. The answer is incomplete.", failed: record.message, truncated: record.message, unknown: record.message }[record.state] ?? record.without ?? "";
     this.#notice.textContent = notice;
     this.#notice.hidden = notice === "";
     this.citations.replaceChildren(...sourceItems(record.cited));
@@ -215,7 +221,8 @@ export class TurnView {
     const state = status === "completed" && metadata?.answered === false ? "refused" : status;
     this.#counts.used = cited.passages.length;
     this.#counts.milliseconds = timing?.elapsed_ms ?? null;
-    Object.assign(record, { state, message, cited, counts: { ...this.#counts } });
+    const without = (metadata?.fallback_parts ?? []).map((part) => WITHOUT[part] ?? "").filter((text) => text !== "").join(" ");
+    Object.assign(record, { state, message, cited, without, counts: { ...this.#counts } });
     this.questions.replaceChildren();
     this.show();
     this.#actions.changed(this);

@@ -199,6 +199,7 @@ fn print_all(
                 {
                     printer.failure(&failure.message)?;
                 }
+                printer.fallback(&metadata.extra);
                 printer.citations(metadata.citations)?;
                 return Ok(Some(status));
             }

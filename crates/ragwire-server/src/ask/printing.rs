@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use ragwire::event::{Event, Source, Triple};
 use ragwire::{Citation, Snapshot, Status};
 use ragwire_rag::graph::entity::name_of;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::AskError;
 
@@ -49,6 +49,8 @@ struct Object {
     answer: String,
     events: Vec<Value>,
     citations: Vec<Citation>,
+    /// Why and of which parts of the server the answer is without, from the metadata.
+    fallback: Map<String, Value>,
 }
 
 impl Printer {
@@ -159,6 +161,15 @@ impl Printer {
         }
     }
 
+    /// Keeps for `--json` which parts of the server failed. A reader has seen it in the events.
+    pub(super) fn fallback(&mut self, extra: &Map<String, Value>) {
+        if let Some(object) = &mut self.object {
+            let names = ["fallback", "fallback_parts"];
+            let found = names.map(|name| Some((name.to_owned(), extra.get(name)?.clone())));
+            object.fallback.extend(found.into_iter().flatten());
+        }
+    }
+
     pub(super) fn citations(&mut self, citations: Vec<Citation>) -> io::Result<()> {
         if let Some(object) = &mut self.object {
             object.citations = citations;
@@ -213,15 +224,18 @@ impl Printer {
                 json!({ "code": error.code(), "message": error.to_string() }),
             ),
         };
-        let object = json!({
+        let mut shown = json!({
             "status": status,
             "error": error,
             "answer": object.answer,
             "citations": object.citations,
             "events": object.events,
         });
+        if let Some(shown) = shown.as_object_mut() {
+            shown.extend(object.fallback);
+        }
         // A reader that has left wants nothing more.
-        let _ = writeln!(io::stdout(), "{object}");
+        let _ = writeln!(io::stdout(), "{shown}");
     }
 
     /// Writes the last line, apart from what was printed before.

@@ -1,11 +1,13 @@
 //! Runs one question through all steps and emits an event as each step begins or ends, in the order
 //! in which Forge's page shows them.
 
+mod fallback;
 mod traverse;
 
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::fallback::{FailedPart, Failures};
 use self::traverse::ExplanationIds;
 use super::pool::Pool;
 use super::{AgentQuestion, Parts};
@@ -18,13 +20,14 @@ use crate::answer::judge::{
 };
 use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::graph::GraphTraverse;
+use crate::models::{ModelError, Rank};
 use crate::search::follow_up::stand_alone;
 use crate::search::plan::{self, Plan};
-use crate::search::tools::{SearchResults, Tool};
+use crate::search::tools::{SearchResults, Tool, ToolError};
 use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
 use ragwire::event::{
-    CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalStart, Review, Search, Source, ToolCall,
-    ToolResult, Verdict,
+    CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalResult, RetrievalStart, Review, Search,
+    Source, ToolCall, ToolResult, Verdict,
 };
 use ragwire::{Metadata, Sink, Usage};
 
@@ -87,6 +90,8 @@ pub(super) async fn run(
         tools_used: Vec::new(),
         usage: None,
         explanation_ids: ExplanationIds::default(),
+        searches_words: false,
+        failures: Failures::default(),
     };
     // An answer that depends on a conversation is only valid within it, one that follows
     // instructions or a schema only with them, and one from some documents only for these.
@@ -145,6 +150,9 @@ struct Run<'a> {
     /// The usage of the judge's model calls.
     usage: Option<Usage>,
     explanation_ids: ExplanationIds,
+    /// Whether the embedder failed in this turn.
+    searches_words: bool,
+    failures: Failures,
 }
 
 impl Run<'_> {
@@ -289,8 +297,34 @@ impl Run<'_> {
         }))
     }
 
-    /// Searches and returns the hits that no earlier search had found.
+    /// Searches and returns the hits that no earlier search had found. If the embedder fails, the
+    /// question is searched for by its words.
     async fn search(&mut self, tool: Tool, query: &str, iteration: u32) -> Result<Vec<Hit>, AnswerError> {
+        if self.searches_words {
+            return self.search_with(Tool::Hybrid, query, iteration).await;
+        }
+        let start = Instant::now();
+        match self.search_with(tool, query, iteration).await {
+            Err(AnswerError::Tool(ToolError::Embed(error))) => {
+                // The search that was begun ends before the next one begins.
+                let nothing = RetrievalResult::new(self.tools.name(tool), 0, milliseconds(start));
+                self.sink.send(nothing).await?;
+                self.continue_by_words(&error).await?;
+                let question = self.query.clone();
+                // A made-up passage has words that nobody asked for.
+                let query = if tool == Tool::Hyde { &question } else { query };
+                self.search_with(Tool::Hybrid, query, iteration).await
+            }
+            found => found,
+        }
+    }
+
+    async fn search_with(
+        &mut self,
+        tool: Tool,
+        query: &str,
+        iteration: u32,
+    ) -> Result<Vec<Hit>, AnswerError> {
         let tools = &self.tools;
         let name = tools.name(tool);
         // A made-up passage is not a query that anyone asked, so the events show the question.
@@ -382,40 +416,51 @@ impl Run<'_> {
             .map_err(AnswerError::Library)
     }
 
-    /// Puts the evidence into its final order and cuts it to the budget.
+    /// Puts the evidence into its final order and cuts it to the budget. If the ranker fails, the
+    /// order of the searches is final.
     async fn order(&mut self) -> Result<Vec<Hit>, AnswerError> {
         let start = Instant::now();
-        let budget = self.parts.budget;
-        let most = budget.context_chunks;
-        let (method, before, context) = match &self.parts.ranker {
-            None => {
-                let all = self.pool.best(usize::MAX);
-                let before = all.len();
-                ("rrf", before, all.into_iter().take(most).collect::<Vec<_>>())
-            }
-            Some(ranker) => {
-                let mut hits = self.pool.best(2 * most.max(budget.hits));
-                let texts = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
-                let scores = ranker.rank(&self.query, texts).await.map_err(AnswerError::Rank)?;
-                for (hit, score) in hits.iter_mut().zip(scores) {
-                    hit.score = score;
+        let most = self.parts.budget.context_chunks;
+        let ranked = match &self.parts.ranker {
+            None => None,
+            Some(ranker) => match self.rank(&**ranker, most).await {
+                Ok(hits) => Some((ranker.method(), hits)),
+                Err(error) => {
+                    self.continue_unranked(&error).await?;
+                    None
                 }
-                let before = hits.len();
-                // The sort is stable: equal scores keep the order of the searches.
-                hits.sort_by(|a, b| b.score.total_cmp(&a.score));
-                hits.truncate(most);
-                (ranker.method(), before, hits)
-            }
+            },
         };
+        let is_ranked = ranked.is_some();
+        let (method, mut context) = ranked.unwrap_or_else(|| ("rrf", self.pool.best(usize::MAX)));
+        let before = context.len();
+        context.truncate(most);
         let mut event = RerankResult::new(method, count(before), count(context.len()), milliseconds(start));
         if let Some(best) = context.first() {
             event = event.top_score(f64::from(best.score));
         }
         self.sink.send(event).await?;
-        if self.parts.ranker.is_some() {
+        if is_ranked {
             self.record_tool(&rank::tool(method));
         }
         Ok(context)
+    }
+
+    /// Returns the best hits in the order of the ranker.
+    async fn rank(&self, ranker: &dyn Rank, most: usize) -> Result<Vec<Hit>, ModelError> {
+        let mut hits = self.pool.best(2 * most.max(self.parts.budget.hits));
+        let texts = hits.iter().map(|hit| hit.chunk.text.clone()).collect();
+        let scores = ranker.rank(&self.query, texts).await?;
+        if scores.len() != hits.len() {
+            let message = "the ranker returned another number of scores than passages";
+            return Err(ModelError::Failed(message.into()));
+        }
+        for (hit, score) in hits.iter_mut().zip(scores) {
+            hit.score = score;
+        }
+        // The sort is stable: equal scores keep the order of the searches.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        Ok(hits)
     }
 
     /// Writes the answer, verifies it if the question asks for that, and assembles the turn's
@@ -433,7 +478,17 @@ impl Run<'_> {
         self.pool.credit(&mut written.generated.citations);
         self.add_usage(written.judge_usage.take().as_ref());
         let tools_used = std::mem::take(&mut self.tools_used);
+        let generated = &mut written.generated;
+        if let Some(code) = generated.fallback {
+            self.failures.add(FailedPart::LanguageModel, code);
+        }
+        // Also keeps the answer out of the cache.
+        generated.fallback = self.failures.code();
         let metadata = written.metadata(mode.as_str(), tools_used, self.usage.take());
+        let metadata = match self.failures.names() {
+            none if none.is_empty() => metadata,
+            names => metadata.with("fallback_parts", names),
+        };
         Ok(AgentAnswer {
             generated: written.generated,
             sources: written.sources,

@@ -1,5 +1,6 @@
 //! Whole turns: the order of events, the answer, and the code of each failure.
 
+mod fallback;
 mod traverse;
 mod usage;
 mod words;
@@ -65,13 +66,19 @@ fn pick_events<'a, T>(collected: &'a Collected, pick: impl Fn(&'a Event) -> Opti
 
 /// All search tools, with an embedder of words and a store in memory.
 async fn tools(library: &Arc<Library>) -> SearchTools {
+    tools_away_from(library, usize::MAX).await
+}
+
+/// The same, with an embedder that is away from this call on, once the store is filled.
+async fn tools_away_from(library: &Arc<Library>, call: usize) -> SearchTools {
     let embedder = Arc::new(Words::default());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Vectors::dense(
         crate::models::test_models::DIMENSIONS,
     )));
-    let indexer = Indexer::new(Arc::clone(library), Arc::clone(&store), Some(embedder.clone())).unwrap();
+    let indexer = Indexer::new(Arc::clone(library), Arc::clone(&store), Some(embedder)).unwrap();
     let report = indexer.reconcile(|_| std::ops::ControlFlow::Continue(())).await;
     assert!(report.unwrap().failed.is_empty());
+    let embedder = Arc::new(Words::default().away_from(call));
     SearchTools::new(Arc::clone(library), store, Some(embedder)).unwrap()
 }
 

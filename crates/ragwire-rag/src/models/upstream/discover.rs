@@ -100,6 +100,7 @@ impl UpstreamOptions {
             first: LIST,
             idle: LIST,
             total: LIST,
+            search: LIST,
         });
         // The request has no text that a message could quote.
         let listing = listing.error_messages(true);

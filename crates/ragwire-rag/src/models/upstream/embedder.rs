@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::Uri;
 use serde::{Deserialize, Serialize};
 
-use super::client::Client;
-use super::error::{RequestSize, UpstreamError};
+use super::client::{Client, Deadline};
+use super::error::{RequestSize, UpstreamError, Wait};
 use super::options::UpstreamOptions;
 use crate::models::{Boxed, Embed, ModelError, Side, normalize};
 
@@ -208,9 +208,15 @@ impl Embed for UpstreamEmbedder {
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
         Box::pin(async move {
             let mut vectors = Vec::with_capacity(texts.len());
+            let times = &self.client.options.timeouts;
+            let deadline = match side {
+                Side::Query => times.search,
+                Side::Passage => times.total,
+            };
             for batch in texts.chunks(self.options.batch) {
                 let batch: Vec<String> = batch.iter().map(|text| self.cut(side, text)).collect();
-                match self.request(&batch).await {
+                let deadline = Deadline::new(deadline, Wait::Total);
+                match deadline.wait(self.request(&batch)).await.flatten() {
                     Ok(more) => vectors.extend(more),
                     Err(error) => {
                         tracing::warn!(code = error.code(), error = %super::chain(&error), "the embedding server failed");

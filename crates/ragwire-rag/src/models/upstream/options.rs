@@ -81,6 +81,10 @@ pub struct UpstreamTimeouts {
     /// The whole request, including all attempts and the time that the reader of the generation
     /// takes. Default: 10 minutes, as for a turn.
     pub total: Duration,
+    /// The embedding of one question, or the ranking of its passages, with all attempts. Default: 30
+    /// seconds, because a turn waits for it and can continue without it; a CPU ranks 20 passages in
+    /// ten.
+    pub search: Duration,
 }
 
 impl Default for UpstreamTimeouts {
@@ -90,6 +94,7 @@ impl Default for UpstreamTimeouts {
             first: Duration::from_secs(120),
             idle: Duration::from_secs(60),
             total: Duration::from_secs(600),
+            search: Duration::from_secs(30),
         }
     }
 }
@@ -278,7 +283,9 @@ pub fn parse_address(text: &str) -> Result<Uri, UpstreamError> {
     }
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     if authority.contains('@') {
-        return Err(UpstreamError::Url("it contains a user or a password"));
+        return Err(UpstreamError::Url(
+            "it contains a user or a password; a key belongs in its own setting",
+        ));
     }
     let host = uri.host().unwrap_or_default();
     if host.is_empty() {

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::Uri;
 use serde::{Deserialize, Serialize};
 
-use super::client::Client;
-use super::error::{RequestSize, UpstreamError};
+use super::client::{Client, Deadline};
+use super::error::{RequestSize, UpstreamError, Wait};
 use super::options::UpstreamOptions;
 use crate::models::{Boxed, ModelError, Rank};
 
@@ -141,8 +141,9 @@ impl Rank for UpstreamRanker {
                 .map(|passage| cut(passage, MAX_PASSAGE_BYTES).to_owned())
                 .collect();
             let mut scores = Vec::with_capacity(passages.len());
+            let deadline = Deadline::new(self.client.options.timeouts.search, Wait::Total);
             for batch in passages.chunks(BATCH) {
-                match self.request(query, batch).await {
+                match deadline.wait(self.request(query, batch)).await.flatten() {
                     Ok(more) => scores.extend(more),
                     Err(error) => {
                         tracing::warn!(code = error.code(), error = %super::chain(&error), "the reranker failed");

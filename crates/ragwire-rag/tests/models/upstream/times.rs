@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use ragwire_rag::models::upstream::{Upstream, UpstreamOptions, UpstreamTimeouts};
-use ragwire_rag::models::{LanguageModel, Prompt};
+use ragwire_rag::models::upstream::{
+    EmbeddingOptions, Upstream, UpstreamEmbedder, UpstreamOptions, UpstreamRanker, UpstreamTimeouts,
+};
+use ragwire_rag::models::{Embed, LanguageModel, Prompt, Rank, Side};
+use serde_json::json;
 
 use crate::upstream::clock::freeze;
 use crate::upstream::double::{Double, Reply, Then};
@@ -83,6 +86,42 @@ async fn silence_fails_a_generation_and_is_not_retried() {
         // The client reads the rest of a complete answer, so that the connection can be reused.
         frozen.run(step, double.closed(1)).await;
     }
+}
+
+/// A turn waits for these, and continues without them.
+#[tokio::test]
+async fn silence_fails_a_search_sooner_than_the_embedding_of_documents() {
+    let frozen = freeze();
+    let step = Duration::from_millis(250);
+    let mut times = UpstreamTimeouts::default();
+    (times.search, times.first) = (Duration::from_secs(15), Duration::from_secs(40));
+    let options = |double: &Double| UpstreamOptions::new(&double.base, "m").unwrap().timeouts(times);
+    let vector = json!({"data": [{"index": 0, "embedding": [1, 2]}]});
+    let near = |seconds, took| {
+        let expected = Duration::from_secs(seconds);
+        assert!(expected <= took && took <= expected + step * 20, "{took:?}");
+    };
+    for (side, seconds) in [(Side::Query, 15), (Side::Passage, 40)] {
+        let double = Double::new([Reply::json(200, &vector), Reply::silent()]).await;
+        let connecting = UpstreamEmbedder::connect(options(&double), EmbeddingOptions::default());
+        let embedder = frozen.run(step, connecting).await.0.unwrap();
+        let (found, took) = frozen.run(step, embedder.embed(side, vec!["why".into()])).await;
+        let error = found.unwrap_err();
+        assert_eq!(outcome(&Err(error)), "model_unavailable upstream_timeout");
+        near(seconds, took);
+    }
+    let scores =
+        json!({"results": [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": 0.0}]});
+    let double = Double::new([Reply::json(200, &scores), Reply::silent()]).await;
+    let ranker = frozen
+        .run(step, UpstreamRanker::connect(options(&double)))
+        .await
+        .0
+        .unwrap();
+    let (found, took) = frozen.run(step, ranker.rank("why", vec!["because".into()])).await;
+    let error = found.unwrap_err();
+    assert_eq!(outcome(&Err(error)), "model_unavailable upstream_timeout");
+    near(15, took);
 }
 
 #[tokio::test]
