@@ -333,7 +333,7 @@ test("documents are uploaded, asked about, found, and deleted unless that is und
 
 test("a library of thousands of documents is shown page by page", async () => {
   const documents = Array.from({ length: 3000 }, (_, at) => (
-    { id: String(at), name: `${String(at).padStart(4, "0")}.md`, kind: "markdown", title: `Title ${at}`, chunks: 1, text_bytes: 3000 - at, added_ms: at }));
+    { id: String(at), name: `${String(at).padStart(4, "0")}.md`, kind: "markdown", title: `Title ${at}`, chunks: 1, text_bytes: 3000 - at, added_ms: at, removable: true }));
   await page.route("**/v1/documents", (route) => route.fulfill({ json: { documents } }));
   await page.reload();
   await page.click("#open-library");

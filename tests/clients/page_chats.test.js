@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { chromium } from "playwright-core";
 import { startServer } from "./harness.js";
-import { forgetChats } from "./stub.js";
+import { answerWith, completed, forgetChats } from "./stub.js";
 
 const FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
 const QUESTION = "When does the response begin?";
@@ -204,7 +204,7 @@ test("a dropped folder is added with its subfolders, without other files", async
     });
     const dropped = folder("notes", [
       file("kestrel.md", "# Kestrels\n\nA kestrel hovers above the field.\n"),
-      folder("deep", [file("osprey.txt", "An osprey dives for fish.")]),
+      folder("deep", [file("osprey.txt", "An osprey dives for fish."), file("kestrel.md", "# Kestrels\n\nA kestrel is a falcon.\n")]),
       folder(".git", [file("config.txt", "hidden")]),
       file("photo.png", "no"), file(".hidden.md", "no"),
     ]);
@@ -212,11 +212,58 @@ test("a dropped folder is added with its subfolders, without other files", async
     Object.defineProperty(event, "dataTransfer", { value: { types: ["Files"], files: [], items: [{ webkitGetAsEntry: () => dropped }] } });
     document.body.dispatchEvent(event);
   });
-  await page.getByText("2 files added.").waitFor();
+  await page.getByText("3 files added.").waitFor();
   const { documents } = await get("/v1/documents");
   const added = documents.filter(({ name }) => !name.startsWith("sample/"));
-  assert.deepEqual(added.map(({ name }) => name).sort(), ["kestrel.md", "osprey.txt"]);
+  assert.deepEqual(added.map(({ name }) => name).sort(), ["notes/deep/kestrel.md", "notes/deep/osprey.txt", "notes/kestrel.md"]);
   for (const { id } of added) await fetch(`${server.url}/v1/documents/${id}`, { method: "DELETE" });
+});
+
+test("users delete what they added, and a refused deletion has its reason", async () => {
+  const owned = await startServer({ args: ["--owner-header", "x-user"] });
+  const ada = await browser.newPage({ extraHTTPHeaders: { "x-user": "ada" } });
+  try {
+    ada.on("pageerror", (error) => problems.push(String(error)));
+    await ada.goto(owned.url);
+    await ada.click("#open-library");
+    await ada.locator("#documents li").first().waitFor();
+    assert.equal(await ada.locator("#documents .delete").count(), 0, "the samples are shared");
+    assert.match(await ada.textContent("#count"), /^\d+ documents\. You can delete those that you added\.$/);
+    const buffer = Buffer.from("# Kites\n\nThe red kite steers with its tail.\n");
+    await ada.setInputFiles("#upload", { name: "kites.md", mimeType: "text/markdown", buffer });
+    const remove = ada.getByRole("button", { name: "Delete kites.md" });
+    await remove.waitFor();
+    assert.equal(await ada.locator("#documents .delete").count(), 1);
+    // It is of another user by the time at which the deletion is sent.
+    await ada.route("**/v1/documents/*", (route) => route.continue({ headers: { ...route.request().headers(), "x-user": "eve" } }));
+    await ada.clock.install();
+    await remove.click();
+    await ada.getByText("kites.md was deleted.").waitFor();
+    await ada.clock.fastForward(60_000);
+    await ada.getByText(/^kites\.md was not deleted: .*belongs to another user/).waitFor();
+    await remove.waitFor();
+  } finally {
+    await ada.close();
+    await owned.stop();
+  }
+});
+
+test("an answer says which part of the server it had to do without", async () => {
+  const end = (fallback_parts) => ({ ...completed([]), metadata: { citations: [], tools_used: ["bm25"], answered: true, fallback: "model_unavailable", fallback_parts } });
+  const words = "The embedding model failed, so the documents were searched by words only.";
+  for (const [parts, notice] of [
+    [["embedder"], words],
+    [["embedder", "reranker"], `${words} The reranker failed, so the passages are in the order of the search.`],
+    // Its answer says so itself.
+    [["language_model"], ""],
+  ]) {
+    await page.unroute("**/v1/turns");
+    await answerWith(page, [{ text: "Found." }, end(parts)]);
+    await ask(page, QUESTION);
+    assert.equal(await page.locator("#thread > .turn:last-child .notice").textContent(), notice);
+  }
+  await page.reload();
+  await page.locator(".turn").nth(1).getByText("The reranker failed").waitFor();
 });
 
 test("an original is sent as a type in which nothing runs, and leaves with its document", async () => {

@@ -118,6 +118,14 @@ const STATES = {
     await page.locator(".thoughts summary").click();
     await page.evaluate(() => scrollTo(0, 0));
   },
+  fallback: async (page) => {
+    const frames = WRITTEN.slice(0, -1);
+    const end = completed([cited("a", "The commit is the moment."), cited("b", "A failure is an error.")]);
+    const metadata = { ...end.metadata, fallback: "model_unavailable", fallback_parts: ["embedder", "reranker"] };
+    await answerWith(page, [...frames, { ...end, metadata }]);
+    await asked(page, "What is the commit rule?");
+    await page.locator(".turn .notice").scrollIntoViewIfNeeded();
+  },
   refused: (page) => asked(page, "Who won the football world cup in 1954?"),
   failed: (page) => asked(page, "fault:text"),
   rejected: (page) => asked(page, "fault:reject"),
@@ -188,11 +196,11 @@ const STATES = {
     await page.click("#open-library");
     await page.getByRole("button", { name: /^Delete sample/ }).first().click();
     await page.getByRole("button", { name: "Undo" }).waitFor();
-    // Each state needs the whole library.
-    await page.route("**/v1/documents/*", (route) => route.abort());
+    // Each state needs the whole library, and a page that is closed sends the deletion.
+    await page.evaluate(() => (globalThis.fetch = () => new Promise(() => {})));
   },
   "library-many": async (page) => {
-    const documents = Array.from({ length: 3000 }, (_, at) => ({ id: String(at), name: `folder/document-${at}.md`, kind: "markdown", title: `Title ${at}`, chunks: 12, text_bytes: 4000, added_ms: at }));
+    const documents = Array.from({ length: 3000 }, (_, at) => ({ id: String(at), name: `folder/document-${at}.md`, kind: "markdown", title: `Title ${at}`, chunks: 12, text_bytes: 4000, added_ms: at, removable: at % 2 === 0 }));
     await page.route("**/v1/documents", (route) => route.fulfill({ json: { documents } }));
     await page.reload();
     await page.click("#open-library");

@@ -67,6 +67,8 @@ function show() {
   list.replaceChildren(...rows.map(row));
   if (documents.length === 0) count.textContent = "The library is empty.";
   else count.textContent = found.length === documents.length ? plural(found.length, "document") : `${found.length.toLocaleString("en")} of ${plural(documents.length, "document")}`;
+  // Documents that all users share cannot be removed here, and neither can those of others.
+  if (documents.some(({ removable }) => !removable)) count.textContent += ". You can delete those that you added.";
   pages.hidden = found.length <= ROWS;
   range.textContent = `${first + 1}–${first + rows.length} of ${found.length.toLocaleString("en")}`;
   previous.disabled = first === 0;
@@ -79,7 +81,7 @@ function row(record) {
   const title = record.title && record.title !== record.name ? [make("span", record.title, { class: "title" })] : [];
   const item = make("li", undefined, { "data-id": record.id },
     make("div", undefined, { class: "what" }, name, ...title, make("span", facts.filter((fact) => fact !== "").join(" · "), { class: "size" })));
-  item.append(button("Delete", () => remove(record), { class: "plain delete", "aria-label": `Delete ${record.name}` }));
+  if (record.removable) item.append(button("Delete", () => remove(record), { class: "plain delete", "aria-label": `Delete ${record.name}` }));
   return item;
 }
 
@@ -105,14 +107,23 @@ async function commit({ keepalive = false } = {}) {
   if (deleting === null) return;
   const { record, timer } = deleting;
   clearTimeout(timer);
-  const response = await fetch(`/v1/documents/${encodeURIComponent(record.id)}`, { method: "DELETE", keepalive }).catch(() => null);
-  const gone = response !== null && (response.ok || response.status === 404);
+  const problem = await removed(record.id, keepalive);
   if (deleting?.record === record) {
     deleting = null;
     if (status.contains(document.activeElement)) filter.focus();
-    status.textContent = gone ? `${record.name} was deleted.` : `${record.name} could not be deleted.`;
+    status.textContent = problem === null ? `${record.name} was deleted.` : `${record.name} was not deleted: ${problem}`;
   }
   await load();
+}
+
+/** Removes a document on the server, and returns `null` or why it is still there. */
+async function removed(id, keepalive) {
+  try {
+    const response = await fetch(`/v1/documents/${encodeURIComponent(id)}`, { method: "DELETE", keepalive });
+    return response.ok || response.status === 404 ? null : await errorOf(response);
+  } catch {
+    return "The server cannot be reached.";
+  }
 }
 
 function add(files) {

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 
 use ragwire_endpoints::{Refusal, body, openapi};
 
+use super::list::ListedDocument;
 use super::schemas;
 use crate::app::App;
 use crate::ingest::{AddError, AddErrorKind, add};
@@ -41,7 +42,7 @@ pub(super) struct UploadQuery {
 #[derive(Debug, Serialize, ToSchema)]
 struct Uploaded {
     #[schema(value_type = Vec<schemas::Document>)]
-    documents: Vec<Document>,
+    documents: Vec<ListedDocument>,
     /// Files that could not be added. The others were added.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
@@ -216,7 +217,10 @@ pub(super) async fn upload(
                 if let Some(originals) = &app.originals {
                     originals.keep(&added.document.id, &bytes).await;
                 }
-                documents.push(added.document);
+                documents.push(ListedDocument {
+                    document: added.document,
+                    removable: true,
+                });
             }
             Err(error) => failed.push((name, error)),
         }
@@ -243,7 +247,7 @@ pub(super) async fn upload(
 }
 
 /// The user of a request to the documents: the owner if the server knows owners.
-pub(super) struct DocumentUser(Option<String>);
+pub(super) struct DocumentUser(pub(super) Option<String>);
 
 impl FromRequestParts<Arc<App>> for DocumentUser {
     type Rejection = Refusal;
@@ -340,12 +344,22 @@ fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal
     clean_name(&query.or_else(header).unwrap_or_default())
 }
 
-/// Returns the last part of a path, because some clients send the whole path, without control
-/// characters, which could break a line of a log or a list.
+/// Returns the name without control characters, which could break a line of a log or a list.
+///
+/// A relative path keeps its folders, so that files of the same name in a dropped folder are two
+/// documents. Of a path that begins at a root or leads upwards only the last part is kept: some
+/// clients send the whole path of their machine.
 fn clean_name(name: &str) -> Result<String, Refusal> {
-    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
-    if name.trim().is_empty() || name.len() > MAX_NAME_BYTES {
+    let parts: Vec<&str> = name.split(['/', '\\']).filter(|part| *part != ".").collect();
+    let is_local = parts
+        .iter()
+        .any(|part| part.is_empty() || *part == ".." || part.ends_with(':'));
+    let name = match parts.as_slice() {
+        [.., last] if is_local => (*last).to_owned(),
+        parts => parts.join("/"),
+    };
+    if name.trim().is_empty() || name == ".." || name.len() > MAX_NAME_BYTES {
         return Err(Refusal::permanent(
             StatusCode::UNPROCESSABLE_ENTITY,
             "bad_name",
@@ -388,9 +402,13 @@ mod tests {
     use super::clean_name;
 
     #[test]
-    fn names_are_reduced_to_file_names() {
+    fn names_keep_their_folders_unless_these_are_of_a_machine() {
         for (name, clean) in [
             ("a.md", "a.md"),
+            ("notes/deep/a.md", "notes/deep/a.md"),
+            ("./notes\\a.md", "notes/a.md"),
+            ("/home/ada/a.md", "a.md"),
+            ("notes/../a.md", "a.md"),
             ("../../etc/passwd", "passwd"),
             ("C:\\docs\\a b.pdf", "a b.pdf"),
             ("a\r\nb\0.md", "ab.md"),
@@ -398,7 +416,7 @@ mod tests {
         ] {
             assert_eq!(clean_name(name).unwrap(), clean);
         }
-        for name in ["", " ", "a/", "\n", &"x".repeat(256)] {
+        for name in ["", " ", ".", "..", "a/", "a/..", "\n", &"x".repeat(256)] {
             assert!(clean_name(name).is_err(), "{name:?}");
         }
     }

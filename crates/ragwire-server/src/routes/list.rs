@@ -26,13 +26,22 @@ const MAX_LIMIT: usize = 10_000;
 #[derive(Debug, Serialize, ToSchema)]
 struct Documents {
     #[schema(value_type = Vec<schemas::Document>)]
-    documents: Vec<Document>,
+    documents: Vec<ListedDocument>,
     /// How many documents there are on all pages.
     total: usize,
     /// The `start` of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     next: Option<String>,
+}
+
+/// A document, and what its reader may do with it.
+#[derive(Debug, Serialize)]
+pub(super) struct ListedDocument {
+    #[serde(flatten)]
+    pub(super) document: Document,
+    /// Whether the user of the request may replace or remove it.
+    pub(super) removable: bool,
 }
 
 /// What the query asks for.
@@ -82,7 +91,7 @@ impl Default for Wanted {
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    _: DocumentUser,
+    DocumentUser(owner): DocumentUser,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let library = app.library()?;
@@ -95,8 +104,13 @@ pub(super) async fn list(
         limit,
     } = Wanted::parse(parameters)?;
     let page = library.page(&filter, &name, start, limit);
+    let own = owner.map(|owner| library.ids_of(&owner));
+    let listed = page.documents.into_iter().map(|document| ListedDocument {
+        removable: own.as_ref().is_none_or(|own| own.contains(&document.id)),
+        document,
+    });
     let documents = Documents {
-        documents: page.documents,
+        documents: listed.collect(),
         total: page.total,
         next: page.next.map(|next| next.to_string()),
     };

@@ -36,6 +36,7 @@ ragwire_endpoints::sampled_schemas! {
         component("/kind", "DocumentKind", "The format that a document was read as."),
         note("/chunks", "How many passages it was cut into."),
         note("/added_ms", "Milliseconds since 1970."),
+        note("/removable", "Whether the user of the request may replace or remove it (`--owner-header`)."),
     ];
     Chunk, chunks, &[
         note("", "A passage of a document, a section or a sentence."),
@@ -57,14 +58,19 @@ fn documents() -> Vec<Value> {
             json!({"id": "d", "name": "n", "kind": kind, "chunks": 1, "text_bytes": WIDE, "added_ms": WIDE});
         serde_json::from_value::<ragwire_rag::Document>(required).ok()
     };
-    let minimal = document("markdown").map(|document| json!(document));
+    let listed = |document: ragwire_rag::Document| {
+        let mut listed = json!(document);
+        listed["removable"] = true.into();
+        listed
+    };
+    let minimal = document("markdown").map(listed);
     let kinds = EXTENSIONS
         .iter()
         .map(|(_, kind)| kind.as_str())
         .collect::<BTreeSet<_>>();
     let full = kinds.into_iter().filter_map(document).map(|mut document| {
         (document.title, document.pages) = (Some("Title".into()), Some(1));
-        json!(document)
+        listed(document)
     });
     minimal.into_iter().chain(full).collect()
 }

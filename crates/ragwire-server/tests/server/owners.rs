@@ -108,6 +108,22 @@ async fn users_change_only_their_own_documents() {
         401
     );
 
+    // Each user sees which documents they may remove.
+    let removable = async |user| {
+        let listed = as_user(&server, user, Method::GET, "/v1/documents", "")
+            .await
+            .json();
+        let documents = listed["documents"].as_array().unwrap().clone();
+        let may = documents.iter().filter(|document| document["removable"] == true);
+        let may: Vec<_> = may
+            .map(|document| document["id"].as_str().unwrap().to_owned())
+            .collect();
+        (may, documents.len())
+    };
+    let (of_her, all) = removable("alice").await;
+    assert_eq!(of_her, std::slice::from_ref(&of_alice));
+    assert_eq!(removable("bob").await, (Vec::new(), all));
+
     // All users search all documents.
     let headers = [JSON, ("x-user", "bob")];
     let question = r#"{"prompt":"When does the owl see?"}"#;

@@ -3,6 +3,7 @@
 //! Searches do not know owners: everyone finds everything. An owner decides only who may replace or
 //! remove a document.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
 
@@ -72,6 +73,17 @@ impl Library {
     pub fn remove_for(&self, owner: &str, document_id: &str) -> Result<bool, LibraryError> {
         self.remove_as(Some(owner), document_id)
     }
+
+    /// Returns the IDs of the documents of `owner`: those that [`add_for`](Self::add_for) replaces and
+    /// [`remove_for`](Self::remove_for) removes.
+    pub fn ids_of(&self, owner: &str) -> HashSet<String> {
+        let shared = self.read();
+        let own = shared
+            .documents
+            .values()
+            .filter(|held| held.owner.as_deref() == Some(owner));
+        own.map(|held| held.document.id.clone()).collect()
+    }
 }
 
 impl Held {
@@ -116,6 +128,8 @@ mod tests {
         assert_eq!(code(library.remove_for("ada", &shared)), "not_owner");
         let of_ada = add(&library, "ada", "a.md", "Of Ada, again.").unwrap().id;
         assert_eq!(code(library.remove_for("eve", &of_ada)), "not_owner");
+        assert_eq!(library.ids_of("ada"), HashSet::from([of_ada.clone()]));
+        assert!(library.ids_of("eve").is_empty());
         assert!(library.remove_for("ada", &of_ada).unwrap());
         assert!(!library.remove_for("ada", &of_ada).unwrap());
         // Without an owner everything may be changed.
