@@ -1,4 +1,5 @@
-//! The HTTP client of the commands that talk to a running server: `ask`, `documents`, `health`.
+//! The HTTP client of the commands that talk to a running server: `ask`, `documents`, `sessions`,
+//! `health`, `eval`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +7,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -32,7 +33,7 @@ pub enum ClientError {
     #[error("cannot reach {server}: {reason}; is it running, and is --server its address?")]
     Unreachable {
         /// Its address.
-        server: Server,
+        server: String,
         /// The cause.
         reason: String,
     },
@@ -51,22 +52,81 @@ pub enum ClientError {
     Truncated,
 }
 
-/// The address of a server: `http://` or `https://`, a host and a port, without a trailing slash.
-///
-/// Without a scheme it is HTTP, as for `127.0.0.1:8787`.
+/// Which server a command asks.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ServerFlags {
+    /// The server's address, http:// unless it says https:// [default: http://127.0.0.1:8787]
+    #[arg(long, value_name = "URL", global = true)]
+    server: Option<Server>,
+    /// A header of each request, such as `x-user: ada`; may be repeated. Set RAGWIRE_HEADER if it
+    /// holds a password, because other users of the machine can see flags
+    #[arg(long, value_name = "NAME: VALUE", global = true)]
+    header: Vec<RequestHeader>,
+}
+
+impl ServerFlags {
+    /// Fills missing flags from the environment.
+    #[must_use]
+    pub fn over(mut self, environment: Self) -> Self {
+        self.server = self.server.or(environment.server);
+        if self.header.is_empty() {
+            self.header = environment.header;
+        }
+        self
+    }
+
+    /// Returns the server, by default the one on this machine.
+    pub(crate) fn server(&self) -> Server {
+        let mut server = self.server.clone().unwrap_or_default();
+        for RequestHeader { name, value } in &self.header {
+            server.headers.append(name, value.clone());
+        }
+        server
+    }
+}
+
+/// A header of every request: `x-user: ada`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server(String);
+pub struct RequestHeader {
+    name: HeaderName,
+    value: HeaderValue,
+}
+
+impl FromStr for RequestHeader {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        let parts = text.split_once(':').and_then(|(name, value)| {
+            let name = name.trim().parse().ok()?;
+            let mut value = HeaderValue::from_str(value.trim()).ok()?;
+            // It is not printed with the request.
+            value.set_sensitive(true);
+            Some(Self { name, value })
+        });
+        parts.ok_or_else(|| BadValue::new("a header has a name and a value; write 'x-user: ada'".to_owned()))
+    }
+}
+
+/// A server, and the headers of requests to it.
+///
+/// The address is `http://` or `https://`, a host and a port, without a trailing slash. Without a
+/// scheme it is HTTP, as for `127.0.0.1:8787`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    base: String,
+    headers: HeaderMap,
+}
 
 impl Default for Server {
     /// The address that a server listens on by default.
     fn default() -> Self {
-        Self(format!("http://{}", Settings::default().listen))
+        Self::at(format!("http://{}", Settings::default().listen))
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.base.fmt(f)
     }
 }
 
@@ -89,23 +149,35 @@ impl FromStr for Server {
         let base = base.trim_end_matches('/').to_owned();
         let uri: Uri = base.parse().map_err(|_| bad())?;
         match (uri.scheme_str(), uri.host()) {
-            (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(Self(base)),
+            (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(Self::at(base)),
             _ => Err(bad()),
         }
     }
 }
 
 impl Server {
+    fn at(base: String) -> Self {
+        Self {
+            base,
+            headers: HeaderMap::new(),
+        }
+    }
+
     /// Returns `true` if the connection is encrypted.
     pub(crate) fn is_https(&self) -> bool {
-        self.0.starts_with("https://")
+        self.base.starts_with("https://")
     }
 
     /// Returns the address without the scheme.
     pub(crate) fn authority(&self) -> &str {
-        self.0
+        self.base
             .split_once("://")
-            .map_or(&self.0, |(_, authority)| authority)
+            .map_or(&self.base, |(_, authority)| authority)
+    }
+
+    /// Returns the headers of each request.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
     }
 
     /// Sends a request without a body. Any status except a success is an error.
@@ -137,7 +209,7 @@ impl Server {
         body: Option<(&'static str, Bytes)>,
     ) -> Result<Response<Incoming>, ClientError> {
         let unreachable = |reason: String| ClientError::Unreachable {
-            server: self.clone(),
+            server: self.to_string(),
             reason,
         };
         let mut request = Request::builder().method(method).uri(format!("{self}{path}"));
@@ -148,10 +220,11 @@ impl Server {
             }
             None => Full::default(),
         };
-        let request = request
+        let mut request = request
             .header(ACCEPT, HeaderValue::from_static(accept))
             .body(body)
             .map_err(|error| unreachable(error.to_string()))?;
+        request.headers_mut().extend(self.headers.clone());
         let response = client()
             .request(request)
             .await
@@ -225,6 +298,20 @@ pub(crate) fn segment(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_has_a_name_and_a_value_that_is_not_printed() {
+        let header: RequestHeader = "X-User:  ada : b".parse().unwrap();
+        assert_eq!(
+            (header.name.as_str(), header.value.to_str().unwrap()),
+            ("x-user", "ada : b")
+        );
+        assert!(!format!("{header:?}").contains("ada"));
+        for text in ["", "x-user", ": ada", "x user: ada", "x-user: a\nb"] {
+            let error = text.parse::<RequestHeader>().unwrap_err().to_string();
+            assert!(error.contains("write 'x-user: ada'"), "{error}");
+        }
+    }
 
     #[test]
     fn an_address_needs_no_scheme() {

@@ -69,14 +69,14 @@ pub enum StartError {
     #[error("cannot start the process that reads documents: {0}")]
     Extractor(#[source] std::io::Error),
     /// The Redis server cannot be reached, or is not durable enough.
-    #[error("--redis: {0}")]
+    #[error("--redis: {}{}", .0, redis_hint(.0))]
     Redis(#[from] RedisError),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
     /// A path given by the user does not exist. This is a typing mistake, not one bad file among
     /// many.
-    #[error("{}: {reason}", path.display())]
+    #[error("cannot read the documents in {}: {reason}", path.display())]
     Path {
         /// The path.
         path: PathBuf,
@@ -104,6 +104,14 @@ fn hint(error: &LibraryError) -> &'static str {
         LibraryError::Import(_) => {
             "; move library.redb away and index the documents again with --docs, or go back to the version that wrote it"
         }
+        LibraryError::Folder(_) => "; name another folder with --data",
+        _ => "",
+    }
+}
+
+fn redis_hint(error: &RedisError) -> &'static str {
+    match error {
+        RedisError::Unreachable { .. } => "; start it, or correct the address",
         _ => "",
     }
 }

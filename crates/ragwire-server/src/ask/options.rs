@@ -8,8 +8,8 @@ use ragwire::wire::{Decode, Wire};
 use ragwire::{Framed, Ndjson, Sse};
 
 use super::AskError;
-use crate::client::Server;
-use crate::settings::values::BadValue;
+use crate::client::{Server, ServerFlags};
+use crate::settings::values::{BadValue, switch};
 
 /// The flags of `ask`.
 #[derive(Debug, clap::Args)]
@@ -29,9 +29,8 @@ pub struct AskOptions {
 /// The flags that the environment can set too.
 #[derive(Debug, Default, clap::Args)]
 pub struct AskFlags {
-    /// The server's address, http:// unless it says https:// [default: http://127.0.0.1:8787]
-    #[arg(long, value_name = "URL")]
-    server: Option<Server>,
+    #[command(flatten)]
+    server: ServerFlags,
     /// Session of the question, to ask a follow-up; by default each question has one of its own
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -45,16 +44,16 @@ pub struct AskFlags {
     #[arg(long, value_name = "EFFORT")]
     effort: Option<String>,
     /// Show the review of the evidence
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
     review: Option<bool>,
     /// Wait for the whole answer in one piece; not with --wire or --mode
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
     no_streaming: Option<bool>,
     /// Ask a TrustGraph service: graph-rag, document-rag; in one piece without --streaming
     #[arg(long, value_name = "NAME")]
     service: Option<ServiceName>,
     /// Stream the answer of --service
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
     streaming: Option<bool>,
     /// Limits of --service, such as entity-limit=10
     #[arg(long, num_args = 1.., value_name = "NAME=NUMBER")]
@@ -79,7 +78,7 @@ impl AskOptions {
             (environment.service, environment.limit) = (None, None);
         }
         self.flags = AskFlags {
-            server: flags.server.or(environment.server),
+            server: flags.server.over(environment.server),
             session: flags.session.or(environment.session),
             wire: flags.wire.or(environment.wire),
             mode: flags.mode.or(environment.mode),
@@ -129,7 +128,7 @@ impl AskOptions {
             }
         }
         let wanted = Target {
-            server: flags.server.unwrap_or_default(),
+            server: flags.server.server(),
             session: flags.session.map_or_else(own_session, Ok)?,
             wire: (!as_a_whole).then(|| flags.wire.unwrap_or_default()),
             mode: flags.mode,

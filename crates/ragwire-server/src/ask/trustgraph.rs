@@ -11,6 +11,7 @@ use ragwire::{Citation, Failure, Frame, Status};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::client_async;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::AskError;
@@ -75,14 +76,17 @@ pub(super) async fn stream(
         .parse()
         .map_err(|_| AskError::Usage(format!("not a valid address: {server}")))?;
     let unreachable = |reason: String| ClientError::Unreachable {
-        server: server.clone(),
+        server: server.to_string(),
         reason,
     };
     // An IPv6 address in a URL has brackets, which name lookup does not accept.
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let connection = TcpStream::connect((host, uri.port_u16().unwrap_or(PORT))).await;
     let connection = connection.map_err(|error| unreachable(error.to_string()))?;
-    let (mut socket, _) = client_async(format!("ws://{authority}/api/v1/socket"), connection)
+    let request = format!("ws://{authority}/api/v1/socket").into_client_request();
+    let mut request = request.map_err(|error| unreachable(error.to_string()))?;
+    request.headers_mut().extend(server.headers().clone());
+    let (mut socket, _) = client_async(request, connection)
         .await
         .map_err(|error| match error {
             tungstenite::Error::Http(response) => client::refusal(

@@ -55,7 +55,17 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> ExitCode {
 
 /// Writes a man page for the program and one for each command.
 pub(super) fn man_pages(command: Command, folder: &Path) -> ExitCode {
-    written(clap_mangen::generate_to(command, folder))
+    match clap_mangen::generate_to(command, folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let folder = folder.display();
+            let _ = writeln!(
+                io::stderr(),
+                "error: cannot write the man pages into {folder}: {error}; name a folder that exists"
+            );
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn written(done: io::Result<()>) -> ExitCode {

@@ -1,5 +1,5 @@
-//! The command line: `serve` (the default command), `ingest`, `ask`, `eval`, `documents`, `health`,
-//! `check`, `repair`, `export`, `import`, `config`.
+//! The command line: `serve` (the default command), `ingest`, `ask`, `eval`, `documents`, `sessions`,
+//! `health`, `check`, `repair`, `export`, `import`, `config`, `completions`, `man`.
 //!
 //! | status | meaning |
 //! |---|---|
@@ -11,6 +11,7 @@
 
 mod generate;
 mod help;
+mod hints;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use crate::ask::{self, AskOptions};
 use crate::eval::{self, EvalOptions};
 use crate::extract::{self, ChildOptions};
 use crate::maintain::{self, DataFolder};
-use crate::manage::{self, Documents, Remote};
+use crate::manage::{self, Documents, Remote, Sessions};
 use crate::settings::layers::{self, SettingsError};
 use crate::settings::{Options, Settings};
 use crate::start;
@@ -75,6 +76,13 @@ enum Subcommands {
     Documents {
         #[command(subcommand)]
         command: Documents,
+        #[command(flatten)]
+        remote: Remote,
+    },
+    /// List, rename and delete the sessions of a running server: its conversations
+    Sessions {
+        #[command(subcommand)]
+        command: Sessions,
         #[command(flatten)]
         remote: Remote,
     },
@@ -148,16 +156,27 @@ struct IngestArgs {
 /// Runs the program.
 pub fn main() -> ExitCode {
     let command = command();
-    let cli = Cli::from_arg_matches(&command.clone().get_matches()).unwrap_or_else(|error| error.exit());
+    let cli = command
+        .clone()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .unwrap_or_else(|error| hints::with_tip(error, &command).exit());
     let done = match cli.command {
         Some(Subcommands::Extract(options)) => return extract::child(&options),
         Some(Subcommands::Ask(options)) => ask_with_environment(options, &command),
-        Some(Subcommands::Eval(options)) => Ok(with_runtime(eval::run(options))),
+        Some(Subcommands::Eval(options)) => {
+            from_environment(&command).map(|environment| with_runtime(eval::run(options, environment)))
+        }
         Some(Subcommands::Documents {
             command: wanted,
             remote,
         }) => from_environment(&command)
             .map(|environment| with_runtime(manage::documents(wanted, remote, environment))),
+        Some(Subcommands::Sessions {
+            command: wanted,
+            remote,
+        }) => from_environment(&command)
+            .map(|environment| with_runtime(manage::sessions(wanted, remote, environment))),
         Some(Subcommands::Health(remote)) => {
             from_environment(&command).map(|environment| with_runtime(manage::health(remote, environment)))
         }

@@ -18,7 +18,7 @@ use ragwire::Status;
 use serde_json::json;
 
 use crate::ask::{self, AskError};
-use crate::client::Server;
+use crate::client::{Server, ServerFlags};
 use crate::settings::values::BadValue;
 use figures::{Figures, Judged, Report, Share};
 use folder::OwnServer;
@@ -34,11 +34,10 @@ pub struct EvalOptions {
     /// Files of questions (JSON)
     #[arg(required = true, value_name = "FILE")]
     questions: Vec<PathBuf>,
-    /// Ask this server, http:// unless it says https:// [default: http://127.0.0.1:8787]
-    #[arg(long, value_name = "URL", conflicts_with = "docs")]
-    server: Option<Server>,
+    #[command(flatten)]
+    server: ServerFlags,
     /// Ask a private server about these files and folders
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "server")]
     docs: Vec<PathBuf>,
     /// Print the figures as JSON
     #[arg(long)]
@@ -123,7 +122,8 @@ pub enum EvalError {
 }
 
 /// Asks the questions, prints the figures and returns the exit status.
-pub async fn run(options: EvalOptions) -> ExitCode {
+pub async fn run(mut options: EvalOptions, environment: ServerFlags) -> ExitCode {
+    options.server = options.server.over(environment);
     let judged = match judge(&options).await {
         Ok(judged) => judged,
         Err(error) => {
@@ -160,10 +160,9 @@ async fn judge(options: &EvalOptions) -> Result<Vec<(EvalQuestion, Judged)>, Eva
     } else {
         Some(OwnServer::start(&options.docs)?)
     };
-    let server = match (&own, &options.server) {
-        (Some(own), _) => own.address().clone(),
-        (None, Some(server)) => server.clone(),
-        (None, None) => Server::default(),
+    let server = match &own {
+        Some(own) => own.address().clone(),
+        None => options.server.server(),
     };
     // Sessions of two evaluations of one server must not meet.
     let run = std::process::id();

@@ -94,6 +94,16 @@ impl AddError {
     }
 }
 
+/// Returns the documents below a folder with the names that `ingest` gives them.
+pub(crate) fn documents_below(folder: &Path) -> Vec<(PathBuf, String)> {
+    let found = walk::walk(std::slice::from_ref(&folder.to_owned()));
+    found
+        .files
+        .into_iter()
+        .map(|file| (file.path, file.name))
+        .collect()
+}
+
 /// Reads a document and adds it, for an owner if there is one.
 ///
 /// # Cancel safety

@@ -5,6 +5,7 @@
 //! has a variable, and a value means the same in both.
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, FromArgMatches};
@@ -114,7 +115,12 @@ pub fn from_file(path: &Path) -> Result<Options, SettingsError> {
         path: path.to_owned(),
         reason,
     };
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => failed(format!(
+            "{error}; `ragwire-server config init` prints one to start from"
+        )),
+        _ => failed(error.to_string()),
+    })?;
     toml::from_str(&text).map_err(|error| failed(redacted(&error, &text)))
 }
 
@@ -125,7 +131,10 @@ fn redacted(error: &toml::de::Error, text: &str) -> String {
     // The message for an unknown key lists all keys, including the secrets.
     let excerpt = shown.replace(error.message(), "");
     if !shown.contains("://") && !SECRETS.iter().any(|name| excerpt.contains(name)) {
-        return shown;
+        return match unknown_key(error.message()) {
+            Some(short) => format!("{excerpt}{short}\n"),
+            None => shown,
+        };
     }
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(0, |before| before.matches('\n').count()) + 1;
@@ -133,6 +142,29 @@ fn redacted(error: &toml::de::Error, text: &str) -> String {
         message if message.contains("://") => format!("line {line} is not valid"),
         message => format!("line {line}: {message}"),
     }
+}
+
+/// Shortens serde's message for an unknown key, which lists all of them, to the one that was probably
+/// meant.
+fn unknown_key(message: &str) -> Option<String> {
+    let (key, known) = message
+        .strip_prefix("unknown field `")?
+        .split_once("`, expected one of ")?;
+    let known = known.split(", ").map(|name| name.trim_matches('`'));
+    let all = "`ragwire-server config init` lists all keys";
+    Some(match nearest(key, known.map(str::to_owned)) {
+        Some(name) => format!("unknown field `{key}`; did you mean `{name}`? {all}"),
+        None => format!("unknown field `{key}`; {all}"),
+    })
+}
+
+/// Returns the name that was probably meant.
+fn nearest(wanted: &str, names: impl Iterator<Item = String>) -> Option<String> {
+    names
+        .map(|name| (strsim::damerau_levenshtein(&name, wanted), name))
+        .filter(|(distance, _)| *distance <= MAX_TYPOS)
+        .min()
+        .map(|(_, name)| name)
 }
 
 /// Parses the arguments `A` from the environment. Other variables are ignored; see
@@ -205,12 +237,8 @@ pub fn unknown_variables(variables: &Variables, command: &Command) -> Vec<String
         let variables = flags
             .iter()
             .map(|flag| format!("{PREFIX}{}", flag.replace('-', "_").to_ascii_uppercase()));
-        let nearest = variables
-            .map(|variable| (strsim::damerau_levenshtein(&variable, &wanted), variable))
-            .filter(|(distance, _)| *distance <= MAX_TYPOS)
-            .min();
-        Some(match nearest {
-            Some((_, variable)) => {
+        Some(match nearest(&wanted, variables) {
+            Some(variable) => {
                 format!("unknown environment variable {name} is ignored; did you mean {variable}?")
             }
             None => format!(

@@ -83,7 +83,7 @@ settings! {
         data: PathBuf = PathBuf::from(DATA);
         /// Follow the files and folders of --docs while the server runs: read what is new or changes,
         /// remove what is gone
-        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = values::switch)]
         watch: bool = false;
         /// How long running answers may take to end after Ctrl-C or SIGTERM
         drain: Span = DRAIN;
@@ -138,7 +138,7 @@ settings! {
         llm_dialect: LlmDialect = LlmDialect(Dialect::Plain);
         /// Write the error messages of the servers of models to the log; some quote texts and the
         /// prompt in them
-        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = values::switch)]
         log_upstream_errors: bool = false;
         /// Context size in tokens, prompt and answer together; 0 uses the size the model was
         /// trained on, at most 8,192
@@ -236,10 +236,10 @@ settings! {
         /// Maximum number of chunks in the library
         max_chunks: Count = MAX_CHUNKS;
         /// Build a graph of the entities in the documents, for `graph-rag` (experimental)
-        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = values::switch)]
         graph: bool = false;
         /// Build the graph with the language model, instead of patterns, from each passage
-        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = clap::builder::BoolishValueParser::new())]
+        #[arg(num_args = 0..=1, default_missing_value = "true", require_equals = true, hide_possible_values = true, value_parser = values::switch)]
         graph_model: bool = false;
         /// Maximum number of stored sessions; beyond it, the least recently used one is dropped
         max_sessions: Count = MAX_SESSIONS;
@@ -266,7 +266,7 @@ settings! {
         /// Maximum memory of the process that reads a document (unix only)
         extract_memory: Size = EXTRACT_MEMORY;
         /// Fail on purpose on questions such as `fault:text`, for tests
-        #[arg(hide = true, num_args = 0..=1, default_missing_value = "true", value_parser = clap::builder::BoolishValueParser::new())]
+        #[arg(hide = true, num_args = 0..=1, default_missing_value = "true", value_parser = values::switch)]
         test_faults: bool = false;
     }
     lists {
@@ -416,7 +416,13 @@ impl Settings {
         self.check_times()?;
         self.check_sizes()?;
         if let Err(error) = self.redis_options() {
-            return Err(Contradiction(format!("redis: {error}")));
+            let fix = match error {
+                RedisError::Url { .. } => {
+                    "; write redis://host:6379, redis://user:password@host:6379/0 or unix:///path (TLS is not supported)"
+                }
+                _ => "",
+            };
+            return Err(Contradiction(format!("redis: {error}{fix}")));
         }
         // First, because an orchestrator takes the place of all models.
         orchestrator::check(self)?;

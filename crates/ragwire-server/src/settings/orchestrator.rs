@@ -233,7 +233,11 @@ mod tests {
         let cases: &[(&str, Change, &str)] = &[
             ("http://u:s3cret@a/", |_| (), "orchestrator: "),
             ("python3 s3cret.py", |_| (), "orchestrator: "),
-            ("exec:", |_| (), "orchestrator: it names no program"),
+            (
+                "exec:",
+                |_| (),
+                "orchestrator: it names no program; write exec:PROGRAM ARGUMENTS",
+            ),
             ("http://a", |s| s.docs = vec!["a".into()], "docs has no effect"),
             ("http://a", |s| s.graph_model = true, "graph-model has no effect"),
             (

@@ -84,6 +84,17 @@ impl BadValue {
     }
 }
 
+/// Parses the value of a switch such as `--graph=false`.
+pub(crate) fn switch(text: &str) -> Result<bool, BadValue> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" | "y" | "t" => Ok(true),
+        "false" | "no" | "off" | "0" | "n" | "f" => Ok(false),
+        _ => Err(BadValue(format!(
+            "`{text}` is neither true nor false; write one of them"
+        ))),
+    }
+}
+
 impl FromStr for Span {
     type Err = BadValue;
 
@@ -124,12 +135,17 @@ impl FromStr for Listen {
             .strip_prefix("localhost:")
             .or_else(|| text.strip_prefix(':'))
             .unwrap_or(text);
-        match port.parse() {
-            Ok(port) => Ok(Self(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port))),
-            Err(_) => Err(BadValue(format!(
-                "`{text}` is not an address; write 8787 for this machine alone, or 0.0.0.0:8787 for the network"
-            ))),
+        if let Ok(port) = port.parse() {
+            return Ok(Self(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)));
         }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            let whole = SocketAddr::new(address, 8787);
+            return Err(BadValue(format!("`{text}` has no port; write {whole}")));
+        }
+        Err(BadValue(format!(
+            "`{text}` is not an address with a port up to 65535; write 8787 for this machine alone, or 0.0.0.0:8787 \
+             for the network"
+        )))
     }
 }
 

@@ -6,6 +6,8 @@ mod ask;
 mod disconnects;
 mod eval;
 mod manage;
+mod mistakes;
+mod remote;
 #[path = "../served/mod.rs"]
 mod served;
 mod services;
@@ -104,7 +106,11 @@ fn wrong_settings_are_refused_at_startup_with_a_reason() {
     let negative = file("drain = \"-1s\"\n");
     type Case<'a> = (&'a [&'a str], &'a [(&'a str, &'a str)], &'a str);
     let cases: &[Case<'_>] = &[
-        (&["--config", &unknown_key], &[], "unknown field `max-turn`"),
+        (
+            &["--config", &unknown_key],
+            &[],
+            "unknown field `max-turn`; did you mean `max-turns`? `ragwire-server config init` lists all keys",
+        ),
         (&["--config", &zero], &[], "`0` is not a whole number"),
         (&["--config", &twice], &[], "duplicate key"),
         (&["--config", &negative], &[], "out of range"),
@@ -210,7 +216,7 @@ fn settings_of_models_and_stores_are_refused_with_a_reason_and_without_keys() {
         (
             &["--llm-url", "http://u:s3cret@127.0.0.1/v1", "--llm-model", "m"],
             &[],
-            "llm-url: the url of the server is not valid: it contains a user or a password",
+            "llm-url: the url of the server is not valid: it contains a user or a password; a key belongs in its own setting",
         ),
         (
             &["--store", "sqlite"],

@@ -37,7 +37,7 @@ pub fn split(line: &str) -> Result<Vec<String>, &'static str> {
     }
     words.extend(word);
     if words.first().is_none_or(String::is_empty) {
-        return Err("it names no program");
+        return Err("it names no program; write exec:PROGRAM ARGUMENTS");
     }
     Ok(words)
 }

@@ -1,4 +1,4 @@
-//! The commands that look after a running server: `health` and `documents`.
+//! The documents of a running server: list, add, remove.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,25 +10,15 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client::{self, ClientError, JSON, Server, segment};
+use super::{ManageError, Remote, exit};
+use crate::ask::clean;
+use crate::client::{self, JSON, Server, segment};
+use crate::ingest::documents_below;
 
-/// Exit status of a command whose request was refused or not sent.
-const FAILED: u8 = 1;
 /// Documents that are listed with one request.
 const PAGE: usize = 1_000;
 /// The type of a file whose name says what it is.
 const FILE: &str = "application/octet-stream";
-
-/// Which server.
-#[derive(Debug, Default, clap::Args)]
-pub struct Remote {
-    /// The server's address, http:// unless it says https:// [default: http://127.0.0.1:8787]
-    #[arg(long, value_name = "URL", global = true)]
-    server: Option<Server>,
-    /// Print the server's JSON
-    #[arg(long, global = true)]
-    json: bool,
-}
 
 /// What to do with the documents.
 #[derive(Debug, Subcommand)]
@@ -36,11 +26,11 @@ pub enum Documents {
     /// List the documents: id, chunks, name
     #[command(visible_alias = "ls")]
     List,
-    /// Upload files; a document replaces an earlier one with the same name
+    /// Upload files and folders; a document replaces an earlier one with the same name
     Add {
-        /// The files
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
+        /// Files, and folders with their documents
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<PathBuf>,
     },
     /// Remove documents, by id or by name
     #[command(visible_alias = "remove")]
@@ -49,23 +39,6 @@ pub enum Documents {
         #[arg(required = true)]
         documents: Vec<String>,
     },
-}
-
-/// A command that failed.
-#[derive(Debug, thiserror::Error)]
-enum ManageError {
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    #[error("{}: {reason}", path.display())]
-    File { path: PathBuf, reason: io::Error },
-    #[error("{}: {source}", path.display())]
-    Upload { path: PathBuf, source: ClientError },
-    #[error("no document has the id or the name `{0}`; `ragwire-server documents list` lists them")]
-    Unknown(String),
-    #[error("`{name}` is the name of {count} documents; remove them by id")]
-    Ambiguous { name: String, count: usize },
-    #[error("the output cannot be printed: {0}")]
-    Output(#[from] io::Error),
 }
 
 /// A page of the list.
@@ -82,66 +55,14 @@ struct Document {
     chunks: u64,
 }
 
-/// Asks the server whether it accepts questions. Fails if it does not, or is not reached.
-pub async fn health(remote: Remote, environment: Remote) -> ExitCode {
-    let remote = remote.over(environment);
-    let asked = async {
-        let response = remote.server().request(Method::GET, "/healthz").await?;
-        let health: Value = client::json(response).await?;
-        let mut out = io::stdout().lock();
-        match remote.json {
-            true => writeln!(out, "{health}")?,
-            false => {
-                write!(
-                    out,
-                    "{}: {} documents, {} chunks, {} answers running",
-                    health["status"].as_str().unwrap_or("ok"),
-                    health["documents"],
-                    health["chunks"],
-                    health["active_turns"]
-                )?;
-                match health["message"].as_str() {
-                    Some(message) => writeln!(out, "; {message}")?,
-                    None => writeln!(out)?,
-                }
-            }
-        }
-        Ok(())
-    };
-    exit(asked.await)
-}
-
 /// Lists, adds or removes documents.
 pub async fn documents(command: Documents, remote: Remote, environment: Remote) -> ExitCode {
     let remote = remote.over(environment);
     exit(match command {
         Documents::List => list(&remote).await,
-        Documents::Add { files } => add(&remote, &files).await,
+        Documents::Add { paths } => add(&remote, &paths).await,
         Documents::Rm { documents } => remove(&remote, documents).await,
     })
-}
-
-impl Remote {
-    fn over(self, environment: Self) -> Self {
-        Self {
-            server: self.server.or(environment.server),
-            json: self.json,
-        }
-    }
-
-    fn server(&self) -> Server {
-        self.server.clone().unwrap_or_default()
-    }
-}
-
-fn exit(done: Result<(), ManageError>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::from(FAILED)
-        }
-    }
 }
 
 /// Returns the documents of all pages.
@@ -172,37 +93,58 @@ async fn list(remote: &Remote) -> Result<(), ManageError> {
         return Ok(());
     }
     for document in parsed(documents)? {
-        let name = crate::ask::clean(&document.name);
+        let name = clean(&document.name);
         writeln!(out, "{}  {:>6}  {name}", document.id, document.chunks)?;
     }
     Ok(())
 }
 
 /// Uploads the files one by one, so that one that cannot be read does not keep the others out.
-async fn add(remote: &Remote, files: &[PathBuf]) -> Result<(), ManageError> {
+async fn add(remote: &Remote, paths: &[PathBuf]) -> Result<(), ManageError> {
     let server = remote.server();
     let mut failed = None;
-    for path in files {
-        match upload(&server, path).await {
-            Ok(added) if remote.json => writeln!(io::stdout(), "{added}")?,
-            Ok(_) => writeln!(io::stdout(), "{}: added", path.display())?,
-            Err(error) => {
-                if let Some(earlier) = failed.replace(error) {
-                    let _ = writeln!(io::stderr(), "error: {earlier}");
-                }
+    let mut report = |error| {
+        if let Some(earlier) = failed.replace(error) {
+            let _ = writeln!(io::stderr(), "error: {earlier}");
+        }
+    };
+    for path in paths {
+        if !path.is_dir() {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+            match upload(&server, path, &name).await {
+                Ok(added) => print_added(remote, path, &added)?,
+                Err(error) => report(error),
+            }
+            continue;
+        }
+        // The names of its documents begin with the name of the folder, as those of `ingest`.
+        let files = documents_below(path);
+        if files.is_empty() {
+            report(ManageError::NoFiles(path.clone()));
+        }
+        for (file, name) in files {
+            match upload(&server, &file, &name).await {
+                Ok(added) => print_added(remote, &file, &added)?,
+                Err(error) => report(error),
             }
         }
     }
     failed.map_or(Ok(()), Err)
 }
 
-async fn upload(server: &Server, path: &Path) -> Result<Value, ManageError> {
+fn print_added(remote: &Remote, path: &Path, added: &Value) -> io::Result<()> {
+    match remote.json {
+        true => writeln!(io::stdout(), "{added}"),
+        false => writeln!(io::stdout(), "{}: added", clean(&path.display().to_string())),
+    }
+}
+
+async fn upload(server: &Server, path: &Path, name: &str) -> Result<Value, ManageError> {
     let bytes = tokio::fs::read(path).await.map_err(|reason| ManageError::File {
         path: path.to_owned(),
         reason,
     })?;
-    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    let uri = format!("/v1/documents?name={}", segment(&name));
+    let uri = format!("/v1/documents?name={}", segment(name));
     let sent = server
         .send(Method::POST, &uri, JSON, Some((FILE, Bytes::from(bytes))))
         .await;
@@ -238,7 +180,14 @@ async fn remove(remote: &Remote, wanted: Vec<String>) -> Result<(), ManageError>
     for document in ids {
         let path = format!("/v1/documents/{}", segment(&document.id));
         server.request(Method::DELETE, &path).await?;
-        writeln!(io::stdout(), "{}: removed", crate::ask::clean(&document.name))?;
+        match remote.json {
+            true => writeln!(
+                io::stdout(),
+                "{}",
+                json!({ "removed": document.id, "name": document.name })
+            )?,
+            false => writeln!(io::stdout(), "{}: removed", clean(&document.name))?,
+        }
     }
     Ok(())
 }
