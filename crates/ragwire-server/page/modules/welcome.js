@@ -34,7 +34,7 @@ export function showWelcome(documents, ask, openLibrary) {
     return;
   }
   const passages = documents.reduce((sum, { chunks }) => sum + chunks, 0);
-  const names = [...documents].sort((one, other) => other.added_ms - one.added_ms).slice(0, 3).map(({ title, name }) => title || name);
+  const names = [...documents].sort((one, other) => other.added_ms - one.added_ms).slice(0, 3).map(({ title, name }) => `“${title || name}”`);
   const more = documents.length > names.length ? " and others" : "";
   holdings.textContent = `The library has ${plural(documents.length, "document")} with ${plural(passages, "passage")}: ${names.join(", ")}${more}.`;
   suggestions.append(...suggest(documents).map((question) => make("li", undefined, {}, button(question, () => ask(question), { class: "suggestion" }))));
