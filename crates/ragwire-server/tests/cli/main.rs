@@ -12,6 +12,7 @@ mod remote;
 mod served;
 mod services;
 mod start;
+mod terminal;
 
 use std::io::Read;
 use std::path::Path;
@@ -154,7 +155,7 @@ fn wrong_settings_are_refused_at_startup_with_a_reason() {
             &[("RAGWIRE_SERVER", "ftp://a")],
             "RAGWIRE_SERVER: invalid value 'ftp://a'",
         ),
-        (&["--listen", "here"], &[], "`here` is not an address; write 8787"),
+        (&["--listen", "here"], &[], "`here` is not an address with a port"),
         (&["--prot", "1"], &[], "unexpected argument '--prot' found"),
         (
             &["--max-turn", "1"],

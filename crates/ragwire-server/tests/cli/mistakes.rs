@@ -45,11 +45,7 @@ const MISTAKES: &[Mistake] = &[
     ("--cors http://a", 2, &["'--cors'", "--allow-origin"]),
     ("--login", 2, &["'--login'", "--owner-header"]),
     ("--max-turn 4", 2, &["'--max-turn'", "'--max-turns'"]),
-    (
-        "--docs notes.md ask why",
-        2,
-        &["'ask'", "flags follow the command"],
-    ),
+    ("--listen 8080 ask why", 2, &["'ask'", "flags follow the command"]),
     ("ask --stream x", 2, &["'--stream'", "answers are streamed"]),
     (
         "ask --url http://a x",
