@@ -76,7 +76,7 @@ pub enum StartError {
     Signals(#[source] std::io::Error),
     /// A path given by the user does not exist. This is a typing mistake, not one bad file among
     /// many.
-    #[error("cannot read the documents in {}: {reason}", path.display())]
+    #[error("cannot read {}: {reason}", path.display())]
     Path {
         /// The path.
         path: PathBuf,

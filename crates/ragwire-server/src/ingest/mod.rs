@@ -11,6 +11,7 @@ mod summary;
 mod walk;
 mod watch;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -12,7 +12,7 @@ use futures_util::stream;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use ragwire::Failure;
-use ragwire_rag::{Document, Library, LibraryError};
+use ragwire_rag::{Library, LibraryError};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::ToSchema;

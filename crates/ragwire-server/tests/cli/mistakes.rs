@@ -248,7 +248,7 @@ const MISTAKES: &[Mistake] = &[
     (
         "--docs missing --listen 0",
         1,
-        &["cannot read the documents in missing: No such file"],
+        &["cannot read missing: No such file"],
     ),
     (
         "--data notes.md --listen 0",
@@ -256,11 +256,7 @@ const MISTAKES: &[Mistake] = &[
         &["library in notes.md", "name another folder with --data"],
     ),
     ("ingest", 1, &["no paths to index; name files or folders"]),
-    (
-        "ingest missing",
-        1,
-        &["cannot read the documents in missing: No such file"],
-    ),
+    ("ingest missing", 1, &["cannot read missing: No such file"]),
     ("documents add missing.md", 1, &["missing.md: No such file"]),
     ("man missing", 1, &["into missing", "name a folder that exists"]),
     ("eval missing.json", 2, &["missing.json: No such file"]),
