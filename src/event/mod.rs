@@ -321,7 +321,8 @@ vocabulary! {
         claims_unsupported: u32,
         /// The verdict on each claim.
         details: [ClaimCheck];
-        /// Share of supported claims, 0 to 1.
+        /// Share of supported claims, 0 to 1. If the answer only quotes: how likely the quotes answer
+        /// the question.
         confidence: f64,
         /// The judge: `lexical` or the name of a model.
         judge: String,

@@ -314,7 +314,10 @@ export interface VerificationEvent {
   claims_unsupported: number;
   /** The verdict on each claim. */
   details: ClaimCheck[];
-  /** Share of supported claims, 0 to 1. */
+  /**
+   * Share of supported claims, 0 to 1. If the answer only quotes: how likely the quotes answer
+   * the question.
+   */
   confidence?: number;
   /** The judge: `lexical` or the name of a model. */
   judge?: string;

@@ -90,8 +90,29 @@ impl Pool {
         if best.is_empty() {
             best = all;
         }
+        if let [first, second, ..] = &mut best[..]
+            && let Some(lead) = self.lead(&first.chunk.id)
+        {
+            first.score = second.score * lead;
+        }
         best.truncate(limit);
         best
+    }
+
+    /// Returns how many times the score of the second hit that of the first one is in the list that
+    /// counts most, if `chunk_id` is its first hit. The fusion sees only ranks.
+    fn lead(&self, chunk_id: &str) -> Option<f32> {
+        let heavier = |a: &(f32, Vec<Hit>), b: &(f32, Vec<Hit>)| a.0 >= b.0;
+        let (_, list) = self
+            .lists
+            .iter()
+            .reduce(|a, b| if heavier(a, b) { a } else { b })?;
+        match &list[..] {
+            [first, second, ..] if first.chunk.id == chunk_id && second.score > 0.0 => {
+                Some((first.score / second.score).max(1.0))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -149,6 +170,19 @@ mod tests {
         pool.credit(&mut cited);
         let tools = cited.map(|citation| citation.source_tool);
         assert_eq!(tools, ["a", "b", "b", "before"]);
+    }
+
+    #[test]
+    fn the_first_hit_keeps_the_lead_that_it_has_in_the_list_that_counts_most() {
+        let mut clear = hits(&[1, 2, 3]);
+        clear[0].score = 4.0;
+        let mut pool = Pool::default();
+        pool.add("a", clear, 1.0);
+        pool.add("b", hits(&[2, 3]), 0.01);
+        let best = pool.best(9);
+        assert_eq!(ids(&best), ["d-1", "d-2", "d-3"]);
+        assert!((best[0].score / best[1].score - 4.0).abs() < 1e-4, "{best:?}");
+        assert!(best[1].score > best[2].score);
     }
 
     #[test]

@@ -150,6 +150,9 @@ pub struct GeneratedAnswer {
     pub fallback: Option<&'static str>,
     /// The JSON of the text, if a schema was requested.
     pub structured: Option<Value>,
+    /// How likely the quotes answer the question, 0 to 1, in an answer that only quotes: a quote is
+    /// always found in its source, which does not make it an answer. `None` for a model's text.
+    pub confidence: Option<f64>,
 }
 
 impl GeneratedAnswer {
@@ -186,6 +189,7 @@ impl GeneratedAnswer {
             cut_short: false,
             fallback: None,
             structured: None,
+            confidence: None,
         }
     }
 
@@ -225,6 +229,13 @@ impl GeneratedAnswer {
             Some(code) => metadata.with("fallback", code),
             None => metadata,
         }
+    }
+
+    /// Sets how likely quotes answer the question.
+    #[must_use]
+    pub fn confidence(mut self, confidence: f64) -> Self {
+        self.confidence = Some(confidence);
+        self
     }
 
     /// Sets what the generation consumed.
@@ -374,11 +385,15 @@ impl Extractive {
             usize::MAX
         };
         let mut unanswered = Vec::new();
+        let mut confidence = 0.0;
         for part in &parts {
             // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
             let found = extract(&self.library, part, request.context);
             match found.verdict {
-                Verdict::Answer => answer.quote(found, most).await?,
+                Verdict::Answer => {
+                    confidence += found.confidence() / parts.len() as f64;
+                    answer.quote(found, most).await?;
+                }
                 Verdict::Closest | Verdict::Nothing => unanswered.push(part.as_str()),
             }
         }
@@ -387,7 +402,8 @@ impl Extractive {
                 let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
                 answer.send(&remark).await?;
             }
-            return Ok(GeneratedAnswer::answered(answer.citations).text(answer.text));
+            let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
+            return Ok(answered.text(answer.text));
         }
         let found = extract(&self.library, question, request.context);
         if found.quoted.is_empty() {

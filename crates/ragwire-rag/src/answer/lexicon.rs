@@ -169,3 +169,31 @@ pub(crate) const COPULAS: [&str; 16] = [
 /// Question words for a person.
 pub(crate) const ASKS_FOR_PERSON: [&str; 8] =
     ["who", "whom", "whose", "author", "authors", "wer", "qui", "quién"];
+
+/// Words at the start of a sentence that refer to the one before.
+pub(crate) const REFERS_BACK: [&str; 24] = [
+    "it",
+    "they",
+    "this",
+    "these",
+    "that",
+    "those",
+    "therefore",
+    "thus",
+    "hence",
+    "however",
+    "instead",
+    "otherwise",
+    "then",
+    "also",
+    "second",
+    "further",
+    "furthermore",
+    "moreover",
+    "but",
+    "so",
+    "dies",
+    "dieser",
+    "daher",
+    "jedoch",
+];

@@ -1,7 +1,7 @@
 //! Writes a quote as Markdown: paragraphs, lists after their lead-in, tables with their header, and
 //! listings in fences. The words stay as they are.
 
-use crate::search::lines::{CELL, LineKind};
+use crate::search::lines::{CELL, LineKind, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
@@ -58,8 +58,7 @@ pub(super) fn render(quote: &str, before: &str, number: usize) -> Rendered {
 
 fn blocks(quote: &str) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
-    for line in quote.split('\n') {
-        let kind = LineKind::of(line);
+    for (line, kind) in quote.split('\n').zip(line_kinds(quote)) {
         match blocks.last_mut() {
             // An empty line is part of the listing around it.
             Some(last) if last.kind == kind || (line.trim().is_empty() && last.kind == LineKind::Code) => {

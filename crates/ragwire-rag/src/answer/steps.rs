@@ -164,7 +164,10 @@ pub(crate) async fn write_answer(
         let claims = claims(&generated.text);
         if !claims.is_empty() {
             let verified = judge.verify(&claims, &request.context[..fit.chunks]).await?;
-            sink.send(verified.event()).await?;
+            let mut event = verified.event();
+            // Quotes are always found in their sources. What is open is whether they answer.
+            event.confidence = generated.confidence.or(event.confidence);
+            sink.send(event).await?;
             judge_usage = verified.usage;
         }
     }

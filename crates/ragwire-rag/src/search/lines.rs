@@ -6,9 +6,17 @@
 /// The separator between two cells of a row.
 pub(crate) const CELL: &str = " | ";
 /// How a line of code or of a terminal begins.
-const CODE_STARTS: [&str; 10] = ["$ ", ">>>", "//", "/*", "#[", "#!", "{", "}", ")", "import "];
+const CODE_STARTS: [&str; 12] = [
+    "$ ", "# ", ">>>", "//", "/*", "#[", "#!", "{", "}", ")", "import ", "@",
+];
 /// How a line may begin in code and in prose.
-const CODE_HINTS: [&str; 4] = ["# ", "@", "<", "-"];
+const CODE_HINTS: [&str; 2] = ["<", "-"];
+/// How a line begins that declares something, if it does not end like a sentence.
+const DECLARATION_STARTS: [&str; 8] = [
+    "def ", "class ", "fn ", "let ", "pub ", "use ", "from ", "return ",
+];
+/// Columns of a listing are this far apart. Spaces between words of prose are single.
+const COLUMN_GAP: &str = "   ";
 /// How a line of code ends.
 const CODE_ENDS: [&str; 8] = [";", "{", "}", "(", "[", "\\", "),", "],"];
 /// What is between two names in code, and not in prose.
@@ -31,6 +39,23 @@ pub(crate) enum LineKind {
     Code,
 }
 
+/// Returns the kinds of the lines of a passage. A line that is hardly prose is code beside code: only
+/// some lines of a listing look like code alone.
+pub(crate) fn line_kinds(text: &str) -> Vec<LineKind> {
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut kinds: Vec<LineKind> = lines.iter().map(|line| LineKind::of(line)).collect();
+    let hardly_prose: Vec<bool> = lines.iter().map(|line| is_hardly_prose(line)).collect();
+    let mut join = |at: usize, beside: Option<usize>| {
+        let is_code = beside.is_some_and(|beside| kinds.get(beside) == Some(&LineKind::Code));
+        if kinds[at] == LineKind::Prose && is_code && hardly_prose[at] {
+            kinds[at] = LineKind::Code;
+        }
+    };
+    (0..lines.len()).for_each(|at| join(at, at.checked_sub(1)));
+    (0..lines.len()).rev().for_each(|at| join(at, Some(at + 1)));
+    kinds
+}
+
 impl LineKind {
     pub(crate) fn of(line: &str) -> Self {
         if line.contains(CELL) {
@@ -49,17 +74,35 @@ fn is_code(line: &str) -> bool {
         return true;
     }
     let end = line.trim_end();
+    let declares = DECLARATION_STARTS.iter().any(|start| line.starts_with(start));
+    if end.contains(COLUMN_GAP) || (declares && is_hardly_prose(line)) {
+        return true;
+    }
     let marked = CODE_ENDS.iter().any(|mark| end.ends_with(mark))
         || CODE_MARKS.iter().any(|mark| line.contains(mark))
         || CODE_HINTS.iter().any(|mark| line.starts_with(mark));
+    let share = prose_share(line);
+    let ends_like_prose = end.ends_with(['.', ':', '?', '!']);
+    marked && share < PROSE_SHARE && !(ends_like_prose && share > PROSE_SHARE / 2.0)
+}
+
+/// Returns the share of the words that are words of a language.
+fn prose_share(line: &str) -> f32 {
     let words = || line.split_whitespace();
     let is_word = |word: &&str| {
         let bare = word.trim_matches(|c: char| ".,:;!?()\"'“”‘’`".contains(c));
         bare.chars().all(|c| c.is_alphabetic() || "-'’".contains(c))
     };
-    let share = words().filter(is_word).count() as f32 / words().count().max(1) as f32;
-    let ends_like_prose = end.ends_with(['.', ':', '?', '!']);
-    marked && share < PROSE_SHARE && !(ends_like_prose && share > PROSE_SHARE / 2.0)
+    words().filter(is_word).count() as f32 / words().count().max(1) as f32
+}
+
+/// Returns whether a line may belong to a listing: it is no sentence, and has other things than words
+/// or declares something.
+fn is_hardly_prose(line: &str) -> bool {
+    let end = line.trim_end();
+    let is_import = line.starts_with("from ") && line.contains(" import ");
+    let is_sentence = end.ends_with(['.', '!', '?', '。']) || (end.ends_with(':') && !end.ends_with("):"));
+    is_import || (!is_sentence && prose_share(line) < PROSE_SHARE) || line.trim().is_empty()
 }
 
 /// Returns whether a line is short and no sentence: a heading, a name, an item of a list.
@@ -93,10 +136,26 @@ mod tests {
                 "borg create --exclude-caches repo::archive ~/data",
                 LineKind::Code,
             ),
+            ("# an API app route", LineKind::Code),
+            ("def not_found(e):", LineKind::Code),
+            ("from flask import jsonify, request", LineKind::Code),
+            ("from the start it was fast", LineKind::Prose),
+            ("use it with care", LineKind::Prose),
+            ("a---b---c   branch 'master'", LineKind::Code),
         ];
         for (line, kind) in cases {
             assert_eq!(LineKind::of(line), kind, "{line}");
         }
+    }
+
+    #[test]
+    fn lines_beside_code_are_code_if_they_are_hardly_prose() {
+        let text = "Run it:\nListening at http://127.0.0.1 (x)\n$ app --port 1\nUsing worker: a_1\n\nIt starts at once.\nfoo_bar 2";
+        let kinds = line_kinds(text);
+        use LineKind::{Code, Prose};
+        assert_eq!(kinds, [Prose, Prose, Code, Prose, Prose, Prose, Prose]);
+        let text = "This is it:\nclass Invalid(Exception):\n    code = 400\n\ninvalid_usage = 1\nstatus_code 400\nThen wait.";
+        assert_eq!(line_kinds(text), [Prose, Code, Code, Code, Code, Code, Prose]);
     }
 
     #[test]

@@ -118,6 +118,12 @@ async fn a_direct_answer_emits_its_events_in_order() {
         _ => None,
     });
     assert_eq!(judges, ["lexical"; 3]);
+    // The quote covers the whole question. That it is in its source makes it no certain answer.
+    let confidence = pick_events(&collected, |event| match event {
+        Event::Verification(event) => event.confidence,
+        _ => None,
+    });
+    assert_eq!(confidence, [0.8]);
     let metadata = &collected.end.metadata;
     assert_eq!(
         (metadata.mode.as_deref(), metadata.tools_used.as_slice()),

@@ -3,8 +3,11 @@
 //! A passage has one line for each paragraph, item of a list, row of a table and line of a listing,
 //! and does not say which of them a line is.
 
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::answer::lexicon::REFERS_BACK;
 use crate::documents::sentences;
-use crate::search::lines::{LineKind, is_title};
+use crate::search::lines::{LineKind, is_title, line_kinds};
 
 /// A sentence, or a whole line of a table or listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,17 @@ impl Segment<'_> {
         is_title(self.text)
     }
 
+    /// Returns whether its first word refers to the sentence before.
+    pub(super) fn depends(&self) -> bool {
+        let first = self
+            .text
+            .unicode_words()
+            .next()
+            .unwrap_or_default()
+            .to_lowercase();
+        self.kind == LineKind::Prose && REFERS_BACK.contains(&first.as_str())
+    }
+
     pub(super) fn is_question(&self) -> bool {
         self.kind == LineKind::Prose && self.text.ends_with('?')
     }
@@ -38,8 +52,7 @@ impl Segment<'_> {
 pub(super) fn segments(text: &str) -> Vec<Segment<'_>> {
     let mut found = Vec::new();
     let mut start = 0;
-    for (line, content) in text.split('\n').enumerate() {
-        let kind = LineKind::of(content);
+    for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds(text)) {
         let pieces = match kind {
             LineKind::Prose => sentences(content),
             LineKind::Row | LineKind::Code => vec![content.trim_end()],

@@ -336,13 +336,15 @@ impl Library {
         add(&piece.text, 1.0);
         add(piece.heading.as_deref().unwrap_or_default(), 1.0);
         add(document.title.as_deref().unwrap_or_default(), TITLE_WEIGHT);
-        // The extension says nothing about the content.
-        let name = document
-            .name
-            .rsplit_once('.')
-            .map_or(&*document.name, |(stem, _)| stem);
-        add(&name.replace('/', " "), NAME_WEIGHT);
+        add(&words_of_name(&document.name), NAME_WEIGHT);
         counter.finish()
+    }
+
+    /// Returns the title and the name of a document as words.
+    pub(crate) fn name_text(&self, document_id: &str, name: &str) -> String {
+        let held = self.find(document_id);
+        let title = held.as_ref().and_then(|held| held.document.title.as_deref());
+        format!("{} {}", title.unwrap_or_default(), words_of_name(name))
     }
 
     /// Stores a document, makes it searchable, and withdraws the one that it replaces.
@@ -540,6 +542,14 @@ impl Library {
 
 /// Chunks between two calls of the progress callback.
 const CHUNKS_PER_PROGRESS: usize = 32;
+
+/// Returns the words of the path of a document without its extension, which says nothing about the
+/// content.
+fn words_of_name(name: &str) -> String {
+    name.rsplit_once('.')
+        .map_or(name, |(stem, _)| stem)
+        .replace('/', " ")
+}
 
 fn language_of(stored: &StoredDocument) -> Language {
     Language::of_code(&stored.language).unwrap_or_default()

@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::{DocumentFilter, Held, Language, Library, LibraryError};
 use crate::documents::chunk::Piece;
+use crate::search::analyzer::Token;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
 use crate::search::terms::with_apostrophes;
 use crate::{Chunk, Hit};
@@ -146,13 +147,9 @@ impl Library {
         self.analyzer.terms_in(text, language)
     }
 
-    /// Returns the terms of a text in a language without the parts of identifiers, in order.
-    pub(crate) fn whole_terms_in(&self, text: &str, language: Language) -> Vec<String> {
-        let tokens = self.analyzer.tokens(text, language).into_iter();
-        tokens
-            .filter(|token| !token.is_part)
-            .map(|token| token.term)
-            .collect()
+    /// Returns the terms of a text in a language, in order.
+    pub(crate) fn tokens_in(&self, text: &str, language: Language) -> Vec<Token> {
+        self.analyzer.tokens(text, language)
     }
 
     /// Returns the language of a text, or that of most passages if it is not certain.
