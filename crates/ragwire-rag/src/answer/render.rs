@@ -5,6 +5,17 @@ use crate::search::lines::{CELL, LineKind, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
+/// Lines that say what the next paragraph is, in lower case.
+const LABELS: [&str; 8] = [
+    "note",
+    "warning",
+    "tip",
+    "important",
+    "caution",
+    "hint",
+    "attention",
+    "danger",
+];
 /// The fewest items of a list.
 const MIN_ITEMS: usize = 2;
 
@@ -83,7 +94,7 @@ fn prose(lines: &[&str], mark: &str) -> (String, String) {
     });
     let (paragraphs, items) = lines.split_at(lead.map_or(lines.len(), |at| at + 1));
     let quote = paragraphs.join("\n");
-    let mut text = format!("{}{mark}", without_numbers(&quote));
+    let mut text = format!("{}{mark}", without_numbers(&labelled(paragraphs)));
     if !items.is_empty() {
         text.push('\n');
     }
@@ -92,6 +103,23 @@ fn prose(lines: &[&str], mark: &str) -> (String, String) {
         text.push_str(&without_numbers(item));
     }
     (text, quote)
+}
+
+/// Joins paragraphs, and a label such as “Note” with the paragraph that it is of.
+fn labelled(paragraphs: &[&str]) -> String {
+    let mut text = String::new();
+    for (at, paragraph) in paragraphs.iter().enumerate() {
+        let is_label = LABELS.contains(&paragraph.to_lowercase().as_str());
+        match (is_label, at + 1 < paragraphs.len()) {
+            (true, true) => text.push_str(&format!("{paragraph}: ")),
+            // Nothing follows that it could be of.
+            (true, false) if at > 0 => {}
+            (false, true) => text.push_str(&format!("{paragraph}\n")),
+            (true | false, false) => text.push_str(paragraph),
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
 }
 
 /// Returns the first row of the table in the passage, if the quote does not begin with it.
@@ -194,6 +222,8 @@ mod tests {
         let cases = [
             ("One. Two.", "", "One. Two. [1]", "One. Two."),
             ("One.\nTwo.", "", "One.\nTwo. [1]", "One.\nTwo."),
+            ("One.\nNote\nTwo.", "", "One.\nNote: Two. [1]", "One.\nNote\nTwo."),
+            ("One.\nNote", "", "One. [1]", "One.\nNote"),
             (
                 "Choose one:\nred\nblue [3]",
                 "",

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_chunk_has_one_heading_and_whole_sentences() {
-        let section = |name: &str, sentence: &str| format!("# {name}\n\n{}\n\n", sentence.repeat(60));
+        let section = |name: &str, sentence: &str| format!("# {name}\n\n{}\n\n", sentence.repeat(120));
         let text = section("One", "Red birds sing early. ") + &section("Two", "Blue fish swim late. ");
         let pieces = cut("a.md", &text);
         assert_eq!(pieces.len(), 4, "{pieces:#?}");

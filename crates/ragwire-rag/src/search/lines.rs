@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn lines_beside_code_are_code_if_they_are_hardly_prose() {
-        let text = "Run it:\nListening at http://127.0.0.1 (x)\n$ app --port 1\nUsing worker: a_1\n\nIt starts at once.\nfoo_bar 2";
+        let text = "Run it:\nListening at http://127.0.0.1 (x)\n$ app --port 1\nUsing worker: eventlet\n\nIt starts at once.\nfoo_bar 2";
         let kinds = line_kinds(text);
         use LineKind::{Code, Prose};
         assert_eq!(kinds, [Prose, Prose, Code, Prose, Prose, Prose, Prose]);

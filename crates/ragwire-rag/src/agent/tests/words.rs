@@ -109,8 +109,9 @@ async fn a_real_paper_answers_with_pages() {
     let cases = [
         (
             "How many attention heads does the base model use?",
-            "h = 8 parallel attention layers",
-            5,
+            // The row of the base model in table 3, below `h`.
+            "base 6 512 2048 8 64",
+            9,
         ),
         ("What optimizer was used?", "Adam", 7),
         (
