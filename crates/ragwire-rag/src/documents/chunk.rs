@@ -27,7 +27,7 @@ pub struct Piece {
     /// The page it is on, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
-    /// At most 1,400 bytes.
+    /// At most 2,000 bytes.
     pub text: String,
     /// How many bytes at its start repeat a sentence of the previous piece. `None` in files written
     /// before this was recorded.
