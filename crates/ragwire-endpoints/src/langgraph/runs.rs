@@ -240,19 +240,20 @@ pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
     Ok(Json(RunState::read_to_end(turn, wire).await.values()))
 }
 
-/// Cancels a run. With `wait=1` the response is 204 instead of 202; the run has ended in both cases.
+/// Cancels a run. With `wait=1` the response is 204, once the run has ended, instead of 202.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/{run_id}/cancel", tag = "langgraph", operation_id = "langgraphCancel",
     params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
         ("wait" = Option<String>, Query, description = "`1` or `true`")),
-    responses((status = 202, description = "The run has ended"), (status = 204, description = "The same, with `wait`"),
+    responses((status = 202, description = "The run ends"), (status = 204, description = "With `wait`: the run has ended"),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn cancel(of: OfRun, params: Params) -> Answer<StatusCode> {
     of.caller.stop(of.id).await?;
-    Ok(if params.is_true("wait") {
-        StatusCode::NO_CONTENT
-    } else {
-        StatusCode::ACCEPTED
-    })
+    if !params.is_true("wait") {
+        return Ok(StatusCode::ACCEPTED);
+    }
+    // The run ends when its orchestrator has been dropped.
+    let Json(_values) = join(of).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Answers one question without a thread, streamed.
