@@ -25,7 +25,7 @@ const SEARCHES = [QUESTION, SHORTER].map((query) => [
 ]);
 const GRADE = ["grade_documents", { passages: 10 }, { action: "proceed", expanded: 0 }];
 const RERANK = ["rerank_documents", { method: "rrf", passages: 9 }, { method: "rrf", input_count: 9, output_count: 8 }];
-const VERIFY = ["verify_answer", { claims: 9 }, { claims_checked: 9, claims_supported: 9, claims_unsupported: 0 }];
+const VERIFY = ["verify_answer", { claims: 11 }, { claims_checked: 11, claims_supported: 11, claims_unsupported: 0 }];
 
 /** Checks a tool and its output; members that are not listed, such as times and scores, may be any. */
 function checkTool([tool, input, output], seen) {
