@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 import { ask, startProxy, startServer } from "./harness.js";
 import { SseDecoder } from "../../clients/js/src/sse.js";
 import { answerWith, cited, completed, forgetChats, passage } from "./stub.js";
-import { serve, vectors } from "./wires/vectors.js";
+import * as wires from "./wires/vectors.js";
 
 const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
 // Without these flags Chromium contacts its vendor's servers, which a closed network refuses one by
@@ -15,7 +15,7 @@ const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update"];
 
-let server, browser, page, problems;
+let server, browser, page, problems, streams;
 before(async () => {
   mkdirSync(SHOTS, { recursive: true });
   server = await startServer();
@@ -30,12 +30,14 @@ beforeEach(async () => {
   await forgetChats(server);
   page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   problems = [];
+  streams = [];
   page.on("pageerror", (error) => problems.push(String(error)));
   await page.goto(server.url);
 });
 afterEach(async () => {
-  assert.deepEqual(problems, []);
   await page.close();
+  for (const { stop } of streams) await stop();
+  assert.deepEqual(problems, []);
 });
 
 /** The last turn of the thread. */
@@ -495,11 +497,16 @@ test("the theme is chosen, survives a reload, and follows the system otherwise",
 
 const EVENT_STREAM = { "content-type": "text/event-stream", "access-control-allow-origin": "*" };
 
+/** Serves a stream until the test ends: a server that stays open would keep the process running. */
+async function serve(chunks, options) {
+  streams.push(await wires.serve(chunks, options));
+  return streams.at(-1);
+}
+
 /** Opens a local page without a content security policy, which could block the servers below. */
 async function plainPage() {
   const empty = await serve(["<!doctype html>"], { headers: { "content-type": "text/html" } });
   await page.goto(empty.url);
-  await empty.stop();
 }
 
 /** The events that an EventSource passes to listeners of these types, up to the first event of the type `last`. */
@@ -541,33 +548,34 @@ test("an EventSource gets each frame under its type, with its index", async () =
   for (const byteAtATime of [false, true]) {
     const server = await serve(chunks, { headers: EVENT_STREAM, byteAtATime });
     assert.deepEqual(await listen(server.url, types), expected);
-    await server.stop();
   }
   // After the retry time of the stream, a broken connection is opened again with the index of the
   // last frame.
-  const server = await serve(chunks, { headers: EVENT_STREAM, cutAfter: 3 });
-  const twice = page.evaluate((url) => {
-    window.source = new EventSource(url);
-    return new Promise((resolve) => {
-      let opened = 0;
-      window.source.onopen = () => (opened += 1) === 2 && resolve(window.source.close());
-    });
-  }, server.url);
-  await twice;
-  assert.deepEqual(server.requests.slice(0, 2).map(({ headers }) => headers["last-event-id"]), [undefined, "1"]);
-  await server.stop();
+  let isRead;
+  const arrived = new Promise((resolve) => (isRead = resolve));
+  const { url, requests } = await serve(chunks, { headers: EVENT_STREAM, cutAfter: 3, arrived });
+  const reopened = page.evaluate((url) => {
+    window.seen = [];
+    const source = new EventSource(url);
+    for (const type of ["search", "acme: \u00e9"]) source.addEventListener(type, ({ lastEventId }) => window.seen.push(lastEventId));
+    let opened = 0;
+    return new Promise((resolve) => (source.onopen = () => (opened += 1) === 2 && resolve(source.close())));
+  }, url);
+  await page.waitForFunction(() => window.seen?.length === 2);
+  isRead();
+  await reopened;
+  assert.deepEqual(requests.slice(0, 2).map(({ headers }) => headers["last-event-id"]), [undefined, "1"]);
 });
 
 test("an EventSource and our decoder get the same from every complete vector", async () => {
   await plainPage();
-  const complete = [...vectors("sse").values()].filter(({ finish }) => finish === "complete");
+  const complete = [...wires.vectors("sse").values()].filter(({ finish }) => finish === "complete");
   assert.ok(complete.length >= 15, `${complete.length} vectors`);
   for (const { id, bytes, bytes_hex } of complete) {
     const stream = bytes === undefined ? Buffer.from(bytes_hex, "hex") : Buffer.from(bytes);
     const types = [...stream.toString().matchAll(/^event: ?([^\r\n]*)/gm)].map(([, type]) => type);
     const server = await serve([stream], { headers: EVENT_STREAM });
     const seen = await listen(server.url, [...new Set(["message", "text", "end", ...types])]);
-    await server.stop();
     // The events that the browser got, as a minimal stream.
     const plain = seen.map(([type, data, index]) => `id: ${index}\nevent: ${type}\n${data.replace(/^/gm, "data: ")}\n\n`);
     const [ours, theirs] = [new SseDecoder(), new SseDecoder()];

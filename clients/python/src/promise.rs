@@ -8,12 +8,12 @@ use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::event_loop::{EventLoop, Variables};
+use crate::event_loop::{EventLoop, Variables, lock};
 use crate::waiter::Waiter;
 
 /// Makes the result, with the GIL.
 pub(crate) type Outcome = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
-pub(crate) type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// An awaitable that runs a Rust future on the event loop that awaits it. Nothing runs before, and
 /// cancelling the coroutine that awaits it drops the future.
@@ -34,18 +34,18 @@ impl Promise {
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
-        Self::begun(Box::pin(future), None)
-    }
-
-    /// Creates the awaitable of a future that may have been polled. `unawaited` is called if the
-    /// awaitable is dropped before anything awaits it.
-    pub(crate) fn begun(future: Running, unawaited: Option<Box<dyn FnOnce() + Send>>) -> Self {
         Self(Mutex::new(State {
-            unawaited,
-            future: Some(future),
+            unawaited: None,
+            future: Some(Box::pin(future)),
             waiter: None,
             variables: EventLoop::variables(),
         }))
+    }
+
+    /// Calls `unawaited` if the awaitable is dropped before anything awaits it.
+    pub(crate) fn or_if_unawaited(self, unawaited: impl FnOnce() + Send + 'static) -> Self {
+        lock(&self.0).unawaited = Some(Box::new(unawaited));
+        self
     }
 }
 

@@ -1,7 +1,6 @@
 //! The sink, into which the orchestrator sends events and text.
 
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use pyo3::exceptions::PyTypeError;
@@ -13,10 +12,10 @@ use ragwire::{Failure, SendError};
 
 use crate::event::{self, Event};
 use crate::event_loop::{EventLoop, lock};
-use crate::promise::{Done, Outcome, Promise, Running};
+use crate::promise::{Done, Outcome, Promise};
 use crate::{errors, json};
 
-/// Texts above this size are sent in pieces, and encoded without the GIL.
+/// Longer texts are sent in pieces of this size, as by `ragwire::Sink::send`.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
 
 /// Sends the orchestrator's events and text to its turn.
@@ -60,39 +59,29 @@ impl Sink {
             return Self::done(py);
         }
         let unsent = sink.clone();
-        let mut sending: Running = Box::pin(async move {
+        let sending = async move {
             sent_outcome(match item {
                 Owned::Text(text) => sink.send(text).await,
                 Owned::Event(event) => sink.send(event).await,
             })
-        });
-        // A long text may have room. If not, the next poll tries again and registers its own waker.
-        let polled = self
-            .event_loop
-            .poll(py, &None, Waker::noop(), |cx| sending.as_mut().poll(cx));
-        match polled {
-            Poll::Ready(outcome) => {
-                outcome(py)?;
-                Self::done(py)
-            }
-            Poll::Pending => {
-                let promise = Promise::begun(sending, Some(Box::new(move || lose(&unsent))));
-                Ok(Py::new(py, promise)?.into_any())
-            }
-        }
+        };
+        let promise = Promise::new(sending).or_if_unawaited(move || lose(&unsent));
+        Ok(Py::new(py, promise)?.into_any())
     }
 
+    /// Sends what has room at once, so that a plain call is enough, and the rest later.
     fn send_text(&self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<PyAny>> {
-        let text = text.to_str()?;
-        if text.len() > MAX_PIECE_BYTES {
-            return self.send_later(py, Owned::Text(text.to_owned()));
-        }
-        // Copying and encoding a piece takes less time than releasing the GIL and taking it again.
-        match self.event_loop.enter(py, || self.sink.try_send(text)) {
-            Ok(()) => Self::done(py),
-            Err(TrySendError::Full) => self.send_later(py, Owned::Text(text.to_owned())),
-            Err(TrySendError::Send(error)) => Err(errors::send(py, &error)),
-            Err(error) => Err(PyTypeError::new_err(error.to_string())),
+        let mut rest = text.to_str()?;
+        loop {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_PIECE_BYTES));
+            // Copying and encoding a piece takes less time than releasing the GIL and taking it again.
+            match self.event_loop.enter(py, || self.sink.try_send(piece)) {
+                Ok(()) if after.is_empty() => return Self::done(py),
+                Ok(()) => rest = after,
+                Err(TrySendError::Full) => return self.send_later(py, Owned::Text(rest.to_owned())),
+                Err(TrySendError::Send(error)) => return Err(errors::send(py, &error)),
+                Err(error) => return Err(PyTypeError::new_err(error.to_string())),
+            }
         }
     }
 

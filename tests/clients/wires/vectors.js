@@ -27,9 +27,10 @@ export const parks = ({ wire }) => wire?.parks === true;
 
 /**
  * Serves `chunks` to every request: each as one write, or `byteAtATime`; `cutAfter` cuts the
- * response after that many chunks. `requests` has the requests.
+ * response after that many chunks, once `arrived` is done: a client may drop what it has not read
+ * from a connection that breaks. `requests` has the requests.
  */
-export async function serve(chunks, { headers = {}, status = 200, byteAtATime = false, cutAfter = Infinity } = {}) {
+export async function serve(chunks, { headers = {}, status = 200, byteAtATime = false, cutAfter = Infinity, arrived } = {}) {
   const requests = [];
   const server = http.createServer(async (request, response) => {
     const parts = [];
@@ -37,7 +38,10 @@ export async function serve(chunks, { headers = {}, status = 200, byteAtATime = 
     requests.push({ method: request.method, url: request.url, headers: request.headers, body: Buffer.concat(parts).toString() });
     response.writeHead(status, headers);
     for (const [index, chunk] of chunks.entries()) {
-      if (index >= cutAfter) return response.destroy();
+      if (index >= cutAfter) {
+        await arrived;
+        return response.destroy();
+      }
       const bytes = Buffer.from(chunk);
       const size = byteAtATime ? 1 : Math.max(1, bytes.length);
       for (let at = 0; at < bytes.length; at += size) {
