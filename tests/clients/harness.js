@@ -5,6 +5,7 @@ import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { stopAtEnd } from "./left_open.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const TARGET = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
@@ -35,18 +36,14 @@ export async function startServer({ args = [], faults = true } = {}) {
     child.on("exit", (code) => reject(new Error(`server ended with ${code}:\n${output}`)));
   });
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
-  return {
-    url,
-    stream: `${url}/v1/rag/sessions/test/messages/stream`,
-    child,
-    ended,
-    async stop() {
-      child.kill("SIGTERM");
-      const code = await ended;
-      rmSync(data, { recursive: true, force: true });
-      return code;
-    },
+  const stop = async () => {
+    child.kill("SIGTERM");
+    const code = await ended;
+    rmSync(data, { recursive: true, force: true });
+    return code;
   };
+  stopAtEnd(stop);
+  return { url, stream: `${url}/v1/rag/sessions/test/messages/stream`, child, ended, stop };
 }
 
 /** A question as the frontend of ADR 0007 sends it. */
@@ -126,5 +123,6 @@ export async function startProxy(
   proxied.port = server.address().port;
   const cut = () => open.forEach((client) => client.destroy());
   const stop = () => (cut(), new Promise((resolve) => server.close(resolve)));
+  stopAtEnd(stop);
   return { url: proxied.href.replace(/\/$/, ""), answers, cut, stop };
 }

@@ -7,7 +7,7 @@ import { chromium } from "playwright-core";
 import { ask, startProxy, startServer } from "./harness.js";
 import { SseDecoder } from "../../clients/js/src/sse.js";
 import { answerWith, cited, completed, forgetChats, passage } from "./stub.js";
-import * as wires from "./wires/vectors.js";
+import { serve, vectors } from "./wires/vectors.js";
 
 const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
 // Without these flags Chromium contacts its vendor's servers, which a closed network refuses one by
@@ -15,7 +15,7 @@ const SHOTS = fileURLToPath(new URL("./shots/", import.meta.url));
 const QUIET = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update"];
 
-let server, browser, page, problems, streams;
+let server, browser, page, problems;
 before(async () => {
   mkdirSync(SHOTS, { recursive: true });
   server = await startServer();
@@ -30,13 +30,11 @@ beforeEach(async () => {
   await forgetChats(server);
   page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
   problems = [];
-  streams = [];
   page.on("pageerror", (error) => problems.push(String(error)));
   await page.goto(server.url);
 });
 afterEach(async () => {
   await page.close();
-  for (const { stop } of streams) await stop();
   assert.deepEqual(problems, []);
 });
 
@@ -326,7 +324,7 @@ test("documents are uploaded, asked about, found, and deleted unless that is und
   await item.waitFor();
   await item.getByRole("button", { name: "Delete kites.md" }).click();
   await item.waitFor({ state: "detached" });
-  // Whoever leaves the page does not bring the document back.
+  // Leaving the page does not restore the document.
   await page.reload();
   const names = async () => (await (await fetch(`${server.url}/v1/documents`)).json()).documents.map(({ name }) => name);
   while ((await names()).includes("kites.md")) await new Promise(setImmediate);
@@ -497,16 +495,11 @@ test("the theme is chosen, survives a reload, and follows the system otherwise",
 
 const EVENT_STREAM = { "content-type": "text/event-stream", "access-control-allow-origin": "*" };
 
-/** Serves a stream until the test ends: a server that stays open would keep the process running. */
-async function serve(chunks, options) {
-  streams.push(await wires.serve(chunks, options));
-  return streams.at(-1);
-}
-
 /** Opens a local page without a content security policy, which could block the servers below. */
 async function plainPage() {
   const empty = await serve(["<!doctype html>"], { headers: { "content-type": "text/html" } });
   await page.goto(empty.url);
+  await empty.stop();
 }
 
 /** The events that an EventSource passes to listeners of these types, up to the first event of the type `last`. */
@@ -569,7 +562,7 @@ test("an EventSource gets each frame under its type, with its index", async () =
 
 test("an EventSource and our decoder get the same from every complete vector", async () => {
   await plainPage();
-  const complete = [...wires.vectors("sse").values()].filter(({ finish }) => finish === "complete");
+  const complete = [...vectors("sse").values()].filter(({ finish }) => finish === "complete");
   assert.ok(complete.length >= 15, `${complete.length} vectors`);
   for (const { id, bytes, bytes_hex } of complete) {
     const stream = bytes === undefined ? Buffer.from(bytes_hex, "hex") : Buffer.from(bytes);

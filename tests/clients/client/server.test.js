@@ -47,7 +47,8 @@ for (const [name, wire] of Object.entries(WIRES)) {
   test(`${name}: a connection that is cut after every few bytes, as its end or as an error`, { timeout: 120_000 }, async () => {
     const whole = await read(await ask(server.url, "fault:unicode", { wire }));
     assert.equal(whole.last.status, "completed");
-    const plain = ({ events, text, last }) => ({ text, last: { ...last, timing: undefined }, events: events.map(({ timestamp: _, ...event }) => event) });
+    // How many texts were merged into one frame differs between turns, and so does the index of the end.
+    const plain = ({ events, text, last }) => ({ text, last: { ...last, timing: undefined, index: undefined }, events: events.map(({ timestamp: _, ...event }) => event) });
     for (const http10 of [true, false]) {
       for (const cutAfter of [400, 500, 600, 700, 800, 900]) {
         // The first connection only: on the framed wire the next one begins at the beginning.

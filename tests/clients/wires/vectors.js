@@ -1,6 +1,7 @@
 // Serves the unchanged bytes of tests/vectors to published clients.
 import { readdirSync, readFileSync } from "node:fs";
 import http from "node:http";
+import { stopAtEnd } from "../left_open.js";
 
 const VECTORS = new URL("../../vectors/", import.meta.url);
 
@@ -53,5 +54,7 @@ export async function serve(chunks, { headers = {}, status = 200, byteAtATime = 
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${server.address().port}`;
-  return { url, requests, stop: () => (server.closeAllConnections(), new Promise((resolve) => server.close(resolve))) };
+  const stop = () => (server.closeAllConnections(), new Promise((resolve) => server.close(resolve)));
+  stopAtEnd(stop);
+  return { url, requests, stop };
 }
