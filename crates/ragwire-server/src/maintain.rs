@@ -18,7 +18,7 @@ use crate::start::{SESSIONS_FILE, TURNS_FILE};
 
 /// Exit status of `check` if a file is damaged, and of a command that failed.
 const FAILED: u8 = 1;
-/// The first line of an export: the format, so that another version can tell.
+/// The first line of an export: the format, which another version checks.
 const HEADER: &str = r#"{"ragwire_library":1}"#;
 /// The file of the library, as `Library` names it.
 const LIBRARY_FILE: &str = "library.db";
@@ -56,13 +56,13 @@ pub enum MaintainError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason, for the operator.
         reason: String,
     },
     /// Files of a server that runs.
     #[error("{0} is in use; stop the server first")]
     InUse(&'static str),
-    /// There is no library.
+    /// The folder contains no library.
     #[error("{} has no library", .0.display())]
     NoLibrary(PathBuf),
 }

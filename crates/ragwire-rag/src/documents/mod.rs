@@ -17,7 +17,8 @@ pub use library::{
     Salvage, SavedDocument, Source, SourceOutcome, SourceRoot,
 };
 pub use parse::{
-    Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseLimits, Parsed, parse,
+    Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits,
+    Parsed, parse,
 };
 
 pub(crate) use levels::VERSION as LEVELS_VERSION;

@@ -36,7 +36,7 @@ export async function load() {
     // The server is starting, and the list is loaded again once it is ready.
     if (response.status === 503) return;
     if (response.status === 404) {
-      // An orchestrator outside of the server answers, and there are no documents to manage.
+      // An orchestrator outside of the server answers: the server manages no documents.
       opener.hidden = true;
       return changed(null);
     }

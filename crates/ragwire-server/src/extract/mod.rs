@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ragwire_rag::{ParseError, Parsed};
+use ragwire_rag::{ParseError, ParseErrorKind, Parsed};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -70,23 +70,21 @@ pub enum ExtractErrorKind {
     Unsupported,
     /// The file or its text exceeds a limit.
     TooLarge,
-    /// The file has no readable text, or reading it took too much time or memory.
+    /// The file has no readable text.
     Unreadable,
+    /// Reading the file took more time or memory than the limit. Both depend on what else the machine
+    /// does.
+    Exhausted,
     /// This server failed.
     Internal,
 }
 
 impl From<&ParseError> for ExtractErrorKind {
     fn from(error: &ParseError) -> Self {
-        match error {
-            ParseError::UnsupportedType => Self::Unsupported,
-            ParseError::FileTooLarge { .. }
-            | ParseError::TooMuchText { .. }
-            | ParseError::TooMuchInside { .. }
-            | ParseError::TooManyBlocks { .. }
-            | ParseError::TooManyPages { .. } => Self::TooLarge,
-            // An empty, encrypted, damaged or excessively nested file.
-            _ => Self::Unreadable,
+        match error.kind() {
+            ParseErrorKind::Unsupported => Self::Unsupported,
+            ParseErrorKind::TooLarge => Self::TooLarge,
+            ParseErrorKind::Unreadable => Self::Unreadable,
         }
     }
 }
@@ -179,7 +177,7 @@ impl Extractor {
             Err(_) => {
                 tracing::warn!("a document took too long to read");
                 Err(ExtractError::new(
-                    ExtractErrorKind::Unreadable,
+                    ExtractErrorKind::Exhausted,
                     "extract_timeout",
                     "the document took too long to read",
                 ))
@@ -222,7 +220,7 @@ impl Extractor {
             Reply::Ended(status) => {
                 tracing::warn!(%status, "a document crashed the process that read it");
                 Err(ExtractError::new(
-                    ExtractErrorKind::Unreadable,
+                    ExtractErrorKind::Exhausted,
                     "extract_died",
                     "the document is damaged, or needs more memory than the limit",
                 ))

@@ -1,5 +1,5 @@
 //! Brings the library in step with files and folders: reads what is new or has changed, and removes
-//! the documents of files that are gone.
+//! the documents of deleted files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Folders {
         &self.paths
     }
 
-    /// Reads files that are new or have changed, and removes the documents of those that are gone.
+    /// Reads files that are new or have changed, and removes the documents of deleted ones.
     /// Shows the progress on stderr, and passes the number of files that were looked at and of all
     /// files to look at to `report`. Files that cannot be read are skipped.
     ///
@@ -263,14 +263,14 @@ impl Folders {
         match added {
             Ok(AddedDocument { document, unchanged }) => {
                 self.originals.keep(&document.id, &content.bytes).await;
-                let said = if unchanged {
+                let outcome = if unchanged {
                     summary.unchanged += 1;
                     "unchanged".to_owned()
                 } else {
                     summary.added += 1;
                     format!("{} chunks", document.chunks)
                 };
-                progress.done(&file.name, &said);
+                progress.done(&file.name, &outcome);
                 Ok(Some(source(SourceOutcome::Document(document.id))))
             }
             Err(error) => {
@@ -286,7 +286,7 @@ impl Folders {
         }
     }
 
-    /// Removes the document of a file that is gone, and the record of the file.
+    /// Removes the document of a deleted file, and the record of the file.
     async fn forget(&self, source: Source) -> Result<bool, LibraryError> {
         let removed = self.remove(Some(&source)).await?;
         let name = source.name;
@@ -331,9 +331,9 @@ impl Folders {
 /// the machine does.
 fn concerns_content(error: &AddError) -> bool {
     match error.kind() {
-        AddErrorKind::Unsupported | AddErrorKind::TooLarge => true,
-        AddErrorKind::Unreadable => !matches!(error.code(), "extract_timeout" | "extract_died"),
-        AddErrorKind::NotOwner
+        AddErrorKind::Unsupported | AddErrorKind::TooLarge | AddErrorKind::Unreadable => true,
+        AddErrorKind::Exhausted
+        | AddErrorKind::NotOwner
         | AddErrorKind::LibraryFull
         | AddErrorKind::NoSpace
         | AddErrorKind::Internal => false,

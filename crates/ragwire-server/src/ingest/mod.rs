@@ -62,6 +62,8 @@ pub enum AddErrorKind {
     NoSpace,
     /// The file has no readable text, or its name is not valid.
     Unreadable,
+    /// Reading the file took more time or memory than the limit.
+    Exhausted,
     /// This server failed.
     Internal,
 }
@@ -74,6 +76,7 @@ impl AddError {
                 ExtractErrorKind::Unsupported => AddErrorKind::Unsupported,
                 ExtractErrorKind::TooLarge => AddErrorKind::TooLarge,
                 ExtractErrorKind::Unreadable => AddErrorKind::Unreadable,
+                ExtractErrorKind::Exhausted => AddErrorKind::Exhausted,
                 ExtractErrorKind::Internal => AddErrorKind::Internal,
             },
             Self::Library(LibraryError::Full { .. }) => AddErrorKind::LibraryFull,

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_secs(2);
 pub(super) struct Plan {
     /// Files that are new or may have changed, with what was recorded of them.
     pub(super) changed: Vec<(PlannedFile, Option<Source>)>,
-    /// Recorded files that are gone.
+    /// Recorded files that were deleted.
     pub(super) gone: Vec<Source>,
     /// Folders to record.
     pub(super) roots: Vec<SourceRoot>,

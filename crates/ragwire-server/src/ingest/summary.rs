@@ -12,7 +12,7 @@ pub struct Summary {
     pub added: usize,
     /// Documents that the library already had.
     pub unchanged: usize,
-    /// Documents that were removed, because their files are gone or cannot be read any more.
+    /// Documents that were removed, because their files were deleted or can no longer be read.
     pub removed: usize,
     /// Files that were skipped, with the reason.
     pub skipped: Vec<(PathBuf, String)>,

@@ -12,7 +12,7 @@ use walkdir::{DirEntry, WalkDir};
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "__pycache__"];
 /// A folder with this file can be made again; Cargo, ccache and others write it into theirs.
 const CACHE_MARK: &str = "CACHEDIR.TAG";
-/// Ends of names of files that programs write, and that nobody reads.
+/// Ends of the names of files that programs write for themselves.
 const GENERATED: [&str; 6] = [
     ".min.js",
     ".min.css",

@@ -272,7 +272,7 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
         AddErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         AddErrorKind::LibraryFull | AddErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         AddErrorKind::NotOwner => StatusCode::CONFLICT,
-        AddErrorKind::Unreadable => StatusCode::UNPROCESSABLE_ENTITY,
+        AddErrorKind::Unreadable | AddErrorKind::Exhausted => StatusCode::UNPROCESSABLE_ENTITY,
         AddErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let mut failure = Failure::new(error.code().to_owned(), format!("{name}: {error}."));

@@ -110,7 +110,7 @@ async fn unchanged_files_are_not_read_again() {
 
     following.write("birds.md", "# Birds\n\nA robin sings at dawn.", 40);
     assert_eq!(following.sync().await, [1, 1, 1, 0]);
-    // A document that was removed by a user comes back, because its file is there.
+    // A document that a user removed is added again, because its file exists.
     let cats = following
         .library
         .list()
@@ -171,7 +171,7 @@ async fn a_missing_disk_removes_nothing() {
     assert_eq!(following.sync().await, [1, 0, 0, 0]);
     let away = following.docs.with_extension("away");
     std::fs::rename(&following.docs, &away).unwrap();
-    // The folder is gone.
+    // The folder was deleted.
     assert_eq!(following.sync().await, [0, 0, 1, 0]);
     // The mount point without its disk.
     std::fs::create_dir(&following.docs).unwrap();

@@ -220,10 +220,39 @@ pub enum ParseError {
     },
 }
 
+/// What kind of reason a [`ParseError`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParseErrorKind {
+    /// The format is not read.
+    Unsupported,
+    /// The file or what is in it exceeds a limit of size or number.
+    TooLarge,
+    /// The file is empty, encrypted, damaged, or nests elements too deep.
+    Unreadable,
+}
+
 impl ParseError {
     fn damaged(what: &'static str, reason: &(impl ToString + ?Sized)) -> Self {
         let reason = reason.to_string();
         Self::Damaged { what, reason }
+    }
+
+    /// Returns the kind of reason, for decisions on it.
+    pub fn kind(&self) -> ParseErrorKind {
+        match self {
+            Self::UnsupportedType => ParseErrorKind::Unsupported,
+            Self::FileTooLarge { .. }
+            | Self::TooMuchInside { .. }
+            | Self::TooManyPages { .. }
+            | Self::TooMuchText { .. }
+            | Self::TooManyBlocks { .. } => ParseErrorKind::TooLarge,
+            Self::EmptyDocument
+            | Self::Encrypted
+            | Self::BadPdf { .. }
+            | Self::Damaged { .. }
+            | Self::TooManyNodes { .. }
+            | Self::TooDeep { .. } => ParseErrorKind::Unreadable,
+        }
     }
 
     /// Returns a stable code for programs, such as `bad_pdf`.
