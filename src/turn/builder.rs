@@ -14,6 +14,7 @@ use super::handle::TurnHandle;
 use super::id::TurnId;
 use super::journal::{Disconnect, Journal, Recording};
 use super::limits::QueueLimits;
+use super::observer::{Observation, TurnObserver};
 use super::producer::Producer;
 use super::queue::Queue;
 use super::reader::Reader;
@@ -104,6 +105,7 @@ pub struct TurnBuilder {
     client: Option<String>,
     journal: Option<Journal>,
     disconnect: Disconnect,
+    observation: Option<Arc<Observation>>,
 }
 
 impl TurnBuilder {
@@ -247,6 +249,13 @@ impl TurnBuilder {
         self
     }
 
+    /// Sets what receives the figures of the turn after its end, for metrics.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn TurnObserver>) -> Self {
+        self.observation = Some(Observation::new(observer));
+        self
+    }
+
     /// Runs `orchestrator` in its own task. It gets the sink, and its return value ends the turn.
     ///
     /// If the group refuses the turn, `orchestrator` is not called. If the turn has to wait,
@@ -334,6 +343,7 @@ impl TurnBuilder {
             membership,
             span: span.clone(),
             rejected: None,
+            observation: self.observation.clone(),
         };
         let Admitted {
             membership,

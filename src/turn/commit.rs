@@ -101,7 +101,7 @@ impl Pending {
     pub async fn commit(self) -> Result<Turn, Rejected> {
         let (mut reader, commit) = (self.reader, self.commit);
         if let Some(rejected) = self.refused {
-            reader.rejected = Some(rejected.failure.clone());
+            reader.rejected = Some(Box::new(rejected.failure.clone()));
             return Err(rejected);
         }
         let deadline = commit.after.and_then(|after| Instant::now().checked_add(after));
@@ -131,7 +131,7 @@ impl Pending {
             }),
             Err(end) => {
                 let failure = Failure::of(&end.status).unwrap_or_default();
-                reader.rejected = Some(failure.clone());
+                reader.rejected = Some(Box::new(failure.clone()));
                 Err(Rejected {
                     id: reader.id,
                     failure,

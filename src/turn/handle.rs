@@ -56,6 +56,11 @@ impl TurnHandle {
         self.id
     }
 
+    /// Returns the number and the size of the frames that wait for the reader.
+    pub(super) fn backlog(&self) -> (usize, usize) {
+        self.queue.backlog()
+    }
+
     /// Stops the turn: each reader gets everything sent so far and then the wire's terminal for a
     /// stopped turn.
     ///

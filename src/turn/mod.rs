@@ -29,6 +29,7 @@ mod human;
 mod id;
 pub(crate) mod journal;
 mod limits;
+mod observer;
 mod pair;
 mod producer;
 mod queue;
@@ -41,7 +42,7 @@ mod stream;
 mod sync;
 pub(crate) mod timeouts;
 
-pub use admission::group::{Owners, TurnGroup, TurnGroupBuilder};
+pub use admission::group::{Backlog, Owners, TurnGroup, TurnGroupBuilder};
 pub use builder::TurnBuilder;
 pub use collect::{CollectError, Collected};
 pub use commit::{Commit, Pending};
@@ -49,8 +50,11 @@ pub use ending::{BoxError, Ending};
 pub use handle::TurnHandle;
 pub use human::{AnswerError, AnswerOutcome, Ask, AskError, Authorize, OpenQuestion};
 pub use id::TurnId;
-pub use journal::{Disconnect, Journal, JournalLimits, RecordedRequest, ResumeError, StopError, UnknownTurn};
+pub use journal::{
+    Disconnect, Journal, JournalLimits, JournalStats, RecordedRequest, ResumeError, StopError, UnknownTurn,
+};
 pub use limits::QueueLimits;
+pub use observer::{FinishedTurn, TurnObserver, TurnOutcome};
 pub use pair::{EventSink, Evidence, Reply, collect_evidence};
 pub use rejected::Rejected;
 pub use relay::{OfItem, OfResult, RelayError, StreamItem};

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::admission::group::Membership;
 use super::handle::TurnHandle;
 use super::id::TurnId;
+use super::observer::{Observation, Seen};
 use super::queue::Queue;
 use super::timeouts::{Timeouts, overdue};
 use crate::failure::Failure;
@@ -29,7 +30,8 @@ pub(crate) struct Reader {
     pub(super) membership: Option<Membership>,
     pub(crate) span: tracing::Span,
     /// Set if the turn was rejected, so that the log does not report a disconnect.
-    pub(super) rejected: Option<Failure>,
+    pub(super) rejected: Option<Box<Failure>>,
+    pub(super) observation: Option<Arc<Observation>>,
 }
 
 impl Reader {
@@ -37,6 +39,13 @@ impl Reader {
         TurnHandle {
             id: self.id,
             queue: Arc::clone(&self.queue),
+        }
+    }
+
+    /// Records the wire.
+    pub(super) fn name_wire(&self, name: &'static str) {
+        if let Some(observation) = &self.observation {
+            observation.name_wire(name);
         }
     }
 
@@ -71,21 +80,19 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let status = self.queue.end_taken();
+        let end = self.queue.end_taken();
+        let status = end.as_ref().map(|(status, _)| status);
         let figures = self.queue.figures();
         let since = |moment: Option<std::time::Instant>| {
-            moment.map(|moment| {
-                moment
-                    .saturating_duration_since(self.started.into_std())
-                    .as_secs_f64()
-                    * 1e3
-            })
+            moment.map(|moment| moment.saturating_duration_since(self.started.into_std()))
         };
-        self.span.record("first_event_ms", since(figures.first_event));
-        self.span.record("first_text_ms", since(figures.first_text));
+        let (first_event, first_text) = (since(figures.first_event), since(figures.first_text));
+        let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
+        self.span.record("first_event_ms", ms(first_event));
+        self.span.record("first_text_ms", ms(first_text));
         self.span.record("frames", figures.frames);
         self.span.record("bytes", figures.bytes);
-        let outcome = match (&self.rejected, &status) {
+        let outcome = match (&self.rejected, status) {
             (Some(failure), _) => failure.code(),
             (None, Some(status)) => status.outcome(),
             (None, None) => "disconnected",
@@ -94,6 +101,18 @@ impl Drop for Reader {
             self.span.record("outcome", outcome);
             self.span
                 .in_scope(|| tracing::info!(target: "ragwire", outcome, "turn finished"));
+        }
+        if let Some(observation) = &self.observation {
+            observation.record(Seen {
+                rejected: self.rejected.take().map(|failure| *failure),
+                end,
+                duration: self.started.elapsed(),
+                first_event,
+                first_text,
+                waited: since(self.queue.activity(Instant::now().into_std()).began),
+                frames: figures.frames,
+                stalls: figures.stalls,
+            });
         }
         self.queue.disconnect();
     }

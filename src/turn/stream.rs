@@ -100,10 +100,14 @@ impl Turn {
         let chunks = match self.source {
             Source::Queue(reader) => {
                 reader.span.record("wire", wire.name());
+                reader.name_wire(wire.name());
                 reader.queue.attach(wire.encoder(), now.into_std());
                 Chunks::Queue(reader)
             }
-            Source::Log(cursor) => Chunks::Log(Box::new(Follower::new(cursor, wire.encoder()))),
+            Source::Log(mut cursor) => {
+                cursor.name_wire(wire.name());
+                Chunks::Log(Box::new(Follower::new(cursor, wire.encoder())))
+            }
         };
         TurnStream {
             chunks,

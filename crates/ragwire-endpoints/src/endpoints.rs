@@ -10,7 +10,7 @@ use http::HeaderName;
 use http::request::Parts;
 use ragwire::http::gateway::Gateway;
 use ragwire::session::{SessionLimits, Sessions};
-use ragwire::turn::{Journal, JournalLimits, TurnGroup};
+use ragwire::turn::{Journal, JournalLimits, TurnGroup, TurnObserver};
 use ragwire::{Orchestrator, Timeouts};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
@@ -68,6 +68,7 @@ pub struct Endpoints {
     accepts_attachments: bool,
     has_structured_results: bool,
     parameters: Vec<String>,
+    observer: Option<Arc<dyn TurnObserver>>,
 }
 
 impl Endpoints {
@@ -101,6 +102,7 @@ impl Endpoints {
             accepts_attachments: false,
             has_structured_results: false,
             parameters: Vec::new(),
+            observer: None,
         }
     }
 
@@ -285,6 +287,12 @@ impl Endpoints {
         self
     }
 
+    /// Sets what receives the figures of each turn after its end, for metrics.
+    pub fn observer(mut self, observer: Arc<dyn TurnObserver>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// Sets the limits of requests.
     pub fn limits(mut self, limits: EndpointLimits) -> Self {
         self.limits = limits;
@@ -396,6 +404,7 @@ impl Endpoints {
             accepts_attachments,
             has_structured_results,
             parameters,
+            observer,
         } = self;
         let journal = journal.unwrap_or_else(|| Journal::in_memory(JournalLimits::default()));
         let sessions = sessions.unwrap_or_else(|| {
@@ -419,6 +428,7 @@ impl Endpoints {
             turns,
             eve: EveSessions::new(sessions.clone(), journal.clone()),
             journal,
+            observer,
             sessions,
             records: TurnRecords::new(records),
             lists_anonymous,

@@ -8,7 +8,7 @@ use http::HeaderName;
 use http::request::Parts;
 use ragwire::orchestrator::Searcher;
 use ragwire::session::Sessions;
-use ragwire::turn::{Disconnect, Journal, TurnGroup};
+use ragwire::turn::{Disconnect, Journal, TurnGroup, TurnObserver};
 use ragwire::{FailureKind, Orchestrator, Timeouts};
 
 use crate::bodies::Bodies;
@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) turns: TurnGroup,
     /// The record of streamed turns, from which they are resumed, stopped and answered.
     pub(crate) journal: Journal,
+    /// Receives the figures of each turn.
+    pub(crate) observer: Option<Arc<dyn TurnObserver>>,
     /// The stored sessions.
     pub(crate) sessions: Sessions,
     /// The finished turns of the sessions.

@@ -336,6 +336,9 @@ fn builder(shared: &Shared, owner: &Owner, reader: Reader) -> TurnBuilder {
     if let Some(client) = owner.client() {
         builder = builder.client(client);
     }
+    if let Some(observer) = &shared.observer {
+        builder = builder.observer(Arc::clone(observer));
+    }
     let disconnect = match reader {
         Reader::Whole => return builder,
         Reader::Leaving => Disconnect::cancel(),

@@ -154,6 +154,16 @@ pub struct Owners {
     pub queued: Vec<String>,
 }
 
+/// Frames that wait for their readers, see [`TurnGroup::backlog`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Backlog {
+    /// Their number.
+    pub frames: usize,
+    /// Their size.
+    pub bytes: usize,
+}
+
 impl TurnGroup {
     /// The default limit of running turns, 64: each one computes, so more of them would only delay
     /// all.
@@ -198,6 +208,18 @@ impl TurnGroup {
             active: members.active_owners(),
             queued: members.queued_owners(),
         }
+    }
+
+    /// Returns what the orchestrators of all running turns have sent and no reader has taken yet.
+    pub fn backlog(&self) -> Backlog {
+        let running = self.lock().running();
+        running
+            .iter()
+            .map(TurnHandle::backlog)
+            .fold(Backlog::default(), |sum, (frames, bytes)| Backlog {
+                frames: sum.frames + frames,
+                bytes: sum.bytes + bytes,
+            })
     }
 
     /// Returns the turn with this ID, while it has an orchestrator or a reader.

@@ -135,6 +135,11 @@ impl Members {
         turns.find(|turn| turn.id() == *id).cloned()
     }
 
+    /// Returns all running turns.
+    pub(super) fn running(&self) -> Vec<TurnHandle> {
+        self.active.values().map(|active| active.turn.clone()).collect()
+    }
+
     /// Adds a turn: it is admitted at once or appended to the waiting list.
     pub(super) fn join(
         &mut self,

@@ -9,6 +9,7 @@ use super::error::ResumeError;
 use super::log::{Interruption, Log};
 use super::record::Record;
 use crate::frame::{End, Frame};
+use crate::turn::observer::Observation;
 use crate::turn::{OpenQuestion, Timeouts, TurnHandle};
 use crate::wire::Wire;
 
@@ -20,6 +21,8 @@ pub(crate) struct Cursor {
     /// The index of the next frame.
     next: u64,
     is_finished: bool,
+    /// Set in the first reader until it has a wire.
+    observation: Option<Arc<Observation>>,
 }
 
 impl Cursor {
@@ -31,16 +34,25 @@ impl Cursor {
             reader,
             next: from,
             is_finished,
+            observation: None,
         })
     }
 
     /// Adds the reader of a turn whose response begins now.
-    pub(super) fn first(log: &Arc<Log>) -> Self {
+    pub(super) fn first(log: &Arc<Log>, observation: Option<Arc<Observation>>) -> Self {
         Self {
             reader: log.add_first_reader(),
             log: Arc::clone(log),
             next: 0,
             is_finished: false,
+            observation,
+        }
+    }
+
+    /// Records the wire.
+    pub(crate) fn name_wire(&mut self, name: &'static str) {
+        if let Some(observation) = self.observation.take() {
+            observation.name_wire(name);
         }
     }
 

@@ -156,6 +156,11 @@ impl Log {
         self.lock().entries.end()
     }
 
+    /// Returns the number of readers.
+    pub(super) fn readers(&self) -> usize {
+        self.lock().readers.len()
+    }
+
     /// Returns whether the turn has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.lock().entries.has_ended()

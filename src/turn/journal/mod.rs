@@ -143,6 +143,7 @@ impl Journal {
             (Err(_), Some(store)) => store.resume(id, owner, from).await?,
             (Err(unknown), None) => return Err(unknown.into()),
         };
+        self.registry.count_resume();
         Ok(Turn::follow(cursor))
     }
 
@@ -298,6 +299,11 @@ impl Journal {
         self.registry.bytes()
     }
 
+    /// Returns what the journal of this process holds and has done, for metrics.
+    pub fn stats(&self) -> JournalStats {
+        self.registry.stats()
+    }
+
     /// Reserves a slot for a turn that is about to start.
     pub(super) fn reserve(&self, id: TurnId) -> Result<Slot, Rejected> {
         Slot::reserve(&self.registry, self.store.as_ref(), id)
@@ -311,6 +317,23 @@ impl fmt::Debug for Journal {
             .field("limits", &self.registry.limits)
             .finish_non_exhaustive()
     }
+}
+
+/// What a journal holds and has done, see [`Journal::stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JournalStats {
+    /// Stored turns, running and finished.
+    pub turns: usize,
+    /// Stored bytes, counted as in [`JournalLimits`].
+    pub bytes: usize,
+    /// Readers that follow a turn now.
+    pub readers: usize,
+    /// Turns that were resumed so far.
+    pub resumes: u64,
+    /// Finished turns that were evicted so far to stay within the limits on turns and bytes, before
+    /// [`JournalLimits::keep`] had passed.
+    pub evictions: u64,
 }
 
 /// A question to a human that is stored in a turn's log.

@@ -76,7 +76,7 @@ impl Recording {
             match store.begin(opening).await {
                 Ok(begun) => writer = Some(begun),
                 Err(failure) => {
-                    reader.rejected = Some(failure.clone());
+                    reader.rejected = Some(Box::new(failure.clone()));
                     return Err(Rejected {
                         id,
                         failure,
@@ -94,7 +94,7 @@ impl Recording {
             _source: None,
         };
         let log = Arc::new(registry.new_log(head, LogEntries::default()));
-        let first = Cursor::first(&log);
+        let first = Cursor::first(&log, reader.observation.clone());
         registry.insert(id, Arc::clone(&log));
         drop(self.slot);
         // Frames reach a server before any reader.

@@ -2,16 +2,16 @@
 //! evicted.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-use super::JournalLimits;
 use super::entries::LogEntries;
 use super::error::UnknownTurn;
 use super::log::{Head, Log};
 use super::record::Record;
+use super::{JournalLimits, JournalStats};
 use crate::turn::TurnId;
 
 /// A lane and the owner of its turns.
@@ -22,6 +22,8 @@ pub(super) struct Registry {
     pub(super) limits: JournalLimits,
     /// The size of all logs.
     bytes: Arc<AtomicUsize>,
+    resumes: AtomicU64,
+    evictions: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -45,6 +47,8 @@ impl Registry {
         Self {
             limits,
             bytes: Arc::default(),
+            resumes: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
             state: Mutex::default(),
         }
     }
@@ -63,6 +67,29 @@ impl Registry {
     pub(super) fn bytes(&self) -> usize {
         self.evict_expired();
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Returns what is stored, and what happened so far.
+    pub(super) fn stats(&self) -> JournalStats {
+        let bytes = self.bytes();
+        // The logs are asked outside of the lock.
+        let logs: Vec<_> = self.lock().turns.values().cloned().collect();
+        JournalStats {
+            turns: logs.len(),
+            bytes,
+            readers: logs.iter().map(|log| log.readers()).sum(),
+            resumes: self.resumes.load(Ordering::Relaxed),
+            evictions: self.evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Counts a reader that was added to a turn later.
+    pub(super) fn count_resume(&self) {
+        self.resumes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_evictions(&self, turns: usize) {
+        self.evictions.fetch_add(turns as u64, Ordering::Relaxed);
     }
 
     /// Returns the newest turn of a conversation.
@@ -122,6 +149,7 @@ impl Registry {
             state.reserved += 1;
         }
         drop(state);
+        self.count_evictions(evicted.len());
         drop_frames(evicted);
         is_reserved
     }
@@ -157,6 +185,7 @@ impl Registry {
             if oldest.is_none() {
                 break;
             }
+            self.count_evictions(1);
             drop_frames(oldest);
         }
         match excess() {

@@ -74,6 +74,8 @@ pub(crate) struct Figures {
     pub(crate) dropped: u64,
     pub(crate) first_event: Option<Instant>,
     pub(crate) first_text: Option<Instant>,
+    /// How often a sender waited for the reader.
+    pub(crate) stalls: u64,
 }
 
 /// The times from which time-outs count.
@@ -234,6 +236,8 @@ impl Queue {
             return false;
         }
         state.add_sender(cx);
+        // A turn on the waiting list does not wait for its reader.
+        state.figures.stalls += u64::from(state.activity.began.is_some());
         true
     }
 

@@ -10,6 +10,7 @@ use super::state::{Out, first_buffer};
 use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
 use crate::event::Event;
 use crate::frame::{End, Frame, Status};
+use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::wire::Encoder;
 
@@ -175,14 +176,17 @@ impl Queue {
         state.end_taken && state.is_empty()
     }
 
-    /// Returns how the turn ended once the reader has taken the end.
-    pub(crate) fn end_taken(&self) -> Option<Status> {
+    /// Returns how the turn ended, and what it consumed, once the reader has taken the end.
+    pub(crate) fn end_taken(&self) -> Option<(Status, Option<Usage>)> {
         let state = self.lock();
-        state
-            .end
-            .as_ref()
-            .filter(|_| state.end_taken)
-            .map(|end| end.status.clone())
+        let end = state.end.as_ref().filter(|_| state.end_taken);
+        end.map(|end| (end.status.clone(), end.metadata.usage.clone()))
+    }
+
+    /// Returns the number and the size of the frames that wait for the reader.
+    pub(crate) fn backlog(&self) -> (usize, usize) {
+        let state = self.lock();
+        (state.frames, state.bytes())
     }
 
     /// Waits until the reader has taken the end or has disconnected. The last step of the
