@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::EXPECT;
-use http::{HeaderMap, StatusCode};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use serde::de::{DeserializeOwned, Error};
 use serde_json::Value;
@@ -39,15 +39,16 @@ pub async fn linger(headers: &HeaderMap, mut body: Body) {
 ///
 /// # Errors
 ///
-/// Also 415 if the content type is not JSON.
+/// Also 415 if the content type is not JSON, if its `charset` is not UTF-8, or if the body has a
+/// `content-encoding`.
 pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T, Refusal> {
-    if !is_json(headers) {
-        return Err(Refusal::permanent(
+    check_type(headers).map_err(|message| {
+        Refusal::permanent(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "Send JSON with the header content-type: application/json.",
-        ));
-    }
+            message,
+        )
+    })?;
     // Serde would accept an array for a struct, member by member.
     let read = if bytes.trim_ascii_start().starts_with(b"[") {
         Err(serde_json::Error::custom("an array"))
@@ -70,6 +71,31 @@ pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T,
     })
 }
 
+/// Checks that the body is JSON in UTF-8 without a compression.
+fn check_type(headers: &HeaderMap) -> Result<(), &'static str> {
+    if !is_json(headers) {
+        return Err("Send JSON with the header content-type: application/json.");
+    }
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Err("Send the body without a content-encoding: compressed requests are not read.");
+    }
+    match charset(headers) {
+        // ASCII is a part of UTF-8.
+        None => Ok(()),
+        Some(charset) if ["utf-8", "utf8", "us-ascii"].contains(&&*charset) => Ok(()),
+        Some(_) => Err("Send the JSON in UTF-8: the charset of the content-type is another one."),
+    }
+}
+
+/// Returns the parameter `charset` of the content type, in lower case.
+fn charset(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?.to_ascii_lowercase();
+    let parameters = value.split(';').skip(1);
+    let mut named = parameters.filter_map(|parameter| parameter.trim().strip_prefix("charset="));
+    named.next().map(|charset| charset.trim_matches('"').to_owned())
+}
+
 /// Requires a JSON type: a page of another origin can send `text/plain` without a preflight
 /// request, but not `application/json`.
 fn is_json(headers: &HeaderMap) -> bool {
@@ -79,7 +105,36 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Returns the media type without its parameters, in lower case.
 pub fn media_type(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(http::header::CONTENT_TYPE)?.to_str().ok()?;
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let essence = value.split(';').next().unwrap_or_default();
     Some(essence.trim().to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_json_in_utf_8_is_read() {
+        for (content_type, encoding, status) in [
+            ("application/json", None, None),
+            ("application/json; charset=UTF-8", Some("identity"), None),
+            ("application/json;charset=\"utf-8\"", None, None),
+            ("application/problem+json", None, None),
+            ("text/plain", None, Some(415)),
+            ("application/json; charset=utf-16", None, Some(415)),
+            ("application/json; charset=iso-8859-1", None, Some(415)),
+            ("application/json", Some("gzip"), Some(415)),
+            ("application/json", Some("identity, gzip"), Some(415)),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+            if let Some(encoding) = encoding {
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+            }
+            let read = json::<Value>(&headers, b"{}");
+            let refused = read.err().map(|refusal| refusal.status.as_u16());
+            assert_eq!(refused, status, "{content_type} {encoding:?}");
+        }
+    }
 }

@@ -14,6 +14,8 @@ use ragwire::turn::{AnswerError, Rejected, ResumeError, TurnId};
 use ragwire::{Failure, FailureKind};
 use serde_json::Value;
 
+use crate::request_id::RequestId;
+
 /// The header for the id of a refusal where the body has no member for it.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -35,6 +37,8 @@ pub struct Refusal {
     /// The id that the client can quote to the operator, who finds its first 8 digits in the log: the
     /// turn's, if there was one.
     pub request_id: TurnId,
+    /// Whether that ID is a turn's.
+    names_turn: bool,
 }
 
 impl Refusal {
@@ -65,6 +69,7 @@ impl Refusal {
             failure,
             retry_after: None,
             request_id: TurnId::random(),
+            names_turn: false,
         }
     }
 
@@ -72,6 +77,7 @@ impl Refusal {
     pub(crate) fn of_turn(id: TurnId, error: impl Into<ResumeError>) -> Self {
         Self {
             request_id: id,
+            names_turn: true,
             ..Rejected::from(error.into()).into()
         }
     }
@@ -103,13 +109,16 @@ impl Refusal {
     pub(crate) fn of_answer(id: TurnId, error: AnswerError) -> Self {
         Self {
             request_id: id,
+            names_turn: true,
             ..Self::new(error.status(), error.failure())
         }
     }
 
-    /// Logs the refusal, with a part of its request id, and returns the whole id.
+    /// Logs the refusal, with a part of its request id, and returns the whole id: the turn's if there
+    /// was one, otherwise that of the HTTP request in its [scope](crate::RequestId::scope).
     pub fn log(&self) -> String {
-        let id = self.request_id.to_string();
+        let request = RequestId::current().filter(|_| !self.names_turn);
+        let id = request.map_or_else(|| self.request_id.to_string(), |id| id.to_string());
         tracing::info!(
             code = self.failure.code(),
             status = self.status.as_u16(),
@@ -158,6 +167,7 @@ impl From<Rejected> for Refusal {
             failure: rejected.failure,
             retry_after: rejected.retry_after,
             request_id: rejected.id,
+            names_turn: true,
         }
     }
 }
